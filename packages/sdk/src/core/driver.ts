@@ -1,0 +1,120 @@
+import type {
+  Capabilities,
+  CallOptions,
+  CreateOption,
+  CreateSandboxOpts,
+  FileChange,
+  FileEntry,
+  FileStat,
+  Isolation,
+  ListSandboxesOpts,
+  OpenShellOptions,
+  OpenTerminalOptions,
+  ProcessEvent,
+  ProcessInfo,
+  ProcessSignal,
+  ProcessStatus,
+  SandboxEndpoint,
+  SandboxInfo,
+  SandboxPage,
+  SandboxShell,
+  SandboxTerminal,
+  SnapshotInfo,
+} from '../spec/index.ts'
+
+/**
+ * What a provider's author writes. A driver does the raw work with arguments that are checked and complete;
+ * `DriverProvider` makes the contract out of it: validation, cancellation, ability checks, collected results,
+ * streams, restricted views, names. So every provider refuses the same nonsense in the same words.
+ *
+ * Optional members belong to abilities: a driver has them if, and only if, its `capabilities` say so.
+ */
+export interface ProviderDriver<C extends Capabilities = Capabilities> {
+  readonly name: string
+  readonly isolation: Isolation
+  readonly capabilities: C
+  readonly createOptions: readonly CreateOption[]
+  /** Leaves nothing behind when it rejects. A name that is taken is `conflict`. */
+  create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver>
+  /** Throws `not_found`. With `resume`, a stopped sandbox is started; without, it is only bound to. */
+  open(sandboxId: string, options: { resume: boolean }, call: CallOptions): Promise<SandboxDriver>
+  /** The id of the live sandbox with this name. */
+  find(name: string, call: CallOptions): Promise<string | undefined>
+  list(filter: ListSandboxesOpts, call: CallOptions): Promise<SandboxPage>
+  destroy(sandboxId: string, call: CallOptions): Promise<boolean>
+  health(call: CallOptions): Promise<boolean>
+  listSnapshots?(call: CallOptions): Promise<SnapshotInfo[]>
+  deleteSnapshot?(snapshotId: string, call: CallOptions): Promise<boolean>
+}
+
+export interface CreateSpec extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars'> {
+  readonly labels: Readonly<Record<string, string>>
+  readonly envVars: Readonly<Record<string, string>>
+  /** Keep the sandbox in `creating`, so that others who open it wait, until `ready()` is called. */
+  readonly deferReady: boolean
+}
+
+export interface SandboxDriver {
+  readonly sandboxId: string
+  readonly name?: string
+  readonly workdir: string
+  readonly files: FilesDriver
+  info(call: CallOptions): Promise<SandboxInfo>
+  /** Resolves when the program runs. `command_not_found`, `cwd_not_found` and the like are rejections. */
+  spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver>
+  destroy(call: CallOptions): Promise<boolean>
+  ready?(call: CallOptions): Promise<void>
+
+  getProcess?(processId: string, call: CallOptions): Promise<ProcessDriver>
+  listProcesses?(call: CallOptions): Promise<ProcessInfo[]>
+  openShell?(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell>
+  openTerminal?(options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & OpenTerminalOptions, call: CallOptions): Promise<SandboxTerminal>
+  getEndpoint?(port: number, call: CallOptions): Promise<SandboxEndpoint>
+  stop?(call: CallOptions): Promise<void>
+  start?(call: CallOptions): Promise<void>
+  pause?(call: CallOptions): Promise<void>
+  resume?(call: CallOptions): Promise<void>
+  snapshot?(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }>
+  fork?(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>
+  extendLifetime?(ms: number, call: CallOptions): Promise<void>
+}
+
+export interface ProcessSpec {
+  readonly cmd: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd?: string
+  /** The driver kills the whole tree when this passes, and says `timedOut` in the exit event. */
+  readonly timeoutMs?: number
+  /** `empty`: end-of-file at once. `pipe`: `write` and `closeStdin` follow. Chunks: to be sent, then closed. */
+  readonly stdin: 'empty' | 'pipe' | AsyncIterable<Uint8Array>
+  readonly detached: boolean
+  readonly processId?: string
+  readonly outputBufferBytes: number
+}
+
+export interface ProcessDriver {
+  readonly processId: string
+  readonly pid?: number
+  events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent>
+  /** The whole tree. */
+  kill(signal: ProcessSignal, call: CallOptions): Promise<boolean>
+  status(call: CallOptions): Promise<ProcessStatus>
+  write?(data: Uint8Array, call: CallOptions): Promise<void>
+  closeStdin?(call: CallOptions): Promise<void>
+}
+
+export interface FilesDriver {
+  readStream(path: string, range: { start: number; end?: number }, call: CallOptions): Promise<AsyncIterable<Uint8Array>>
+  /** Makes parents; atomic unless `append`. */
+  write(path: string, chunks: AsyncIterable<Uint8Array>, options: { mode?: number; append: boolean }, call: CallOptions): Promise<void>
+  list(path: string, options: { recursive: boolean }, call: CallOptions): Promise<FileEntry[]>
+  stat(path: string, options: { follow: boolean }, call: CallOptions): Promise<FileStat>
+  mkdir(path: string, options: { recursive: boolean; mode?: number }, call: CallOptions): Promise<void>
+  rename(from: string, to: string, call: CallOptions): Promise<void>
+  rm(path: string, options: { recursive: boolean; force: boolean }, call: CallOptions): Promise<void>
+  chmod(path: string, mode: number, call: CallOptions): Promise<void>
+  symlink(target: string, path: string, call: CallOptions): Promise<void>
+  readlink(path: string, call: CallOptions): Promise<string>
+  watch?(path: string, options: { recursive: boolean }, call: CallOptions): Promise<AsyncIterable<FileChange>>
+}

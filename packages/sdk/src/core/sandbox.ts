@@ -1,0 +1,264 @@
+import { SandboxError } from '../errors.ts'
+import { abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
+import { chunksOf } from '../shared/bytes.ts'
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { DriverFiles } from './files.ts'
+import { collect, defaultMaxOutputBytes, SandboxProcess } from './process.ts'
+import { restrict } from './restricted.ts'
+import { unsupported } from './supports.ts'
+import { download, upload } from './transfer.ts'
+import { checkCommand, checkCount, checkEnv, checkKnown, checkMs, checkName, checkPath, checkPort, checkSource, invalid } from './validate.ts'
+import type {
+  Ability,
+  AllCapabilities,
+  Bytes,
+  BytesSource,
+  CallOptions,
+  Capabilities,
+  CommandResult,
+  DetachedCommandOptions,
+  ForkOptions,
+  OpenShellOptions,
+  OpenTerminalOptions,
+  ProcessHandle,
+  ProcessInfo,
+  RestrictedSandbox,
+  RunCommandOptions,
+  SandboxEndpoint,
+  SandboxFiles,
+  SandboxHandle,
+  SandboxInfo,
+  SandboxShell,
+  SandboxStatus,
+  SandboxTerminal,
+  SnapshotOptions,
+  SpawnOptions,
+} from '../spec/index.ts'
+
+export interface SandboxOwner {
+  readonly provider: string
+  readonly capabilities: Capabilities
+}
+
+/**
+ * The contract over a driver: all methods of all abilities. Which of them the type shows is decided where a
+ * provider hands the handle out; here an absent one throws `unsupported` before it does anything.
+ */
+export class DriverSandbox implements SandboxHandle<AllCapabilities> {
+  readonly id: string
+  readonly sandboxId: string
+  readonly provider: string
+  readonly name?: string
+  readonly capabilities: AllCapabilities
+  readonly workdir: string
+  readonly files: SandboxFiles<AllCapabilities>
+  readonly #driver: SandboxDriver
+  readonly #owner: SandboxOwner
+
+  constructor(driver: SandboxDriver, owner: SandboxOwner) {
+    this.#driver = driver
+    this.#owner = owner
+    this.provider = owner.provider
+    this.sandboxId = driver.sandboxId
+    this.id = `${owner.provider}:${driver.sandboxId}`
+    if (driver.name !== undefined) this.name = driver.name
+    this.capabilities = owner.capabilities as AllCapabilities
+    this.workdir = driver.workdir
+    this.files = new DriverFiles(driver.files, owner)
+  }
+
+  async status(options: CallOptions = {}): Promise<SandboxStatus> {
+    return (await this.info(options)).status
+  }
+
+  async info(options: CallOptions = {}): Promise<SandboxInfo> {
+    throwIfAborted(options.signal)
+    return this.#driver.info(options)
+  }
+
+  runCommand(options: RunCommandOptions): Promise<CommandResult>
+  runCommand(options: DetachedCommandOptions): Promise<ProcessHandle<AllCapabilities>>
+  async runCommand(options: RunCommandOptions | DetachedCommandOptions): Promise<CommandResult | ProcessHandle> {
+    if (options?.detached) return this.spawn(options)
+    checkKnown(options ?? {}, runOptions, 'runCommand()')
+    const { onStdout, onStderr, maxOutputBytes, signal } = options
+    const max = maxOutputBytes === undefined ? defaultMaxOutputBytes : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30)
+    const process = await this.#spawn(options)
+    // On cancellation the program and all it started is killed before the call rejects.
+    let killed: Promise<unknown> | undefined
+    const forget = onAbort(signal, () => {
+      killed = process.kill('SIGKILL', {}).catch(() => {})
+    })
+    try {
+      const result = await collect(process, max, { onStdout, onStderr })
+      if (signal?.aborted) throw abortedError(signal, `The command ${options.cmd}`)
+      return result
+    } catch (error) {
+      // A listener that throws ends the command too: nobody is left to read it.
+      if (!killed) await process.kill('SIGKILL', {}).catch(() => {})
+      throw error
+    } finally {
+      forget()
+      await killed
+    }
+  }
+
+  async spawn(options: SpawnOptions): Promise<ProcessHandle<AllCapabilities>> {
+    checkKnown(options ?? {}, spawnOptions, 'spawn()')
+    return this.#wrap(await this.#spawn(options))
+  }
+
+  async readFile(remotePath: string, options: CallOptions = {}): Promise<Bytes> {
+    return this.files.readFile(remotePath, { signal: options.signal })
+  }
+
+  async writeFile(remotePath: string, content: BytesSource, options: CallOptions = {}): Promise<void> {
+    await this.files.writeFile(remotePath, content, { signal: options.signal })
+  }
+
+  async uploadFile(localPath: string, remotePath: string, options: CallOptions = {}): Promise<void> {
+    await upload(this.files, checkPath(localPath, 'localPath'), checkPath(remotePath, 'remotePath'), options)
+  }
+
+  async downloadFile(remotePath: string, localPath: string, options: CallOptions = {}): Promise<void> {
+    await download(this.files, checkPath(remotePath, 'remotePath'), checkPath(localPath, 'localPath'), options)
+  }
+
+  restricted(): RestrictedSandbox<AllCapabilities> {
+    return restrict(this)
+  }
+
+  async destroy(options: CallOptions = {}): Promise<boolean> {
+    throwIfAborted(options.signal)
+    return this.#driver.destroy(options)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#driver.stop || !this.capabilities.stop) return
+    try {
+      await this.#driver.stop({})
+    } catch (error) {
+      // Gone, or started anew by somebody else: there is nothing of ours left to stop.
+      if (!SandboxError.is(error, 'not_found', 'interrupted')) throw error
+    }
+  }
+
+  // Abilities
+
+  async getProcess(processId: string, options: CallOptions = {}): Promise<ProcessHandle<AllCapabilities>> {
+    const driver = this.#need('reattach', 'getProcess')
+    return this.#wrap(await driver.getProcess(checkPath(processId, 'processId'), options))
+  }
+
+  async listProcesses(options: CallOptions = {}): Promise<ProcessInfo[]> {
+    return this.#need('reattach', 'listProcesses').listProcesses(options)
+  }
+
+  async openShell(options: OpenShellOptions = {}): Promise<SandboxShell> {
+    const driver = this.#need('shell', 'openShell')
+    checkKnown(options, ['name', 'cwd', 'env', 'signal'], 'openShell()')
+    if (options.name !== undefined) checkName(options.name)
+    if (options.cwd !== undefined) checkPath(options.cwd, 'cwd')
+    throwIfAborted(options.signal)
+    return driver.openShell({ ...options, env: checkEnv(options.env) }, { signal: options.signal })
+  }
+
+  async openTerminal(options: OpenTerminalOptions = {}): Promise<SandboxTerminal> {
+    const driver = this.#need('terminal', 'openTerminal')
+    checkKnown(options, ['cmd', 'args', 'env', 'cwd', 'cols', 'rows', 'terminalId', 'signal'], 'openTerminal()')
+    const cols = checkCount(options.cols ?? 80, 'cols', 1000)
+    const rows = checkCount(options.rows ?? 24, 'rows', 1000)
+    if (options.cmd !== undefined) checkCommand(options.cmd, options.args)
+    if (options.cwd !== undefined) checkPath(options.cwd, 'cwd')
+    throwIfAborted(options.signal)
+    return driver.openTerminal({ ...options, cols, rows, env: checkEnv(options.env) }, { signal: options.signal })
+  }
+
+  async getEndpoint(port: number, options: CallOptions = {}): Promise<SandboxEndpoint> {
+    return this.#need('ports', 'getEndpoint').getEndpoint(checkPort(port), options)
+  }
+
+  async getUrl(port: number, options: CallOptions = {}): Promise<string> {
+    return (await this.getEndpoint(port, options)).url
+  }
+
+  async stop(options: CallOptions = {}): Promise<void> {
+    await this.#need('stop', 'stop').stop(options)
+  }
+
+  async start(options: CallOptions = {}): Promise<void> {
+    await this.#need('stop', 'start').start(options)
+  }
+
+  async pause(options: CallOptions = {}): Promise<void> {
+    await this.#need('pause', 'pause').pause(options)
+  }
+
+  async resume(options: CallOptions = {}): Promise<void> {
+    await this.#need('pause', 'resume').resume(options)
+  }
+
+  async snapshot(options: SnapshotOptions = {}): Promise<{ snapshotId: string }> {
+    const driver = this.#need('snapshot', 'snapshot')
+    if (options.name !== undefined) checkName(options.name)
+    throwIfAborted(options.signal)
+    return driver.snapshot(options.name, { signal: options.signal })
+  }
+
+  async fork(options: ForkOptions = {}): Promise<Array<SandboxHandle<AllCapabilities> | Error>> {
+    const driver = this.#need('fork', 'fork')
+    throwIfAborted(options.signal)
+    const forks = await driver.fork(checkCount(options.count ?? 1, 'count', 1000), { signal: options.signal })
+    return forks.map((fork) => (fork instanceof Error ? fork : new DriverSandbox(fork, this.#owner)))
+  }
+
+  async extendTimeout(ms: number, options: CallOptions = {}): Promise<void> {
+    await this.#need('lifetime', 'extendLifetime').extendLifetime(checkMs(ms, 'ms'), options)
+  }
+
+  /** The driver with the method of an ability that it has. */
+  #need<M extends keyof SandboxDriver>(ability: Ability, method: M): SandboxDriver & Required<Pick<SandboxDriver, M>> {
+    if (!this.capabilities[ability]) throw unsupported(this.#owner, ability)
+    if (!this.#driver[method]) {
+      throw new SandboxError('internal', `The provider “${this.provider}” declares “${ability}” but does not implement ${String(method)}.`)
+    }
+    return this.#driver as SandboxDriver & Required<Pick<SandboxDriver, M>>
+  }
+
+  #wrap(process: ProcessDriver): ProcessHandle<AllCapabilities> {
+    return new SandboxProcess(process, this.#owner)
+  }
+
+  async #spawn(options: SpawnOptions): Promise<ProcessDriver> {
+    const spec = processSpec(options)
+    if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
+    throwIfAborted(options.signal, `The command ${spec.cmd}`)
+    return this.#driver.spawn(spec, { signal: options.signal })
+  }
+}
+
+const spawnOptions = ['cmd', 'args', 'env', 'cwd', 'timeoutMs', 'signal', 'stdin', 'detached', 'processId', 'outputBufferBytes']
+const runOptions = ['cmd', 'args', 'env', 'cwd', 'timeoutMs', 'signal', 'stdin', 'detached', 'onStdout', 'onStderr', 'maxOutputBytes']
+
+function processSpec(options: SpawnOptions): ProcessSpec {
+  if (typeof options !== 'object' || options === null) {
+    throw invalid('A command is given as an object.', "For example { cmd: 'ls', args: ['-l'] }.")
+  }
+  const { stdin } = options
+  if (stdin !== undefined && stdin !== 'pipe') checkSource(stdin, 'stdin')
+  return {
+    ...checkCommand(options.cmd, options.args),
+    env: checkEnv(options.env),
+    ...(options.cwd === undefined ? {} : { cwd: checkPath(options.cwd, 'cwd') }),
+    ...(options.timeoutMs === undefined ? {} : { timeoutMs: checkMs(options.timeoutMs, 'timeoutMs') }),
+    ...(options.processId === undefined ? {} : { processId: checkProcessId(options.processId) }),
+    stdin: stdin === undefined ? 'empty' : stdin === 'pipe' ? 'pipe' : chunksOf(stdin),
+    detached: options.detached ?? false,
+    outputBufferBytes: checkCount(options.outputBufferBytes ?? 8 * 1024 * 1024, 'outputBufferBytes', 2 ** 30),
+  }
+}
+
+function checkProcessId(id: unknown): string {
+  if (typeof id === 'string' && /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(id)) return id
+  throw invalid('`processId` must be 1 to 100 letters, digits, dots, dashes or underscores, and begin with a letter or digit.')
+}

@@ -1,0 +1,29 @@
+import { SandboxError } from '../errors.ts'
+import type { Ability, Capabilities, Parts, SandboxCore, SandboxProviderCore } from '../spec/index.ts'
+
+/** Methods that an ability brings, for a sandbox whose other abilities are not known. */
+type With<A extends Ability> = Parts<{ readonly [K in A]: 'native' }, 'sandbox'> & {
+  readonly files: Parts<{ readonly [K in A]: 'native' }, 'files'>
+}
+
+/**
+ * Whether a sandbox, or a provider, has an ability; inside the `if` its methods are there.
+ *
+ *     if (supports(sandbox, 'snapshot')) await sandbox.snapshot()
+ */
+export function supports<S extends SandboxCore<Capabilities>, A extends Ability>(sandbox: S, ability: A): sandbox is S & With<A>
+export function supports<P extends SandboxProviderCore<never>, A extends Ability>(
+  provider: P,
+  ability: A,
+): provider is P & Parts<{ readonly [K in A]: 'native' }, 'provider'>
+export function supports(subject: { readonly capabilities: Capabilities }, ability: Ability): boolean {
+  return subject.capabilities[ability] !== undefined
+}
+
+export function unsupported(owner: { provider: string }, ability: Ability): SandboxError {
+  return new SandboxError('unsupported', `The provider “${owner.provider}” cannot do this: it has no ability “${ability}”.`, {
+    provider: owner.provider,
+    details: { ability },
+    hint: `Check supports(sandbox, '${ability}') first, or choose a provider that has it.`,
+  })
+}

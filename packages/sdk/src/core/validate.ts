@@ -1,0 +1,100 @@
+import { SandboxError } from '../errors.ts'
+import { isBytesSource } from '../shared/bytes.ts'
+
+/** Checks of what callers hand in. Each throws `invalid_argument` that names the option and what it must be. */
+
+export function invalid(what: string, hint?: string, details?: Record<string, unknown>): SandboxError {
+  return new SandboxError('invalid_argument', what, { ...(hint === undefined ? {} : { hint }), ...(details ? { details } : {}) })
+}
+
+export function checkPath(path: unknown, option = 'path'): string {
+  if (typeof path !== 'string' || path.length === 0) throw invalid(`\`${option}\` must be a non-empty string.`)
+  if (path.includes('\0')) throw invalid(`\`${option}\` contains a NUL character.`)
+  return path
+}
+
+export function checkPort(port: unknown): number {
+  if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65535) return port
+  throw invalid(`The port ${String(port)} is not a port number.`, 'Use a whole number from 1 to 65535.', { port })
+}
+
+/** Timers fire at once beyond 2^31 - 1 ms, so longer is refused rather than broken. */
+const maxMs = 2 ** 31 - 1
+
+export function checkMs(value: unknown, option: string): number {
+  if (typeof value === 'number' && Number.isFinite(value) && value > 0 && value <= maxMs) return value
+  throw invalid(`\`${option}\` is ${String(value)}.`, `Use a number of milliseconds from 1 to ${maxMs}, or leave ${option} out.`)
+}
+
+export function checkCount(value: unknown, option: string, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max) return value
+  throw invalid(`\`${option}\` is ${String(value)}.`, `Use a whole number from 1 to ${max}.`)
+}
+
+export function checkEnv(env: unknown, option = 'env'): Record<string, string> {
+  if (env === undefined) return {}
+  if (typeof env !== 'object' || env === null) throw invalid(`\`${option}\` must be an object of strings.`)
+  for (const [key, value] of Object.entries(env)) {
+    if (key === '' || /[=\0]/.test(key)) throw invalid(`\`${option}\` has a name that no environment can hold: ${JSON.stringify(key)}.`)
+    if (typeof value !== 'string') throw invalid(`\`${option}.${key}\` must be a string.`, 'Convert it with String(value), or leave it out.')
+    if (value.includes('\0')) throw invalid(`\`${option}.${key}\` contains a NUL character.`)
+  }
+  return { ...(env as Record<string, string>) }
+}
+
+export function checkLabels(labels: unknown, option = 'labels'): Record<string, string> {
+  if (labels === undefined) return {}
+  if (typeof labels !== 'object' || labels === null) throw invalid(`\`${option}\` must be an object of strings.`)
+  for (const [key, value] of Object.entries(labels)) {
+    if (key === '' || typeof value !== 'string') throw invalid(`\`${option}.${key}\` must be a string.`)
+  }
+  return { ...(labels as Record<string, string>) }
+}
+
+export function checkName(name: unknown): string {
+  if (typeof name === 'string' && name.length > 0 && name.length <= 200 && !/\p{Cc}/u.test(name)) return name
+  throw invalid('`name` must be a string of 1 to 200 printable characters.')
+}
+
+export function checkCommand(cmd: unknown, args: unknown): { cmd: string; args: string[] } {
+  if (typeof cmd !== 'string' || cmd.length === 0) throw invalid('`cmd` must be a non-empty string.')
+  if (args !== undefined && !Array.isArray(args)) {
+    throw invalid('`args` must be an array of strings.', "For a shell line, use cmd: 'sh', args: ['-c', line].")
+  }
+  const list: unknown[] = args ?? []
+  for (const arg of [cmd, ...list]) {
+    if (typeof arg !== 'string') throw invalid('`args` must contain only strings.')
+    if (arg.includes('\0')) throw invalid('`cmd` or `args` contains a NUL character.')
+  }
+  return { cmd, args: [...(list as string[])] }
+}
+
+export function checkSource(data: unknown, option: string): void {
+  if (!isBytesSource(data)) throw invalid(`\`${option}\` must be a string, a Uint8Array, a ReadableStream or an async iterable.`)
+}
+
+export function checkMode(mode: unknown): number {
+  if (typeof mode === 'number' && Number.isInteger(mode) && mode >= 0 && mode <= 0o7777) return mode
+  throw invalid(`The file mode ${String(mode)} is not one.`, 'Use an octal number such as 0o644.')
+}
+
+/** An option that nobody knows is a typing mistake; it is said, with the nearest name, instead of ignored. */
+export function checkKnown(options: object, known: readonly string[], call: string): void {
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue
+    const near = known.find((name) => distance(name.toLowerCase(), key.toLowerCase()) <= 2)
+    throw invalid(`${call} has no option \`${key}\`.`, near ? `Did you mean \`${near}\`?` : `It takes: ${known.join(', ')}.`)
+  }
+}
+
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j += 1) {
+      next[j] = Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
+    }
+    row = next
+  }
+  return row[b.length]!
+}

@@ -1,0 +1,63 @@
+import { SandboxError } from '../errors.ts'
+
+export interface CloneSpec {
+  url: string
+  token?: string
+  branch?: string
+  /** Undefined: all of the history. */
+  depth?: number
+  /** The folder to clone into. */
+  target: string
+}
+
+/**
+ * A `git clone` whose token is in the environment of that one process and nowhere else: not in argv, not in the
+ * URL, not in `.git/config`, not on disk. Git asks its credential helper for a password; the helper is a line of
+ * shell, given through GIT_CONFIG_* variables for this host only, and reads the token from the environment.
+ */
+export function cloneCommand(spec: CloneSpec): { cmd: string; args: string[]; env: Record<string, string> } {
+  const url = checkedUrl(spec)
+  const args = ['clone', '--quiet']
+  if (spec.depth !== undefined) args.push(`--depth=${spec.depth}`)
+  if (spec.branch !== undefined) args.push(`--branch=${spec.branch}`)
+  args.push('--', url, spec.target)
+  const env: Record<string, string> = { GIT_TERMINAL_PROMPT: '0' }
+  if (spec.token !== undefined) {
+    const { protocol, host } = new URL(url)
+    const helper = '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" x-access-token "$SANDKASTEN_GIT_TOKEN"; }; f'
+    Object.assign(env, {
+      SANDKASTEN_GIT_TOKEN: spec.token,
+      // The empty value first: no other helper is asked, so none can store the token.
+      GIT_CONFIG_COUNT: '2',
+      GIT_CONFIG_KEY_0: 'credential.helper',
+      GIT_CONFIG_VALUE_0: '',
+      GIT_CONFIG_KEY_1: `credential.${protocol}//${host}.helper`,
+      GIT_CONFIG_VALUE_1: helper,
+    })
+  }
+  return { cmd: 'git', args, env }
+}
+
+function checkedUrl({ url, token }: CloneSpec): string {
+  const normal = /^[\w.-]+\.[a-z]+\/[\w./-]+$/i.test(url) ? `https://${url}` : url
+  let parsed: URL | undefined
+  try {
+    parsed = new URL(normal)
+  } catch {
+    // An scp-like address (git@host:path) or a local path: git takes it as it is, with the sandbox's own keys.
+  }
+  if (parsed && (parsed.password !== '' || (parsed.protocol.startsWith('http') && parsed.username !== ''))) {
+    throw new SandboxError('invalid_argument', 'The repository address contains credentials.', {
+      hint: 'Pass the address without them, and the token as gitToken.',
+    })
+  }
+  if (token === undefined) return normal
+  if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && isLoopback(parsed.hostname))) return normal
+  throw new SandboxError('invalid_argument', 'A git token can only be used with an https:// address.', {
+    hint: 'Use the https:// form of the repository address, or leave the token out.',
+  })
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '127.0.0.1' || host === '[::1]'
+}

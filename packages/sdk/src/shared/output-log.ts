@@ -1,0 +1,136 @@
+import { SandboxError } from '../errors.ts'
+import { abortedError, onAbort } from './abort.ts'
+import type { ExitEvent, ProcessEvent, ProcessExit } from '../spec/index.ts'
+
+/**
+ * Numbered output of one process, kept for any number of readers.
+ *
+ *     push ──► [ 7 | 8 | 9 | 10 | 11 ]          the ring: at most `capacityBytes`
+ *                    ▲           ▲
+ *                 reader A    reader B          each at its own number
+ *
+ * While somebody reads, nothing that he has not read is dropped; instead `onPressure(true)` asks the writer to
+ * wait once the slowest reader is half a ring behind, so a slow reader slows the program and memory stays
+ * bounded. While nobody reads, the oldest events are dropped; who then asks for them is told `gone`.
+ */
+export class OutputLog {
+  readonly #capacity: number
+  readonly #onPressure: (wait: boolean) => void
+  readonly #readers = new Set<{ after: number; wake: () => void }>()
+  /** The kept events are those from `#head` on; what is before is emptied from time to time, not at every drop. */
+  #events: Array<{ event: ProcessEvent; end: number }> = []
+  #head = 0
+  #firstSeq = 1
+  #nextSeq = 1
+  /** Cost of everything pushed so far: bytes, and a share for each event, so that tiny ones are bounded too. */
+  #written = 0
+  #dropped = 0
+  #pressed = false
+  #exit: ExitEvent | undefined
+
+  constructor(options: { capacityBytes: number; onPressure?: (wait: boolean) => void }) {
+    this.#capacity = options.capacityBytes
+    this.#onPressure = options.onPressure ?? (() => {})
+  }
+
+  get exit(): ExitEvent | undefined {
+    return this.#exit
+  }
+
+  push(type: 'stdout' | 'stderr', data: Uint8Array): void {
+    if (this.#exit || data.byteLength === 0) return
+    this.#append({ seq: this.#nextSeq, type, data }, data.byteLength + eventCost)
+  }
+
+  end(exit: ProcessExit): void {
+    if (this.#exit) return
+    this.#exit = { seq: this.#nextSeq, type: 'exit', ...exit }
+    this.#append(this.#exit, 0)
+  }
+
+  async *read(after = 0, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
+    const reader = { after, wake: () => {} }
+    this.#readers.add(reader)
+    const forget = onAbort(signal, () => reader.wake())
+    try {
+      for (;;) {
+        if (signal?.aborted) throw abortedError(signal, 'Reading the output')
+        if (reader.after + 1 < this.#firstSeq) throw this.#gone(reader.after)
+        const entry = this.#at(reader.after + 1)
+        if (entry) {
+          yield entry.event
+          reader.after = entry.event.seq
+          this.#relieve()
+          if (entry.event.type === 'exit') return
+        } else if (this.#exit) {
+          return
+        } else {
+          await new Promise<void>((resolve) => {
+            reader.wake = resolve
+            if (signal?.aborted) resolve()
+          })
+        }
+      }
+    } finally {
+      forget()
+      this.#readers.delete(reader)
+      this.#relieve()
+    }
+  }
+
+  #at(seq: number): { event: ProcessEvent; end: number } | undefined {
+    return seq < this.#firstSeq ? undefined : this.#events[this.#head + seq - this.#firstSeq]
+  }
+
+  #append(event: ProcessEvent, cost: number): void {
+    this.#nextSeq += 1
+    this.#written += cost
+    this.#events.push({ event, end: this.#written })
+    this.#drop()
+    for (const reader of this.#readers) reader.wake()
+    if (!this.#pressed && this.#lag() > this.#capacity / 2) {
+      this.#pressed = true
+      this.#onPressure(true)
+    }
+  }
+
+  #relieve(): void {
+    this.#drop()
+    if (this.#pressed && this.#lag() <= this.#capacity / 4) {
+      this.#pressed = false
+      this.#onPressure(false)
+    }
+  }
+
+  /** Drops from the front what is beyond the capacity and has been read by everyone who reads. */
+  #drop(): void {
+    let readByAll = Infinity
+    for (const { after } of this.#readers) readByAll = Math.min(readByAll, after)
+    while (this.#written - this.#dropped > this.#capacity && this.#head < this.#events.length - 1) {
+      const { event, end } = this.#events[this.#head]!
+      if (event.seq > readByAll) break
+      this.#dropped = end
+      this.#head += 1
+      this.#firstSeq += 1
+    }
+    if (this.#head > 1024 && this.#head > this.#events.length / 2) {
+      this.#events = this.#events.slice(this.#head)
+      this.#head = 0
+    }
+  }
+
+  /** What the slowest reader has still to read. */
+  #lag(): number {
+    let lag = 0
+    for (const { after } of this.#readers) lag = Math.max(lag, this.#written - (this.#at(after)?.end ?? this.#dropped))
+    return lag
+  }
+
+  #gone(after: number): SandboxError {
+    return new SandboxError('gone', `Output after event ${after} was dropped; the oldest kept is event ${this.#firstSeq}.`, {
+      details: { after, oldest: this.#firstSeq },
+    })
+  }
+}
+
+const eventCost = 64

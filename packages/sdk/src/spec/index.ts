@@ -1,0 +1,7 @@
+export type * from './capabilities.ts'
+export type * from './common.ts'
+export type * from './files.ts'
+export type * from './process.ts'
+export type * from './provider.ts'
+export type * from './sandbox.ts'
+export type * from './shell.ts'

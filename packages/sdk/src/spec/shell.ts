@@ -1,0 +1,64 @@
+import type { CallOptions, ProcessSignal } from './common.ts'
+import type { OutputOptions, ProcessEvent, ProcessStatus } from './process.ts'
+
+export interface OpenShellOptions extends CallOptions {
+  /** A shell with this name that is open already is returned as it is. Without one, every call opens a new shell. */
+  name?: string
+  cwd?: string
+  env?: Readonly<Record<string, string>>
+}
+
+/**
+ * A shell that keeps its state between commands. Commands run one after the other; a second `exec` waits for
+ * the first. Their stdin is at end-of-file.
+ */
+export interface SandboxShell {
+  readonly name: string
+  /** Where the shell is now, as it last reported. */
+  readonly cwd: string
+  exec(command: string, options?: ShellExecOptions): Promise<ShellResult>
+  /** Ends the shell and what runs in it. False when it was closed already. */
+  close(options?: CallOptions): Promise<boolean>
+}
+
+export interface ShellExecOptions extends CallOptions {
+  /** Ends the command, not the shell. */
+  timeoutMs?: number
+  onOutput?: (text: string) => void
+  maxOutputBytes?: number
+}
+
+export interface ShellResult {
+  exitCode: number
+  /** stdout and stderr as they came, in order. */
+  output: string
+  /** The shell's working directory after the command. */
+  cwd: string
+  timedOut: boolean
+  truncated: boolean
+  durationMs: number
+  /** The shell ended before or during this command (`exit`, `exec`, a kill) and its variables are lost; the cwd is kept. */
+  shellRestarted: boolean
+}
+
+export interface OpenTerminalOptions extends CallOptions {
+  /** Default: the sandbox's login shell. */
+  cmd?: string
+  args?: readonly string[]
+  env?: Readonly<Record<string, string>>
+  cwd?: string
+  cols?: number
+  rows?: number
+  /** An id that is open already is re-attached. */
+  terminalId?: string
+}
+
+export interface SandboxTerminal {
+  readonly terminalId: string
+  write(data: string | Uint8Array, options?: CallOptions): Promise<void>
+  resize(size: { cols: number; rows: number }, options?: CallOptions): Promise<void>
+  /** What the screen was sent, numbered like a process's output; all of it of type `stdout`. */
+  output(options?: OutputOptions): AsyncIterable<ProcessEvent>
+  kill(signal?: ProcessSignal, options?: CallOptions): Promise<boolean>
+  status(options?: CallOptions): Promise<ProcessStatus>
+}
