@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
+import { abortable, throwIfAborted } from '../shared/abort.ts'
 import { asBytes, chunksOf, concat, streamOf } from '../shared/bytes.ts'
 import type { FilesDriver } from './driver.ts'
 import { unsupported } from './supports.ts'
@@ -8,6 +8,7 @@ import type {
   Bytes,
   BytesSource,
   CallOptions,
+  Capabilities,
   FileChange,
   FileEntry,
   FileStat,
@@ -27,9 +28,9 @@ const defaultMaxReadBytes = 256 * 1024 * 1024
 /** The contract's files over a driver's. */
 export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   readonly #driver: FilesDriver
-  readonly #owner: { provider: string }
+  readonly #owner: { provider: string; capabilities: Capabilities }
 
-  constructor(driver: FilesDriver, owner: { provider: string }) {
+  constructor(driver: FilesDriver, owner: { provider: string; capabilities: Capabilities }) {
     this.#driver = driver
     this.#owner = owner
   }
@@ -136,7 +137,7 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   }
 
   async watch(path: string, options: WatchOptions = {}): Promise<AsyncIterable<FileChange>> {
-    if (!this.#driver.watch) throw unsupported(this.#owner, 'watch')
+    if (!this.#owner.capabilities.watch || !this.#driver.watch) throw unsupported(this.#owner, 'watch')
     throwIfAborted(options.signal)
     return this.#driver.watch(checkPath(path), { recursive: options.recursive ?? false }, { signal: options.signal })
   }
@@ -149,10 +150,20 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   }
 }
 
-async function* cancellable(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
-  for await (const chunk of chunks) {
-    throwIfAborted(signal, 'Writing the file')
-    yield chunk
+/** The chunks, or `aborted` as soon as the signal fires, also when the source has stalled. */
+async function* cancellable(chunks: AsyncGenerator<Uint8Array>, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+  let finished = false
+  try {
+    for (;;) {
+      const item = await abortable(chunks.next(), signal, 'Writing the file')
+      if (item.done) {
+        finished = true
+        return
+      }
+      yield item.value
+    }
+  } finally {
+    // Not awaited: a source that has stalled does not answer.
+    if (!finished) chunks.return(undefined).catch(() => {})
   }
-  throwIfAborted(signal, 'Writing the file')
 }

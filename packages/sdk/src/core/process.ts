@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { abortable } from '../shared/abort.ts'
+import { abortable, throwIfAborted } from '../shared/abort.ts'
 import { encode, streamOf } from '../shared/bytes.ts'
 import { HeadTail } from '../shared/collect.ts'
 import type { ProcessDriver } from './driver.ts'
@@ -65,21 +65,25 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
 
   async kill(signal: ProcessSignal = 'SIGTERM', options: CallOptions = {}): Promise<boolean> {
     if (!signals.includes(signal)) throw invalid(`There is no signal ${String(signal)}.`, `Use one of ${signals.join(', ')}.`)
+    throwIfAborted(options.signal)
     return abortable(this.#driver.kill(signal, options), options.signal)
   }
 
   async status(options: CallOptions = {}): Promise<ProcessStatus> {
+    throwIfAborted(options.signal)
     return abortable(this.#driver.status(options), options.signal)
   }
 
   async writeStdin(data: string | Uint8Array, options: CallOptions = {}): Promise<void> {
-    if (!this.#driver.write) throw unsupported(this.#owner, 'stdin')
+    if (!this.#owner.capabilities.stdin || !this.#driver.write) throw unsupported(this.#owner, 'stdin')
     if (typeof data !== 'string' && !(data instanceof Uint8Array)) throw invalid('writeStdin takes a string or a Uint8Array.')
+    throwIfAborted(options.signal, 'Writing to stdin')
     await abortable(this.#driver.write(encode(data), options), options.signal, 'Writing to stdin')
   }
 
   async closeStdin(options: CallOptions = {}): Promise<void> {
-    if (!this.#driver.closeStdin) throw unsupported(this.#owner, 'stdin')
+    if (!this.#owner.capabilities.stdin || !this.#driver.closeStdin) throw unsupported(this.#owner, 'stdin')
+    throwIfAborted(options.signal)
     await this.#driver.closeStdin(options)
   }
 }

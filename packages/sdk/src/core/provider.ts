@@ -5,7 +5,7 @@ import { nativeId } from '../shared/ids.ts'
 import type { CreateSpec, ProviderDriver, SandboxDriver } from './driver.ts'
 import { DriverSandbox } from './sandbox.ts'
 import { unsupported } from './supports.ts'
-import { checkCount, checkEnv, checkKnown, checkLabels, checkMs, checkName, checkPort, invalid } from './validate.ts'
+import { checkCount, checkEnv, checkKnown, checkLabels, checkMs, checkName, checkPort, checkResources, invalid } from './validate.ts'
 import type {
   CallOptions,
   Capabilities,
@@ -81,17 +81,20 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   }
 
   async healthCheck(options: CallOptions = {}): Promise<boolean> {
+    throwIfAborted(options.signal)
     return this.#driver.health(options)
   }
 
   async listSnapshots(options: CallOptions = {}): Promise<SnapshotInfo[]> {
     if (!this.capabilities.snapshot || !this.#driver.listSnapshots) throw unsupported({ provider: this.name }, 'snapshot')
+    throwIfAborted(options.signal)
     return this.#driver.listSnapshots(options)
   }
 
   async deleteSnapshot(snapshotId: string, options: CallOptions = {}): Promise<boolean> {
     if (!this.capabilities.snapshot || !this.#driver.deleteSnapshot) throw unsupported({ provider: this.name }, 'snapshot')
     if (typeof snapshotId !== 'string' || snapshotId === '') throw invalid('`snapshotId` must be a non-empty string.')
+    throwIfAborted(options.signal)
     return this.#driver.deleteSnapshot(snapshotId, options)
   }
 
@@ -165,6 +168,10 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     if (given.name !== undefined) checkName(given.name)
     if (lifetimeMs !== undefined) checkMs(lifetimeMs, 'lifetimeMs')
     for (const port of given.ports ?? []) checkPort(port)
+    if (given.resources !== undefined) checkResources(given.resources)
+    if (given.providerOptions !== undefined && (typeof given.providerOptions !== 'object' || given.providerOptions === null)) {
+      throw invalid('`providerOptions` must be an object.')
+    }
     if (given.gitToken !== undefined && given.repo === undefined) throw invalid('`gitToken` is given without `repo`.')
     for (const option of ['repo', 'gitToken', 'snapshotId', 'image', 'runtime', 'label'] as const) {
       const value = given[option]

@@ -83,7 +83,8 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     checkKnown(options ?? {}, runOptions, 'runCommand()')
     const { onStdout, onStderr, maxOutputBytes, signal } = options
     const max = maxOutputBytes === undefined ? defaultMaxOutputBytes : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30)
-    const process = await this.#spawn(options)
+    const input = new InputErrors()
+    const process = await this.#spawn(options, input)
     // On cancellation the program and all it started is killed before the call rejects.
     let killed: Promise<unknown> | undefined
     const forget = onAbort(signal, () => {
@@ -92,6 +93,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     try {
       const result = await collect(process, max, { onStdout, onStderr })
       if (signal?.aborted) throw abortedError(signal, `The command ${options.cmd}`)
+      if (input.error !== undefined) throw input.error
       return result
     } catch (error) {
       // A listener that throws ends the command too: nobody is left to read it.
@@ -146,12 +148,12 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   // Abilities
 
   async getProcess(processId: string, options: CallOptions = {}): Promise<ProcessHandle<AllCapabilities>> {
-    const driver = this.#need('reattach', 'getProcess')
+    const driver = this.#need('reattach', 'getProcess', options)
     return this.#wrap(await driver.getProcess(checkPath(processId, 'processId'), options))
   }
 
   async listProcesses(options: CallOptions = {}): Promise<ProcessInfo[]> {
-    return this.#need('reattach', 'listProcesses').listProcesses(options)
+    return this.#need('reattach', 'listProcesses', options).listProcesses(options)
   }
 
   async openShell(options: OpenShellOptions = {}): Promise<SandboxShell> {
@@ -175,7 +177,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   async getEndpoint(port: number, options: CallOptions = {}): Promise<SandboxEndpoint> {
-    return this.#need('ports', 'getEndpoint').getEndpoint(checkPort(port), options)
+    return this.#need('ports', 'getEndpoint', options).getEndpoint(checkPort(port), options)
   }
 
   async getUrl(port: number, options: CallOptions = {}): Promise<string> {
@@ -183,19 +185,19 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   async stop(options: CallOptions = {}): Promise<void> {
-    await this.#need('stop', 'stop').stop(options)
+    await this.#need('stop', 'stop', options).stop(options)
   }
 
   async start(options: CallOptions = {}): Promise<void> {
-    await this.#need('stop', 'start').start(options)
+    await this.#need('stop', 'start', options).start(options)
   }
 
   async pause(options: CallOptions = {}): Promise<void> {
-    await this.#need('pause', 'pause').pause(options)
+    await this.#need('pause', 'pause', options).pause(options)
   }
 
   async resume(options: CallOptions = {}): Promise<void> {
-    await this.#need('pause', 'resume').resume(options)
+    await this.#need('pause', 'resume', options).resume(options)
   }
 
   async snapshot(options: SnapshotOptions = {}): Promise<{ snapshotId: string }> {
@@ -213,12 +215,13 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   async extendTimeout(ms: number, options: CallOptions = {}): Promise<void> {
-    await this.#need('lifetime', 'extendLifetime').extendLifetime(checkMs(ms, 'ms'), options)
+    await this.#need('lifetime', 'extendLifetime', options).extendLifetime(checkMs(ms, 'ms'), options)
   }
 
   /** The driver with the method of an ability that it has. */
-  #need<M extends keyof SandboxDriver>(ability: Ability, method: M): SandboxDriver & Required<Pick<SandboxDriver, M>> {
+  #need<M extends keyof SandboxDriver>(ability: Ability, method: M, call: CallOptions = {}): SandboxDriver & Required<Pick<SandboxDriver, M>> {
     if (!this.capabilities[ability]) throw unsupported(this.#owner, ability)
+    throwIfAborted(call.signal)
     if (!this.#driver[method]) {
       throw new SandboxError('internal', `The provider “${this.provider}” declares “${ability}” but does not implement ${String(method)}.`)
     }
@@ -229,11 +232,26 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     return new SandboxProcess(process, this.#owner)
   }
 
-  async #spawn(options: SpawnOptions): Promise<ProcessDriver> {
-    const spec = processSpec(options)
+  async #spawn(options: SpawnOptions, input?: InputErrors): Promise<ProcessDriver> {
+    const checked = processSpec(options)
+    const spec = input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
     if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
     throwIfAborted(options.signal, `The command ${spec.cmd}`)
     return this.#driver.spawn(spec, { signal: options.signal })
+  }
+}
+
+/** Remembers that the source of a command's input failed: then its result is not what was asked for. */
+class InputErrors {
+  error: unknown
+
+  async *watch(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    try {
+      yield* chunks
+    } catch (error) {
+      this.error = error
+      throw error
+    }
   }
 }
 

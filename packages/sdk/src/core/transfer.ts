@@ -10,8 +10,15 @@ export async function upload(files: SandboxFilesCore, localPath: string, remoteP
     throw localError(localPath, cause)
   })
   const { mode } = await handle.stat()
-  // The stream owns the handle from here on and closes it, also when it is not read to its end.
-  await files.writeFile(remotePath, handle.createReadStream({ highWaterMark: 256 * 1024 }), { mode: mode & 0o777, signal })
+  // The stream owns the handle from here on. One that was never read from does not close itself.
+  const source = handle.createReadStream({ highWaterMark: 256 * 1024 })
+  try {
+    await files.writeFile(remotePath, source, { mode: mode & 0o777, signal })
+  } catch (cause) {
+    throw SandboxError.is(cause) ? cause : localError(localPath, cause)
+  } finally {
+    source.destroy()
+  }
 }
 
 export async function download(files: SandboxFilesCore, remotePath: string, localPath: string, { signal }: CallOptions): Promise<void> {

@@ -56,6 +56,15 @@ export function checkName(name: unknown): string {
   throw invalid('`name` must be a string of 1 to 200 printable characters.')
 }
 
+export function checkResources(resources: unknown): void {
+  if (typeof resources !== 'object' || resources === null) throw invalid('`resources` must be an object.', 'For example { vcpus: 2, memoryMb: 1024 }.')
+  checkKnown(resources, ['vcpus', 'memoryMb', 'diskMb'], '`resources`')
+  for (const [name, value] of Object.entries(resources)) {
+    if (value === undefined || (typeof value === 'number' && Number.isFinite(value) && value > 0)) continue
+    throw invalid(`\`resources.${name}\` is ${String(value)}.`, 'Use a number above 0, or leave it out.')
+  }
+}
+
 export function checkCommand(cmd: unknown, args: unknown): { cmd: string; args: string[] } {
   if (typeof cmd !== 'string' || cmd.length === 0) throw invalid('`cmd` must be a non-empty string.')
   if (args !== undefined && !Array.isArray(args)) {

@@ -27,6 +27,11 @@ export class OutputLog {
   #dropped = 0
   #pressed = false
   #exit: ExitEvent | undefined
+  #resolveEnded: () => void = () => {}
+  /** Resolves when `exit` is there. */
+  readonly ended = new Promise<void>((resolve) => {
+    this.#resolveEnded = resolve
+  })
 
   constructor(options: { capacityBytes: number; onPressure?: (wait: boolean) => void }) {
     this.#capacity = options.capacityBytes
@@ -46,6 +51,12 @@ export class OutputLog {
     if (this.#exit) return
     this.#exit = { seq: this.#nextSeq, type: 'exit', ...exit }
     this.#append(this.#exit, 0)
+    this.#resolveEnded()
+  }
+
+  /** What is still there, oldest first. */
+  kept(): ProcessEvent[] {
+    return this.#events.slice(this.#head).map(({ event }) => event)
   }
 
   async *read(after = 0, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
@@ -122,7 +133,10 @@ export class OutputLog {
   /** What the slowest reader has still to read. */
   #lag(): number {
     let lag = 0
-    for (const { after } of this.#readers) lag = Math.max(lag, this.#written - (this.#at(after)?.end ?? this.#dropped))
+    for (const { after } of this.#readers) {
+      // One that asked for what comes later has nothing to read yet.
+      if (after < this.#nextSeq) lag = Math.max(lag, this.#written - (this.#at(after)?.end ?? this.#dropped))
+    }
     return lag
   }
 

@@ -37,7 +37,7 @@ export interface ShellResult {
   timedOut: boolean
   truncated: boolean
   durationMs: number
-  /** The shell ended before or during this command (`exit`, `exec`, a kill) and its variables are lost; the cwd is kept. */
+  /** This command ran in a fresh shell, because the one before had ended (`exit`, `exec`, a kill): its variables are lost, the cwd is kept. */
   shellRestarted: boolean
 }
 

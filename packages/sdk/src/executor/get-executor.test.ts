@@ -1,0 +1,39 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { LocalProvider } from '../providers/local/index.ts'
+import { getSandboxExecutor, LocalSandboxExecutor, ProviderSandboxExecutor, VercelSandboxExecutor } from './index.ts'
+
+const directory = await mkdtemp(path.join(tmpdir(), 'sandkasten-executors-'))
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+describe('getSandboxExecutor', () => {
+  it('chooses Vercel where VERCEL=1, and this machine otherwise', () => {
+    expect(getSandboxExecutor({ env: { VERCEL: '1' } })).toBeInstanceOf(VercelSandboxExecutor)
+    expect(getSandboxExecutor({ env: {} })).toBeInstanceOf(LocalSandboxExecutor)
+    expect(getSandboxExecutor({ env: { VERCEL: '0' } })).toBeInstanceOf(LocalSandboxExecutor)
+  })
+
+  it('an explicit choice goes before the environment (142)', () => {
+    expect(getSandboxExecutor({ kind: 'local', directory })).toBeInstanceOf(LocalSandboxExecutor)
+    const provider = new LocalProvider({ root: directory, acceptNoIsolation: true })
+    expect(getSandboxExecutor({ provider })).toBeInstanceOf(ProviderSandboxExecutor)
+    expect(() => getSandboxExecutor({ kind: 'docker' } as never)).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+  })
+
+  it('says plainly, when a sandbox is needed, that Vercel’s provider is not there yet', async () => {
+    await expect(getSandboxExecutor({ kind: 'vercel' }).execute('true')).rejects.toMatchObject({ code: 'unsupported', provider: 'vercel' })
+  })
+
+  it('two executors of one conversation share files, two conversations do not (141)', async () => {
+    const first = getSandboxExecutor({ kind: 'local', directory, conversationId: 'a' })
+    const again = getSandboxExecutor({ kind: 'local', directory, conversationId: 'a' })
+    const other = getSandboxExecutor({ kind: 'local', directory, conversationId: 'b' })
+    const nobody = getSandboxExecutor({ kind: 'local', directory })
+    await first.writeFile('x', 'from a')
+    expect(await again.readFile('x')).toBe('from a')
+    expect(await other.readFile('x')).toBeNull()
+    expect(await nobody.readFile('x')).toBeNull()
+  })
+})

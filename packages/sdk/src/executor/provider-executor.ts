@@ -1,0 +1,81 @@
+import { SandboxError } from '../errors.ts'
+import type { CommandResult, CreateSandboxOpts, SandboxCore, SandboxProviderCore } from '../spec/index.ts'
+import type { ExecuteOptions, SandboxExecutor } from './executor.ts'
+
+export const defaultTimeoutMs = 10_000
+export const defaultMaxOutputBytes = 1024 * 1024
+
+/** The part of a provider that an executor needs; any provider fits. */
+export type ExecutorProvider = Pick<SandboxProviderCore<never>, 'name' | 'createOptions'> & {
+  getOrCreate(options: CreateSandboxOpts & { name: string }): Promise<SandboxCore>
+}
+
+export interface ProviderSandboxExecutorOptions {
+  provider: ExecutorProvider
+  /** Whose sandbox it is. The same id finds the same sandbox again, from another request or process. Default: a new one. */
+  conversationId?: string
+  /** For `provider.create`, when the sandbox is first needed. */
+  create?: Omit<CreateSandboxOpts, 'name' | 'signal'>
+  /** Default 10,000. */
+  timeoutMs?: number
+  /** How much of stdout and of stderr a result keeps; `truncated` says when there was more. Default 1 MiB. */
+  maxOutputBytes?: number
+}
+
+/** The executor over any provider. The sandbox is made at the first call, once, however many calls come at once. */
+export class ProviderSandboxExecutor implements SandboxExecutor {
+  readonly conversationId: string
+  readonly #options: ProviderSandboxExecutorOptions
+  #sandbox: Promise<SandboxCore> | undefined
+
+  constructor(options: ProviderSandboxExecutorOptions) {
+    this.#options = options
+    this.conversationId = options.conversationId ?? crypto.randomUUID()
+  }
+
+  async execute(command: string, args: readonly string[] = [], options: ExecuteOptions = {}): Promise<CommandResult> {
+    const { cwd, env, timeout = this.#options.timeoutMs ?? defaultTimeoutMs, sudo, signal } = options
+    const sandbox = await this.sandbox()
+    const program = sudo ? { cmd: 'sudo', args: ['-n', '--', command, ...args] } : { cmd: command, args }
+    const maxOutputBytes = this.#options.maxOutputBytes ?? defaultMaxOutputBytes
+    return sandbox.runCommand({ ...program, cwd, env, timeoutMs: timeout, maxOutputBytes, signal })
+  }
+
+  async writeFile(path: string, content: string | Uint8Array): Promise<void> {
+    await (await this.sandbox()).files.writeFile(path, content)
+  }
+
+  async readFile(path: string): Promise<string | null> {
+    try {
+      return await (await this.sandbox()).files.readFile(path, 'utf8')
+    } catch (error) {
+      if (SandboxError.is(error, 'file_not_found')) return null
+      throw error
+    }
+  }
+
+  async listFiles(path = '.'): Promise<string[]> {
+    return (await this.sandbox()).files.readdir(path)
+  }
+
+  async cleanup(): Promise<void> {
+    const sandbox = this.#sandbox
+    this.#sandbox = undefined
+    await (await sandbox)?.destroy()
+  }
+
+  /** The conversation's sandbox, for what this interface does not offer. */
+  async sandbox(): Promise<SandboxCore> {
+    // Remembered as a promise, so that calls at the same time share one; forgotten when it fails.
+    this.#sandbox ??= this.#open().catch((error) => {
+      this.#sandbox = undefined
+      throw error
+    })
+    return this.#sandbox
+  }
+
+  async #open(): Promise<SandboxCore> {
+    const { provider, create } = this.#options
+    return provider.getOrCreate({ ...create, name: `executor-${this.conversationId}` })
+  }
+}

@@ -1,0 +1,63 @@
+import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+
+/** What the operating system's error numbers mean in the contract. */
+const codes: Readonly<Record<string, SandboxErrorCode>> = {
+  ENOENT: 'file_not_found',
+  EEXIST: 'file_exists',
+  ENOTDIR: 'not_a_directory',
+  EISDIR: 'is_a_directory',
+  ERR_FS_EISDIR: 'is_a_directory',
+  ENOTEMPTY: 'directory_not_empty',
+  EACCES: 'permission_denied',
+  EPERM: 'permission_denied',
+  EROFS: 'permission_denied',
+  ENOSPC: 'disk_full',
+  EDQUOT: 'disk_full',
+  EFBIG: 'disk_full',
+  ENAMETOOLONG: 'invalid_argument',
+  ELOOP: 'invalid_argument',
+  EINVAL: 'invalid_argument',
+  E2BIG: 'invalid_argument',
+  EMFILE: 'unavailable',
+  ENFILE: 'unavailable',
+  EAGAIN: 'unavailable',
+  ENOMEM: 'unavailable',
+}
+
+const hints: Readonly<Record<string, string>> = {
+  ENOSPC: 'Free space on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
+  EDQUOT: 'This account’s disk quota is used up; free space, or choose another `root`.',
+  EMFILE: 'This process has too many open files; raise `ulimit -n`, or run fewer commands at once.',
+  EAGAIN: 'The system has no room for another process; raise `ulimit -u`, or run fewer commands at once.',
+  ELOOP: 'The path leads through symbolic links that point at each other.',
+  ENAMETOOLONG: 'File names may have at most 255 bytes.',
+  E2BIG: 'The arguments and environment are too long for one command; pass the data through stdin or a file.',
+}
+
+export function errnoOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : undefined
+}
+
+/** A failed system call as a SandboxError; a SandboxError stays as it is. `what` names the thing in the user's words. */
+export function translate(error: unknown, what: string): SandboxError {
+  if (SandboxError.is(error)) return error
+  const errno = errnoOf(error)
+  const code = (errno && codes[errno]) || 'internal'
+  const hint = errno && hints[errno]
+  return new SandboxError(code, `${what}: ${errno ?? String(error)}.`, {
+    provider: 'local',
+    cause: error,
+    ...(errno ? { details: { errno } } : {}),
+    ...(hint ? { hint } : {}),
+  })
+}
+
+/** Runs a file operation and translates its failure. */
+export async function guarded<T>(what: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw translate(error, what)
+  }
+}

@@ -1,0 +1,45 @@
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { DriverProvider } from '../../core/provider.ts'
+import { SandboxError } from '../../errors.ts'
+import { checkKnown } from '../../core/validate.ts'
+import { type LocalCapabilities, localCapabilities } from './capabilities.ts'
+import { LocalDriver } from './driver.ts'
+
+export type { LocalCapabilities }
+
+export interface LocalProviderOptions {
+  /** Where sandboxes are kept. Default: `local` in `$SANDKASTEN_HOME`, or in `~/.sandkasten`. */
+  root?: string
+  /** Variables of this process that commands may see; otherwise they see PATH and the locale only. */
+  inheritEnv?: readonly string[]
+  /** You know that commands can do whatever this account can; no warning is shown. */
+  acceptNoIsolation?: boolean
+}
+
+/**
+ * Sandboxes as folders of this machine, with commands as child processes. **There is no isolation**: a command can
+ * read, change and reach all that this account can. For code that you trust, for tests, and as the common
+ * denominator of Linux, macOS and Windows.
+ */
+export class LocalProvider extends DriverProvider<LocalCapabilities> {
+  constructor(options: LocalProviderOptions = {}) {
+    checkKnown(options, ['root', 'inheritEnv', 'acceptNoIsolation'], 'LocalProvider')
+    const root = options.root ?? path.join(process.env.SANDKASTEN_HOME ?? path.join(homedir(), '.sandkasten'), 'local')
+    if (typeof root !== 'string' || root === '') throw new SandboxError('invalid_argument', '`root` must be the path of a folder.')
+    if (!options.acceptNoIsolation) warnOnce()
+    super(new LocalDriver({ root: path.resolve(root), inheritEnv: options.inheritEnv ?? [], capabilities: localCapabilities() }))
+  }
+}
+
+let warned = false
+
+function warnOnce(): void {
+  if (warned) return
+  warned = true
+  process.emitWarning('Local sandboxes are not isolated: commands in them can do whatever this account can.', {
+    type: 'SandkastenWarning',
+    code: 'SANDKASTEN_NO_ISOLATION',
+    detail: 'Use it for code that you trust. Pass { acceptNoIsolation: true } to LocalProvider when you know this.',
+  })
+}

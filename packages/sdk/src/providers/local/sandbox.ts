@@ -1,0 +1,160 @@
+import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { LocalDriver } from './driver.ts'
+import { baseEnvironment, foldersOf, sandboxMarker } from './environment.ts'
+import { LocalFiles } from './files.ts'
+import { confine } from './paths.ts'
+import { LocalProcesses } from './processes.ts'
+import type { SandboxRecord } from './record.ts'
+import { LocalShell } from './shell.ts'
+import { LocalTerminal } from './terminal.ts'
+import type { CallOptions, OpenShellOptions, OpenTerminalOptions, SandboxInfo, SandboxShell, SandboxTerminal } from '../../spec/index.ts'
+
+/** One incarnation of a local sandbox, as one handle sees it. */
+export class LocalSandbox implements SandboxDriver {
+  readonly sandboxId: string
+  readonly name?: string
+  readonly workdir: string
+  readonly files: LocalFiles
+  readonly folder: string
+  readonly #driver: LocalDriver
+  readonly #folders: ReturnType<typeof foldersOf>
+  readonly #processes: LocalProcesses
+  readonly #shells: Map<string, LocalShell>
+  readonly #terminals: Map<string, LocalTerminal>
+  #incarnation: string
+
+  constructor(driver: LocalDriver, folder: string, record: SandboxRecord) {
+    this.#driver = driver
+    this.folder = folder
+    this.sandboxId = record.sandboxId
+    if (record.name !== undefined) this.name = record.name
+    this.#incarnation = record.incarnation
+    this.#folders = foldersOf(folder)
+    this.workdir = this.#folders.workspace
+    this.files = new LocalFiles({ root: this.workdir, partial: this.#folders.partial, check: () => this.check() })
+    const open = driver.openThings(this.sandboxId)
+    this.#processes = open.processes
+    this.#shells = open.shells
+    this.#terminals = open.terminals
+  }
+
+  /** The record, if this handle may act on the sandbox now. */
+  async check(): Promise<SandboxRecord> {
+    const record = await this.#driver.current(this.sandboxId)
+    if (record.incarnation === this.#incarnation && record.status !== 'stopped') return record
+    const options = { provider: 'local', sandboxId: this.sandboxId }
+    if (record.status === 'stopped') throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is stopped.`, options)
+    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was restarted since this handle was made.`, options)
+  }
+
+  async info(): Promise<SandboxInfo> {
+    return this.#driver.info(this.sandboxId)
+  }
+
+  async spawn(spec: ProcessSpec): Promise<ProcessDriver> {
+    return this.#processes.spawn(spec, await this.#place(spec.cwd, spec.env))
+  }
+
+  async getProcess(processId: string): Promise<ProcessDriver> {
+    await this.check()
+    return this.#processes.get(processId)
+  }
+
+  async listProcesses() {
+    await this.check()
+    return this.#processes.list()
+  }
+
+  async openShell(options: OpenShellOptions): Promise<SandboxShell> {
+    const place = await this.#place(options.cwd, options.env ?? {})
+    const name = options.name ?? `shell-${randomId(8)}`
+    const open = this.#shells.get(name)
+    if (open && !open.closed) return open
+    const marker = `${this.sandboxId}/${place.incarnation}/${name}`
+    const shell = new LocalShell({ name, marker, ...place, folder: path.join(this.#folders.partial, randomId()), onClose: () => this.#shells.delete(name) })
+    // In the map before it runs, so that a second call at the same time gets the same shell.
+    this.#shells.set(name, shell)
+    await shell.ready()
+    return shell
+  }
+
+  async openTerminal(options: OpenTerminalOptions & { cols: number; rows: number }): Promise<SandboxTerminal> {
+    const place = await this.#place(options.cwd, { TERM: 'xterm-256color', ...options.env })
+    const terminalId = options.terminalId ?? `terminal-${randomId(8)}`
+    const open = this.#terminals.get(terminalId)
+    if (open) return open
+    const marker = `${this.sandboxId}/${place.incarnation}/${terminalId}`
+    const { cols, rows } = options
+    const [cmd, args] = options.cmd === undefined ? [loginShell(), []] : [options.cmd, options.args ?? []]
+    const terminal = await LocalTerminal.open({ terminalId, marker, cmd, args, cols, rows, ...place })
+    this.#terminals.set(terminalId, terminal)
+    terminal.ended.then(() => this.#terminals.delete(terminalId))
+    return terminal
+  }
+
+  async getEndpoint(port: number) {
+    await this.check()
+    return { url: `http://127.0.0.1:${port}`, headers: {} }
+  }
+
+  async stop(): Promise<void> {
+    await this.#driver.stop(this.sandboxId, this.#incarnation)
+  }
+
+  async start(): Promise<void> {
+    this.#incarnation = (await this.#driver.start(this.sandboxId)).incarnation
+  }
+
+  async snapshot(name: string | undefined) {
+    return this.#driver.snapshots.take(await this.check(), this.workdir, name)
+  }
+
+  /** By way of a snapshot that nobody else sees. */
+  async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+    const { snapshotId } = await this.snapshot(undefined)
+    const { labels, envVars, label, lifetimeMs } = await this.check()
+    const spec = { labels, envVars, snapshotId, deferReady: false, ...(label ? { label } : {}), ...(lifetimeMs ? { lifetimeMs } : {}) }
+    try {
+      const forks = await Promise.allSettled(Array.from({ length: count }, () => this.#driver.create(spec, call)))
+      return forks.map((fork) => (fork.status === 'fulfilled' ? fork.value : (fork.reason as Error)))
+    } finally {
+      await this.#driver.snapshots.delete(snapshotId)
+    }
+  }
+
+  async extendLifetime(ms: number): Promise<void> {
+    await this.check()
+    await this.#driver.extend(this.sandboxId, ms)
+  }
+
+  async ready(): Promise<void> {
+    await this.#driver.ready(this.sandboxId)
+  }
+
+  async destroy(): Promise<boolean> {
+    return this.#driver.destroy(this.sandboxId)
+  }
+
+  /** Where and with what a program runs. Private folders that a program has removed are made again. */
+  async #place(cwd: string | undefined, env: Readonly<Record<string, string>>) {
+    const record = await this.check()
+    const { home, tmp, partial } = this.#folders
+    for (const folder of [home, tmp, partial]) if (!existsSync(folder)) await mkdir(folder, { recursive: true, mode: 0o700 })
+    const base = baseEnvironment({ home, tmp, inherit: this.#driver.inheritEnv })
+    return {
+      cwd: cwd === undefined ? this.workdir : await confine(this.workdir, cwd, { follow: true }),
+      env: { ...base, ...record.envVars, ...env, [sandboxMarker]: this.sandboxId },
+      incarnation: record.incarnation,
+    }
+  }
+}
+
+function loginShell(): string {
+  return existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh'
+}
+

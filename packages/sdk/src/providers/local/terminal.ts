@@ -1,0 +1,94 @@
+import { execFile } from 'node:child_process'
+import { readFile, readlink } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { SandboxError } from '../../errors.ts'
+import { quoteArgs } from '../../shared/quote.ts'
+import { Child } from './child.ts'
+import { statusOf } from './processes.ts'
+import { childrenOf } from './tree.ts'
+import { encode } from '../../shared/bytes.ts'
+import { checkCount } from '../../core/validate.ts'
+import type { OutputOptions, ProcessEvent, ProcessSignal, ProcessStatus, SandboxTerminal } from '../../spec/index.ts'
+
+export interface LocalTerminalOptions {
+  readonly terminalId: string
+  readonly marker: string
+  readonly cmd: string
+  readonly args: readonly string[]
+  readonly cols: number
+  readonly rows: number
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string>>
+}
+
+/**
+ * A pseudo-terminal by way of util-linux's script(1), which makes one and relays it over its own stdin and stdout.
+ * Node cannot make one itself, and a native module is too high a price for a laptop's sandbox. Its size is set from
+ * outside, with stty on the terminal's device; the kernel tells the program.
+ */
+export class LocalTerminal implements SandboxTerminal {
+  readonly terminalId: string
+  readonly #child: Child
+
+  static async open(options: LocalTerminalOptions): Promise<LocalTerminal> {
+    const { cols, rows, cmd, args } = options
+    // The size is set before the program starts. `exec` leaves nothing between script and the program.
+    const line = `stty rows ${rows} cols ${cols}; exec ${quoteArgs([cmd, ...args])}`
+    const child = await Child.start({
+      marker: options.marker,
+      cmd: 'script',
+      args: ['--quiet', '--flush', '--return', '--command', line, '/dev/null'],
+      cwd: options.cwd,
+      // script runs the line with $SHELL.
+      env: { ...options.env, SHELL: '/bin/sh' },
+      stdin: true,
+      outputBufferBytes: 8 * 1024 * 1024,
+    })
+    return new LocalTerminal(options.terminalId, child)
+  }
+
+  private constructor(terminalId: string, child: Child) {
+    this.terminalId = terminalId
+    this.#child = child
+  }
+
+  get ended(): Promise<void> {
+    return this.#child.log.ended
+  }
+
+  async write(data: string | Uint8Array): Promise<void> {
+    await this.#child.write(encode(data))
+  }
+
+  async resize(size: { cols: number; rows: number }): Promise<void> {
+    const cols = checkCount(size.cols, 'cols', 1000)
+    const rows = checkCount(size.rows, 'rows', 1000)
+    await promisify(execFile)('stty', ['-F', await this.#device(), 'rows', String(rows), 'cols', String(cols)])
+  }
+
+  output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {
+    return this.#child.log.read(after, signal)
+  }
+
+  async kill(signal: ProcessSignal = 'SIGTERM'): Promise<boolean> {
+    return this.#child.kill(signal)
+  }
+
+  async status(): Promise<ProcessStatus> {
+    return statusOf(this.#child)
+  }
+
+  /** What the program has as its stdin is the terminal. */
+  async #device(): Promise<string> {
+    for (let tries = 0; this.#child.running && tries < 200; tries += 1) {
+      for (const pid of await childrenOf(this.#child.pid)) {
+        const device = await readlink(`/proc/${pid}/fd/0`).catch(() => '')
+        // Until it has started the program, the child of script is script itself.
+        const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')
+        if (device.startsWith('/dev/pts/') && name.trim() !== 'script') return device
+      }
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    throw new SandboxError('not_running', 'The terminal’s program has ended.', { provider: 'local' })
+  }
+}

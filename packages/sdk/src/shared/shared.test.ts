@@ -1,0 +1,128 @@
+import { execFileSync } from 'node:child_process'
+import { describe, expect, it } from 'vitest'
+import type { SandboxInfo } from '../spec/index.ts'
+import { asBytes, chunksOf, streamOf } from './bytes.ts'
+import { HeadTail } from './collect.ts'
+import { cloneCommand } from './git-clone.ts'
+import { nativeId, randomId } from './ids.ts'
+import { pageOf } from './page.ts'
+import { quoteArgs } from './quote.ts'
+
+describe('HeadTail', () => {
+  const fill = (max: number, text: string, step: number) => {
+    const kept = new HeadTail(max)
+    const all = new TextEncoder().encode(text)
+    for (let at = 0; at < all.length; at += step) kept.push(all.subarray(at, at + step))
+    return kept
+  }
+
+  it.each([1, 2, 3, 7, 1000])('keeps all of it when it fits, in steps of %i', (step) => {
+    const kept = fill(40, 'grüße, 世界 🌍!', step)
+    expect([kept.text(), kept.truncated]).toEqual(['grüße, 世界 🌍!', false])
+  })
+
+  it('shows head and tail, and counts what is between', () => {
+    const kept = fill(20, `${'a'.repeat(10)}${'b'.repeat(50)}${'c'.repeat(10)}`, 3)
+    expect(kept.text()).toBe(`${'a'.repeat(10)}\n[… 50 bytes left out …]\n${'c'.repeat(10)}`)
+    expect(kept.truncated).toBe(true)
+  })
+
+  it.each([9, 10, 11, 12, 13, 14, 15, 16])('never splits a character at %i bytes', (max) => {
+    expect(fill(max, '🌍世é'.repeat(20), 5).text()).not.toContain('�')
+  })
+})
+
+describe('quoteArgs', () => {
+  it.each([['plain'], [''], ['two words'], ["it's"], ['$(touch x)`y`'], ['a\nb'], ['*?[!]'], ['-n'], ['\\'], ['grüße 🌍'], ['"']])('a shell gives %j back as it was', (arg) => {
+    expect(execFileSync('sh', ['-c', `printf %s ${quoteArgs([arg])}`], { encoding: 'utf8' })).toBe(arg)
+  })
+})
+
+describe('ids', () => {
+  it('are taken with or without the provider’s name, and refused with another’s', () => {
+    expect(nativeId('local', 'local:abc')).toBe('abc')
+    expect(nativeId('local', 'abc')).toBe('abc')
+    expect(() => nativeId('local', 'e2b:abc')).toThrow(expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining('e2b') }))
+    expect(() => nativeId('local', '')).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+  })
+
+  it('are safe in paths and host names', () => {
+    expect(randomId()).toMatch(/^[a-z2-7]{16}$/)
+    expect(new Set(Array.from({ length: 1000 }, () => randomId())).size).toBe(1000)
+  })
+})
+
+describe('bytes', () => {
+  it('decode where there is no Buffer, too', () => {
+    const { Buffer } = globalThis
+    try {
+      Object.assign(globalThis, { Buffer: undefined })
+      const bytes = asBytes(new Uint8Array([0xc3, 0xbc, 0x21]))
+      expect([bytes.toString(), bytes.toString('hex'), bytes.toString('base64')]).toEqual(['ü!', 'c3bc21', 'w7wh'])
+    } finally {
+      Object.assign(globalThis, { Buffer })
+    }
+  })
+
+  it('a source is read only as fast as it is wanted, and left when it is not', async () => {
+    let made = 0
+    let left = false
+    const source = (async function* () {
+      try {
+        for (;;) yield new Uint8Array([made++])
+      } finally {
+        left = true
+      }
+    })()
+    const reader = streamOf(chunksOf(source)).getReader()
+    await reader.read()
+    await reader.read()
+    expect(made).toBeLessThanOrEqual(3)
+    await reader.cancel()
+    expect(left).toBe(true)
+  })
+})
+
+describe('pages', () => {
+  const infos: SandboxInfo[] = Array.from({ length: 7 }, (_, i) => ({ id: `x:${i}`, sandboxId: `${i}`, status: 'running', labels: { odd: String(i % 2) }, createdAt: new Date(1000 + (i >> 1)) }))
+
+  it('go on where the one before ended, without gap or repeat', () => {
+    const seen: string[] = []
+    let cursor: string | undefined
+    do {
+      const page = pageOf(infos, { limit: 3, cursor })
+      seen.push(...page.map(({ sandboxId }) => sandboxId))
+      cursor = page.nextCursor
+    } while (cursor)
+    expect(seen).toEqual(['0', '1', '2', '3', '4', '5', '6'])
+  })
+
+  it('survive that the last of a page is gone by the time of the next', () => {
+    const page = pageOf(infos, { limit: 3 })
+    expect(pageOf(infos.filter(({ id }) => id !== 'x:2'), { limit: 3, cursor: page.nextCursor }).map(({ sandboxId }) => sandboxId)).toEqual(['3', '4', '5'])
+    expect(() => pageOf(infos, { cursor: 'nonsense' })).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+  })
+})
+
+describe('cloneCommand', () => {
+  const url = 'https://example.com/a/b.git'
+
+  it('has the token in the environment only', () => {
+    const { args, env } = cloneCommand({ url, token: 'tok-en', target: '.' })
+    expect(args).toEqual(['clone', '--quiet', '--', url, '.'])
+    expect(Object.values(env).filter((value) => value.includes('tok-en'))).toEqual(['tok-en'])
+  })
+
+  it('completes an address without a scheme, as people write it', () => {
+    expect(cloneCommand({ url: 'github.com/user/app', target: '.' }).args).toContain('https://github.com/user/app')
+  })
+
+  it.each([
+    [{ url: 'https://user:pass@example.com/a' }, 'credentials'],
+    [{ url: 'http://example.com/a', token: 't' }, 'https'],
+    [{ url: 'git@example.com:a/b', token: 't' }, 'https'],
+    [{ url: '/some/folder', token: 't' }, 'https'],
+  ])('refuses %j', (spec, word) => {
+    expect(() => cloneCommand({ ...spec, target: '.' })).toThrow(expect.objectContaining({ code: 'invalid_argument', message: expect.stringContaining(word) }))
+  })
+})

@@ -1,0 +1,24 @@
+/** `npm run build [package…]`: JavaScript and declarations of the packages, as they are published. */
+import { existsSync, readdirSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { root, run, stages } from './tools.ts'
+
+const wanted = process.argv.slice(2)
+const packages = readdirSync(path.join(root, 'packages')).filter((name) => existsSync(path.join(root, 'packages', name, 'tsconfig.build.json')))
+const unknown = wanted.find((name) => !packages.includes(name))
+if (unknown) {
+  console.error(`There is no package ${unknown}. There are: ${packages.join(', ')}.`)
+  process.exit(2)
+}
+
+await stages(
+  packages
+    .filter((name) => wanted.length === 0 || wanted.includes(name))
+    .map((name) => ({
+      name: `build ${name}`,
+      run: () => {
+        rmSync(path.join(root, 'packages', name, 'dist'), { recursive: true, force: true })
+        return run('tsc', ['-p', `packages/${name}/tsconfig.build.json`])
+      },
+    })),
+)

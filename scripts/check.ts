@@ -1,0 +1,8 @@
+/** `npm run check`: types, lint and the rules of the tree. Fast enough to run before every commit. */
+import { run, stages } from './tools.ts'
+
+await stages([
+  { name: 'types (tsc)', run: () => run('tsc', ['-p', 'tsconfig.json']) },
+  { name: 'lint and format (biome)', run: () => run('biome', ['check', '.']) },
+  { name: 'boundaries', run: () => run('vitest', ['run', 'test/boundaries', '--reporter=dot']) },
+])

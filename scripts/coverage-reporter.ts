@@ -1,0 +1,36 @@
+import { release } from 'node:os'
+import type { Reporter, TestCase, TestModule } from 'vitest/node'
+
+/**
+ * Says at the end of a test run which providers, isolation and platform were really covered, and what was skipped
+ * and why. On CI a run that left out what must be covered fails.
+ */
+export default class CoverageReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const covered = new Set<string>()
+    const skipped: string[] = []
+    for (const module of modules) {
+      for (const test of module.children.allTests()) {
+        const subject = /^conformance: (.+?)(?: > |$)/.exec(test.fullName)?.[1]
+        if (subject && test.result().state === 'passed') covered.add(subject)
+        if (test.result().state === 'skipped') skipped.push(`${test.fullName}: ${reasonOf(test)}`)
+      }
+    }
+    console.log(`\nPlatform: ${process.platform} ${release()} ${process.arch}, Node ${process.version}${process.getuid?.() === 0 ? ', as root' : ''}`)
+    console.log(`Conformance kit passed on: ${[...covered].sort().join('; ') || 'nothing in this run'}`)
+    console.log('Not covered by this machine: other operating systems and architectures (run npm test there).')
+    console.log(skipped.length === 0 ? 'Skipped: nothing.' : `Skipped (${skipped.length}):\n  ${skipped.join('\n  ')}`)
+    const missing = mustCover.filter((name) => ![...covered].some((subject) => subject.startsWith(name)))
+    if (process.env.CI && process.env.CI !== 'false' && missing.length > 0 && modules.length > 5) {
+      console.error(`\n✗ Not covered, but must be on CI: ${missing.join(', ')}`)
+      process.exitCode = 1
+    }
+  }
+}
+
+const mustCover = ['local', 'memory']
+
+function reasonOf(test: TestCase): string {
+  const result = test.result()
+  return (result.state === 'skipped' && result.note) || 'no reason given'
+}

@@ -1,0 +1,106 @@
+export interface Import {
+  /** The file that imports. */
+  readonly from: string
+  /** The file, or the package, that it imports. */
+  readonly to: string
+}
+
+export interface Rule {
+  readonly name: string
+  /** Files that the rule is about. */
+  readonly room: RegExp
+  /** What they may import; or what they may not. */
+  readonly allows?: RegExp
+  readonly forbids?: RegExp
+  /** An import that breaks the rule: the test proves that it would be noticed. */
+  readonly example: Import
+}
+
+const sdk = 'packages/sdk/src'
+
+/** ARCHITECTURE.md, “Rooms and doors”, as data. */
+export const rules: readonly Rule[] = [
+  {
+    name: 'the spec imports nothing but itself',
+    room: new RegExp(`^${sdk}/spec/`),
+    allows: new RegExp(`^${sdk}/spec/`),
+    example: { from: `${sdk}/spec/sandbox.ts`, to: `${sdk}/core/sandbox.ts` },
+  },
+  {
+    name: 'the error table imports nothing',
+    room: new RegExp(`^${sdk}/errors\\.ts$`),
+    allows: /^$/,
+    example: { from: `${sdk}/errors.ts`, to: `${sdk}/spec/index.ts` },
+  },
+  {
+    name: 'shared helpers know the spec and the errors, nobody’s provider',
+    room: new RegExp(`^${sdk}/shared/`),
+    allows: new RegExp(`^${sdk}/(shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/shared/page.ts`, to: `${sdk}/core/sandbox.ts` },
+  },
+  {
+    name: 'the core knows no provider and no Node module',
+    room: new RegExp(`^${sdk}/core/`),
+    allows: new RegExp(`^${sdk}/(core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/core/sandbox.ts`, to: 'node:fs' },
+  },
+  {
+    name: 'a provider never imports another provider',
+    room: new RegExp(`^${sdk}/providers/local/`),
+    allows: new RegExp(`^(node:|${sdk}/(providers/local/|core/|shared/|spec/|errors\\.ts))`),
+    example: { from: `${sdk}/providers/local/index.ts`, to: `${sdk}/providers/memory/index.ts` },
+  },
+  {
+    name: 'the memory provider runs anywhere: no Node module, no other provider',
+    room: new RegExp(`^${sdk}/providers/memory/`),
+    allows: new RegExp(`^${sdk}/(providers/memory/|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/memory/index.ts`, to: 'node:path' },
+  },
+  {
+    name: 'recipes see only the spec',
+    room: new RegExp(`^${sdk}/recipes/`),
+    allows: new RegExp(`^(node:|${sdk}/(recipes/|shared/|spec/|errors\\.ts|core/supports\\.ts))`),
+    example: { from: `${sdk}/recipes/upload.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
+    name: 'the executor sees only the spec, except where it names a provider for its users',
+    room: new RegExp(`^${sdk}/executor/(?!local-executor|vercel-executor)`),
+    allows: new RegExp(`^(node:|${sdk}/(executor/|shared/|spec/|errors\\.ts))`),
+    example: { from: `${sdk}/executor/provider-executor.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
+    name: 'the root entry and the author’s entry load where there is no Node',
+    room: new RegExp(`^${sdk}/(index|provider)\\.ts$`),
+    allows: new RegExp(`^${sdk}/(core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/index.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
+    name: 'nothing in the SDK imports a package',
+    room: new RegExp(`^${sdk}/`),
+    allows: /^(packages\/sdk\/src\/|node:)/,
+    example: { from: `${sdk}/providers/vercel/index.ts`, to: '@vercel/sandbox' },
+  },
+  {
+    name: 'the Cloudflare package depends on nothing else of ours',
+    room: /^packages\/cloudflare\//,
+    forbids: /^(@sandkasten\/|packages\/(?!cloudflare\/))/,
+    example: { from: 'packages/cloudflare/src/index.ts', to: '@sandkasten/sdk' },
+  },
+  {
+    name: 'packages reach each other through published exports only',
+    room: /^packages\//,
+    forbids: /^(@sandkasten\/[^/]+\/(src|dist)\b)|^\.\.\/\.\.\/\.\./,
+    example: { from: 'packages/cli/src/index.ts', to: '@sandkasten/sdk/src/index.ts' },
+  },
+]
+
+/** The imports that break a rule, as people read them. */
+export function violations(rule: Rule, imports: readonly Import[]): string[] {
+  const broken = imports.filter(({ from, to }) => rule.room.test(from) && (rule.allows ? !rule.allows.test(to) : rule.forbids!.test(to)))
+  const crossing = rule.name.startsWith('packages reach') ? imports.filter(({ from, to }) => to.startsWith('packages/') && packageOf(from) !== packageOf(to)) : []
+  return [...new Set([...broken, ...crossing].map(({ from, to }) => `${from} imports ${to}`))]
+}
+
+function packageOf(file: string): string | undefined {
+  return file.split('/')[1]
+}
