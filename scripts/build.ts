@@ -4,7 +4,9 @@ import path from 'node:path'
 import { root, run, stages } from './tools.ts'
 
 const wanted = process.argv.slice(2)
-const packages = readdirSync(path.join(root, 'packages')).filter((name) => existsSync(path.join(root, 'packages', name, 'tsconfig.build.json')))
+const packages = readdirSync(path.join(root, 'packages')).filter((name) =>
+  existsSync(path.join(root, 'packages', name, 'tsconfig.build.json')),
+)
 const unknown = wanted.find((name) => !packages.includes(name))
 if (unknown) {
   console.error(`There is no package ${unknown}. There are: ${packages.join(', ')}.`)

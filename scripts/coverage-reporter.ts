@@ -16,10 +16,16 @@ export default class CoverageReporter implements Reporter {
         if (test.result().state === 'skipped') skipped.push(`${test.fullName}: ${reasonOf(test)}`)
       }
     }
-    console.log(`\nPlatform: ${process.platform} ${release()} ${process.arch}, Node ${process.version}${process.getuid?.() === 0 ? ', as root' : ''}`)
+    console.log(
+      `\nPlatform: ${process.platform} ${release()} ${process.arch}, Node ${process.version}${process.getuid?.() === 0 ? ', as root' : ''}`,
+    )
     console.log(`Conformance kit passed on: ${[...covered].sort().join('; ') || 'nothing in this run'}`)
-    console.log('Not covered by this machine: other operating systems and architectures (run npm test there).')
-    console.log(skipped.length === 0 ? 'Skipped: nothing.' : `Skipped (${skipped.length}):\n  ${skipped.join('\n  ')}`)
+    console.log(
+      'Not covered by this machine: other operating systems and architectures (run npm test there).',
+    )
+    console.log(
+      skipped.length === 0 ? 'Skipped: nothing.' : `Skipped (${skipped.length}):\n  ${skipped.join('\n  ')}`,
+    )
     const missing = mustCover.filter((name) => ![...covered].some((subject) => subject.startsWith(name)))
     if (process.env.CI && process.env.CI !== 'false' && missing.length > 0 && modules.length > 5) {
       console.error(`\n✗ Not covered, but must be on CI: ${missing.join(', ')}`)

@@ -5,5 +5,9 @@ const filters = process.argv.slice(2)
 
 await stages([
   { name: 'check', run: () => run('node', ['scripts/check.ts']) },
-  { name: 'tests', run: () => run('vitest', ['run', '--reporter=default', '--reporter=./scripts/coverage-reporter.ts', ...filters]) },
+  {
+    name: 'tests',
+    run: () =>
+      run('vitest', ['run', '--reporter=default', '--reporter=./scripts/coverage-reporter.ts', ...filters]),
+  },
 ])

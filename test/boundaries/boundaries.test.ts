@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs'
-import { globSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseSync } from 'oxc-parser'
 import { describe, expect, it } from 'vitest'
@@ -27,28 +26,37 @@ describe('the doors between rooms', () => {
 
 describe('dependencies', () => {
   it('the SDK has none', () => {
-    const { dependencies, peerDependencies, optionalDependencies } = JSON.parse(readFileSync(path.join(root, 'packages/sdk/package.json'), 'utf8'))
+    const { dependencies, peerDependencies, optionalDependencies } = JSON.parse(
+      readFileSync(path.join(root, 'packages/sdk/package.json'), 'utf8'),
+    )
     expect({ dependencies, peerDependencies, optionalDependencies }).toEqual({})
   })
 
   it('are pinned exactly, everywhere', () => {
     for (const file of ['package.json', ...globSync('packages/*/package.json', { cwd: root })]) {
       const manifest = JSON.parse(readFileSync(path.join(root, file), 'utf8'))
-      for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
-        expect(version, `${name} in ${file}`).toMatch(/^\d+\.\d+\.\d+$/)
+      for (const [name, version] of Object.entries({
+        ...manifest.dependencies,
+        ...manifest.devDependencies,
+      })) {
+        expect(version, `${name} in ${file}`).toMatch(/^\d+\.\d+\.\d+(-\w+)?$/)
       }
     }
   })
 })
 
 function allImports(): Import[] {
-  const files = globSync('packages/*/src/**/*.ts', { cwd: root }).filter((file) => !/\.(test|type-test)\.ts$|test-helper/.test(file))
+  const files = globSync('packages/*/src/**/*.ts', { cwd: root }).filter(
+    (file) => !/\.(test|type-test)\.ts$|test-helper/.test(file),
+  )
   return files.flatMap((file) => {
     const from = file.replaceAll('\\', '/')
     const { module } = parseSync(file, readFileSync(path.join(root, file), 'utf8'))
     const written = [
       ...module.staticImports.map((found) => found.moduleRequest.value),
-      ...module.staticExports.flatMap((found) => found.entries.flatMap((entry) => entry.moduleRequest?.value ?? [])),
+      ...module.staticExports.flatMap((found) =>
+        found.entries.flatMap((entry) => entry.moduleRequest?.value ?? []),
+      ),
     ]
     return written.map((specifier) => ({ from, to: resolve(from, specifier) }))
   })

@@ -96,8 +96,12 @@ export const rules: readonly Rule[] = [
 
 /** The imports that break a rule, as people read them. */
 export function violations(rule: Rule, imports: readonly Import[]): string[] {
-  const broken = imports.filter(({ from, to }) => rule.room.test(from) && (rule.allows ? !rule.allows.test(to) : rule.forbids!.test(to)))
-  const crossing = rule.name.startsWith('packages reach') ? imports.filter(({ from, to }) => to.startsWith('packages/') && packageOf(from) !== packageOf(to)) : []
+  const broken = imports.filter(
+    ({ from, to }) => rule.room.test(from) && (rule.allows ? !rule.allows.test(to) : rule.forbids!.test(to)),
+  )
+  const crossing = rule.name.startsWith('packages reach')
+    ? imports.filter(({ from, to }) => to.startsWith('packages/') && packageOf(from) !== packageOf(to))
+    : []
   return [...new Set([...broken, ...crossing].map(({ from, to }) => `${from} imports ${to}`))]
 }
 

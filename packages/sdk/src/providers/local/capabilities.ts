@@ -16,10 +16,22 @@ export interface LocalCapabilities {
   readonly terminal: 'emulated'
 }
 
-export function localCapabilities(platform: NodeJS.Platform = process.platform, has: (program: string) => boolean = onPath): LocalCapabilities {
+export function localCapabilities(
+  platform: NodeJS.Platform = process.platform,
+  has: (program: string) => boolean = onPath,
+): LocalCapabilities {
   const shell = platform !== 'win32' && has('bash') && has('mkfifo') ? { shell: 'native' } : {}
   const terminal = platform === 'linux' && has('script') && has('stty') ? { terminal: 'emulated' } : {}
-  const everywhere = { stdin: 'native', reattach: 'native', ports: 'native', watch: 'native', stop: 'native', snapshot: 'native', fork: 'emulated', lifetime: 'native' }
+  const everywhere = {
+    stdin: 'native',
+    reattach: 'native',
+    ports: 'native',
+    watch: 'native',
+    stop: 'native',
+    snapshot: 'native',
+    fork: 'emulated',
+    lifetime: 'native',
+  }
   return Object.freeze({ ...everywhere, ...shell, ...terminal }) as LocalCapabilities
 }
 

@@ -67,7 +67,10 @@ export class Child {
     this.pid = child.pid!
     this.#target = { pid: this.pid, marker: { name: processMarker, value: spec.marker } }
     const streams = { stdout: child.stdout!, stderr: child.stderr! }
-    this.log = new OutputLog({ capacityBytes: spec.outputBufferBytes, onPressure: (wait) => this.#pause(wait) })
+    this.log = new OutputLog({
+      capacityBytes: spec.outputBufferBytes,
+      onPressure: (wait) => this.#pause(wait),
+    })
     for (const [name, stream] of Object.entries(streams) as Array<['stdout' | 'stderr', Readable]>) {
       stream.on('data', (data: Buffer) => {
         this.#reads += 1
@@ -133,7 +136,8 @@ export class Child {
    * pipe can hold. So: turns until one brings nothing, waiting whenever a slow reader has stopped us.
    */
   async #drain(): Promise<void> {
-    const open = () => [this.#child.stdout!, this.#child.stderr!].some((stream) => !stream.readableEnded && !stream.destroyed)
+    const open = () =>
+      [this.#child.stdout!, this.#child.stderr!].some((stream) => !stream.readableEnded && !stream.destroyed)
     for (let quiet = 0; quiet < 2 && open(); ) {
       if (this.#paused) await new Promise<void>((resolve) => (this.#onResume = resolve))
       const before = this.#reads
@@ -156,24 +160,38 @@ function checkCwd(cwd: string): void {
   try {
     if (statSync(cwd).isDirectory()) return
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') throw translate(error, `The working directory ${cwd}`)
-    throw new SandboxError('cwd_not_found', `The working directory ${cwd} does not exist.`, { provider: 'local', cause: error })
+    if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR')
+      throw translate(error, `The working directory ${cwd}`)
+    throw new SandboxError('cwd_not_found', `The working directory ${cwd} does not exist.`, {
+      provider: 'local',
+      cause: error,
+    })
   }
-  throw new SandboxError('cwd_not_found', `The working directory ${cwd} is not a directory.`, { provider: 'local' })
+  throw new SandboxError('cwd_not_found', `The working directory ${cwd} is not a directory.`, {
+    provider: 'local',
+  })
 }
 
 function startError(cmd: string, error: unknown): SandboxError {
   const options = { provider: 'local', cause: error, details: { cmd } }
   const errno = errnoOf(error)
-  if (errno === 'ENOENT' || errno === 'ENOTDIR') return new SandboxError('command_not_found', `There is no program “${cmd}”.`, options)
+  if (errno === 'ENOENT' || errno === 'ENOTDIR')
+    return new SandboxError('command_not_found', `There is no program “${cmd}”.`, options)
   if (errno === 'EACCES' || errno === 'EPERM') {
-    return new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, { ...options, hint: 'Make it executable with files.chmod(path, 0o755).' })
+    return new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
+      ...options,
+      hint: 'Make it executable with files.chmod(path, 0o755).',
+    })
   }
   if (errno === 'ENOEXEC' || errno === 'EINVAL' || errno === 'UNKNOWN') {
-    return new SandboxError('invalid_argument', `The file “${cmd}” is not a program that this system can run.`, {
-      ...options,
-      hint: 'Run it through its interpreter, for example cmd: "sh", args: ["script.sh"].',
-    })
+    return new SandboxError(
+      'invalid_argument',
+      `The file “${cmd}” is not a program that this system can run.`,
+      {
+        ...options,
+        hint: 'Run it through its interpreter, for example cmd: "sh", args: ["script.sh"].',
+      },
+    )
   }
   return translate(error, `The program “${cmd}” could not be started`)
 }

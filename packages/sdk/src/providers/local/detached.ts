@@ -9,22 +9,28 @@ import type { ProcessDriver } from '../../core/driver.ts'
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { abortedError, onAbort } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
+import type { ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 import { errnoOf, guarded } from './errors.ts'
 import { decodeEvent, decodeFrames, encodeFrame } from './frames.ts'
 import { isAlive } from './record.ts'
 import type { ProcessRecord, SupervisorTask } from './supervisor.ts'
-import type { ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 
 /** Starts a supervisor and returns when its program runs. */
 export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): Promise<DetachedProcess> {
   const socketPath = await newSocketPath()
-  const file = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? './supervisor.ts' : './supervisor.js', import.meta.url))
+  const file = fileURLToPath(
+    new URL(import.meta.url.endsWith('.ts') ? './supervisor.ts' : './supervisor.js', import.meta.url),
+  )
   const supervisor = spawn(process.execPath, [file], {
     cwd: task.folder,
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
     // Only what Node itself needs: the program's environment is in the task.
-    env: Object.fromEntries(['PATH', 'SystemRoot', 'TMPDIR', 'TEMP'].flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))),
+    env: Object.fromEntries(
+      ['PATH', 'SystemRoot', 'TMPDIR', 'TEMP'].flatMap((name) =>
+        process.env[name] === undefined ? [] : [[name, process.env[name]]],
+      ),
+    ),
     windowsHide: true,
   })
   supervisor.stdin.on('error', () => {})
@@ -32,14 +38,18 @@ export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): P
   const failed = once(supervisor, 'error').then(([error]) => {
     throw error
   })
-  const answer = await guarded('The supervisor of the process could not be started', () => Promise.race([firstLine(supervisor.stdout), failed]))
+  const answer = await guarded('The supervisor of the process could not be started', () =>
+    Promise.race([firstLine(supervisor.stdout), failed]),
+  )
   failed.catch(() => {})
   supervisor.unref()
   supervisor.stdout.destroy()
   if (answer?.error) throw remoteError(answer.error)
   const process_ = await findDetached(task.folder)
   if (process_) return process_
-  throw new SandboxError('internal', 'The supervisor of the process ended before the program ran.', { provider: 'local' })
+  throw new SandboxError('internal', 'The supervisor of the process ended before the program ran.', {
+    provider: 'local',
+  })
 }
 
 /** The process that has its record in this folder. */
@@ -147,10 +157,14 @@ export class DetachedProcess implements ProcessDriver {
 
   async *#kept(after: number): AsyncGenerator<ProcessEvent> {
     if (!(await this.#result())) {
-      throw new SandboxError('interrupted', `How the process ${this.processId} ended is not known: what watched over it is gone.`, {
-        provider: 'local',
-        hint: 'The machine was restarted, or the supervisor was killed. Start the process again.',
-      })
+      throw new SandboxError(
+        'interrupted',
+        `How the process ${this.processId} ended is not known: what watched over it is gone.`,
+        {
+          provider: 'local',
+          hint: 'The machine was restarted, or the supervisor was killed. Start the process again.',
+        },
+      )
     }
     const bytes = await readFile(path.join(this.#folder, 'output.bin'))
     let first = true
@@ -174,11 +188,19 @@ interface RemoteError {
 }
 
 function remoteError({ code, message, hint, details }: RemoteError): SandboxError {
-  return new SandboxError(code, message, { provider: 'local', ...(hint ? { hint } : {}), ...(details ? { details } : {}) })
+  return new SandboxError(code, message, {
+    provider: 'local',
+    ...(hint ? { hint } : {}),
+    ...(details ? { details } : {}),
+  })
 }
 
 function goneError(after: number, oldest: number): SandboxError {
-  return new SandboxError('gone', `Output after event ${after} was dropped; the oldest kept is event ${oldest}.`, { details: { after, oldest } })
+  return new SandboxError(
+    'gone',
+    `Output after event ${after} was dropped; the oldest kept is event ${oldest}.`,
+    { details: { after, oldest } },
+  )
 }
 
 function stdinClosed(): SandboxError {
@@ -198,7 +220,9 @@ async function newSocketPath(): Promise<string> {
   return path.join(folder, `${id}.sock`)
 }
 
-async function firstLine(stream: AsyncIterable<Uint8Array>): Promise<{ pid?: number; error?: RemoteError } | undefined> {
+async function firstLine(
+  stream: AsyncIterable<Uint8Array>,
+): Promise<{ pid?: number; error?: RemoteError } | undefined> {
   let text = ''
   for await (const chunk of stream) {
     text += Buffer.from(chunk).toString()
@@ -215,4 +239,3 @@ async function readJson<T>(file: string): Promise<T | undefined> {
     throw error
   }
 }
-

@@ -5,17 +5,32 @@ import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxInfo,
+  SandboxPage,
+  SandboxStatus,
+} from '../../spec/index.ts'
 import type { LocalCapabilities } from './capabilities.ts'
 import { foldersOf } from './environment.ts'
 import { errnoOf, guarded } from './errors.ts'
 import { removeFolder } from './files.ts'
 import { LocalProcesses } from './processes.ts'
-import { identityOf, isAlive, Names, readRecord, type SandboxRecord, withLock, writeRecord } from './record.ts'
+import {
+  identityOf,
+  isAlive,
+  Names,
+  readRecord,
+  type SandboxRecord,
+  withLock,
+  writeRecord,
+} from './record.ts'
 import { LocalSandbox } from './sandbox.ts'
 import type { LocalShell } from './shell.ts'
 import { LocalSnapshots } from './snapshots.ts'
 import type { LocalTerminal } from './terminal.ts'
-import type { CallOptions, CreateOption, ListSandboxesOpts, SandboxInfo, SandboxPage, SandboxStatus } from '../../spec/index.ts'
 
 /**
  * Local sandboxes below one root folder. Several processes may use the same root at once: the folders are the
@@ -25,7 +40,17 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
   readonly name = 'local'
   readonly isolation = 'none'
   readonly capabilities: LocalCapabilities
-  readonly createOptions: readonly CreateOption[] = ['name', 'label', 'labels', 'envVars', 'lifetimeMs', 'snapshotId', 'ports', 'repo', 'gitToken']
+  readonly createOptions: readonly CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'lifetimeMs',
+    'snapshotId',
+    'ports',
+    'repo',
+    'gitToken',
+  ]
   readonly inheritEnv: readonly string[]
   readonly #givenRoot: string
   readonly #open = new Map<string, OpenThings>()
@@ -64,9 +89,12 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
       creator: await identityOf(process.pid),
     }
     try {
-      await guarded('The sandbox’s folder could not be made', () => mkdir(folder, { recursive: true, mode: 0o700 }))
+      await guarded('The sandbox’s folder could not be made', () =>
+        mkdir(folder, { recursive: true, mode: 0o700 }),
+      )
       await writeRecord(folder, record)
-      if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id)))) throw nameTaken(name)
+      if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id))))
+        throw nameTaken(name)
       await this.#fill(folder, spec.snapshotId)
       throwIfAborted(signal, 'Creating the sandbox')
       if (!spec.deferReady) await this.#change(sandboxId, (record) => ({ ...record, status: 'running' }))
@@ -80,7 +108,11 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
     return new LocalSandbox(this, folder, record)
   }
 
-  async open(sandboxId: string, { resume }: { resume: boolean }, { signal }: CallOptions): Promise<LocalSandbox> {
+  async open(
+    sandboxId: string,
+    { resume }: { resume: boolean },
+    { signal }: CallOptions,
+  ): Promise<LocalSandbox> {
     await this.#prepare()
     let record = await this.current(sandboxId)
     // Somebody is still creating it: wait for him, or clean up after him.
@@ -110,8 +142,13 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
       if (errnoOf(error) === 'ENOENT') return []
       throw error
     })
-    const infos = await Promise.all(ids.filter((id) => idPattern.test(id)).map((id) => this.info(id).catch(ignoreNotFound)))
-    return pageOf(infos.filter((info) => info !== undefined), filter)
+    const infos = await Promise.all(
+      ids.filter((id) => idPattern.test(id)).map((id) => this.info(id).catch(ignoreNotFound)),
+    )
+    return pageOf(
+      infos.filter((info) => info !== undefined),
+      filter,
+    )
   }
 
   async destroy(sandboxId: string): Promise<boolean> {
@@ -128,7 +165,10 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
     await this.#endProcesses(sandboxId)
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
     return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
-      const mine = await rename(this.#folder(sandboxId), trash).then(() => true, (error) => ignoreNotFound(error) ?? false)
+      const mine = await rename(this.#folder(sandboxId), trash).then(
+        () => true,
+        (error) => ignoreNotFound(error) ?? false,
+      )
       if (mine) await removeFolder(trash)
       if (record.name !== undefined) await this.#names.release(record.name, sandboxId)
       return mine
@@ -158,7 +198,8 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
   async current(sandboxId: string): Promise<SandboxRecord> {
     const record = idPattern.test(sandboxId) ? await readRecord(this.#folder(sandboxId)) : undefined
     if (!record) throw notFound(sandboxId)
-    if (record.status !== 'running' || record.expiresAt === undefined || record.expiresAt > Date.now()) return record
+    if (record.status !== 'running' || record.expiresAt === undefined || record.expiresAt > Date.now())
+      return record
     return this.stop(sandboxId, record.incarnation)
   }
 
@@ -182,7 +223,11 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
   async stop(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
     const record = await this.#change(sandboxId, (record) => {
       if (record.status === 'stopped') return record
-      if (record.incarnation !== incarnation) throw new SandboxError('interrupted', `The sandbox ${sandboxId} was restarted since this handle was made.`)
+      if (record.incarnation !== incarnation)
+        throw new SandboxError(
+          'interrupted',
+          `The sandbox ${sandboxId} was restarted since this handle was made.`,
+        )
       return { ...record, status: 'stopped' }
     })
     await this.#endProcesses(sandboxId)
@@ -208,7 +253,9 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
   }
 
   async ready(sandboxId: string): Promise<void> {
-    await this.#change(sandboxId, (record) => (record.status === 'creating' ? { ...record, status: 'running' } : record))
+    await this.#change(sandboxId, (record) =>
+      record.status === 'creating' ? { ...record, status: 'running' } : record,
+    )
   }
 
   /** What handles of the same sandbox, made by this provider, share. */
@@ -216,7 +263,11 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
     let things = this.#open.get(sandboxId)
     if (!things) {
       const sandboxFolder = this.#folder(sandboxId)
-      const processes = new LocalProcesses({ sandboxId, sandboxFolder, folder: foldersOf(sandboxFolder).processes })
+      const processes = new LocalProcesses({
+        sandboxId,
+        sandboxFolder,
+        folder: foldersOf(sandboxFolder).processes,
+      })
       things = { processes, shells: new Map(), terminals: new Map() }
       this.#open.set(sandboxId, things)
     }
@@ -249,7 +300,8 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
     const { workspace, home, tmp, partial, processes } = foldersOf(folder)
     if (snapshotId !== undefined) await this.snapshots.restore(snapshotId, workspace)
     await guarded('The sandbox’s folders could not be made', async () => {
-      for (const each of [workspace, home, tmp, partial, processes]) await mkdir(each, { recursive: true, mode: 0o700 })
+      for (const each of [workspace, home, tmp, partial, processes])
+        await mkdir(each, { recursive: true, mode: 0o700 })
     })
   }
 
@@ -277,13 +329,16 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
   #arm(sandboxId: string, expiresAt: number | undefined): void {
     clearTimeout(this.#timers.get(sandboxId))
     if (expiresAt === undefined) return
-    const timer = setTimeout(() => {
-      // Looking stops it if its time is really up; if that was put off meanwhile, by anybody, wait on.
-      this.current(sandboxId).then(
-        (record) => record.status === 'running' && this.#arm(sandboxId, record.expiresAt),
-        () => this.#timers.delete(sandboxId),
-      )
-    }, Math.min(Math.max(expiresAt - Date.now(), 1), 60_000))
+    const timer = setTimeout(
+      () => {
+        // Looking stops it if its time is really up; if that was put off meanwhile, by anybody, wait on.
+        this.current(sandboxId).then(
+          (record) => record.status === 'running' && this.#arm(sandboxId, record.expiresAt),
+          () => this.#timers.delete(sandboxId),
+        )
+      },
+      Math.min(Math.max(expiresAt - Date.now(), 1), 60_000),
+    )
     timer.unref()
     this.#timers.set(sandboxId, timer)
   }
@@ -302,10 +357,12 @@ function notFound(sandboxId: string): SandboxError {
 }
 
 function nameTaken(name: string): SandboxError {
-  return new SandboxError('conflict', `There is a sandbox with the name “${name}” already.`, { provider: 'local', details: { name } })
+  return new SandboxError('conflict', `There is a sandbox with the name “${name}” already.`, {
+    provider: 'local',
+    details: { name },
+  })
 }
 
 function ignoreNotFound(error: unknown): undefined {
   if (!SandboxError.is(error, 'not_found') && errnoOf(error) !== 'ENOENT') throw error
 }
-

@@ -8,14 +8,19 @@ export const processMarker = 'SANDKASTEN_PROCESS'
  * What a command sees of this process's environment: where programs are, and what the operating system needs to
  * run any. Nothing else is inherited, so no secret of the host process reaches a sandbox unless it is named.
  */
-export function baseEnvironment(options: { home: string; tmp: string; inherit: readonly string[] }): Record<string, string> {
+export function baseEnvironment(options: {
+  home: string
+  tmp: string
+  inherit: readonly string[]
+}): Record<string, string> {
   const env: Record<string, string> = {}
   const needed = process.platform === 'win32' ? windowsNeeds : ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
   for (const name of [...needed, ...options.inherit]) {
     const value = process.env[name]
     if (value !== undefined) env[name] = value
   }
-  if (process.platform === 'win32') return { ...env, USERPROFILE: options.home, TEMP: options.tmp, TMP: options.tmp }
+  if (process.platform === 'win32')
+    return { ...env, USERPROFILE: options.home, TEMP: options.tmp, TMP: options.tmp }
   return {
     LANG: 'C.UTF-8',
     PATH: '/usr/local/bin:/usr/bin:/bin',
@@ -26,10 +31,26 @@ export function baseEnvironment(options: { home: string; tmp: string; inherit: r
   }
 }
 
-const windowsNeeds = ['Path', 'PATH', 'PATHEXT', 'SystemRoot', 'SystemDrive', 'ComSpec', 'WINDIR', 'NUMBER_OF_PROCESSORS', 'PROCESSOR_ARCHITECTURE']
+const windowsNeeds = [
+  'Path',
+  'PATH',
+  'PATHEXT',
+  'SystemRoot',
+  'SystemDrive',
+  'ComSpec',
+  'WINDIR',
+  'NUMBER_OF_PROCESSORS',
+  'PROCESSOR_ARCHITECTURE',
+]
 
 /** The private folders of a sandbox, beside its workspace. */
-export function foldersOf(home: string): { workspace: string; home: string; tmp: string; partial: string; processes: string } {
+export function foldersOf(home: string): {
+  workspace: string
+  home: string
+  tmp: string
+  partial: string
+  processes: string
+} {
   return {
     workspace: path.join(home, 'workspace'),
     home: path.join(home, 'home'),

@@ -1,14 +1,27 @@
 import { constants } from 'node:fs'
-import { chmod, lstat, mkdir, open, readdir, readlink, rename, rm, rmdir, stat, symlink, unlink } from 'node:fs/promises'
+import {
+  chmod,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  symlink,
+  unlink,
+} from 'node:fs/promises'
 import path from 'node:path'
 import type { FilesDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
+import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import { errnoOf, guarded } from './errors.ts'
 import { confine } from './paths.ts'
 import { watchFolder } from './watch.ts'
-import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 
 /**
  * Files of one local sandbox. Every path goes through `confine`, and what is opened then is opened without
@@ -25,7 +38,10 @@ export class LocalFiles implements FilesDriver {
     this.#check = options.check
   }
 
-  async readStream(given: string, range: { start: number; end?: number }): Promise<AsyncIterable<Uint8Array>> {
+  async readStream(
+    given: string,
+    range: { start: number; end?: number },
+  ): Promise<AsyncIterable<Uint8Array>> {
     const file = await this.#resolve(given)
     const handle = await guarded(`Reading ${given}`, async () => {
       // Non-blocking, so that a FIFO somebody made there cannot hang us.
@@ -39,7 +55,12 @@ export class LocalFiles implements FilesDriver {
     return handle.createReadStream({ start: range.start, highWaterMark: 256 * 1024, ...endOf(range) })
   }
 
-  async write(given: string, chunks: AsyncIterable<Uint8Array>, options: { mode?: number; append: boolean }, { signal }: CallOptions): Promise<void> {
+  async write(
+    given: string,
+    chunks: AsyncIterable<Uint8Array>,
+    options: { mode?: number; append: boolean },
+    { signal }: CallOptions,
+  ): Promise<void> {
     const file = await this.#resolve(given)
     await guarded(`Writing ${given}`, async () => {
       if (file === this.#root) throw Object.assign(new Error(), { code: 'EISDIR' })
@@ -47,11 +68,16 @@ export class LocalFiles implements FilesDriver {
       const there = await lstat(file).catch(ignoreMissing)
       if (there?.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
       if (options.append) await append(file, chunks, options.mode)
-      else await this.#replace(file, chunks, options.mode ?? (there ? there.mode & 0o7777 : undefined), signal)
+      else
+        await this.#replace(file, chunks, options.mode ?? (there ? there.mode & 0o7777 : undefined), signal)
     })
   }
 
-  async list(given: string, { recursive }: { recursive: boolean }, { signal }: CallOptions): Promise<FileEntry[]> {
+  async list(
+    given: string,
+    { recursive }: { recursive: boolean },
+    { signal }: CallOptions,
+  ): Promise<FileEntry[]> {
     const folder = await this.#resolve(given)
     return guarded(`Listing ${given}`, () => walk(folder, '', recursive, signal))
   }
@@ -63,7 +89,9 @@ export class LocalFiles implements FilesDriver {
 
   async mkdir(given: string, { recursive, mode }: { recursive: boolean; mode?: number }): Promise<void> {
     const folder = await this.#resolve(given)
-    await guarded(`Making the folder ${given}`, () => mkdir(folder, { recursive, ...(mode === undefined ? {} : { mode }) }))
+    await guarded(`Making the folder ${given}`, () =>
+      mkdir(folder, { recursive, ...(mode === undefined ? {} : { mode }) }),
+    )
   }
 
   async rename(from: string, to: string): Promise<void> {
@@ -103,7 +131,11 @@ export class LocalFiles implements FilesDriver {
     return guarded(`Reading the link ${given}`, () => readlink(file))
   }
 
-  async watch(given: string, { recursive }: { recursive: boolean }, { signal }: CallOptions): Promise<AsyncIterable<FileChange>> {
+  async watch(
+    given: string,
+    { recursive }: { recursive: boolean },
+    { signal }: CallOptions,
+  ): Promise<AsyncIterable<FileChange>> {
     const file = await this.#resolve(given)
     return guarded(`Watching ${given}`, async () => {
       const facts = await lstat(file)
@@ -117,7 +149,12 @@ export class LocalFiles implements FilesDriver {
     return confine(this.#root, given, { follow })
   }
 
-  async #replace(file: string, chunks: AsyncIterable<Uint8Array>, mode: number | undefined, signal: AbortSignal | undefined): Promise<void> {
+  async #replace(
+    file: string,
+    chunks: AsyncIterable<Uint8Array>,
+    mode: number | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const partial = path.join(this.#partial, randomId())
     try {
       const handle = await open(partial, 'wx', 0o644)
@@ -140,7 +177,11 @@ const noFollow = constants.O_NOFOLLOW ?? 0
 const nonBlock = constants.O_NONBLOCK ?? 0
 
 async function append(file: string, chunks: AsyncIterable<Uint8Array>, mode = 0o644): Promise<void> {
-  const handle = await open(file, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | noFollow | nonBlock, mode)
+  const handle = await open(
+    file,
+    constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | noFollow | nonBlock,
+    mode,
+  )
   try {
     await handle.writeFile(chunks)
   } finally {
@@ -154,7 +195,12 @@ function endOf({ start, end }: { start: number; end?: number }): { end?: number 
   return end === start ? { end: -1 } : { end: end - 1 }
 }
 
-async function walk(folder: string, prefix: string, recursive: boolean, signal: AbortSignal | undefined): Promise<FileEntry[]> {
+async function walk(
+  folder: string,
+  prefix: string,
+  recursive: boolean,
+  signal: AbortSignal | undefined,
+): Promise<FileEntry[]> {
   throwIfAborted(signal, 'Listing')
   const names = await readdir(folder)
   const entries: FileEntry[] = []
@@ -165,7 +211,9 @@ async function walk(folder: string, prefix: string, recursive: boolean, signal: 
   if (!recursive) return entries
   for (const entry of entries.filter((entry) => entry.type === 'directory')) {
     // One that went away while we walked, or may not be read, has nothing to show.
-    entries.push(...(await walk(path.join(folder, entry.name), `${entry.path}/`, true, signal).catch(ignoreUnreadable)))
+    entries.push(
+      ...(await walk(path.join(folder, entry.name), `${entry.path}/`, true, signal).catch(ignoreUnreadable)),
+    )
   }
   return entries
 }
@@ -176,7 +224,13 @@ async function entryOf(folder: string, prefix: string, name: string): Promise<Fi
 }
 
 function factsOf(facts: Awaited<ReturnType<typeof lstat>>): FileStat {
-  const type = facts.isFile() ? 'file' : facts.isDirectory() ? 'directory' : facts.isSymbolicLink() ? 'symlink' : 'other'
+  const type = facts.isFile()
+    ? 'file'
+    : facts.isDirectory()
+      ? 'directory'
+      : facts.isSymbolicLink()
+        ? 'symlink'
+        : 'other'
   return { type, size: Number(facts.size), mode: Number(facts.mode) & 0o7777, mtimeMs: Number(facts.mtimeMs) }
 }
 

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { DriverProvider } from '../../core/provider.ts'
-import { SandboxError } from '../../errors.ts'
 import { checkKnown } from '../../core/validate.ts'
+import { SandboxError } from '../../errors.ts'
 import { type LocalCapabilities, localCapabilities } from './capabilities.ts'
 import { LocalDriver } from './driver.ts'
 
@@ -25,10 +25,18 @@ export interface LocalProviderOptions {
 export class LocalProvider extends DriverProvider<LocalCapabilities> {
   constructor(options: LocalProviderOptions = {}) {
     checkKnown(options, ['root', 'inheritEnv', 'acceptNoIsolation'], 'LocalProvider')
-    const root = options.root ?? path.join(process.env.SANDKASTEN_HOME ?? path.join(homedir(), '.sandkasten'), 'local')
-    if (typeof root !== 'string' || root === '') throw new SandboxError('invalid_argument', '`root` must be the path of a folder.')
+    const root =
+      options.root ?? path.join(process.env.SANDKASTEN_HOME ?? path.join(homedir(), '.sandkasten'), 'local')
+    if (typeof root !== 'string' || root === '')
+      throw new SandboxError('invalid_argument', '`root` must be the path of a folder.')
     if (!options.acceptNoIsolation) warnOnce()
-    super(new LocalDriver({ root: path.resolve(root), inheritEnv: options.inheritEnv ?? [], capabilities: localCapabilities() }))
+    super(
+      new LocalDriver({
+        root: path.resolve(root),
+        inheritEnv: options.inheritEnv ?? [],
+        capabilities: localCapabilities(),
+      }),
+    )
   }
 }
 
@@ -37,9 +45,13 @@ let warned = false
 function warnOnce(): void {
   if (warned) return
   warned = true
-  process.emitWarning('Local sandboxes are not isolated: commands in them can do whatever this account can.', {
-    type: 'SandkastenWarning',
-    code: 'SANDKASTEN_NO_ISOLATION',
-    detail: 'Use it for code that you trust. Pass { acceptNoIsolation: true } to LocalProvider when you know this.',
-  })
+  process.emitWarning(
+    'Local sandboxes are not isolated: commands in them can do whatever this account can.',
+    {
+      type: 'SandkastenWarning',
+      code: 'SANDKASTEN_NO_ISOLATION',
+      detail:
+        'Use it for code that you trust. Pass { acceptNoIsolation: true } to LocalProvider when you know this.',
+    },
+  )
 }

@@ -26,7 +26,9 @@ describe('local sandboxes', async () => {
   })
 
   it('a sandbox whose creator died half way is shown as failed, and cleaned up by who asks for it', async () => {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', creator(root)], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(process.execPath, ['--input-type=module', '-e', creator(root)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     const [line] = (await once(child.stdout!.setEncoding('utf8'), 'data')) as [string]
     expect((await provider.list({ name: 'half' })).map(({ status }) => status)).toEqual(['creating'])
     child.kill('SIGKILL')
@@ -40,7 +42,10 @@ describe('local sandboxes', async () => {
 
   it('a lock whose holder died is taken over', async () => {
     const sandbox = await provider.create()
-    await writeFile(path.join(root, 'sandboxes', sandbox.sandboxId, 'lock'), JSON.stringify({ pid: 2 ** 22 + 1, started: '1' }))
+    await writeFile(
+      path.join(root, 'sandboxes', sandbox.sandboxId, 'lock'),
+      JSON.stringify({ pid: 2 ** 22 + 1, started: '1' }),
+    )
     await sandbox.stop()
     expect(await sandbox.status()).toBe('stopped')
     await sandbox.destroy()
@@ -63,11 +68,16 @@ describe('local sandboxes', async () => {
 
   it('keeps what it was given at create for its owner’s eyes only', async () => {
     const sandbox = await provider.create({ envVars: { TOKEN: 'secret' } })
-    const { mode } = await (await import('node:fs/promises')).stat(path.join(root, 'sandboxes', sandbox.sandboxId, 'sandbox.json'))
+    const { mode } = await (await import('node:fs/promises')).stat(
+      path.join(root, 'sandboxes', sandbox.sandboxId, 'sandbox.json'),
+    )
     expect(mode & 0o077).toBe(0)
     const { snapshotId } = await sandbox.snapshot()
     const files = await readdir(path.join(root, 'snapshots', snapshotId), { recursive: true })
-    for (const file of files) expect(await readFile(path.join(root, 'snapshots', snapshotId, file), 'utf8').catch(() => '')).not.toContain('secret')
+    for (const file of files)
+      expect(
+        await readFile(path.join(root, 'snapshots', snapshotId, file), 'utf8').catch(() => ''),
+      ).not.toContain('secret')
     await sandbox.destroy()
     await provider.deleteSnapshot(snapshotId)
   })
@@ -95,7 +105,8 @@ describe('local sandboxes', async () => {
   })
 
   it('a full disk is told as such, and leaves the old content and nothing half-made', async ({ skip }) => {
-    if (process.getuid?.() !== 0 || process.platform !== 'linux') skip('needs root on Linux, to mount a small disk')
+    if (process.getuid?.() !== 0 || process.platform !== 'linux')
+      skip('needs root on Linux, to mount a small disk')
     const small = await temporaryFolder()
     await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', small])
     onTestFinished(async () => {
@@ -107,7 +118,10 @@ describe('local sandboxes', async () => {
     const tooMuch = (async function* () {
       for (let i = 0; i < 64; i += 1) yield new Uint8Array(64 * 1024)
     })()
-    await expect(sandbox.files.writeFile('kept', tooMuch)).rejects.toMatchObject({ code: 'disk_full', hint: expect.stringContaining('root') })
+    await expect(sandbox.files.writeFile('kept', tooMuch)).rejects.toMatchObject({
+      code: 'disk_full',
+      hint: expect.stringContaining('root'),
+    })
     expect(await sandbox.files.readFile('kept', 'utf8')).toBe('old')
     await sandbox.files.writeFile('half', new Uint8Array(1200 * 1024))
     await expect(sandbox.snapshot()).rejects.toMatchObject({ code: 'disk_full' })
@@ -116,7 +130,10 @@ describe('local sandboxes', async () => {
     const named = await cramped.create({ name: 'named' })
     await promisify(execFile)('sh', ['-c', `head -c 3000000 /dev/zero > ${small}/filler || true`])
     await expect(cramped.create()).rejects.toMatchObject({ code: 'disk_full' })
-    expect((await cramped.list()).map(({ sandboxId }) => sandboxId)).toEqual([sandbox.sandboxId, named.sandboxId])
+    expect((await cramped.list()).map(({ sandboxId }) => sandboxId)).toEqual([
+      sandbox.sandboxId,
+      named.sandboxId,
+    ])
     expect(await Promise.all([sandbox.destroy(), named.destroy()])).toEqual([true, true])
     expect(await readdir(path.join(small, 'sandboxes'))).toEqual([])
   })

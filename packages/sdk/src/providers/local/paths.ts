@@ -34,7 +34,11 @@ export async function confine(root: string, given: string, options: { follow: bo
       continue
     }
     links += 1
-    if (links > 40) throw translate(Object.assign(new Error('too many links'), { code: 'ELOOP' }), `The path ${given} cannot be resolved`)
+    if (links > 40)
+      throw translate(
+        Object.assign(new Error('too many links'), { code: 'ELOOP' }),
+        `The path ${given} cannot be resolved`,
+      )
     if (path.isAbsolute(target)) walked.length = 0
     pending.unshift(...split(root, target, given))
   }

@@ -20,7 +20,12 @@ describe('local processes', async () => {
     await sandbox.files.writeFile('go', '')
     expect(await job.wait()).toMatchObject({ exitCode: 5, stdout: 'early\nlate\n', timedOut: false })
     // And one that comes when the supervisor is long gone, too.
-    expect(await inAnotherProcess(root, `console.log((await (await (await provider.get('${id}')).getProcess('job')).wait()).exitCode)`)).toBe('5')
+    expect(
+      await inAnotherProcess(
+        root,
+        `console.log((await (await (await provider.get('${id}')).getProcess('job')).wait()).exitCode)`,
+      ),
+    ).toBe('5')
     await sandbox.destroy()
   })
 
@@ -46,7 +51,9 @@ describe('local processes', async () => {
 
   it('a detached process that cannot start is an error, and leaves no record', async () => {
     const sandbox = await provider.create()
-    await expect(sandbox.spawn({ cmd: 'no-such-program', detached: true, processId: 'x' })).rejects.toMatchObject({ code: 'command_not_found' })
+    await expect(
+      sandbox.spawn({ cmd: 'no-such-program', detached: true, processId: 'x' }),
+    ).rejects.toMatchObject({ code: 'command_not_found' })
     expect(await sandbox.listProcesses()).toEqual([])
     await sandbox.destroy()
   })
@@ -72,29 +79,35 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it.runIf(process.platform === 'linux')('a timeout reaches a grandchild that has left the process group and ignores SIGTERM', async () => {
-    const sandbox = await provider.create()
-    const line = `setsid sh -c 'trap "" TERM; echo up > up; sleep 1000' & while [ ! -e up ]; do sleep 0.01; done; sleep 1000`
-    const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', line], timeoutMs: 1500 })
-    expect(result).toMatchObject({ timedOut: true, signal: 'SIGKILL' })
-    expect(await sandbox.files.exists('up')).toBe(true)
-    expect(await processesOf(sandbox.sandboxId)).toEqual([])
-    await sandbox.destroy()
-  })
+  it.runIf(process.platform === 'linux')(
+    'a timeout reaches a grandchild that has left the process group and ignores SIGTERM',
+    async () => {
+      const sandbox = await provider.create()
+      const line = `setsid sh -c 'trap "" TERM; echo up > up; sleep 1000' & while [ ! -e up ]; do sleep 0.01; done; sleep 1000`
+      const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', line], timeoutMs: 1500 })
+      expect(result).toMatchObject({ timedOut: true, signal: 'SIGKILL' })
+      expect(await sandbox.files.exists('up')).toBe(true)
+      expect(await processesOf(sandbox.sandboxId)).toEqual([])
+      await sandbox.destroy()
+    },
+  )
 
-  it.runIf(process.platform === 'linux')('destroy ends what other processes started, also what has daemonised', async () => {
-    const id = await inAnotherProcess(
-      root,
-      `const sandbox = await provider.create()
+  it.runIf(process.platform === 'linux')(
+    'destroy ends what other processes started, also what has daemonised',
+    async () => {
+      const id = await inAnotherProcess(
+        root,
+        `const sandbox = await provider.create()
        await sandbox.runCommand({ cmd: 'sh', args: ['-c', '(setsid sleep 1000 &) ; (setsid sh -c "sleep 1000; true" &)'] })
        console.log(sandbox.sandboxId)
        process.exit()`,
-    )
-    await until('the daemons run', async () => (await processesOf(id)).length >= 2)
-    expect(await provider.destroy(id)).toBe(true)
-    expect(await processesOf(id)).toEqual([])
-    expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(id)
-  })
+      )
+      await until('the daemons run', async () => (await processesOf(id)).length >= 2)
+      expect(await provider.destroy(id)).toBe(true)
+      expect(await processesOf(id)).toEqual([])
+      expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(id)
+    },
+  )
 
   it('ends with the program, not with a server that it left behind and that holds its output open', async () => {
     const sandbox = await provider.create()
@@ -105,7 +118,14 @@ describe('local processes', async () => {
 
   it('reads to the last byte what a program wrote just before it ended', async () => {
     const sandbox = await provider.create()
-    const results = await Promise.all(Array.from({ length: 20 }, () => sandbox.runCommand({ cmd: 'sh', args: ['-c', 'head -c 150000 /dev/zero | tr "\\0" x; sleep 1000 &'] })))
+    const results = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        sandbox.runCommand({
+          cmd: 'sh',
+          args: ['-c', 'head -c 150000 /dev/zero | tr "\\0" x; sleep 1000 &'],
+        }),
+      ),
+    )
     expect(results.map((result) => result.stdout.length)).toEqual(Array(20).fill(150000))
     await sandbox.destroy()
   })
@@ -116,12 +136,30 @@ describe('local processes', async () => {
     try {
       const sandbox = await provider.create()
       const { stdout } = await sandbox.runCommand({ cmd: 'env' })
-      const names = stdout.trim().split('\n').map((line) => line.split('=')[0]).sort()
-      expect(names.filter((name) => !['LC_ALL', 'LC_CTYPE', 'TZ'].includes(name!))).toEqual(['HOME', 'LANG', 'PATH', 'SANDKASTEN_PROCESS', 'SANDKASTEN_SANDBOX', 'TERM', 'TMPDIR'])
+      const names = stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split('=')[0])
+        .sort()
+      expect(names.filter((name) => !['LC_ALL', 'LC_CTYPE', 'TZ'].includes(name!))).toEqual([
+        'HOME',
+        'LANG',
+        'PATH',
+        'SANDKASTEN_PROCESS',
+        'SANDKASTEN_SANDBOX',
+        'TERM',
+        'TMPDIR',
+      ])
       await sandbox.destroy()
       const { LocalProvider } = await import('./index.ts')
-      const open = await new LocalProvider({ root, acceptNoIsolation: true, inheritEnv: ['SANDKASTEN_TEST_SHARED'] }).create()
-      expect((await open.runCommand({ cmd: 'printenv', args: ['SANDKASTEN_TEST_SHARED'] })).stdout).toBe('shared\n')
+      const open = await new LocalProvider({
+        root,
+        acceptNoIsolation: true,
+        inheritEnv: ['SANDKASTEN_TEST_SHARED'],
+      }).create()
+      expect((await open.runCommand({ cmd: 'printenv', args: ['SANDKASTEN_TEST_SHARED'] })).stdout).toBe(
+        'shared\n',
+      )
       await open.destroy()
     } finally {
       delete process.env.SANDKASTEN_TEST_SECRET
@@ -132,13 +170,22 @@ describe('local processes', async () => {
   it('a file that is not executable is an error that says what to do', async () => {
     const sandbox = await provider.create()
     await sandbox.files.writeFile('script.sh', 'echo hi')
-    await expect(sandbox.runCommand({ cmd: './script.sh' })).rejects.toMatchObject({ code: 'permission_denied', hint: expect.stringContaining('chmod') })
+    await expect(sandbox.runCommand({ cmd: './script.sh' })).rejects.toMatchObject({
+      code: 'permission_denied',
+      hint: expect.stringContaining('chmod'),
+    })
     await sandbox.destroy()
   })
 
   it('the same processId, detached and twice at once, is one process', async () => {
     const sandbox = await provider.create()
-    const start = () => sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo one >> count; sleep 1000'], detached: true, processId: 'once' })
+    const start = () =>
+      sandbox.spawn({
+        cmd: 'sh',
+        args: ['-c', 'echo one >> count; sleep 1000'],
+        detached: true,
+        processId: 'once',
+      })
     const pids = (await Promise.all([start(), start(), start()])).map(({ pid }) => pid)
     expect(new Set(pids).size).toBe(1)
     await until('it has written', () => sandbox.files.exists('count'))

@@ -3,13 +3,13 @@ import path from 'node:path'
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import type { ProcessInfo, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 import { Child, type ChildSpec } from './child.ts'
 import { type DetachedProcess, findDetached, startDetached } from './detached.ts'
 import { sandboxMarker } from './environment.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
 import { isAlive } from './record.ts'
 import { killTree } from './tree.ts'
-import type { ProcessInfo, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 
 /**
  * The processes of one sandbox: attached ones, which live in this object, and detached ones, which have a folder
@@ -27,7 +27,10 @@ export class LocalProcesses {
     this.#folder = options.folder
   }
 
-  async spawn(spec: ProcessSpec, place: { cwd: string; env: Record<string, string>; incarnation: string }): Promise<ProcessDriver> {
+  async spawn(
+    spec: ProcessSpec,
+    place: { cwd: string; env: Record<string, string>; incarnation: string },
+  ): Promise<ProcessDriver> {
     const processId = spec.processId ?? randomId()
     const existing = spec.processId === undefined ? undefined : await this.find(processId)
     if (existing) return existing
@@ -41,7 +44,9 @@ export class LocalProcesses {
       outputBufferBytes: spec.outputBufferBytes,
       ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs }),
     }
-    const process = spec.detached ? await this.#startDetached(processId, child, place.incarnation) : await this.#startAttached(processId, child)
+    const process = spec.detached
+      ? await this.#startDetached(processId, child, place.incarnation)
+      : await this.#startAttached(processId, child)
     if (typeof spec.stdin !== 'string') void feed(process, spec.stdin)
     return process
   }
@@ -64,14 +69,9 @@ export class LocalProcesses {
 
   async list(): Promise<ProcessInfo[]> {
     const attached = await Promise.all(this.#attached.values())
-    const ids = await readdir(this.#folder).catch((error) => {
-      if (errnoOf(error) === 'ENOENT') return []
-      throw translate(error, 'The processes cannot be listed')
-    })
-    const detached = await Promise.all(ids.map((id) => this.#findDetached(id)))
     const infos = [
       ...attached.map(async (process) => ({ ...process.info, ...(await process.status()) })),
-      ...detached.filter((process) => process !== undefined).map(infoOf),
+      ...(await this.#allDetached()).map(infoOf),
     ]
     return (await Promise.all(infos)).sort((a, b) => a.startedAt!.getTime() - b.startedAt!.getTime())
   }
@@ -85,13 +85,22 @@ export class LocalProcesses {
       await start.value.kill('SIGKILL')
       await start.value.child.log.ended
     })
-    const detached = (await this.list()).filter((info) => info.running).map(async (info) => {
-      const process = await this.#findDetached(info.processId)
-      await process?.kill('SIGKILL')
-      // The supervisor ends once it has written down how the program ended.
-      while (process && (await isAlive(process.record.supervisor))) await new Promise((resolve) => setTimeout(resolve, 5))
+    const detached = (await this.#allDetached()).map(async (process) => {
+      await process.kill('SIGKILL')
+      // The supervisor ends once it has written down how the program ended; one that was killed has left its socket.
+      while (await isAlive(process.record.supervisor)) await new Promise((resolve) => setTimeout(resolve, 5))
+      await rm(process.record.socketPath, { force: true })
     })
     await Promise.allSettled([...ends, ...detached])
+  }
+
+  async #allDetached(): Promise<DetachedProcess[]> {
+    const ids = await readdir(this.#folder).catch((error) => {
+      if (errnoOf(error) === 'ENOENT') return []
+      throw translate(error, 'The processes cannot be listed')
+    })
+    const found = await Promise.all(ids.map((id) => this.#findDetached(id)))
+    return found.filter((process) => process !== undefined)
   }
 
   async #findDetached(processId: string): Promise<DetachedProcess | undefined> {
@@ -128,9 +137,18 @@ export class LocalProcesses {
       throw translate(error, 'The process’s folder cannot be made')
     }
     try {
-      return await startDetached({ ...spec, processId, folder, sandboxFolder: this.#sandboxFolder, incarnation, startedAt: Date.now() })
+      return await startDetached({
+        ...spec,
+        processId,
+        folder,
+        sandboxFolder: this.#sandboxFolder,
+        incarnation,
+        startedAt: Date.now(),
+      })
     } catch (error) {
-      await guarded('The process’s folder cannot be removed', () => rm(folder, { recursive: true, force: true }))
+      await guarded('The process’s folder cannot be removed', () =>
+        rm(folder, { recursive: true, force: true }),
+      )
       throw error
     }
   }
@@ -142,7 +160,11 @@ export class LocalProcesses {
       if (process) return process
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
-    throw new SandboxError('conflict', `The process ${processId} is being started by another caller, and does not come up.`, { hint: 'Choose another processId.' })
+    throw new SandboxError(
+      'conflict',
+      `The process ${processId} is being started by another caller, and does not come up.`,
+      { hint: 'Choose another processId.' },
+    )
   }
 }
 

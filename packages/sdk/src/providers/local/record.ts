@@ -43,9 +43,13 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
   }
   const record = parseJson(text, folder) as SandboxRecord
   if (record.version === 1) return record
-  throw new SandboxError('unsupported', `The sandbox in ${folder} was made by a newer version (record ${String(record.version)}).`, {
-    hint: 'Update @sandkasten/sdk.',
-  })
+  throw new SandboxError(
+    'unsupported',
+    `The sandbox in ${folder} was made by a newer version (record ${String(record.version)}).`,
+    {
+      hint: 'Update @sandkasten/sdk.',
+    },
+  )
 }
 
 export async function writeRecord(folder: string, record: SandboxRecord): Promise<void> {
@@ -69,7 +73,8 @@ export async function replaceFile(file: string, content: string | Uint8Array): P
 /** One at a time, across processes. The lock of a process that died is taken over. */
 export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
   const mine = JSON.stringify(await identityOf(process.pid))
-  for (let waited = 0; !(await tryLock(file, mine)); waited += 1) await new Promise((resolve) => setTimeout(resolve, Math.min(waited + 1, 20)))
+  for (let waited = 0; !(await tryLock(file, mine)); waited += 1)
+    await new Promise((resolve) => setTimeout(resolve, Math.min(waited + 1, 20)))
   try {
     return await work()
   } finally {
@@ -92,7 +97,9 @@ async function tryLock(file: string, mine: string): Promise<boolean> {
   const holder = await readFile(file, 'utf8').catch(() => undefined)
   if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity))) {
     // Renamed before it is removed, so that of two who find it dead only one succeeds.
-    await rename(file, own).then(() => unlink(own)).catch(() => {})
+    await rename(file, own)
+      .then(() => unlink(own))
+      .catch(() => {})
   }
   return false
 }
@@ -136,7 +143,9 @@ export class Names {
 
   /** False when a sandbox that exists has the name. */
   async claim(name: string, sandboxId: string, exists: (id: string) => Promise<boolean>): Promise<boolean> {
-    await guarded('The names of sandboxes cannot be written', () => mkdir(this.#folder, { recursive: true, mode: 0o700 }))
+    await guarded('The names of sandboxes cannot be written', () =>
+      mkdir(this.#folder, { recursive: true, mode: 0o700 }),
+    )
     return withLock(path.join(this.#folder, 'lock'), async () => {
       const holder = await this.find(name)
       if (holder !== undefined && (await exists(holder))) return false
@@ -161,6 +170,9 @@ function parseJson(text: string, where: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new SandboxError('internal', `The record in ${where} is damaged.`, { cause, hint: 'Remove that folder.' })
+    throw new SandboxError('internal', `The record in ${where} is damaged.`, {
+      cause,
+      hint: 'Remove that folder.',
+    })
   }
 }

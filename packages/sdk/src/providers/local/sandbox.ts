@@ -4,15 +4,22 @@ import path from 'node:path'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import type {
+  CallOptions,
+  OpenShellOptions,
+  OpenTerminalOptions,
+  SandboxInfo,
+  SandboxShell,
+  SandboxTerminal,
+} from '../../spec/index.ts'
 import type { LocalDriver } from './driver.ts'
 import { baseEnvironment, foldersOf, sandboxMarker } from './environment.ts'
 import { LocalFiles } from './files.ts'
 import { confine } from './paths.ts'
-import { LocalProcesses } from './processes.ts'
+import type { LocalProcesses } from './processes.ts'
 import type { SandboxRecord } from './record.ts'
 import { LocalShell } from './shell.ts'
 import { LocalTerminal } from './terminal.ts'
-import type { CallOptions, OpenShellOptions, OpenTerminalOptions, SandboxInfo, SandboxShell, SandboxTerminal } from '../../spec/index.ts'
 
 /** One incarnation of a local sandbox, as one handle sees it. */
 export class LocalSandbox implements SandboxDriver {
@@ -36,7 +43,11 @@ export class LocalSandbox implements SandboxDriver {
     this.#incarnation = record.incarnation
     this.#folders = foldersOf(folder)
     this.workdir = this.#folders.workspace
-    this.files = new LocalFiles({ root: this.workdir, partial: this.#folders.partial, check: () => this.check() })
+    this.files = new LocalFiles({
+      root: this.workdir,
+      partial: this.#folders.partial,
+      check: () => this.check(),
+    })
     const open = driver.openThings(this.sandboxId)
     this.#processes = open.processes
     this.#shells = open.shells
@@ -48,8 +59,13 @@ export class LocalSandbox implements SandboxDriver {
     const record = await this.#driver.current(this.sandboxId)
     if (record.incarnation === this.#incarnation && record.status !== 'stopped') return record
     const options = { provider: 'local', sandboxId: this.sandboxId }
-    if (record.status === 'stopped') throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is stopped.`, options)
-    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was restarted since this handle was made.`, options)
+    if (record.status === 'stopped')
+      throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is stopped.`, options)
+    throw new SandboxError(
+      'interrupted',
+      `The sandbox ${this.sandboxId} was restarted since this handle was made.`,
+      options,
+    )
   }
 
   async info(): Promise<SandboxInfo> {
@@ -76,14 +92,22 @@ export class LocalSandbox implements SandboxDriver {
     const open = this.#shells.get(name)
     if (open && !open.closed) return open
     const marker = `${this.sandboxId}/${place.incarnation}/${name}`
-    const shell = new LocalShell({ name, marker, ...place, folder: path.join(this.#folders.partial, randomId()), onClose: () => this.#shells.delete(name) })
+    const shell = new LocalShell({
+      name,
+      marker,
+      ...place,
+      folder: path.join(this.#folders.partial, randomId()),
+      onClose: () => this.#shells.delete(name),
+    })
     // In the map before it runs, so that a second call at the same time gets the same shell.
     this.#shells.set(name, shell)
     await shell.ready()
     return shell
   }
 
-  async openTerminal(options: OpenTerminalOptions & { cols: number; rows: number }): Promise<SandboxTerminal> {
+  async openTerminal(
+    options: OpenTerminalOptions & { cols: number; rows: number },
+  ): Promise<SandboxTerminal> {
     const place = await this.#place(options.cwd, { TERM: 'xterm-256color', ...options.env })
     const terminalId = options.terminalId ?? `terminal-${randomId(8)}`
     const open = this.#terminals.get(terminalId)
@@ -118,9 +142,18 @@ export class LocalSandbox implements SandboxDriver {
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
     const { snapshotId } = await this.snapshot(undefined)
     const { labels, envVars, label, lifetimeMs } = await this.check()
-    const spec = { labels, envVars, snapshotId, deferReady: false, ...(label ? { label } : {}), ...(lifetimeMs ? { lifetimeMs } : {}) }
+    const spec = {
+      labels,
+      envVars,
+      snapshotId,
+      deferReady: false,
+      ...(label ? { label } : {}),
+      ...(lifetimeMs ? { lifetimeMs } : {}),
+    }
     try {
-      const forks = await Promise.allSettled(Array.from({ length: count }, () => this.#driver.create(spec, call)))
+      const forks = await Promise.allSettled(
+        Array.from({ length: count }, () => this.#driver.create(spec, call)),
+      )
       return forks.map((fork) => (fork.status === 'fulfilled' ? fork.value : (fork.reason as Error)))
     } finally {
       await this.#driver.snapshots.delete(snapshotId)
@@ -144,7 +177,8 @@ export class LocalSandbox implements SandboxDriver {
   async #place(cwd: string | undefined, env: Readonly<Record<string, string>>) {
     const record = await this.check()
     const { home, tmp, partial } = this.#folders
-    for (const folder of [home, tmp, partial]) if (!existsSync(folder)) await mkdir(folder, { recursive: true, mode: 0o700 })
+    for (const folder of [home, tmp, partial])
+      if (!existsSync(folder)) await mkdir(folder, { recursive: true, mode: 0o700 })
     const base = baseEnvironment({ home, tmp, inherit: this.#driver.inheritEnv })
     return {
       cwd: cwd === undefined ? this.workdir : await confine(this.workdir, cwd, { follow: true }),
@@ -157,4 +191,3 @@ export class LocalSandbox implements SandboxDriver {
 function loginShell(): string {
   return existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh'
 }
-

@@ -3,10 +3,10 @@ import { cp, lstat, mkdir, readdir, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import type { SnapshotInfo } from '../../spec/index.ts'
 import { errnoOf, guarded } from './errors.ts'
 import { removeFolder } from './files.ts'
 import { replaceFile, type SandboxRecord } from './record.ts'
-import type { SnapshotInfo } from '../../spec/index.ts'
 
 /**
  * Saved workspaces: a folder each, filled under another name and renamed when it is whole. Copies share their
@@ -19,14 +19,24 @@ export class LocalSnapshots {
     this.#root = path.join(root, 'snapshots')
   }
 
-  async take({ sandboxId }: SandboxRecord, workspace: string, name: string | undefined): Promise<{ snapshotId: string }> {
+  async take(
+    { sandboxId }: SandboxRecord,
+    workspace: string,
+    name: string | undefined,
+  ): Promise<{ snapshotId: string }> {
     const snapshotId = randomId()
     const partial = path.join(this.#root, `.${snapshotId}`)
     await guarded('The snapshot could not be made', async () => {
       await mkdir(partial, { recursive: true, mode: 0o700 })
       try {
         const sizeBytes = await copyTree(workspace, path.join(partial, 'workspace'))
-        const info = { snapshotId, sandboxId, createdAt: Date.now(), sizeBytes, ...(name === undefined ? {} : { name }) }
+        const info = {
+          snapshotId,
+          sandboxId,
+          createdAt: Date.now(),
+          sizeBytes,
+          ...(name === undefined ? {} : { name }),
+        }
         await replaceFile(path.join(partial, 'snapshot.json'), JSON.stringify(info))
         await rename(partial, path.join(this.#root, snapshotId))
       } catch (error) {
@@ -40,15 +50,24 @@ export class LocalSnapshots {
   /** Copies a snapshot's content to a workspace that is not there yet. */
   async restore(snapshotId: string, workspace: string): Promise<void> {
     if (!(await this.#read(snapshotId))) {
-      throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, { provider: 'local', hint: 'See provider.listSnapshots().' })
+      throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
+        provider: 'local',
+        hint: 'See provider.listSnapshots().',
+      })
     }
-    await guarded('The snapshot could not be restored', () => copyTree(path.join(this.#root, snapshotId, 'workspace'), workspace))
+    await guarded('The snapshot could not be restored', () =>
+      copyTree(path.join(this.#root, snapshotId, 'workspace'), workspace),
+    )
   }
 
   async list(): Promise<SnapshotInfo[]> {
     const names = await readdir(this.#root).catch(missing)
-    const infos = await Promise.all((names ?? []).filter((name) => !name.startsWith('.')).map((name) => this.#read(name)))
-    return infos.filter((info) => info !== undefined).sort((a, b) => a.createdAt!.getTime() - b.createdAt!.getTime())
+    const infos = await Promise.all(
+      (names ?? []).filter((name) => !name.startsWith('.')).map((name) => this.#read(name)),
+    )
+    return infos
+      .filter((info) => info !== undefined)
+      .sort((a, b) => a.createdAt!.getTime() - b.createdAt!.getTime())
   }
 
   async delete(snapshotId: string): Promise<boolean> {
@@ -56,7 +75,8 @@ export class LocalSnapshots {
     const trash = path.join(this.#root, `.${randomId()}`)
     return guarded(`The snapshot ${snapshotId} could not be deleted`, async () => {
       // Of two who delete at once, one succeeds in renaming.
-      if ((await rename(path.join(this.#root, snapshotId), trash).then(() => true, missing)) !== true) return false
+      if ((await rename(path.join(this.#root, snapshotId), trash).then(() => true, missing)) !== true)
+        return false
       await removeFolder(trash)
       return true
     })

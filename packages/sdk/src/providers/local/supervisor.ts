@@ -54,7 +54,16 @@ async function main(): Promise<void> {
   const server = serve(child, task.socketPath)
   await new Promise<void>((resolve) => server.once('listening', resolve))
   const { processId, cmd, args, startedAt, incarnation, socketPath } = task
-  const record: ProcessRecord = { processId, pid: child.pid, cmd, args, startedAt, incarnation, socketPath, supervisor: await identityOf(process.pid) }
+  const record: ProcessRecord = {
+    processId,
+    pid: child.pid,
+    cmd,
+    args,
+    startedAt,
+    incarnation,
+    socketPath,
+    supervisor: await identityOf(process.pid),
+  }
   await replaceFile(path.join(task.folder, 'process.json'), JSON.stringify(record))
   await answer({ pid: child.pid })
   const lifetime = watchLifetime(task)
@@ -104,7 +113,8 @@ async function stream(child: Child, socket: Socket, after: number): Promise<void
   socket.once('close', () => closed.abort())
   try {
     for await (const event of child.log.read(after, closed.signal)) {
-      if (!socket.write(encodeEvent(event))) await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve))
+      if (!socket.write(encodeEvent(event)))
+        await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve))
     }
   } catch (error) {
     if (closed.signal.aborted) return

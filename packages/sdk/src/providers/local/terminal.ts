@@ -1,14 +1,20 @@
 import { execFile } from 'node:child_process'
 import { readFile, readlink } from 'node:fs/promises'
 import { promisify } from 'node:util'
+import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
+import { encode } from '../../shared/bytes.ts'
 import { quoteArgs } from '../../shared/quote.ts'
+import type {
+  OutputOptions,
+  ProcessEvent,
+  ProcessSignal,
+  ProcessStatus,
+  SandboxTerminal,
+} from '../../spec/index.ts'
 import { Child } from './child.ts'
 import { statusOf } from './processes.ts'
 import { childrenOf } from './tree.ts'
-import { encode } from '../../shared/bytes.ts'
-import { checkCount } from '../../core/validate.ts'
-import type { OutputOptions, ProcessEvent, ProcessSignal, ProcessStatus, SandboxTerminal } from '../../spec/index.ts'
 
 export interface LocalTerminalOptions {
   readonly terminalId: string
@@ -63,7 +69,14 @@ export class LocalTerminal implements SandboxTerminal {
   async resize(size: { cols: number; rows: number }): Promise<void> {
     const cols = checkCount(size.cols, 'cols', 1000)
     const rows = checkCount(size.rows, 'rows', 1000)
-    await promisify(execFile)('stty', ['-F', await this.#device(), 'rows', String(rows), 'cols', String(cols)])
+    await promisify(execFile)('stty', [
+      '-F',
+      await this.#device(),
+      'rows',
+      String(rows),
+      'cols',
+      String(cols),
+    ])
   }
 
   output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {

@@ -31,7 +31,11 @@ export async function inAnotherProcess(root: string, code: string): Promise<stri
 export async function processesOf(sandboxId: string): Promise<string[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const marked = await Promise.all(
-    pids.map(async (pid) => (await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes(`SANDKASTEN_SANDBOX=${sandboxId}`)),
+    pids.map(async (pid) =>
+      (await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes(
+        `SANDKASTEN_SANDBOX=${sandboxId}`,
+      ),
+    ),
   )
   return pids.filter((_, index) => marked[index])
 }

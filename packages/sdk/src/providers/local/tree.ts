@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { processMarker, sandboxMarker } from './environment.ts'
+import type { processMarker, sandboxMarker } from './environment.ts'
 import { errnoOf } from './errors.ts'
 
 /**
@@ -18,20 +18,18 @@ export interface Target {
   readonly marker?: { readonly name: typeof sandboxMarker | typeof processMarker; readonly value: string }
 }
 
-/** Sends the signal once to all that is there now. True if anything was. */
+/** Sends the signal, once to each process that is there now. True if there was any. */
 export async function signalTree(target: Target, signal: NodeJS.Signals): Promise<boolean> {
   if (process.platform === 'win32') return target.pid !== undefined && killWindowsTree(target.pid)
-  const pids = await membersOf(target)
-  const grouped = target.pid !== undefined && send(-target.pid, signal)
-  let reached = grouped
-  for (const pid of pids) if (send(pid, signal)) reached = true
-  return reached
+  const members = await membersOf(target)
+  if (target.pid !== undefined) send(-target.pid, signal)
+  for (const { pid, group } of members) if (group !== target.pid) send(pid, signal)
+  return members.length > 0
 }
 
 /** SIGKILL until nothing is left; a fork that was under way is caught by the next round. */
 export async function killTree(target: Target): Promise<void> {
-  for (let round = 0; round < 50; round += 1) {
-    if (!(await signalTree(target, 'SIGKILL'))) return
+  for (let round = 0; round < 100 && (await signalTree(target, 'SIGKILL')); round += 1) {
     if (process.platform === 'win32') return
     await new Promise((resolve) => setTimeout(resolve, Math.min(1 + round, 20)))
   }
@@ -46,42 +44,50 @@ export async function childrenOf(pid: number): Promise<number[]> {
   return (await processTable()).filter((row) => row.parent === pid).map((row) => row.pid)
 }
 
-async function membersOf(target: Target): Promise<number[]> {
-  if (process.platform !== 'linux') return target.pid === undefined ? [] : descendantsOf(target.pid)
-  if (!target.marker) return []
-  const entry = Buffer.from(`\0${target.marker.name}=${target.marker.value}\0`)
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const found = await Promise.all(pids.map(async (pid) => ((await hasEntry(pid, entry)) ? Number(pid) : undefined)))
-  return found.filter((pid) => pid !== undefined && pid !== process.pid) as number[]
+interface Member {
+  readonly pid: number
+  readonly group: number
 }
 
-async function hasEntry(pid: string, entry: Buffer): Promise<boolean> {
+async function membersOf(target: Target): Promise<Member[]> {
+  if (process.platform !== 'linux') return target.pid === undefined ? [] : membersByDescent(target.pid)
+  if (!target.marker) return []
+  const entry = Buffer.from(`\0${target.marker.name}=${target.marker.value}\0`)
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+  const found = await Promise.all(pids.map((pid) => memberWith(pid, entry)))
+  return found.filter((member) => member !== undefined)
+}
+
+async function memberWith(pid: string, entry: Buffer): Promise<Member | undefined> {
   try {
     // Another user's process, one that is gone, and a zombie have no environment that could be read.
     const environ = await readFile(`/proc/${pid}/environ`)
-    return Buffer.concat([Buffer.from('\0'), environ]).includes(entry)
+    if (!Buffer.concat([Buffer.from('\0'), environ]).includes(entry)) return undefined
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+    return { pid: Number(pid), group: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]) }
   } catch {
-    return false
+    return undefined
   }
 }
 
-async function descendantsOf(root: number): Promise<number[]> {
+async function membersByDescent(root: number): Promise<Member[]> {
   const rows = await processTable()
   const found = new Set([root])
   for (let size = 0; size !== found.size; ) {
     size = found.size
     for (const { pid, parent, group } of rows) if (found.has(parent) || group === root) found.add(pid)
   }
-  found.delete(root)
-  return [...found]
+  return rows.filter(({ pid }) => found.has(pid))
 }
 
-async function processTable(): Promise<Array<{ pid: number; parent: number; group: number }>> {
-  const { stdout } = await promisify(execFile)('ps', ['-axo', 'pid=,ppid=,pgid='])
-  return stdout.trim().split('\n').map((line) => {
-    const [pid, parent, group] = line.trim().split(/\s+/).map(Number)
-    return { pid: pid!, parent: parent!, group: group! }
-  })
+/** Everything that runs; a zombie does not. */
+async function processTable(): Promise<Array<Member & { parent: number }>> {
+  const { stdout } = await promisify(execFile)('ps', ['-axo', 'pid=,ppid=,pgid=,stat='])
+  return stdout
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([pid, , , state]) => pid && !state?.startsWith('Z'))
+    .map(([pid, parent, group]) => ({ pid: Number(pid), parent: Number(parent), group: Number(group) }))
 }
 
 function send(pid: number, signal: NodeJS.Signals): boolean {

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import type { Duplex } from 'node:stream'
+import { SandboxError } from '../../errors.ts'
+import { randomId } from '../../shared/ids.ts'
+import { quoteArg } from '../../shared/quote.ts'
+import type { OutputPipe } from './output-pipe.ts'
+import { childrenOf } from './tree.ts'
+
+/** How a command on a shell ended. */
+export interface ShellStatus {
+  readonly exitCode: number
+  /** Unknown when the shell itself ended. */
+  readonly cwd?: string
+}
+
+/** The bash process behind a shell, and the two descriptors that steer it. */
+export class Bash {
+  readonly pid: number
+  readonly #child: ChildProcess
+  #ended: ShellStatus | undefined
+  #waiting: { nonce: string; resolve: (status: ShellStatus) => void } | undefined
+
+  static async start(place: { cwd: string; env: Record<string, string> }): Promise<Bash> {
+    const child = spawn('bash', ['--noprofile', '--norc', '-s'], {
+      ...place,
+      stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
+      detached: true,
+    })
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve)
+      child.once('error', (cause) =>
+        reject(
+          new SandboxError('command_not_found', 'bash could not be started.', { provider: 'local', cause }),
+        ),
+      )
+    })
+    return new Bash(child)
+  }
+
+  private constructor(child: ChildProcess) {
+    this.#child = child
+    this.pid = child.pid!
+    child.stdin!.on('error', () => {})
+    child.stdin!.write(`shopt -s expand_aliases; trap 'return 130 2>/dev/null' USR1\n`)
+    let text = ''
+    const status = child.stdio[3] as Duplex
+    status.setEncoding('utf8')
+    status.on('error', () => {})
+    status.on('data', (chunk: string) => {
+      text += chunk
+      for (let end = text.indexOf('\0'); end !== -1; end = text.indexOf('\0')) {
+        this.#report(text.slice(0, end))
+        text = text.slice(end + 1)
+      }
+    })
+    child.once('exit', (code, signal) => {
+      this.#ended = { exitCode: code ?? 128 + (signal ? constants.signals[signal] : 0) }
+      this.#waiting?.resolve(this.#ended)
+    })
+    // An open shell does not keep this process alive; a command that runs does, through its output pipe.
+    child.unref()
+    for (const stream of [child.stdin, status]) (stream as unknown as { unref(): void }).unref()
+  }
+
+  get running(): boolean {
+    return this.#ended === undefined
+  }
+
+  run(output: OutputPipe): Promise<ShellStatus> {
+    const nonce = randomId(26)
+    const line = `\\builtin source ${quoteArg(output.script)} </dev/null >${quoteArg(output.file)} 2>&1 3>&-`
+    const report = `\\builtin printf '%s %s ' ${nonce} "$?" >&3; \\builtin pwd >&3; \\builtin printf '\\0' >&3`
+    return new Promise((resolve) => {
+      if (this.#ended) return resolve(this.#ended)
+      this.#waiting = { nonce, resolve }
+      this.#child.stdin!.write(`${line}\n${report}\n`)
+    })
+  }
+
+  /** Ends what runs now but not the shell, unless it will not let go. Jobs from before are left alone. */
+  async interrupt(older: readonly number[]): Promise<void> {
+    for (let round = 0; round < 40 && this.#waiting && this.running; round += 1) {
+      const children = (await childrenOf(this.pid)).filter((pid) => !older.includes(pid))
+      for (const pid of children) await killSubtree(pid)
+      if (!this.#waiting) return
+      this.#child.kill('SIGUSR1')
+      await new Promise((resolve) => setTimeout(resolve, Math.min(5 + round * 5, 100)))
+    }
+    if (this.#waiting) await this.kill()
+  }
+
+  async kill(): Promise<void> {
+    if (this.#ended) return
+    const ended = new Promise<void>((resolve) => this.#child.once('exit', () => resolve()))
+    this.#child.kill('SIGKILL')
+    await ended
+  }
+
+  #report(message: string): void {
+    const match = /^(\S+) (\d+) (.*)\n$/s.exec(message)
+    if (!match || match[1] !== this.#waiting?.nonce) return
+    const { resolve } = this.#waiting!
+    this.#waiting = undefined
+    resolve({ exitCode: Number(match[2]), cwd: match[3]! })
+  }
+}
+
+async function killSubtree(pid: number): Promise<void> {
+  for (const child of await childrenOf(pid)) await killSubtree(child)
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
+  }
+}

@@ -1,0 +1,41 @@
+/** The README's provider × capability table, made from what the providers say of themselves. */
+import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
+import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
+import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
+
+const meaning: Readonly<Record<Ability, string>> = {
+  stdin: 'feed a running program',
+  reattach: 'find processes again, with their output',
+  shell: 'a shell that keeps its state',
+  terminal: 'a terminal that can be resized',
+  ports: 'reach a port inside',
+  watch: 'be told of file changes',
+  stop: 'stop and start, keeping the disk',
+  pause: 'freeze and go on, keeping memory',
+  snapshot: 'save the disk, create from it',
+  fork: 'copies of a sandbox',
+  lifetime: 'ends by itself; the end can be put off',
+}
+
+export function capabilityTable(): string {
+  const everywhere = () => true
+  const columns: Array<[string, Capabilities]> = [
+    ['`local` (Linux)', localCapabilities('linux', everywhere)],
+    ['`local` (macOS)', localCapabilities('darwin', everywhere)],
+    ['`local` (Windows)', localCapabilities('win32', everywhere)],
+    ['`memory`', new MemoryProvider().capabilities],
+  ]
+  const rows = Object.entries(meaning).map(([ability, text]) => [
+    `\`${ability}\``,
+    text,
+    ...columns.map(([, capabilities]) => capabilities[ability as Ability] ?? '–'),
+  ])
+  return table([['ability', 'what', ...columns.map(([name]) => name)], ...rows])
+}
+
+function table([head, ...rows]: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
+  return [line(head!), line(head!.map(() => '---')), ...rows.map(line)].join('\n')
+}
+
+if (import.meta.main) console.log(capabilityTable())

@@ -1,0 +1,186 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import vm from 'node:vm'
+import { build } from 'esbuild'
+import { Miniflare } from 'miniflare'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+/**
+ * The SDK as its users get it: packed, installed into an empty folder with nothing of this workspace near it, used
+ * from JavaScript on the oldest Node that we promise, type-checked, and bundled for where there is no Node.
+ */
+const root = path.resolve(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+describe('the packed SDK', () => {
+  let folder: string
+  const inFolder = (cmd: string, ...args: string[]) =>
+    run(path.join(folder, 'node_modules/.bin', cmd), args, { cwd: folder })
+
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-package-'))
+    const { stdout } = await run(
+      'npm',
+      ['pack', '-w', '@sandkasten/sdk', '--json', '--pack-destination', folder],
+      { cwd: root },
+    )
+    const file = /sandkasten-sdk-[\d.]+\.tgz/.exec(stdout)![0]
+    const { devDependencies } = JSON.parse(await readFile(path.join(root, 'package.json'), 'utf8'))
+    const tools = [
+      `typescript@${devDependencies.typescript}`,
+      `@types/node@${devDependencies['@types/node']}`,
+      'node@22.18.0',
+    ]
+    await writeFile(
+      path.join(folder, 'package.json'),
+      JSON.stringify({ name: 'user', private: true, type: 'module' }),
+    )
+    await run('npm', ['install', '--no-audit', '--no-fund', '--no-save', `./${file}`, ...tools], {
+      cwd: folder,
+    })
+  }, 300_000)
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  it('brings no dependency, no source and no test', async () => {
+    const installed = path.join(folder, 'node_modules/@sandkasten/sdk')
+    const manifest = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8'))
+    expect([manifest.dependencies, manifest.peerDependencies]).toEqual([undefined, undefined])
+    const { stdout } = await run('find', ['.', '-type', 'f'], { cwd: installed })
+    const files = stdout.trim().split('\n')
+    expect(
+      files.filter((file) => !/^\.\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(file)),
+    ).toEqual([])
+    expect(files.filter((file) => /test\b|broken/.test(file) && !file.includes('/testing/'))).toEqual([])
+  })
+
+  it('works from JavaScript on plain Node 22', async () => {
+    await writeFile(path.join(folder, 'use.js'), useFromJavaScript)
+    const { stdout } = await inFolder('node', 'use.js')
+    expect(stdout).toBe('v22.18.0 3 hello detached 7 unsupported 6\n')
+  })
+
+  it('type-checks from TypeScript, absent abilities included', async () => {
+    await writeFile(path.join(folder, 'use.ts'), useFromTypeScript)
+    const options = ['--strict', '--noEmit', '--module', 'nodenext', '--target', 'es2024', '--types', 'node']
+    await inFolder('tsc', ...options, 'use.ts').catch(({ stdout }) => expect.fail(stdout))
+    await writeFile(path.join(folder, 'misuse.ts'), useFromTypeScript.replaceAll('// @ts-expect-error', '//'))
+    await expect(inFolder('tsc', ...options, 'misuse.ts')).rejects.toMatchObject({
+      stdout: expect.stringContaining("Property 'pause' does not exist"),
+    })
+  })
+
+  it('loads in a browser bundle: the root, the author’s entry and the memory provider', async () => {
+    const code = await bundle('browser', `${useWithoutNode}; answer().then(done, done)`)
+    const answer = await new Promise((done) => {
+      // Only what a page has: no process, no Buffer, no require.
+      const {
+        TextEncoder,
+        TextDecoder,
+        ReadableStream,
+        AbortController,
+        AbortSignal,
+        crypto,
+        performance,
+        setTimeout,
+        clearTimeout,
+        btoa,
+      } = globalThis
+      const page = {
+        done,
+        TextEncoder,
+        TextDecoder,
+        ReadableStream,
+        AbortController,
+        AbortSignal,
+        crypto,
+        performance,
+        setTimeout,
+        clearTimeout,
+        btoa,
+      }
+      vm.runInNewContext(code, { ...page, queueMicrotask })
+    })
+    expect(answer).toBe('page says hello')
+  })
+
+  it('loads in a Worker, in the real workerd', async () => {
+    const script = await bundle(
+      'worker',
+      `${useWithoutNode}; export default { fetch: async () => new Response(await answer()) }`,
+    )
+    const worker = new Miniflare({ modules: true, script, compatibilityDate: '2026-01-01' })
+    try {
+      expect(await (await worker.dispatchFetch('http://worker/')).text()).toBe('page says hello')
+    } finally {
+      await worker.dispose()
+    }
+  })
+
+  async function bundle(kind: 'browser' | 'worker', contents: string): Promise<string> {
+    const { outputFiles } = await build({
+      stdin: { contents, resolveDir: folder },
+      bundle: true,
+      write: false,
+      platform: kind === 'browser' ? 'browser' : 'neutral',
+      format: kind === 'browser' ? 'iife' : 'esm',
+      conditions: kind === 'worker' ? ['workerd', 'worker'] : [],
+    })
+    return outputFiles[0]!.text
+  }
+})
+
+const useFromJavaScript = `
+import { SandboxError, supports } from '@sandkasten/sdk'
+import { LocalProvider } from '@sandkasten/sdk/local'
+import { behaviours } from '@sandkasten/sdk/testing'
+import '@sandkasten/sdk/provider'
+import '@sandkasten/sdk/memory'
+import '@sandkasten/sdk/auto'
+import '@sandkasten/sdk/recipes'
+import '@sandkasten/sdk/executor'
+const provider = new LocalProvider({ root: 'sandboxes', acceptNoIsolation: true })
+const sandbox = await provider.create()
+const { exitCode, stdout } = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'printf hello; exit 3'] })
+const detached = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'printf detached; exit 7'], detached: true })
+const result = await detached.wait()
+const code = await sandbox.pause().catch((error) => SandboxError.is(error) && error.code)
+if (supports(sandbox, 'pause') || behaviours.length < 120) throw new Error('wrong')
+const shell = await sandbox.openShell()
+await shell.exec('cd /; X=5')
+console.log(process.version, exitCode, stdout, result.stdout, result.exitCode, code, (await shell.exec('echo $((X+1))')).output.trim())
+await sandbox.destroy()
+`
+
+const useFromTypeScript = `
+import { type SandboxHandle, supports } from '@sandkasten/sdk'
+import { LocalProvider } from '@sandkasten/sdk/local'
+import { MemoryProvider } from '@sandkasten/sdk/memory'
+import { conformance } from '@sandkasten/sdk/testing'
+import { uploadProject } from '@sandkasten/sdk/recipes'
+const sandbox = await new LocalProvider().create()
+const code: number = (await sandbox.runCommand({ cmd: 'true' })).exitCode
+// @ts-expect-error
+await sandbox.pause()
+if (supports(sandbox, 'pause')) await sandbox.pause()
+await uploadProject(sandbox, { projectDir: '.' })
+export async function any(handle: SandboxHandle) { await handle.pause() }
+export { code, MemoryProvider, conformance }
+`
+
+const useWithoutNode = `
+import { SandboxError, supports } from '@sandkasten/sdk'
+import { DriverProvider } from '@sandkasten/sdk/provider'
+import { MemoryProvider } from '@sandkasten/sdk/memory'
+async function answer() {
+  const provider = new MemoryProvider()
+  provider.command('greet', async ({ args, stdout }) => { await stdout.write(args[0] + ' says hello'); return 0 })
+  const sandbox = await provider.create()
+  const failed = await sandbox.uploadFile('/etc/passwd', 'x').catch((error) => error.code)
+  if (failed !== 'unsupported' && typeof process === 'undefined') return 'uploadFile: ' + failed
+  if (!supports(sandbox, 'snapshot') || !SandboxError || !DriverProvider) return 'wrong'
+  return (await sandbox.runCommand({ cmd: 'greet', args: ['page'] })).stdout
+}
+`
