@@ -24,10 +24,8 @@ try {
 
 // A view for an agent's tools: it can work, and cannot end or open the sandbox.
 const view = sandbox.restricted()
-console.log(
-  (await view.runCommand({ cmd: 'echo', args: ['from the tool'] })).stdout.trim(),
-  'destroy' in view,
-)
+const said = await view.runCommand({ cmd: 'echo', args: ['from the tool'] })
+console.log(said.stdout.trim(), 'destroy' in view)
 
 // What is found again later, by another process: the sandbox by its name, a process by its id.
 await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo from before; exit 4'], detached: true, processId: 'job' })

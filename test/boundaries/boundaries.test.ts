@@ -39,7 +39,7 @@ describe('dependencies', () => {
         ...manifest.dependencies,
         ...manifest.devDependencies,
       })) {
-        expect(version, `${name} in ${file}`).toMatch(/^\d+\.\d+\.\d+(-\w+)?$/)
+        expect(version, `${name} in ${file}`).toMatch(/^\d+\.\d+\.\d+$/)
       }
     }
   })
@@ -47,7 +47,7 @@ describe('dependencies', () => {
 
 function allImports(): Import[] {
   const files = globSync('packages/*/src/**/*.ts', { cwd: root }).filter(
-    (file) => !/\.(test|type-test)\.ts$|test-helper/.test(file),
+    (file) => !/\.(test|type-test)\.ts$|test-helper|test-kit/.test(file),
   )
   return files.flatMap((file) => {
     const from = file.replaceAll('\\', '/')

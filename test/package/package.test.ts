@@ -1,11 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import vm from 'node:vm'
 import { build } from 'esbuild'
-import { Miniflare } from 'miniflare'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 /**
@@ -107,15 +107,23 @@ describe('the packed SDK', () => {
   })
 
   it('loads in a Worker, in the real workerd', async () => {
-    const script = await bundle(
-      'worker',
-      `${useWithoutNode}; export default { fetch: async () => new Response(await answer()) }`,
+    const handler = `export default { fetch: async () => new Response(await answer()) }`
+    await writeFile(path.join(folder, 'worker.js'), await bundle('worker', `${useWithoutNode}; ${handler}`))
+    await writeFile(path.join(folder, 'workerd.capnp'), workerdConfig)
+    const workerd = spawn(
+      path.join(root, 'node_modules/.bin/workerd'),
+      ['serve', '--control-fd=3', 'workerd.capnp'],
+      {
+        cwd: folder,
+        stdio: ['ignore', 'inherit', 'inherit', 'pipe'],
+      },
     )
-    const worker = new Miniflare({ modules: true, script, compatibilityDate: '2026-01-01' })
     try {
-      expect(await (await worker.dispatchFetch('http://worker/')).text()).toBe('page says hello')
+      const [line] = await once(workerd.stdio[3]!, 'data')
+      const { port } = JSON.parse(String(line))
+      expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe('page says hello')
     } finally {
-      await worker.dispose()
+      workerd.kill()
     }
   })
 
@@ -183,4 +191,12 @@ async function answer() {
   if (!supports(sandbox, 'snapshot') || !SandboxError || !DriverProvider) return 'wrong'
   return (await sandbox.runCommand({ cmd: 'greet', args: ['page'] })).stdout
 }
+`
+
+const workerdConfig = `
+using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "main", worker = (modules = [(name = "worker.js", esModule = embed "worker.js")], compatibilityDate = "2026-01-01"))],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
+);
 `

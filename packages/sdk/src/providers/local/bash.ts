@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
 import { quoteArg } from '../../shared/quote.ts'
+import { checkCwd } from './child.ts'
 import type { OutputPipe } from './output-pipe.ts'
 import { childrenOf } from './tree.ts'
 
@@ -19,9 +20,11 @@ export class Bash {
   readonly pid: number
   readonly #child: ChildProcess
   #ended: ShellStatus | undefined
+  #lastStatus = 0
   #waiting: { nonce: string; resolve: (status: ShellStatus) => void } | undefined
 
   static async start(place: { cwd: string; env: Record<string, string> }): Promise<Bash> {
+    checkCwd(place.cwd)
     const child = spawn('bash', ['--noprofile', '--norc', '-s'], {
       ...place,
       stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
@@ -42,7 +45,7 @@ export class Bash {
     this.#child = child
     this.pid = child.pid!
     child.stdin!.on('error', () => {})
-    child.stdin!.write(`shopt -s expand_aliases; trap 'return 130 2>/dev/null' USR1\n`)
+    child.stdin!.write(prologue)
     let text = ''
     const status = child.stdio[3] as Duplex
     status.setEncoding('utf8')
@@ -69,7 +72,9 @@ export class Bash {
 
   run(output: OutputPipe): Promise<ShellStatus> {
     const nonce = randomId(26)
-    const line = `\\builtin source ${quoteArg(output.script)} </dev/null >${quoteArg(output.file)} 2>&1 3>&-`
+    // `$?` is what the command before ended with, as in any shell; `||`, so that `set -e` does not mind.
+    const before = this.#lastStatus === 0 ? '' : `__sandkasten_status ${this.#lastStatus} || `
+    const line = `${before}\\builtin source ${quoteArg(output.script)} </dev/null >${quoteArg(output.file)} 2>&1 3>&-`
     const report = `\\builtin printf '%s %s ' ${nonce} "$?" >&3; \\builtin pwd >&3; \\builtin printf '\\0' >&3`
     return new Promise((resolve) => {
       if (this.#ended) return resolve(this.#ended)
@@ -82,7 +87,8 @@ export class Bash {
   async interrupt(older: readonly number[]): Promise<void> {
     for (let round = 0; round < 40 && this.#waiting && this.running; round += 1) {
       const children = (await childrenOf(this.pid)).filter((pid) => !older.includes(pid))
-      for (const pid of children) await killSubtree(pid)
+      // SIGINT first, as from a keyboard: of that the shell does not print a report.
+      for (const pid of children) await signalSubtree(pid, round < 3 ? 'SIGINT' : 'SIGKILL')
       if (!this.#waiting) return
       this.#child.kill('SIGUSR1')
       await new Promise((resolve) => setTimeout(resolve, Math.min(5 + round * 5, 100)))
@@ -102,15 +108,21 @@ export class Bash {
     if (!match || match[1] !== this.#waiting?.nonce) return
     const { resolve } = this.#waiting!
     this.#waiting = undefined
-    resolve({ exitCode: Number(match[2]), cwd: match[3]! })
+    this.#lastStatus = Number(match[2])
+    resolve({ exitCode: this.#lastStatus, cwd: match[3]! })
   }
 }
 
-async function killSubtree(pid: number): Promise<void> {
-  for (const child of await childrenOf(pid)) await killSubtree(child)
+async function signalSubtree(pid: number, signal: NodeJS.Signals): Promise<void> {
+  for (const child of await childrenOf(pid)) await signalSubtree(child, signal)
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch {
     // It has ended by itself.
   }
 }
+
+const prologue = `shopt -s expand_aliases
+trap 'return 130 2>/dev/null' USR1
+__sandkasten_status() { return "$1"; }
+`

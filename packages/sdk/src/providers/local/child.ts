@@ -156,7 +156,8 @@ export class Child {
   }
 }
 
-function checkCwd(cwd: string): void {
+/** A missing folder and a missing program look the same to the system; only one of them is `cwd_not_found`. */
+export function checkCwd(cwd: string): void {
   try {
     if (statSync(cwd).isDirectory()) return
   } catch (error) {

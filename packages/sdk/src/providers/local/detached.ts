@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readFile } from 'node:fs/promises'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
@@ -118,6 +118,16 @@ export class DetachedProcess implements ProcessDriver {
       return { running: false, exit }
     }
     return { running: await isAlive(this.record.supervisor) }
+  }
+
+  /** Ends the supervisor, once it has written down how the program ended. It would wait for those who still read. */
+  async dismiss(): Promise<void> {
+    const { supervisor, socketPath } = this.record
+    while (!(await this.#result()) && (await isAlive(supervisor)))
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    if (await isAlive(supervisor)) process.kill(supervisor.pid, 'SIGKILL')
+    // One that was killed has left its socket.
+    await rm(socketPath, { force: true })
   }
 
   async #request(header: object, body?: Uint8Array): Promise<unknown> {

@@ -314,6 +314,9 @@ export class LocalDriver implements ProviderDriver<LocalCapabilities> {
       const changed = change(record)
       if (changed !== record) await writeRecord(folder, changed)
       return changed
+    }).catch((error) => {
+      // The folder was taken away while we waited for its lock.
+      throw SandboxError.is(error, 'file_not_found') ? notFound(sandboxId) : error
     })
   }
 

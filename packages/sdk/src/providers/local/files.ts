@@ -52,7 +52,12 @@ export class LocalFiles implements FilesDriver {
       if (facts.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
       throw new SandboxError('invalid_argument', `${given} is not a regular file.`, { provider: 'local' })
     })
-    return handle.createReadStream({ start: range.start, highWaterMark: 256 * 1024, ...endOf(range) })
+    const { start, end } = range
+    // createReadStream's end is inclusive, so it has no way to say “nothing”.
+    const last = end === undefined ? undefined : Math.max(end - 1, start)
+    const stream = handle.createReadStream({ start, end: last, highWaterMark: 256 * 1024 })
+    if (end === start) stream.destroy()
+    return end === start ? nothing() : stream
   }
 
   async write(
@@ -64,7 +69,7 @@ export class LocalFiles implements FilesDriver {
     const file = await this.#resolve(given)
     await guarded(`Writing ${given}`, async () => {
       if (file === this.#root) throw Object.assign(new Error(), { code: 'EISDIR' })
-      await mkdir(path.dirname(file), { recursive: true })
+      await makeParents(file)
       const there = await lstat(file).catch(ignoreMissing)
       if (there?.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
       if (options.append) await append(file, chunks, options.mode)
@@ -176,6 +181,13 @@ export class LocalFiles implements FilesDriver {
 const noFollow = constants.O_NOFOLLOW ?? 0
 const nonBlock = constants.O_NONBLOCK ?? 0
 
+/** Where a file is in the way, that is what is wrong, and not that something “exists”. */
+async function makeParents(file: string): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true }).catch((error) => {
+    throw errnoOf(error) === 'EEXIST' ? Object.assign(error, { code: 'ENOTDIR' }) : error
+  })
+}
+
 async function append(file: string, chunks: AsyncIterable<Uint8Array>, mode = 0o644): Promise<void> {
   const handle = await open(
     file,
@@ -189,11 +201,7 @@ async function append(file: string, chunks: AsyncIterable<Uint8Array>, mode = 0o
   }
 }
 
-/** createReadStream's end is inclusive, ours is not; an empty range needs a stream that ends at once. */
-function endOf({ start, end }: { start: number; end?: number }): { end?: number } {
-  if (end === undefined) return {}
-  return end === start ? { end: -1 } : { end: end - 1 }
-}
+async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 async function walk(
   folder: string,

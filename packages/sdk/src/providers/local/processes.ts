@@ -8,7 +8,6 @@ import { Child, type ChildSpec } from './child.ts'
 import { type DetachedProcess, findDetached, startDetached } from './detached.ts'
 import { sandboxMarker } from './environment.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
-import { isAlive } from './record.ts'
 import { killTree } from './tree.ts'
 
 /**
@@ -87,9 +86,7 @@ export class LocalProcesses {
     })
     const detached = (await this.#allDetached()).map(async (process) => {
       await process.kill('SIGKILL')
-      // The supervisor ends once it has written down how the program ended; one that was killed has left its socket.
-      while (await isAlive(process.record.supervisor)) await new Promise((resolve) => setTimeout(resolve, 5))
-      await rm(process.record.socketPath, { force: true })
+      await process.dismiss()
     })
     await Promise.allSettled([...ends, ...detached])
   }
@@ -109,6 +106,8 @@ export class LocalProcesses {
 
   #startAttached(processId: string, spec: ChildSpec): Promise<AttachedProcess> {
     // In the map before it runs: a second spawn with the same id, at the same time, gets this one.
+    const earlier = this.#attached.get(processId)
+    if (earlier) return earlier
     const start = Child.start(spec).then((child) => new AttachedProcess(processId, child, spec))
     this.#attached.set(processId, start)
     start.then(

@@ -1,0 +1,44 @@
+/** A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `GET /health` asks how it is. */
+import { getSandbox, proxyToSandbox } from '@cloudflare/sandbox'
+import { probeSandbox } from '@sandkasten/cloudflare/healthcheck'
+import { proxyToSandboxes, sandboxKey } from '@sandkasten/cloudflare/preview'
+
+// Cloudflare finds the classes by these names; ContainerProxy is for outbound handlers and bucket mounts.
+export { ContainerProxy } from '@cloudflare/sandbox'
+export { default as PythonSandbox } from './server/python.sandbox.ts'
+export { default as ShellSandbox } from './server/shell.sandbox.ts'
+
+const MAX_COMMAND_LENGTH = 10_000
+const COMMAND_TIMEOUT_MS = 30_000
+
+export default {
+  async fetch(request: Request, env: Env): Promise<Response> {
+    const routes = { shell: env.SHELL_SANDBOX, python: env.PYTHON_SANDBOX }
+    const preview = await proxyToSandboxes(request, routes, proxyToSandbox)
+    if (preview) return preview
+
+    // The key is the only wall between users: it is made from who they are, never from what they send.
+    const user = authenticate(request, env)
+    if (!user) return new Response('who are you?', { status: 401 })
+    const { pathname } = new URL(request.url)
+    if (pathname === '/health') {
+      const sandbox = getSandbox(env.SHELL_SANDBOX, sandboxKey('shell', user))
+      return Response.json(await probeSandbox(sandbox, { timeoutMs: 5_000 }))
+    }
+    const kind = pathname.slice(1)
+    if (request.method !== 'POST' || (kind !== 'shell' && kind !== 'python')) {
+      return new Response('POST /shell or POST /python', { status: 404 })
+    }
+    const command = await request.text()
+    if (command.length > MAX_COMMAND_LENGTH) return new Response('too long', { status: 413 })
+    const sandbox = getSandbox(routes[kind], sandboxKey(kind, user))
+    const { stdout, stderr, exitCode } = await sandbox.exec(command, { timeout: COMMAND_TIMEOUT_MS })
+    return Response.json({ stdout, stderr, exitCode })
+  },
+}
+
+function authenticate(request: Request, env: Env): string | undefined {
+  const token = request.headers.get('authorization')?.replace(/^Bearer /, '') ?? ''
+  const users: { [token: string]: string } = JSON.parse(env.API_TOKENS)
+  return Object.hasOwn(users, token) ? users[token] : undefined
+}

@@ -1,0 +1,3 @@
+import { Sandbox } from '@cloudflare/sandbox'
+
+export default class ShellSandbox extends Sandbox<Env> {}
