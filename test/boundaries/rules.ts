@@ -45,9 +45,15 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/core/sandbox.ts`, to: 'node:fs' },
   },
   {
+    name: 'the folder room knows no provider',
+    room: new RegExp(`^${sdk}/folder/`),
+    allows: new RegExp(`^(node:|${sdk}/(folder/|core/|shared/|spec/|errors\\.ts))`),
+    example: { from: `${sdk}/folder/driver.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
     name: 'a provider never imports another provider',
     room: new RegExp(`^${sdk}/providers/local/`),
-    allows: new RegExp(`^(node:|${sdk}/(providers/local/|core/|shared/|spec/|errors\\.ts))`),
+    allows: new RegExp(`^(node:|${sdk}/(providers/local/|folder/|core/|shared/|spec/|errors\\.ts))`),
     example: { from: `${sdk}/providers/local/index.ts`, to: `${sdk}/providers/memory/index.ts` },
   },
   {

@@ -5,18 +5,29 @@ import { LocalProvider } from './providers/local/index.ts'
 const vercel = { VERCEL_TOKEN: 't', VERCEL_TEAM_ID: 't', VERCEL_PROJECT_ID: 'p' }
 
 describe('detectProvider', () => {
-  it.each(detectionTable.flatMap(({ provider, variables }) => variables.map((names) => [names.join(' + '), provider, names] as const)))('%s means %s', (_, provider, names) => {
+  it.each(
+    detectionTable.flatMap(({ provider, variables }) =>
+      variables.map((names) => [names.join(' + '), provider, names] as const),
+    ),
+  )('%s means %s', (_, provider, names) => {
     const env = Object.fromEntries(names.map((name) => [name, 'x']))
     expect(detectProvider(env)).toMatchObject({ provider, decidedBy: names })
   })
 
   it('the order of the table decides where several are set', () => {
-    expect(detectProvider({ ...vercel, E2B_API_KEY: 'e', DAYTONA_API_KEY: 'd' })).toEqual({ provider: 'daytona', decidedBy: ['DAYTONA_API_KEY'], reason: 'DAYTONA_API_KEY is set, so it is “daytona”.' })
+    expect(detectProvider({ ...vercel, E2B_API_KEY: 'e', DAYTONA_API_KEY: 'd' })).toEqual({
+      provider: 'daytona',
+      decidedBy: ['DAYTONA_API_KEY'],
+      reason: 'DAYTONA_API_KEY is set, so it is “daytona”.',
+    })
     expect(detectProvider({ ...vercel, E2B_API_KEY: '' }).provider).toBe('vercel')
   })
 
   it('SANDKASTEN_PROVIDER goes before everything', () => {
-    expect(detectProvider({ DAYTONA_API_KEY: 'd', SANDKASTEN_PROVIDER: 'local' })).toMatchObject({ provider: 'local', decidedBy: ['SANDKASTEN_PROVIDER'] })
+    expect(detectProvider({ DAYTONA_API_KEY: 'd', SANDKASTEN_PROVIDER: 'local' })).toMatchObject({
+      provider: 'local',
+      decidedBy: ['SANDKASTEN_PROVIDER'],
+    })
   })
 
   it('half of what a provider needs is not enough, and is said', () => {
@@ -40,7 +51,13 @@ describe('autoDetectProvider', () => {
 
   it('names what decided for a provider that is not there yet, never its value', () => {
     const detect = () => autoDetectProvider({ env: { DAYTONA_API_KEY: 'secret-value' } })
-    expect(detect).toThrow(expect.objectContaining({ code: 'unsupported', provider: 'daytona', message: expect.stringContaining('DAYTONA_API_KEY') }))
+    expect(detect).toThrow(
+      expect.objectContaining({
+        code: 'unsupported',
+        provider: 'daytona',
+        message: expect.stringContaining('DAYTONA_API_KEY'),
+      }),
+    )
     try {
       detect()
     } catch (error) {
@@ -49,6 +66,8 @@ describe('autoDetectProvider', () => {
   })
 
   it('refuses a name that is no provider', () => {
-    expect(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'lokal' } })).toThrow(expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining('local') }))
+    expect(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'lokal' } })).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining('local') }),
+    )
   })
 })

@@ -10,7 +10,10 @@ import type { SandboxProvider } from './spec/index.ts'
 export const detectionTable: readonly DetectionRow[] = [
   { provider: 'daytona', variables: [['DAYTONA_API_KEY']] },
   { provider: 'e2b', variables: [['E2B_API_KEY']] },
-  { provider: 'vercel', variables: [['VERCEL_OIDC_TOKEN'], ['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID']] },
+  {
+    provider: 'vercel',
+    variables: [['VERCEL_OIDC_TOKEN'], ['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID']],
+  },
   { provider: 'daemon', variables: [['SANDKASTEN_URL', 'SANDKASTEN_API_KEY']] },
   { provider: 'sprites', variables: [['SPRITES_TOKEN']] },
   { provider: 'hopx', variables: [['HOPX_API_KEY']] },
@@ -44,10 +47,24 @@ export function detectProvider(env: Environment = process.env): Detection {
   }
   for (const { provider, variables } of detectionTable) {
     const set = variables.find((names) => names.every(isSet))
-    if (set) return { provider, decidedBy: set, reason: `${set.join(', ')} ${set.length === 1 ? 'is' : 'are'} set, so it is “${provider}”.` }
+    if (set)
+      return {
+        provider,
+        decidedBy: set,
+        reason: `${set.join(', ')} ${set.length === 1 ? 'is' : 'are'} set, so it is “${provider}”.`,
+      }
   }
-  const halfSet = detectionTable.flatMap(({ provider, variables }) => variables.filter((names) => names.some(isSet)).map((names) => ({ provider, missing: names.filter((name) => !isSet(name)) })))
-  const note = halfSet.map(({ provider, missing }) => ` For “${provider}”, ${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} missing.`).join('')
+  const halfSet = detectionTable.flatMap(({ provider, variables }) =>
+    variables
+      .filter((names) => names.some(isSet))
+      .map((names) => ({ provider, missing: names.filter((name) => !isSet(name)) })),
+  )
+  const note = halfSet
+    .map(
+      ({ provider, missing }) =>
+        ` For “${provider}”, ${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} missing.`,
+    )
+    .join('')
   return { decidedBy: [], reason: `No variable of a provider is set.${note}` }
 }
 
@@ -58,7 +75,10 @@ export interface AutoDetectOptions {
 }
 
 /** The provider that the environment asks for, or null. One that this version does not have is an error, not null. */
-export function autoDetectProvider({ env = process.env, onDecision }: AutoDetectOptions = {}): SandboxProvider | null {
+export function autoDetectProvider({
+  env = process.env,
+  onDecision,
+}: AutoDetectOptions = {}): SandboxProvider | null {
   const detection = detectProvider(env)
   onDecision?.(detection)
   if (detection.provider === undefined) return null
@@ -70,9 +90,13 @@ export function autoDetectProvider({ env = process.env, onDecision }: AutoDetect
       details: { ...detection },
     })
   }
-  throw new SandboxError('unsupported', `${detection.reason} This version of @sandkasten/sdk does not have that provider yet.`, {
-    provider: detection.provider,
-    hint: `Unset ${detection.decidedBy.join(', ')}, or set SANDKASTEN_PROVIDER=local for sandboxes on this machine without isolation.`,
-    details: { ...detection },
-  })
+  throw new SandboxError(
+    'unsupported',
+    `${detection.reason} This version of @sandkasten/sdk does not have that provider yet.`,
+    {
+      provider: detection.provider,
+      hint: `Unset ${detection.decidedBy.join(', ')}, or set SANDKASTEN_PROVIDER=local for sandboxes on this machine without isolation.`,
+      details: { ...detection },
+    },
+  )
 }

@@ -2,9 +2,7 @@
  * Code after the Sandbox SDK seed, as its users would write it: it has to compile against the contract. This file is
  * never run; `tsc` is its test. The parts that belong to the user (database, opencode client) are declared.
  */
-import { LocalProvider } from '@sandkasten/sdk/local'
-import { uploadProject } from '@sandkasten/sdk/recipes'
-import { autoDetectProvider } from '@sandkasten/sdk/auto'
+
 import type {
   CommandResult,
   CreateSandboxOpts,
@@ -17,10 +15,18 @@ import type {
   SharedCapabilities,
 } from '@sandkasten/sdk'
 import { supports } from '@sandkasten/sdk'
+import { autoDetectProvider } from '@sandkasten/sdk/auto'
+import { LocalProvider } from '@sandkasten/sdk/local'
+import { uploadProject } from '@sandkasten/sdk/recipes'
 
 declare function getProviderForChannel(channelId: string): Promise<SandboxProvider>
-declare function bootstrapOpencode(handle: SandboxHandle, opts: { envVars: Record<string, string>; cwd?: string }): Promise<{ url: string; port: number }>
-declare const database: { sandboxes: { create(row: object): Promise<void>; update(row: object): Promise<void> } }
+declare function bootstrapOpencode(
+  handle: SandboxHandle,
+  opts: { envVars: Record<string, string>; cwd?: string },
+): Promise<{ url: string; port: number }>
+declare const database: {
+  sandboxes: { create(row: object): Promise<void>; update(row: object): Promise<void> }
+}
 
 /** “How kimaki uses this”: the full flow. */
 export async function sandboxCommand(channelId: string, projectDir: string): Promise<string> {
@@ -32,18 +38,29 @@ export async function sandboxCommand(channelId: string, projectDir: string): Pro
   })
   await uploadProject(handle, { projectDir })
   const { url } = await bootstrapOpencode(handle, { envVars: {}, cwd: '/workspace' })
-  await database.sandboxes.create({ provider: provider.name, provider_sandbox_id: handle.sandboxId, status: 'running', base_url: url })
+  await database.sandboxes.create({
+    provider: provider.name,
+    provider_sandbox_id: handle.sandboxId,
+    status: 'running',
+    base_url: url,
+  })
   return url
 }
 
 /** Both heartbeats: the seed's own, and one that asks what the sandbox can do. */
 export function heartbeats(provider: SandboxProvider, handle: SandboxHandle): NodeJS.Timeout[] {
-  const byName = setInterval(async () => {
-    if (provider.name === 'vercel') await handle.extendTimeout(5 * 60 * 1000)
-  }, 3 * 60 * 1000)
-  const byAbility = setInterval(async () => {
-    if (supports(handle, 'lifetime')) await handle.extendTimeout(5 * 60 * 1000)
-  }, 3 * 60 * 1000)
+  const byName = setInterval(
+    async () => {
+      if (provider.name === 'vercel') await handle.extendTimeout(5 * 60 * 1000)
+    },
+    3 * 60 * 1000,
+  )
+  const byAbility = setInterval(
+    async () => {
+      if (supports(handle, 'lifetime')) await handle.extendTimeout(5 * 60 * 1000)
+    },
+    3 * 60 * 1000,
+  )
   return [byName, byAbility]
 }
 
@@ -59,14 +76,30 @@ export async function shapes(handle: SandboxHandle, provider: SandboxProvider): 
   const check: CommandResult = await handle.runCommand({ cmd: 'which', args: ['opencode'] })
   const code: number = check.exitCode
   const text: string = check.stdout + check.stderr
-  await handle.runCommand({ cmd: 'sh', args: ['-c', 'exec opencode serve'], detached: true, cwd: '/workspace', env: { A: 'b' } })
+  await handle.runCommand({
+    cmd: 'sh',
+    args: ['-c', 'exec opencode serve'],
+    detached: true,
+    cwd: '/workspace',
+    env: { A: 'b' },
+  })
   const url: string = await handle.getUrl(7777)
   await handle.writeFile('/tmp/x', Buffer.from('x'))
   const content: string = (await handle.readFile('/tmp/x')).toString('utf8')
   await handle.uploadFile('a.tar.gz', '/tmp/a.tar.gz')
   await handle.stop()
   await handle.destroy()
-  const opts: CreateSandboxOpts = { repo: 'https://example.com/a.git', gitToken: 't', snapshotId: 's', runtime: 'r', ports: [1], resources: { vcpus: 1, memoryMb: 1 }, timeout: 1, envVars: {}, label: 'l' }
+  const opts: CreateSandboxOpts = {
+    repo: 'https://example.com/a.git',
+    gitToken: 't',
+    snapshotId: 's',
+    runtime: 'r',
+    ports: [1],
+    resources: { vcpus: 1, memoryMb: 1 },
+    timeout: 1,
+    envVars: {},
+    label: 'l',
+  }
   const again: SandboxHandle = await provider.get(handle.sandboxId)
   const infos: SandboxInfo[] = await provider.list()
   const { sandboxId, createdAt, label }: { sandboxId: string; createdAt?: Date; label?: string } = infos[0]!
@@ -101,7 +134,10 @@ export async function abilities(): Promise<void> {
   await sandbox.restricted().openShell()
 
   // A group of providers offers what all of them have.
-  type Shared = SharedCapabilities<{ snapshot: 'native'; fork: 'native' }, { snapshot: 'emulated'; pause: 'native' }>
+  type Shared = SharedCapabilities<
+    { snapshot: 'native'; fork: 'native' },
+    { snapshot: 'emulated'; pause: 'native' }
+  >
   const group = sandbox as unknown as SandboxHandle<Shared>
   await group.snapshot()
   // @ts-expect-error only one of them can fork

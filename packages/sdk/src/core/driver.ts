@@ -1,6 +1,6 @@
 import type {
-  Capabilities,
   CallOptions,
+  Capabilities,
   CreateOption,
   CreateSandboxOpts,
   FileChange,
@@ -68,7 +68,10 @@ export interface SandboxDriver {
   getProcess?(processId: string, call: CallOptions): Promise<ProcessDriver>
   listProcesses?(call: CallOptions): Promise<ProcessInfo[]>
   openShell?(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell>
-  openTerminal?(options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & OpenTerminalOptions, call: CallOptions): Promise<SandboxTerminal>
+  openTerminal?(
+    options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & OpenTerminalOptions,
+    call: CallOptions,
+  ): Promise<SandboxTerminal>
   getEndpoint?(port: number, call: CallOptions): Promise<SandboxEndpoint>
   stop?(call: CallOptions): Promise<void>
   start?(call: CallOptions): Promise<void>
@@ -105,9 +108,18 @@ export interface ProcessDriver {
 }
 
 export interface FilesDriver {
-  readStream(path: string, range: { start: number; end?: number }, call: CallOptions): Promise<AsyncIterable<Uint8Array>>
+  readStream(
+    path: string,
+    range: { start: number; end?: number },
+    call: CallOptions,
+  ): Promise<AsyncIterable<Uint8Array>>
   /** Makes parents; atomic unless `append`. */
-  write(path: string, chunks: AsyncIterable<Uint8Array>, options: { mode?: number; append: boolean }, call: CallOptions): Promise<void>
+  write(
+    path: string,
+    chunks: AsyncIterable<Uint8Array>,
+    options: { mode?: number; append: boolean },
+    call: CallOptions,
+  ): Promise<void>
   list(path: string, options: { recursive: boolean }, call: CallOptions): Promise<FileEntry[]>
   stat(path: string, options: { follow: boolean }, call: CallOptions): Promise<FileStat>
   mkdir(path: string, options: { recursive: boolean; mode?: number }, call: CallOptions): Promise<void>

@@ -1,9 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { abortable, throwIfAborted } from '../shared/abort.ts'
 import { asBytes, chunksOf, concat, streamOf } from '../shared/bytes.ts'
-import type { FilesDriver } from './driver.ts'
-import { unsupported } from './supports.ts'
-import { checkMode, checkPath, checkSource, invalid } from './validate.ts'
 import type {
   Bytes,
   BytesSource,
@@ -22,6 +19,9 @@ import type {
   WatchOptions,
   WriteFileOptions,
 } from '../spec/index.ts'
+import type { FilesDriver } from './driver.ts'
+import { unsupported } from './supports.ts'
+import { checkMode, checkPath, checkSource, invalid } from './validate.ts'
 
 const defaultMaxReadBytes = 256 * 1024 * 1024
 
@@ -38,8 +38,13 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   readFile(path: string, options?: ReadFileOptions & { encoding?: undefined }): Promise<Bytes>
   readFile(path: string, options: 'utf8' | (ReadFileOptions & { encoding: 'utf8' })): Promise<string>
   async readFile(path: string, options: 'utf8' | ReadFileOptions = {}): Promise<Bytes | string> {
-    const { encoding, maxBytes = defaultMaxReadBytes, signal } = typeof options === 'string' ? { encoding: options } : options
-    if (encoding !== undefined && encoding !== 'utf8') throw invalid(`The encoding ${String(encoding)} is not known.`, "Use 'utf8', or none for bytes.")
+    const {
+      encoding,
+      maxBytes = defaultMaxReadBytes,
+      signal,
+    } = typeof options === 'string' ? { encoding: options } : options
+    if (encoding !== undefined && encoding !== 'utf8')
+      throw invalid(`The encoding ${String(encoding)} is not known.`, "Use 'utf8', or none for bytes.")
     const chunks: Uint8Array[] = []
     let size = 0
     for await (const chunk of await this.#driver.readStream(checkPath(path), { start: 0 }, { signal })) {
@@ -60,7 +65,8 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   async readStream(path: string, options: ReadStreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const { start = 0, end, signal } = options
     for (const [name, value] of Object.entries({ start, end: end ?? start })) {
-      if (!Number.isSafeInteger(value) || value < 0) throw invalid(`\`${name}\` is ${value}.`, 'Use a byte position of 0 or more.')
+      if (!Number.isSafeInteger(value) || value < 0)
+        throw invalid(`\`${name}\` is ${value}.`, 'Use a byte position of 0 or more.')
     }
     if (end !== undefined && end < start) throw invalid(`\`end\` (${end}) is before \`start\` (${start}).`)
     throwIfAborted(signal)
@@ -81,7 +87,11 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
 
   async list(path = '.', options: ListOptions = {}): Promise<FileEntry[]> {
     throwIfAborted(options.signal)
-    const entries = await this.#driver.list(checkPath(path), { recursive: options.recursive ?? false }, { signal: options.signal })
+    const entries = await this.#driver.list(
+      checkPath(path),
+      { recursive: options.recursive ?? false },
+      { signal: options.signal },
+    )
     return entries.sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0))
   }
 
@@ -108,7 +118,11 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   async mkdir(path: string, options: MkdirOptions = {}): Promise<void> {
     throwIfAborted(options.signal)
     const mode = options.mode === undefined ? undefined : checkMode(options.mode)
-    await this.#driver.mkdir(checkPath(path), { recursive: options.recursive ?? false, mode }, { signal: options.signal })
+    await this.#driver.mkdir(
+      checkPath(path),
+      { recursive: options.recursive ?? false, mode },
+      { signal: options.signal },
+    )
   }
 
   async rename(from: string, to: string, options: CallOptions = {}): Promise<void> {
@@ -118,7 +132,11 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
 
   async rm(path: string, options: RmOptions = {}): Promise<void> {
     throwIfAborted(options.signal)
-    await this.#driver.rm(checkPath(path), { recursive: options.recursive ?? false, force: options.force ?? false }, { signal: options.signal })
+    await this.#driver.rm(
+      checkPath(path),
+      { recursive: options.recursive ?? false, force: options.force ?? false },
+      { signal: options.signal },
+    )
   }
 
   async chmod(path: string, mode: number, options: CallOptions = {}): Promise<void> {
@@ -139,19 +157,36 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   async watch(path: string, options: WatchOptions = {}): Promise<AsyncIterable<FileChange>> {
     if (!this.#owner.capabilities.watch || !this.#driver.watch) throw unsupported(this.#owner, 'watch')
     throwIfAborted(options.signal)
-    return this.#driver.watch(checkPath(path), { recursive: options.recursive ?? false }, { signal: options.signal })
+    return this.#driver.watch(
+      checkPath(path),
+      { recursive: options.recursive ?? false },
+      { signal: options.signal },
+    )
   }
 
-  async #write(path: string, data: BytesSource, { mode, signal }: WriteFileOptions, append: boolean): Promise<void> {
+  async #write(
+    path: string,
+    data: BytesSource,
+    { mode, signal }: WriteFileOptions,
+    append: boolean,
+  ): Promise<void> {
     checkSource(data, 'data')
     throwIfAborted(signal, 'Writing the file')
     const checked = mode === undefined ? undefined : checkMode(mode)
-    await this.#driver.write(checkPath(path), cancellable(chunksOf(data), signal), { mode: checked, append }, { signal })
+    await this.#driver.write(
+      checkPath(path),
+      cancellable(chunksOf(data), signal),
+      { mode: checked, append },
+      { signal },
+    )
   }
 }
 
 /** The chunks, or `aborted` as soon as the signal fires, also when the source has stalled. */
-async function* cancellable(chunks: AsyncGenerator<Uint8Array>, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+async function* cancellable(
+  chunks: AsyncGenerator<Uint8Array>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
   let finished = false
   try {
     for (;;) {

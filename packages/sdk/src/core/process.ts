@@ -2,9 +2,6 @@ import { SandboxError } from '../errors.ts'
 import { abortable, throwIfAborted } from '../shared/abort.ts'
 import { encode, streamOf } from '../shared/bytes.ts'
 import { HeadTail } from '../shared/collect.ts'
-import type { ProcessDriver } from './driver.ts'
-import { unsupported } from './supports.ts'
-import { checkCount, checkMs, invalid } from './validate.ts'
 import type {
   CallOptions,
   Capabilities,
@@ -18,6 +15,9 @@ import type {
   ProcessStdin,
   WaitOptions,
 } from '../spec/index.ts'
+import type { ProcessDriver } from './driver.ts'
+import { unsupported } from './supports.ts'
+import { checkCount, checkMs, invalid } from './validate.ts'
 
 export const defaultMaxOutputBytes = 4 * 1024 * 1024
 
@@ -37,7 +37,8 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
 
   output(options: OutputOptions = {}): AsyncIterable<ProcessEvent> {
     const after = options.after ?? 0
-    if (!Number.isInteger(after) || after < 0) throw invalid(`\`after\` is ${after}.`, 'Use the number of the last event that you have, or 0.')
+    if (!Number.isInteger(after) || after < 0)
+      throw invalid(`\`after\` is ${after}.`, 'Use the number of the last event that you have, or 0.')
     return this.#driver.events(after, options.signal)
   }
 
@@ -50,7 +51,10 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   }
 
   async wait(options: WaitOptions = {}): Promise<CommandResult> {
-    const max = options.maxOutputBytes === undefined ? defaultMaxOutputBytes : checkCount(options.maxOutputBytes, 'maxOutputBytes', 2 ** 30)
+    const max =
+      options.maxOutputBytes === undefined
+        ? defaultMaxOutputBytes
+        : checkCount(options.maxOutputBytes, 'maxOutputBytes', 2 ** 30)
     if (options.timeoutMs === undefined) return collect(this.#driver, max, options)
     const timeoutMs = checkMs(options.timeoutMs, 'timeoutMs')
     const clock = AbortSignal.timeout(timeoutMs)
@@ -59,12 +63,17 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
       return await collect(this.#driver, max, { signal })
     } catch (error) {
       if (!clock.aborted || options.signal?.aborted) throw error
-      throw new SandboxError('timeout', `The process ${this.processId} had not ended after ${timeoutMs} ms; it goes on.`, { cause: error })
+      throw new SandboxError(
+        'timeout',
+        `The process ${this.processId} had not ended after ${timeoutMs} ms; it goes on.`,
+        { cause: error },
+      )
     }
   }
 
   async kill(signal: ProcessSignal = 'SIGTERM', options: CallOptions = {}): Promise<boolean> {
-    if (!signals.includes(signal)) throw invalid(`There is no signal ${String(signal)}.`, `Use one of ${signals.join(', ')}.`)
+    if (!signals.includes(signal))
+      throw invalid(`There is no signal ${String(signal)}.`, `Use one of ${signals.join(', ')}.`)
     throwIfAborted(options.signal)
     return abortable(this.#driver.kill(signal, options), options.signal)
   }
@@ -76,7 +85,8 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
 
   async writeStdin(data: string | Uint8Array, options: CallOptions = {}): Promise<void> {
     if (!this.#owner.capabilities.stdin || !this.#driver.write) throw unsupported(this.#owner, 'stdin')
-    if (typeof data !== 'string' && !(data instanceof Uint8Array)) throw invalid('writeStdin takes a string or a Uint8Array.')
+    if (typeof data !== 'string' && !(data instanceof Uint8Array))
+      throw invalid('writeStdin takes a string or a Uint8Array.')
     throwIfAborted(options.signal, 'Writing to stdin')
     await abortable(this.#driver.write(encode(data), options), options.signal, 'Writing to stdin')
   }
@@ -88,7 +98,17 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   }
 }
 
-const signals: readonly string[] = ['SIGTERM', 'SIGKILL', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGSTOP', 'SIGCONT'] satisfies ProcessSignal[]
+const signals: readonly string[] = [
+  'SIGTERM',
+  'SIGKILL',
+  'SIGINT',
+  'SIGHUP',
+  'SIGQUIT',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGSTOP',
+  'SIGCONT',
+] satisfies ProcessSignal[]
 
 export interface CollectOptions extends CallOptions {
   onStdout?: ((text: string) => void) | undefined
@@ -96,7 +116,11 @@ export interface CollectOptions extends CallOptions {
 }
 
 /** Reads a process to its end and keeps a bounded part of what it said. */
-export async function collect(driver: ProcessDriver, maxBytes: number, options: CollectOptions): Promise<CommandResult> {
+export async function collect(
+  driver: ProcessDriver,
+  maxBytes: number,
+  options: CollectOptions,
+): Promise<CommandResult> {
   const stdout = new StreamCollector(maxBytes, options.onStdout)
   const stderr = new StreamCollector(maxBytes, options.onStderr)
   const { exit, missed } = await readToEnd(driver, options.signal, (event) => {
@@ -140,7 +164,10 @@ async function readToEnd(
       after = oldest - 1
       continue
     }
-    throw new SandboxError('connection_lost', `The output of process ${driver.processId} ended without its exit status.`)
+    throw new SandboxError(
+      'connection_lost',
+      `The output of process ${driver.processId} ended without its exit status.`,
+    )
   }
 }
 
@@ -176,6 +203,9 @@ class StreamCollector {
   }
 }
 
-async function* only(type: 'stdout' | 'stderr', events: AsyncIterable<ProcessEvent>): AsyncGenerator<Uint8Array> {
+async function* only(
+  type: 'stdout' | 'stderr',
+  events: AsyncIterable<ProcessEvent>,
+): AsyncGenerator<Uint8Array> {
   for await (const event of events) if (event.type === type) yield event.data
 }

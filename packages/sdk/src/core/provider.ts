@@ -2,10 +2,6 @@ import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/abort.ts'
 import { cloneCommand } from '../shared/git-clone.ts'
 import { nativeId } from '../shared/ids.ts'
-import type { CreateSpec, ProviderDriver, SandboxDriver } from './driver.ts'
-import { DriverSandbox } from './sandbox.ts'
-import { unsupported } from './supports.ts'
-import { checkCount, checkEnv, checkKnown, checkLabels, checkMs, checkName, checkPort, checkResources, invalid } from './validate.ts'
 import type {
   CallOptions,
   Capabilities,
@@ -21,6 +17,20 @@ import type {
   SnapshotAdmin,
   SnapshotInfo,
 } from '../spec/index.ts'
+import type { CreateSpec, ProviderDriver, SandboxDriver } from './driver.ts'
+import { DriverSandbox } from './sandbox.ts'
+import { unsupported } from './supports.ts'
+import {
+  checkCount,
+  checkEnv,
+  checkKnown,
+  checkLabels,
+  checkMs,
+  checkName,
+  checkPort,
+  checkResources,
+  invalid,
+} from './validate.ts'
 
 /** The contract's provider over a driver. A provider is a class that extends this and hands its driver to `super`. */
 export class DriverProvider<C extends Capabilities> implements SandboxProviderCore<C>, SnapshotAdmin {
@@ -49,14 +59,17 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     checkKnown(options, ['resume', 'signal'], 'get()')
     const id = nativeId(this.name, sandboxId)
     throwIfAborted(options.signal)
-    return this.#handle(await this.#driver.open(id, { resume: options.resume ?? true }, { signal: options.signal }))
+    return this.#handle(
+      await this.#driver.open(id, { resume: options.resume ?? true }, { signal: options.signal }),
+    )
   }
 
   async getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>> {
     checkKnown(options, [...createOptionNames, 'onCreate', 'onResume'], 'getOrCreate()')
     const name = checkName(options.name)
     // One at a time for a name: the second caller finds what the first one made.
-    for (let earlier = this.#creating.get(name); earlier; earlier = this.#creating.get(name)) await earlier.catch(() => {})
+    for (let earlier = this.#creating.get(name); earlier; earlier = this.#creating.get(name))
+      await earlier.catch(() => {})
     const turn = this.#findOrCreate(name, options)
     this.#creating.set(name, turn)
     try {
@@ -86,19 +99,25 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   }
 
   async listSnapshots(options: CallOptions = {}): Promise<SnapshotInfo[]> {
-    if (!this.capabilities.snapshot || !this.#driver.listSnapshots) throw unsupported({ provider: this.name }, 'snapshot')
+    if (!this.capabilities.snapshot || !this.#driver.listSnapshots)
+      throw unsupported({ provider: this.name }, 'snapshot')
     throwIfAborted(options.signal)
     return this.#driver.listSnapshots(options)
   }
 
   async deleteSnapshot(snapshotId: string, options: CallOptions = {}): Promise<boolean> {
-    if (!this.capabilities.snapshot || !this.#driver.deleteSnapshot) throw unsupported({ provider: this.name }, 'snapshot')
-    if (typeof snapshotId !== 'string' || snapshotId === '') throw invalid('`snapshotId` must be a non-empty string.')
+    if (!this.capabilities.snapshot || !this.#driver.deleteSnapshot)
+      throw unsupported({ provider: this.name }, 'snapshot')
+    if (typeof snapshotId !== 'string' || snapshotId === '')
+      throw invalid('`snapshotId` must be a non-empty string.')
     throwIfAborted(options.signal)
     return this.#driver.deleteSnapshot(snapshotId, options)
   }
 
-  async #findOrCreate(name: string, { onCreate, onResume, ...create }: GetOrCreateOpts<C>): Promise<SandboxHandle<C>> {
+  async #findOrCreate(
+    name: string,
+    { onCreate, onResume, ...create }: GetOrCreateOpts<C>,
+  ): Promise<SandboxHandle<C>> {
     const { signal } = create
     for (let attempt = 0; ; attempt += 1) {
       throwIfAborted(signal)
@@ -110,14 +129,18 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
         return sandbox
       } catch (error) {
         // Somebody else made it, or took it away, between our look and our act: look again.
-        const raced = found === undefined ? SandboxError.is(error, 'conflict') : SandboxError.is(error, 'not_found')
+        const raced =
+          found === undefined ? SandboxError.is(error, 'conflict') : SandboxError.is(error, 'not_found')
         if (!raced || attempt >= 10) throw error
       }
     }
   }
 
   /** Creates, clones, runs `onCreate`; when any of it fails, nothing is left. */
-  async #create(options: CreateSandboxOpts, onCreate?: (sandbox: SandboxHandle<C>) => Promise<void>): Promise<SandboxHandle<C>> {
+  async #create(
+    options: CreateSandboxOpts,
+    onCreate?: (sandbox: SandboxHandle<C>) => Promise<void>,
+  ): Promise<SandboxHandle<C>> {
     const spec = this.#createSpec(options, onCreate !== undefined || options.repo !== undefined)
     const call = { signal: options.signal }
     throwIfAborted(call.signal, 'Creating the sandbox')
@@ -131,24 +154,39 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
       return sandbox
     } catch (error) {
       await driver.destroy({}).catch((cleanUp) => {
-        throw new AggregateError([error, cleanUp], `Creating the sandbox failed, and so did removing it: ${driver.sandboxId} is left.`)
+        throw new AggregateError(
+          [error, cleanUp],
+          `Creating the sandbox failed, and so did removing it: ${driver.sandboxId} is left.`,
+        )
       })
       throw error
     }
   }
 
-  async #clone(sandbox: SandboxHandle<C>, url: string, token: string | undefined, { signal }: CallOptions): Promise<void> {
+  async #clone(
+    sandbox: SandboxHandle<C>,
+    url: string,
+    token: string | undefined,
+    { signal }: CallOptions,
+  ): Promise<void> {
     const result = await sandbox.runCommand({ ...cloneCommand({ url, token, target: '.' }), signal })
     if (result.exitCode === 0) return
-    throw new SandboxError('provider_error', `git could not clone ${url}: ${result.stderr.trim().slice(-500)}`, {
-      provider: this.name,
-      hint: 'Check the address, and for a private repository pass gitToken.',
-    })
+    throw new SandboxError(
+      'provider_error',
+      `git could not clone ${url}: ${result.stderr.trim().slice(-500)}`,
+      {
+        provider: this.name,
+        hint: 'Check the address, and for a private repository pass gitToken.',
+      },
+    )
   }
 
   #handle(driver: SandboxDriver): SandboxHandle<C> {
     // The class has the methods of all abilities; the type shows those that this provider has.
-    return new DriverSandbox(driver, { provider: this.name, capabilities: this.capabilities }) as unknown as SandboxHandle<C>
+    return new DriverSandbox(driver, {
+      provider: this.name,
+      capabilities: this.capabilities,
+    }) as unknown as SandboxHandle<C>
   }
 
   #createSpec(options: CreateSandboxOpts, deferReady: boolean): CreateSpec {
@@ -159,30 +197,57 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     const given = { ...rest, lifetimeMs }
     for (const [option, value] of Object.entries(given)) {
       if (value === undefined || this.createOptions.has(option as CreateOption)) continue
-      throw new SandboxError('unsupported', `The provider “${this.name}” does not know the option \`${option}\` of create().`, {
-        provider: this.name,
-        details: { option },
-        hint: `Leave ${option} out, or choose a provider that has it. This one takes: ${[...this.createOptions].join(', ')}.`,
-      })
+      throw new SandboxError(
+        'unsupported',
+        `The provider “${this.name}” does not know the option \`${option}\` of create().`,
+        {
+          provider: this.name,
+          details: { option },
+          hint: `Leave ${option} out, or choose a provider that has it. This one takes: ${[...this.createOptions].join(', ')}.`,
+        },
+      )
     }
     if (given.name !== undefined) checkName(given.name)
     if (lifetimeMs !== undefined) checkMs(lifetimeMs, 'lifetimeMs')
     for (const port of given.ports ?? []) checkPort(port)
     if (given.resources !== undefined) checkResources(given.resources)
-    if (given.providerOptions !== undefined && (typeof given.providerOptions !== 'object' || given.providerOptions === null)) {
+    if (
+      given.providerOptions !== undefined &&
+      (typeof given.providerOptions !== 'object' || given.providerOptions === null)
+    ) {
       throw invalid('`providerOptions` must be an object.')
     }
-    if (given.gitToken !== undefined && given.repo === undefined) throw invalid('`gitToken` is given without `repo`.')
+    if (given.gitToken !== undefined && given.repo === undefined)
+      throw invalid('`gitToken` is given without `repo`.')
     for (const option of ['repo', 'gitToken', 'snapshotId', 'image', 'runtime', 'label'] as const) {
       const value = given[option]
-      if (value !== undefined && (typeof value !== 'string' || value === '')) throw invalid(`\`${option}\` must be a non-empty string.`)
+      if (value !== undefined && (typeof value !== 'string' || value === ''))
+        throw invalid(`\`${option}\` must be a non-empty string.`)
     }
     if (given.repo !== undefined) cloneCommand({ url: given.repo, token: given.gitToken, target: '.' })
-    return { ...given, labels: checkLabels(given.labels), envVars: checkEnv(given.envVars, 'envVars'), deferReady }
+    return {
+      ...given,
+      labels: checkLabels(given.labels),
+      envVars: checkEnv(given.envVars, 'envVars'),
+      deferReady,
+    }
   }
 }
 
 const createOptionNames = [
-  'name', 'label', 'labels', 'envVars', 'lifetimeMs', 'timeout', 'snapshotId', 'image', 'runtime', 'ports', 'resources', 'repo',
-  'gitToken', 'providerOptions', 'signal',
+  'name',
+  'label',
+  'labels',
+  'envVars',
+  'lifetimeMs',
+  'timeout',
+  'snapshotId',
+  'image',
+  'runtime',
+  'ports',
+  'resources',
+  'repo',
+  'gitToken',
+  'providerOptions',
+  'signal',
 ] satisfies Array<keyof CreateSandboxOpts>

@@ -1,13 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
 import { chunksOf } from '../shared/bytes.ts'
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
-import { DriverFiles } from './files.ts'
-import { collect, defaultMaxOutputBytes, SandboxProcess } from './process.ts'
-import { restrict } from './restricted.ts'
-import { unsupported } from './supports.ts'
-import { download, upload } from './transfer.ts'
-import { checkCommand, checkCount, checkEnv, checkKnown, checkMs, checkName, checkPath, checkPort, checkSource, invalid } from './validate.ts'
 import type {
   Ability,
   AllCapabilities,
@@ -34,6 +27,24 @@ import type {
   SnapshotOptions,
   SpawnOptions,
 } from '../spec/index.ts'
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { DriverFiles } from './files.ts'
+import { collect, defaultMaxOutputBytes, SandboxProcess } from './process.ts'
+import { restrict } from './restricted.ts'
+import { unsupported } from './supports.ts'
+import { download, upload } from './transfer.ts'
+import {
+  checkCommand,
+  checkCount,
+  checkEnv,
+  checkKnown,
+  checkMs,
+  checkName,
+  checkPath,
+  checkPort,
+  checkSource,
+  invalid,
+} from './validate.ts'
 
 export interface SandboxOwner {
   readonly provider: string
@@ -78,11 +89,16 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
 
   runCommand(options: RunCommandOptions): Promise<CommandResult>
   runCommand(options: DetachedCommandOptions): Promise<ProcessHandle<AllCapabilities>>
-  async runCommand(options: RunCommandOptions | DetachedCommandOptions): Promise<CommandResult | ProcessHandle> {
+  async runCommand(
+    options: RunCommandOptions | DetachedCommandOptions,
+  ): Promise<CommandResult | ProcessHandle> {
     if (options?.detached) return this.spawn(options)
     checkKnown(options ?? {}, runOptions, 'runCommand()')
     const { onStdout, onStderr, maxOutputBytes, signal } = options
-    const max = maxOutputBytes === undefined ? defaultMaxOutputBytes : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30)
+    const max =
+      maxOutputBytes === undefined
+        ? defaultMaxOutputBytes
+        : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30)
     const input = new InputErrors()
     const process = await this.#spawn(options, input)
     // On cancellation the program and all it started is killed before the call rejects.
@@ -123,7 +139,12 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   async downloadFile(remotePath: string, localPath: string, options: CallOptions = {}): Promise<void> {
-    await download(this.files, checkPath(remotePath, 'remotePath'), checkPath(localPath, 'localPath'), options)
+    await download(
+      this.files,
+      checkPath(remotePath, 'remotePath'),
+      checkPath(localPath, 'localPath'),
+      options,
+    )
   }
 
   restricted(): RestrictedSandbox<AllCapabilities> {
@@ -167,13 +188,20 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
 
   async openTerminal(options: OpenTerminalOptions = {}): Promise<SandboxTerminal> {
     const driver = this.#need('terminal', 'openTerminal')
-    checkKnown(options, ['cmd', 'args', 'env', 'cwd', 'cols', 'rows', 'terminalId', 'signal'], 'openTerminal()')
+    checkKnown(
+      options,
+      ['cmd', 'args', 'env', 'cwd', 'cols', 'rows', 'terminalId', 'signal'],
+      'openTerminal()',
+    )
     const cols = checkCount(options.cols ?? 80, 'cols', 1000)
     const rows = checkCount(options.rows ?? 24, 'rows', 1000)
     if (options.cmd !== undefined) checkCommand(options.cmd, options.args)
     if (options.cwd !== undefined) checkPath(options.cwd, 'cwd')
     throwIfAborted(options.signal)
-    return driver.openTerminal({ ...options, cols, rows, env: checkEnv(options.env) }, { signal: options.signal })
+    return driver.openTerminal(
+      { ...options, cols, rows, env: checkEnv(options.env) },
+      { signal: options.signal },
+    )
   }
 
   async getEndpoint(port: number, options: CallOptions = {}): Promise<SandboxEndpoint> {
@@ -219,11 +247,18 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   /** The driver with the method of an ability that it has. */
-  #need<M extends keyof SandboxDriver>(ability: Ability, method: M, call: CallOptions = {}): SandboxDriver & Required<Pick<SandboxDriver, M>> {
+  #need<M extends keyof SandboxDriver>(
+    ability: Ability,
+    method: M,
+    call: CallOptions = {},
+  ): SandboxDriver & Required<Pick<SandboxDriver, M>> {
     if (!this.capabilities[ability]) throw unsupported(this.#owner, ability)
     throwIfAborted(call.signal)
     if (!this.#driver[method]) {
-      throw new SandboxError('internal', `The provider “${this.provider}” declares “${ability}” but does not implement ${String(method)}.`)
+      throw new SandboxError(
+        'internal',
+        `The provider “${this.provider}” declares “${ability}” but does not implement ${String(method)}.`,
+      )
     }
     return this.#driver as SandboxDriver & Required<Pick<SandboxDriver, M>>
   }
@@ -234,7 +269,8 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
 
   async #spawn(options: SpawnOptions, input?: InputErrors): Promise<ProcessDriver> {
     const checked = processSpec(options)
-    const spec = input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
+    const spec =
+      input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
     if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
     throwIfAborted(options.signal, `The command ${spec.cmd}`)
     return this.#driver.spawn(spec, { signal: options.signal })
@@ -255,8 +291,31 @@ class InputErrors {
   }
 }
 
-const spawnOptions = ['cmd', 'args', 'env', 'cwd', 'timeoutMs', 'signal', 'stdin', 'detached', 'processId', 'outputBufferBytes']
-const runOptions = ['cmd', 'args', 'env', 'cwd', 'timeoutMs', 'signal', 'stdin', 'detached', 'onStdout', 'onStderr', 'maxOutputBytes']
+const spawnOptions = [
+  'cmd',
+  'args',
+  'env',
+  'cwd',
+  'timeoutMs',
+  'signal',
+  'stdin',
+  'detached',
+  'processId',
+  'outputBufferBytes',
+]
+const runOptions = [
+  'cmd',
+  'args',
+  'env',
+  'cwd',
+  'timeoutMs',
+  'signal',
+  'stdin',
+  'detached',
+  'onStdout',
+  'onStderr',
+  'maxOutputBytes',
+]
 
 function processSpec(options: SpawnOptions): ProcessSpec {
   if (typeof options !== 'object' || options === null) {
@@ -278,5 +337,7 @@ function processSpec(options: SpawnOptions): ProcessSpec {
 
 function checkProcessId(id: unknown): string {
   if (typeof id === 'string' && /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(id)) return id
-  throw invalid('`processId` must be 1 to 100 letters, digits, dots, dashes or underscores, and begin with a letter or digit.')
+  throw invalid(
+    '`processId` must be 1 to 100 letters, digits, dots, dashes or underscores, and begin with a letter or digit.',
+  )
 }

@@ -4,7 +4,12 @@ import type { CallOptions, SandboxFilesCore } from '../spec/index.ts'
 
 /** Files between this machine and a sandbox. Reached only on Node; a browser gets `unsupported`. */
 
-export async function upload(files: SandboxFilesCore, localPath: string, remotePath: string, { signal }: CallOptions): Promise<void> {
+export async function upload(
+  files: SandboxFilesCore,
+  localPath: string,
+  remotePath: string,
+  { signal }: CallOptions,
+): Promise<void> {
   const fs = nodeFs()
   const handle = await fs.promises.open(localPath, 'r').catch((cause) => {
     throw localError(localPath, cause)
@@ -21,7 +26,12 @@ export async function upload(files: SandboxFilesCore, localPath: string, remoteP
   }
 }
 
-export async function download(files: SandboxFilesCore, remotePath: string, localPath: string, { signal }: CallOptions): Promise<void> {
+export async function download(
+  files: SandboxFilesCore,
+  remotePath: string,
+  localPath: string,
+  { signal }: CallOptions,
+): Promise<void> {
   const fs = nodeFs()
   const source = await files.readStream(remotePath, { signal })
   const partial = `${localPath}.${randomId()}.partial`
@@ -31,7 +41,8 @@ export async function download(files: SandboxFilesCore, remotePath: string, loca
   } catch (cause) {
     await fs.promises.rm(partial, { force: true })
     if (SandboxError.is(cause)) throw cause
-    if (signal?.aborted) throw new SandboxError('aborted', 'The download was cancelled by its AbortSignal.', { cause })
+    if (signal?.aborted)
+      throw new SandboxError('aborted', 'The download was cancelled by its AbortSignal.', { cause })
     throw localError(localPath, cause)
   }
 }
@@ -48,9 +59,17 @@ function nodeFs(): typeof import('node:fs') {
 function localError(path: string, cause: unknown): SandboxError {
   const code = (cause as NodeJS.ErrnoException | undefined)?.code
   const message = `The file ${path} on this machine could not be used (${code ?? String(cause)}).`
-  if (code === 'ENOENT') return new SandboxError('file_not_found', message, { cause, hint: 'Check localPath: it is a path on this machine.' })
+  if (code === 'ENOENT')
+    return new SandboxError('file_not_found', message, {
+      cause,
+      hint: 'Check localPath: it is a path on this machine.',
+    })
   if (code === 'ENOSPC' || code === 'EDQUOT') return new SandboxError('disk_full', message, { cause })
   if (code === 'EACCES' || code === 'EPERM') return new SandboxError('permission_denied', message, { cause })
-  if (code === 'EISDIR') return new SandboxError('is_a_directory', message, { cause, hint: 'For a whole folder, use uploadProject from @sandkasten/sdk/recipes.' })
+  if (code === 'EISDIR')
+    return new SandboxError('is_a_directory', message, {
+      cause,
+      hint: 'For a whole folder, use uploadProject from @sandkasten/sdk/recipes.',
+    })
   return new SandboxError('internal', message, { cause })
 }

@@ -4,18 +4,24 @@ import { isBytesSource } from '../shared/bytes.ts'
 /** Checks of what callers hand in. Each throws `invalid_argument` that names the option and what it must be. */
 
 export function invalid(what: string, hint?: string, details?: Record<string, unknown>): SandboxError {
-  return new SandboxError('invalid_argument', what, { ...(hint === undefined ? {} : { hint }), ...(details ? { details } : {}) })
+  return new SandboxError('invalid_argument', what, {
+    ...(hint === undefined ? {} : { hint }),
+    ...(details ? { details } : {}),
+  })
 }
 
 export function checkPath(path: unknown, option = 'path'): string {
-  if (typeof path !== 'string' || path.length === 0) throw invalid(`\`${option}\` must be a non-empty string.`)
+  if (typeof path !== 'string' || path.length === 0)
+    throw invalid(`\`${option}\` must be a non-empty string.`)
   if (path.includes('\0')) throw invalid(`\`${option}\` contains a NUL character.`)
   return path
 }
 
 export function checkPort(port: unknown): number {
   if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65535) return port
-  throw invalid(`The port ${String(port)} is not a port number.`, 'Use a whole number from 1 to 65535.', { port })
+  throw invalid(`The port ${String(port)} is not a port number.`, 'Use a whole number from 1 to 65535.', {
+    port,
+  })
 }
 
 /** Timers fire at once beyond 2^31 - 1 ms, so longer is refused rather than broken. */
@@ -23,7 +29,10 @@ const maxMs = 2 ** 31 - 1
 
 export function checkMs(value: unknown, option: string): number {
   if (typeof value === 'number' && Number.isFinite(value) && value > 0 && value <= maxMs) return value
-  throw invalid(`\`${option}\` is ${String(value)}.`, `Use a number of milliseconds from 1 to ${maxMs}, or leave ${option} out.`)
+  throw invalid(
+    `\`${option}\` is ${String(value)}.`,
+    `Use a number of milliseconds from 1 to ${maxMs}, or leave ${option} out.`,
+  )
 }
 
 export function checkCount(value: unknown, option: string, max: number): number {
@@ -35,8 +44,13 @@ export function checkEnv(env: unknown, option = 'env'): Record<string, string> {
   if (env === undefined) return {}
   if (typeof env !== 'object' || env === null) throw invalid(`\`${option}\` must be an object of strings.`)
   for (const [key, value] of Object.entries(env)) {
-    if (key === '' || /[=\0]/.test(key)) throw invalid(`\`${option}\` has a name that no environment can hold: ${JSON.stringify(key)}.`)
-    if (typeof value !== 'string') throw invalid(`\`${option}.${key}\` must be a string.`, 'Convert it with String(value), or leave it out.')
+    if (key === '' || /[=\0]/.test(key))
+      throw invalid(`\`${option}\` has a name that no environment can hold: ${JSON.stringify(key)}.`)
+    if (typeof value !== 'string')
+      throw invalid(
+        `\`${option}.${key}\` must be a string.`,
+        'Convert it with String(value), or leave it out.',
+      )
     if (value.includes('\0')) throw invalid(`\`${option}.${key}\` contains a NUL character.`)
   }
   return { ...(env as Record<string, string>) }
@@ -44,7 +58,8 @@ export function checkEnv(env: unknown, option = 'env'): Record<string, string> {
 
 export function checkLabels(labels: unknown, option = 'labels'): Record<string, string> {
   if (labels === undefined) return {}
-  if (typeof labels !== 'object' || labels === null) throw invalid(`\`${option}\` must be an object of strings.`)
+  if (typeof labels !== 'object' || labels === null)
+    throw invalid(`\`${option}\` must be an object of strings.`)
   for (const [key, value] of Object.entries(labels)) {
     if (key === '' || typeof value !== 'string') throw invalid(`\`${option}.${key}\` must be a string.`)
   }
@@ -57,7 +72,8 @@ export function checkName(name: unknown): string {
 }
 
 export function checkResources(resources: unknown): void {
-  if (typeof resources !== 'object' || resources === null) throw invalid('`resources` must be an object.', 'For example { vcpus: 2, memoryMb: 1024 }.')
+  if (typeof resources !== 'object' || resources === null)
+    throw invalid('`resources` must be an object.', 'For example { vcpus: 2, memoryMb: 1024 }.')
   checkKnown(resources, ['vcpus', 'memoryMb', 'diskMb'], '`resources`')
   for (const [name, value] of Object.entries(resources)) {
     if (value === undefined || (typeof value === 'number' && Number.isFinite(value) && value > 0)) continue
@@ -68,7 +84,10 @@ export function checkResources(resources: unknown): void {
 export function checkCommand(cmd: unknown, args: unknown): { cmd: string; args: string[] } {
   if (typeof cmd !== 'string' || cmd.length === 0) throw invalid('`cmd` must be a non-empty string.')
   if (args !== undefined && !Array.isArray(args)) {
-    throw invalid('`args` must be an array of strings.', "For a shell line, use cmd: 'sh', args: ['-c', line].")
+    throw invalid(
+      '`args` must be an array of strings.',
+      "For a shell line, use cmd: 'sh', args: ['-c', line].",
+    )
   }
   const list: unknown[] = args ?? []
   for (const arg of [cmd, ...list]) {
@@ -79,7 +98,8 @@ export function checkCommand(cmd: unknown, args: unknown): { cmd: string; args: 
 }
 
 export function checkSource(data: unknown, option: string): void {
-  if (!isBytesSource(data)) throw invalid(`\`${option}\` must be a string, a Uint8Array, a ReadableStream or an async iterable.`)
+  if (!isBytesSource(data))
+    throw invalid(`\`${option}\` must be a string, a Uint8Array, a ReadableStream or an async iterable.`)
 }
 
 export function checkMode(mode: unknown): number {
@@ -92,7 +112,10 @@ export function checkKnown(options: object, known: readonly string[], call: stri
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue
     const near = known.find((name) => distance(name.toLowerCase(), key.toLowerCase()) <= 2)
-    throw invalid(`${call} has no option \`${key}\`.`, near ? `Did you mean \`${near}\`?` : `It takes: ${known.join(', ')}.`)
+    throw invalid(
+      `${call} has no option \`${key}\`.`,
+      near ? `Did you mean \`${near}\`?` : `It takes: ${known.join(', ')}.`,
+    )
   }
 }
 

@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { LocalProvider } from '../providers/local/index.ts'
-import { getSandboxExecutor, LocalSandboxExecutor, ProviderSandboxExecutor, VercelSandboxExecutor } from './index.ts'
+import {
+  getSandboxExecutor,
+  LocalSandboxExecutor,
+  ProviderSandboxExecutor,
+  VercelSandboxExecutor,
+} from './index.ts'
 
 const directory = await mkdtemp(path.join(tmpdir(), 'sandkasten-executors-'))
 afterAll(() => rm(directory, { recursive: true, force: true }))
@@ -19,11 +24,16 @@ describe('getSandboxExecutor', () => {
     expect(getSandboxExecutor({ kind: 'local', directory })).toBeInstanceOf(LocalSandboxExecutor)
     const provider = new LocalProvider({ root: directory, acceptNoIsolation: true })
     expect(getSandboxExecutor({ provider })).toBeInstanceOf(ProviderSandboxExecutor)
-    expect(() => getSandboxExecutor({ kind: 'docker' } as never)).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+    expect(() => getSandboxExecutor({ kind: 'docker' } as never)).toThrow(
+      expect.objectContaining({ code: 'invalid_argument' }),
+    )
   })
 
   it('says plainly, when a sandbox is needed, that Vercel’s provider is not there yet', async () => {
-    await expect(getSandboxExecutor({ kind: 'vercel' }).execute('true')).rejects.toMatchObject({ code: 'unsupported', provider: 'vercel' })
+    await expect(getSandboxExecutor({ kind: 'vercel' }).execute('true')).rejects.toMatchObject({
+      code: 'unsupported',
+      provider: 'vercel',
+    })
   })
 
   it('two executors of one conversation share files, two conversations do not (141)', async () => {

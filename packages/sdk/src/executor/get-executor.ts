@@ -9,7 +9,12 @@ export type GetSandboxExecutorOptions =
   | ({ kind: 'vercel' } & VercelSandboxExecutorOptions)
   | ({ kind?: undefined } & ProviderSandboxExecutorOptions)
   /** Nothing chosen: Vercel where `VERCEL=1`, otherwise this machine. */
-  | { kind?: undefined; provider?: undefined; conversationId?: string; env?: Readonly<Record<string, string | undefined>> }
+  | {
+      kind?: undefined
+      provider?: undefined
+      conversationId?: string
+      env?: Readonly<Record<string, string | undefined>>
+    }
 
 /**
  * An executor for one conversation. Every call makes a new object; with the same `conversationId` it stands for the
@@ -25,9 +30,15 @@ export function getSandboxExecutor(options: GetSandboxExecutorOptions = {}): San
     return new VercelSandboxExecutor(rest)
   }
   if (options.kind !== undefined) {
-    throw new SandboxError('invalid_argument', `There is no executor of the kind “${String((options as { kind: unknown }).kind)}”.`, { hint: "Use 'local' or 'vercel', or pass a provider." })
+    throw new SandboxError(
+      'invalid_argument',
+      `There is no executor of the kind “${String((options as { kind: unknown }).kind)}”.`,
+      { hint: "Use 'local' or 'vercel', or pass a provider." },
+    )
   }
   if (options.provider) return new ProviderSandboxExecutor(options)
   const { conversationId, env = process.env } = options
-  return env.VERCEL === '1' ? new VercelSandboxExecutor({ conversationId }) : new LocalSandboxExecutor({ conversationId })
+  return env.VERCEL === '1'
+    ? new VercelSandboxExecutor({ conversationId })
+    : new LocalSandboxExecutor({ conversationId })
 }

@@ -7,7 +7,8 @@ import { LocalSandboxExecutor, type LocalSandboxExecutorOptions } from './local-
 const directory = await mkdtemp(path.join(tmpdir(), 'sandkasten-executor-'))
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
-const make = (options: LocalSandboxExecutorOptions = {}) => new LocalSandboxExecutor({ directory, ...options })
+const make = (options: LocalSandboxExecutorOptions = {}) =>
+  new LocalSandboxExecutor({ directory, ...options })
 
 describe('LocalSandboxExecutor', () => {
   let executor: LocalSandboxExecutor
@@ -27,7 +28,10 @@ describe('LocalSandboxExecutor', () => {
     })
 
     it('should reject disallowed commands', async () => {
-      await expect(executor.execute('curl', ['example.com'])).rejects.toMatchObject({ code: 'forbidden', hint: expect.stringContaining('allowedCommands') })
+      await expect(executor.execute('curl', ['example.com'])).rejects.toMatchObject({
+        code: 'forbidden',
+        hint: expect.stringContaining('allowedCommands'),
+      })
     })
 
     it('should handle command timeout', async () => {
@@ -36,8 +40,17 @@ describe('LocalSandboxExecutor', () => {
     })
 
     it('should return stdout, stderr, exitCode', async () => {
-      const result = await executor.execute('python3', ['-c', 'import sys; print("out"); print("err", file=sys.stderr); sys.exit(3)'])
-      expect(result).toMatchObject({ stdout: 'out\n', stderr: 'err\n', exitCode: 3, timedOut: false, truncated: false })
+      const result = await executor.execute('python3', [
+        '-c',
+        'import sys; print("out"); print("err", file=sys.stderr); sys.exit(3)',
+      ])
+      expect(result).toMatchObject({
+        stdout: 'out\n',
+        stderr: 'err\n',
+        exitCode: 3,
+        timedOut: false,
+        truncated: false,
+      })
     })
 
     it.each([
@@ -59,13 +72,23 @@ describe('LocalSandboxExecutor', () => {
       expect(await executor.listFiles()).toEqual(['ls'])
     })
 
-    it.each(['PATH', 'LD_PRELOAD', 'BASH_ENV', 'NODE_OPTIONS', 'PYTHONSTARTUP', 'GIT_SSH_COMMAND'])('nor with the variable %s', async (name) => {
-      await expect(executor.execute('ls', [], { env: { [name]: '.' } })).rejects.toMatchObject({ code: 'forbidden' })
-    })
+    it.each(['PATH', 'LD_PRELOAD', 'BASH_ENV', 'NODE_OPTIONS', 'PYTHONSTARTUP', 'GIT_SSH_COMMAND'])(
+      'nor with the variable %s',
+      async (name) => {
+        await expect(executor.execute('ls', [], { env: { [name]: '.' } })).rejects.toMatchObject({
+          code: 'forbidden',
+        })
+      },
+    )
 
-    it.each(['sh', 'env', 'xargs', 'find', 'sudo', '/bin/ls', 'ls -l'])('a list with %s on it is refused', (name) => {
-      expect(() => make({ allowedCommands: [name] })).toThrow(expect.objectContaining({ code: 'forbidden' }))
-    })
+    it.each(['sh', 'env', 'xargs', 'find', 'sudo', '/bin/ls', 'ls -l'])(
+      'a list with %s on it is refused',
+      (name) => {
+        expect(() => make({ allowedCommands: [name] })).toThrow(
+          expect.objectContaining({ code: 'forbidden' }),
+        )
+      },
+    )
 
     it('any command may be allowed, openly', async () => {
       const open = make({ allowedCommands: 'any' })
@@ -76,7 +99,11 @@ describe('LocalSandboxExecutor', () => {
     it('runs in the sandbox’s folder with the cwd and env it is given, not in the server’s (136)', async () => {
       await executor.writeFile('sub/file', '')
       expect((await executor.execute('pwd')).stdout.trim()).toBe(folder)
-      const result = await executor.execute('python3', ['-c', 'import os; print(os.getcwd(), os.environ["A"])'], { cwd: 'sub', env: { A: 'b c' } })
+      const result = await executor.execute(
+        'python3',
+        ['-c', 'import os; print(os.getcwd(), os.environ["A"])'],
+        { cwd: 'sub', env: { A: 'b c' } },
+      )
       expect(result.stdout).toBe(`${path.join(folder, 'sub')} b c\n`)
     })
 

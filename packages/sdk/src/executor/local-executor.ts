@@ -22,12 +22,22 @@ export class LocalSandboxExecutor extends ProviderSandboxExecutor {
 
   constructor(options: LocalSandboxExecutorOptions = {}) {
     const { directory = '.sandbox', allowedCommands = defaultAllowedCommands, ...rest } = options
-    super({ ...rest, provider: new LocalProvider({ root: path.resolve(directory), acceptNoIsolation: true }) })
+    super({
+      ...rest,
+      provider: new LocalProvider({ root: path.resolve(directory), acceptNoIsolation: true }),
+    })
     this.#allowed = allowedCommands === 'any' ? undefined : new AllowList(allowedCommands)
   }
 
-  override async execute(command: string, args: readonly string[] = [], options: ExecuteOptions = {}): Promise<CommandResult> {
-    if (options.sudo) throw new SandboxError('unsupported', 'Commands on this machine are not run as root.', { hint: 'Leave sudo out.' })
+  override async execute(
+    command: string,
+    args: readonly string[] = [],
+    options: ExecuteOptions = {},
+  ): Promise<CommandResult> {
+    if (options.sudo)
+      throw new SandboxError('unsupported', 'Commands on this machine are not run as root.', {
+        hint: 'Leave sudo out.',
+      })
     this.#allowed?.check(command, options.env)
     return super.execute(command, args, options)
   }
@@ -38,7 +48,8 @@ export class LocalSandboxExecutor extends ProviderSandboxExecutor {
     for (const { processId, running } of await sandbox.listProcesses()) {
       if (running) await (await sandbox.getProcess(processId)).kill('SIGKILL')
     }
-    for (const name of await sandbox.files.readdir('.')) await sandbox.files.rm(name, { recursive: true, force: true })
+    for (const name of await sandbox.files.readdir('.'))
+      await sandbox.files.rm(name, { recursive: true, force: true })
   }
 }
 

@@ -33,7 +33,11 @@ export class ProviderSandboxExecutor implements SandboxExecutor {
     this.conversationId = options.conversationId ?? crypto.randomUUID()
   }
 
-  async execute(command: string, args: readonly string[] = [], options: ExecuteOptions = {}): Promise<CommandResult> {
+  async execute(
+    command: string,
+    args: readonly string[] = [],
+    options: ExecuteOptions = {},
+  ): Promise<CommandResult> {
     const { cwd, env, timeout = this.#options.timeoutMs ?? defaultTimeoutMs, sudo, signal } = options
     const sandbox = await this.sandbox()
     const program = sudo ? { cmd: 'sudo', args: ['-n', '--', command, ...args] } : { cmd: command, args }

@@ -17,13 +17,20 @@ describe('VercelSandboxExecutor', () => {
   describe('execute', () => {
     it('should execute Python code', async () => {
       const executor = new VercelSandboxExecutor({ provider })
-      expect(await executor.execute('python3', ['-c', 'print(6 * 7)'])).toMatchObject({ exitCode: 0, stdout: '42\n' })
+      expect(await executor.execute('python3', ['-c', 'print(6 * 7)'])).toMatchObject({
+        exitCode: 0,
+        stdout: '42\n',
+      })
       await executor.cleanup()
     })
 
     it('should return command output', async () => {
       const executor = new VercelSandboxExecutor({ provider })
-      expect(await executor.execute('sh', ['-c', 'echo out; echo err >&2; exit 7'])).toMatchObject({ stdout: 'out\n', stderr: 'err\n', exitCode: 7 })
+      expect(await executor.execute('sh', ['-c', 'echo out; echo err >&2; exit 7'])).toMatchObject({
+        stdout: 'out\n',
+        stderr: 'err\n',
+        exitCode: 7,
+      })
       await executor.cleanup()
     })
 
@@ -37,8 +44,14 @@ describe('VercelSandboxExecutor', () => {
 
     it('asks for Python and five minutes where the provider knows these options', async () => {
       const asked: object[] = []
-      const recording = { name: 'vercel', createOptions: new Set(['runtime', 'lifetimeMs'] as const), getOrCreate: async (options: object) => Promise.reject(asked.push(options)) }
-      await new VercelSandboxExecutor({ provider: recording, conversationId: 'c' }).execute('true').catch(() => {})
+      const recording = {
+        name: 'vercel',
+        createOptions: new Set(['runtime', 'lifetimeMs'] as const),
+        getOrCreate: async (options: object) => Promise.reject(asked.push(options)),
+      }
+      await new VercelSandboxExecutor({ provider: recording, conversationId: 'c' })
+        .execute('true')
+        .catch(() => {})
       expect(asked).toEqual([{ runtime: 'python3.13', lifetimeMs: 300_000, name: 'executor-c' }])
     })
   })

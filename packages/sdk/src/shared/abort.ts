@@ -10,7 +10,11 @@ export function abortedError(signal: AbortSignal, what = 'The call'): SandboxErr
 }
 
 /** The promise, or `aborted` as soon as the signal fires. The work behind the promise is not stopped by this. */
-export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined, what?: string): Promise<T> {
+export function abortable<T>(
+  promise: Promise<T>,
+  signal: AbortSignal | undefined,
+  what?: string,
+): Promise<T> {
   if (!signal) return promise
   return new Promise<T>((resolve, reject) => {
     if (signal.aborted) return reject(abortedError(signal, what))

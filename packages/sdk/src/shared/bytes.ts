@@ -58,7 +58,9 @@ function* slices(data: Uint8Array): Generator<Uint8Array> {
 }
 
 /** Not every browser can iterate a ReadableStream. */
-async function* iterate(source: Exclude<BytesSource, string | Uint8Array>): AsyncGenerator<Uint8Array | string> {
+async function* iterate(
+  source: Exclude<BytesSource, string | Uint8Array>,
+): AsyncGenerator<Uint8Array | string> {
   if (Symbol.asyncIterator in source) {
     yield* source as AsyncIterable<Uint8Array | string>
     return

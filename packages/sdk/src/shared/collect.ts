@@ -26,7 +26,8 @@ export class HeadTail {
     if (chunk.byteLength === 0) return
     this.#tail.push(chunk)
     this.#tailBytes += chunk.byteLength
-    while (this.#tailBytes - this.#tail[0]!.byteLength >= this.#half) this.#tailBytes -= this.#tail.shift()!.byteLength
+    while (this.#tailBytes - this.#tail[0]!.byteLength >= this.#half)
+      this.#tailBytes -= this.#tail.shift()!.byteLength
   }
 
   get truncated(): boolean {

@@ -24,7 +24,8 @@ export function cloneCommand(spec: CloneSpec): { cmd: string; args: string[]; en
   const env: Record<string, string> = { GIT_TERMINAL_PROMPT: '0' }
   if (spec.token !== undefined) {
     const { protocol, host } = new URL(url)
-    const helper = '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" x-access-token "$SANDKASTEN_GIT_TOKEN"; }; f'
+    const helper =
+      '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" x-access-token "$SANDKASTEN_GIT_TOKEN"; }; f'
     Object.assign(env, {
       SANDKASTEN_GIT_TOKEN: spec.token,
       // The empty value first: no other helper is asked, so none can store the token.
@@ -52,7 +53,8 @@ function checkedUrl({ url, token }: CloneSpec): string {
     })
   }
   if (token === undefined) return normal
-  if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && isLoopback(parsed.hostname))) return normal
+  if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && isLoopback(parsed.hostname)))
+    return normal
   throw new SandboxError('invalid_argument', 'A git token can only be used with an https:// address.', {
     hint: 'Use the https:// form of the repository address, or leave the token out.',
   })

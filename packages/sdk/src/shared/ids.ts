@@ -14,8 +14,12 @@ export function nativeId(provider: string, id: unknown): string {
   const colon = id.indexOf(':')
   if (colon === -1) return id
   if (id.slice(0, colon) === provider) return id.slice(colon + 1)
-  throw new SandboxError('invalid_argument', `The sandbox ${id} does not belong to the provider “${provider}”.`, {
-    provider,
-    hint: `Ask the provider “${id.slice(0, colon)}” for it.`,
-  })
+  throw new SandboxError(
+    'invalid_argument',
+    `The sandbox ${id} does not belong to the provider “${provider}”.`,
+    {
+      provider,
+      hint: `Ask the provider “${id.slice(0, colon)}” for it.`,
+    },
+  )
 }

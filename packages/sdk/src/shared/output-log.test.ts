@@ -28,7 +28,10 @@ describe('OutputLog', () => {
     const log = new OutputLog({ capacityBytes: 1000 })
     for (let i = 0; i < 10; i += 1) log.push('stdout', bytes(236))
     log.end(exit)
-    await expect(readAll(log.read())).rejects.toMatchObject({ code: 'gone', details: { after: 0, oldest: 8 } })
+    await expect(readAll(log.read())).rejects.toMatchObject({
+      code: 'gone',
+      details: { after: 0, oldest: 8 },
+    })
     expect(await readAll(log.read(7))).toEqual([8, 9, 10, 11])
   })
 

@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors.ts'
-import { abortedError, onAbort } from './abort.ts'
 import type { ExitEvent, ProcessEvent, ProcessExit } from '../spec/index.ts'
+import { abortedError, onAbort } from './abort.ts'
 
 /**
  * Numbered output of one process, kept for any number of readers.
@@ -141,9 +141,13 @@ export class OutputLog {
   }
 
   #gone(after: number): SandboxError {
-    return new SandboxError('gone', `Output after event ${after} was dropped; the oldest kept is event ${this.#firstSeq}.`, {
-      details: { after, oldest: this.#firstSeq },
-    })
+    return new SandboxError(
+      'gone',
+      `Output after event ${after} was dropped; the oldest kept is event ${this.#firstSeq}.`,
+      {
+        details: { after, oldest: this.#firstSeq },
+      },
+    )
   }
 }
 

@@ -10,12 +10,17 @@ export function pageOf(infos: readonly SandboxInfo[], options: ListSandboxesOpts
   let start = 0
   if (options.cursor !== undefined) {
     const [createdAt, id] = decodeCursor(options.cursor)
-    start = matching.findIndex((info) => (info.createdAt?.getTime() ?? 0) > createdAt || ((info.createdAt?.getTime() ?? 0) === createdAt && info.id > id))
+    start = matching.findIndex(
+      (info) =>
+        (info.createdAt?.getTime() ?? 0) > createdAt ||
+        ((info.createdAt?.getTime() ?? 0) === createdAt && info.id > id),
+    )
     if (start === -1) return []
   }
   const page: SandboxPage = matching.slice(start, start + (options.limit ?? matching.length))
   const last = page.at(-1)
-  if (last && start + page.length < matching.length) page.nextCursor = `${last.createdAt?.getTime() ?? 0}/${last.id}`
+  if (last && start + page.length < matching.length)
+    page.nextCursor = `${last.createdAt?.getTime() ?? 0}/${last.id}`
   return page
 }
 
@@ -28,6 +33,9 @@ export function matches(info: SandboxInfo, { labels, status, name }: ListSandbox
 
 function decodeCursor(cursor: string): [createdAt: number, id: string] {
   const match = /^(\d+)\/(.+)$/s.exec(cursor)
-  if (!match) throw new SandboxError('invalid_argument', 'The cursor is not one that list() returned.', { hint: 'Pass page.nextCursor on as it is.' })
+  if (!match)
+    throw new SandboxError('invalid_argument', 'The cursor is not one that list() returned.', {
+      hint: 'Pass page.nextCursor on as it is.',
+    })
   return [Number(match[1]), match[2]!]
 }

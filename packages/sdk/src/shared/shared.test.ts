@@ -33,7 +33,19 @@ describe('HeadTail', () => {
 })
 
 describe('quoteArgs', () => {
-  it.each([['plain'], [''], ['two words'], ["it's"], ['$(touch x)`y`'], ['a\nb'], ['*?[!]'], ['-n'], ['\\'], ['grüße 🌍'], ['"']])('a shell gives %j back as it was', (arg) => {
+  it.each([
+    ['plain'],
+    [''],
+    ['two words'],
+    ["it's"],
+    ['$(touch x)`y`'],
+    ['a\nb'],
+    ['*?[!]'],
+    ['-n'],
+    ['\\'],
+    ['grüße 🌍'],
+    ['"'],
+  ])('a shell gives %j back as it was', (arg) => {
     expect(execFileSync('sh', ['-c', `printf %s ${quoteArgs([arg])}`], { encoding: 'utf8' })).toBe(arg)
   })
 })
@@ -42,7 +54,9 @@ describe('ids', () => {
   it('are taken with or without the provider’s name, and refused with another’s', () => {
     expect(nativeId('local', 'local:abc')).toBe('abc')
     expect(nativeId('local', 'abc')).toBe('abc')
-    expect(() => nativeId('local', 'e2b:abc')).toThrow(expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining('e2b') }))
+    expect(() => nativeId('local', 'e2b:abc')).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining('e2b') }),
+    )
     expect(() => nativeId('local', '')).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
   })
 
@@ -58,7 +72,11 @@ describe('bytes', () => {
     try {
       Object.assign(globalThis, { Buffer: undefined })
       const bytes = asBytes(new Uint8Array([0xc3, 0xbc, 0x21]))
-      expect([bytes.toString(), bytes.toString('hex'), bytes.toString('base64')]).toEqual(['ü!', 'c3bc21', 'w7wh'])
+      expect([bytes.toString(), bytes.toString('hex'), bytes.toString('base64')]).toEqual([
+        'ü!',
+        'c3bc21',
+        'w7wh',
+      ])
     } finally {
       Object.assign(globalThis, { Buffer })
     }
@@ -84,7 +102,13 @@ describe('bytes', () => {
 })
 
 describe('pages', () => {
-  const infos: SandboxInfo[] = Array.from({ length: 7 }, (_, i) => ({ id: `x:${i}`, sandboxId: `${i}`, status: 'running', labels: { odd: String(i % 2) }, createdAt: new Date(1000 + (i >> 1)) }))
+  const infos: SandboxInfo[] = Array.from({ length: 7 }, (_, i) => ({
+    id: `x:${i}`,
+    sandboxId: `${i}`,
+    status: 'running',
+    labels: { odd: String(i % 2) },
+    createdAt: new Date(1000 + (i >> 1)),
+  }))
 
   it('go on where the one before ended, without gap or repeat', () => {
     const seen: string[] = []
@@ -99,8 +123,15 @@ describe('pages', () => {
 
   it('survive that the last of a page is gone by the time of the next', () => {
     const page = pageOf(infos, { limit: 3 })
-    expect(pageOf(infos.filter(({ id }) => id !== 'x:2'), { limit: 3, cursor: page.nextCursor }).map(({ sandboxId }) => sandboxId)).toEqual(['3', '4', '5'])
-    expect(() => pageOf(infos, { cursor: 'nonsense' })).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+    expect(
+      pageOf(
+        infos.filter(({ id }) => id !== 'x:2'),
+        { limit: 3, cursor: page.nextCursor },
+      ).map(({ sandboxId }) => sandboxId),
+    ).toEqual(['3', '4', '5'])
+    expect(() => pageOf(infos, { cursor: 'nonsense' })).toThrow(
+      expect.objectContaining({ code: 'invalid_argument' }),
+    )
   })
 })
 
@@ -114,7 +145,9 @@ describe('cloneCommand', () => {
   })
 
   it('completes an address without a scheme, as people write it', () => {
-    expect(cloneCommand({ url: 'github.com/user/app', target: '.' }).args).toContain('https://github.com/user/app')
+    expect(cloneCommand({ url: 'github.com/user/app', target: '.' }).args).toContain(
+      'https://github.com/user/app',
+    )
   })
 
   it.each([
@@ -123,6 +156,8 @@ describe('cloneCommand', () => {
     [{ url: 'git@example.com:a/b', token: 't' }, 'https'],
     [{ url: '/some/folder', token: 't' }, 'https'],
   ])('refuses %j', (spec, word) => {
-    expect(() => cloneCommand({ ...spec, target: '.' })).toThrow(expect.objectContaining({ code: 'invalid_argument', message: expect.stringContaining(word) }))
+    expect(() => cloneCommand({ ...spec, target: '.' })).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', message: expect.stringContaining(word) }),
+    )
   })
 })

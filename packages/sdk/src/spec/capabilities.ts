@@ -74,7 +74,10 @@ export type Capabilities = { readonly [A in Ability]?: AbilityLevel }
 export type AllCapabilities = { readonly [A in Ability]: AbilityLevel }
 
 /** The abilities that are present in a capabilities type. */
-export type AbilityOf<C extends Capabilities> = { [A in keyof C]: undefined extends C[A] ? never : A }[keyof C] & Ability
+export type AbilityOf<C extends Capabilities> = {
+  [A in keyof C]: undefined extends C[A] ? never : A
+}[keyof C] &
+  Ability
 
 /** The abilities that every one of several providers has: what a fail-over group may offer. */
 export type SharedCapabilities<A extends Capabilities, B extends Capabilities> = {
@@ -89,7 +92,9 @@ type Facet = 'sandbox' | 'files' | 'process' | 'provider'
  */
 export type Parts<C extends Capabilities, F extends Facet> = [AbilityOf<C>] extends [never]
   ? unknown
-  : { [A in AbilityOf<C>]: (part: PartOf<AbilityParts<C>[A], F>) => void }[AbilityOf<C>] extends (part: infer I) => void
+  : { [A in AbilityOf<C>]: (part: PartOf<AbilityParts<C>[A], F>) => void }[AbilityOf<C>] extends (
+        part: infer I,
+      ) => void
     ? I
     : never
 

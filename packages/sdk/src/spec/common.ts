@@ -14,7 +14,20 @@ export interface Bytes extends Uint8Array<ArrayBuffer> {
 }
 
 /** Anything that can be written to a file or to a program's stdin. Streams are read with backpressure. */
-export type BytesSource = string | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>
+export type BytesSource =
+  | string
+  | Uint8Array
+  | ReadableStream<Uint8Array>
+  | AsyncIterable<Uint8Array | string>
 
 /** The signals that every provider understands. */
-export type ProcessSignal = 'SIGTERM' | 'SIGKILL' | 'SIGINT' | 'SIGHUP' | 'SIGQUIT' | 'SIGUSR1' | 'SIGUSR2' | 'SIGSTOP' | 'SIGCONT'
+export type ProcessSignal =
+  | 'SIGTERM'
+  | 'SIGKILL'
+  | 'SIGINT'
+  | 'SIGHUP'
+  | 'SIGQUIT'
+  | 'SIGUSR1'
+  | 'SIGUSR2'
+  | 'SIGSTOP'
+  | 'SIGCONT'

@@ -3,7 +3,8 @@ import type { CallOptions } from './common.ts'
 import type { SandboxHandle } from './sandbox.ts'
 
 /** Where sandboxes come from. */
-export type SandboxProvider<C extends Capabilities = AllCapabilities> = SandboxProviderCore<C> & Parts<C, 'provider'>
+export type SandboxProvider<C extends Capabilities = AllCapabilities> = SandboxProviderCore<C> &
+  Parts<C, 'provider'>
 
 export interface SandboxProviderCore<C extends Capabilities = AllCapabilities> {
   readonly name: string

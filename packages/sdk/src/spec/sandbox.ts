@@ -1,9 +1,16 @@
 import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
 import type { Bytes, BytesSource, CallOptions } from './common.ts'
 import type { SandboxFiles } from './files.ts'
-import type { CommandResult, DetachedCommandOptions, ProcessHandle, ProcessInfo, RunCommandOptions, SpawnOptions } from './process.ts'
-import type { OpenShellOptions, OpenTerminalOptions, SandboxShell, SandboxTerminal } from './shell.ts'
+import type {
+  CommandResult,
+  DetachedCommandOptions,
+  ProcessHandle,
+  ProcessInfo,
+  RunCommandOptions,
+  SpawnOptions,
+} from './process.ts'
 import type { SandboxInfo, SandboxStatus } from './provider.ts'
+import type { OpenShellOptions, OpenTerminalOptions, SandboxShell, SandboxTerminal } from './shell.ts'
 
 /**
  * One sandbox. The handle is bound to one incarnation of it: when the sandbox is stopped it throws `not_running`,
@@ -54,7 +61,18 @@ export interface SandboxCore<C extends Capabilities = Capabilities> {
 /** What `restricted()` leaves. */
 export type RestrictedSandbox<C extends Capabilities = AllCapabilities> = Pick<
   SandboxCore<C>,
-  'id' | 'sandboxId' | 'provider' | 'name' | 'capabilities' | 'workdir' | 'status' | 'runCommand' | 'spawn' | 'files' | 'readFile' | 'writeFile'
+  | 'id'
+  | 'sandboxId'
+  | 'provider'
+  | 'name'
+  | 'capabilities'
+  | 'workdir'
+  | 'status'
+  | 'runCommand'
+  | 'spawn'
+  | 'files'
+  | 'readFile'
+  | 'writeFile'
 > &
   Parts<Pick<C, keyof C & RestrictedAbility>, 'sandbox'>
 

@@ -3,9 +3,9 @@ import { statSync } from 'node:fs'
 import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import { SandboxError } from '../../errors.ts'
+import { errnoOf, translate } from '../../folder/errors.ts'
 import { OutputLog } from '../../shared/output-log.ts'
 import { processMarker } from './environment.ts'
-import { errnoOf, translate } from './errors.ts'
 import { killTree, signalTree, type Target } from './tree.ts'
 
 export interface ChildSpec {

@@ -16,10 +16,11 @@ import {
 import path from 'node:path'
 import type { FilesDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
+import { errnoOf, guarded } from '../../folder/errors.ts'
+import { removeFolder } from '../../folder/remove.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
-import { errnoOf, guarded } from './errors.ts'
 import { confine } from './paths.ts'
 import { watchFolder } from './watch.ts'
 
@@ -240,24 +241,6 @@ function factsOf(facts: Awaited<ReturnType<typeof lstat>>): FileStat {
         ? 'symlink'
         : 'other'
   return { type, size: Number(facts.size), mode: Number(facts.mode) & 0o7777, mtimeMs: Number(facts.mtimeMs) }
-}
-
-/** Also where a program has left folders that it may not enter itself. */
-export async function removeFolder(folder: string): Promise<void> {
-  try {
-    await rm(folder, { recursive: true, maxRetries: 3 })
-  } catch (error) {
-    if (errnoOf(error) !== 'EACCES' && errnoOf(error) !== 'EPERM') throw error
-    await openUp(folder)
-    await rm(folder, { recursive: true, maxRetries: 3 })
-  }
-}
-
-async function openUp(folder: string): Promise<void> {
-  await chmod(folder, 0o700)
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    if (entry.isDirectory()) await openUp(path.join(folder, entry.name))
-  }
 }
 
 function ignoreMissing(error: unknown): undefined {

@@ -3,9 +3,9 @@ import { constants, openSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { promisify } from 'node:util'
+import { guarded } from '../../folder/errors.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import { randomId } from '../../shared/ids.ts'
-import { guarded } from './errors.ts'
 
 /** The named pipe that takes one command's output. */
 export class OutputPipe {

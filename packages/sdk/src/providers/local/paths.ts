@@ -1,7 +1,7 @@
 import { lstat, readlink } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '../../errors.ts'
-import { errnoOf, translate } from './errors.ts'
+import { errnoOf, translate } from '../../folder/errors.ts'
 
 /**
  * Confinement: from a caller's path to a real one below `root`, or an error.

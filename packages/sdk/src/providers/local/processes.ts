@@ -2,12 +2,12 @@ import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
+import { errnoOf, guarded, translate } from '../../folder/errors.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { ProcessInfo, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 import { Child, type ChildSpec } from './child.ts'
 import { type DetachedProcess, findDetached, startDetached } from './detached.ts'
 import { sandboxMarker } from './environment.ts'
-import { errnoOf, guarded, translate } from './errors.ts'
 import { killTree } from './tree.ts'
 
 /**

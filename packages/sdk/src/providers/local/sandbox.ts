@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
-import { SandboxError } from '../../errors.ts'
+import type { SandboxRecord } from '../../folder/record.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
@@ -17,7 +17,6 @@ import { baseEnvironment, foldersOf, sandboxMarker } from './environment.ts'
 import { LocalFiles } from './files.ts'
 import { confine } from './paths.ts'
 import type { LocalProcesses } from './processes.ts'
-import type { SandboxRecord } from './record.ts'
 import { LocalShell } from './shell.ts'
 import { LocalTerminal } from './terminal.ts'
 
@@ -55,17 +54,8 @@ export class LocalSandbox implements SandboxDriver {
   }
 
   /** The record, if this handle may act on the sandbox now. */
-  async check(): Promise<SandboxRecord> {
-    const record = await this.#driver.current(this.sandboxId)
-    if (record.incarnation === this.#incarnation && record.status !== 'stopped') return record
-    const options = { provider: 'local', sandboxId: this.sandboxId }
-    if (record.status === 'stopped')
-      throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is stopped.`, options)
-    throw new SandboxError(
-      'interrupted',
-      `The sandbox ${this.sandboxId} was restarted since this handle was made.`,
-      options,
-    )
+  check(): Promise<SandboxRecord> {
+    return this.#driver.check(this.sandboxId, this.#incarnation)
   }
 
   async info(): Promise<SandboxInfo> {

@@ -2,11 +2,11 @@ import { constants } from 'node:fs'
 import { cp, lstat, mkdir, readdir, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '../../errors.ts'
+import { errnoOf, guarded } from '../../folder/errors.ts'
+import { replaceFile, type SandboxRecord } from '../../folder/record.ts'
+import { removeFolder } from '../../folder/remove.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { SnapshotInfo } from '../../spec/index.ts'
-import { errnoOf, guarded } from './errors.ts'
-import { removeFolder } from './files.ts'
-import { replaceFile, type SandboxRecord } from './record.ts'
 
 /**
  * Saved workspaces: a folder each, filled under another name and renamed when it is whole. Copies share their

@@ -13,10 +13,10 @@ import { rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import path from 'node:path'
 import { SandboxError } from '../../errors.ts'
+import { identityOf, readRecord, replaceFile } from '../../folder/record.ts'
 import { Child, type ChildSpec } from './child.ts'
 import { processMarker } from './environment.ts'
 import { decodeFrames, encodeEvent, encodeFrame } from './frames.ts'
-import { identityOf, readRecord, replaceFile } from './record.ts'
 import { killTree } from './tree.ts'
 
 export interface SupervisorTask extends ChildSpec {

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
+import { errnoOf } from '../../folder/errors.ts'
 import type { processMarker, sandboxMarker } from './environment.ts'
-import { errnoOf } from './errors.ts'
 
 /**
  * Signals to everything that a command started, not only to the command.

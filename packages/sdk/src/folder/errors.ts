@@ -1,4 +1,4 @@
-import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import { SandboxError, type SandboxErrorCode } from '../errors.ts'
 
 /** What the operating system's error numbers mean in the contract. */
 const codes: Readonly<Record<string, SandboxErrorCode>> = {
@@ -46,7 +46,6 @@ export function translate(error: unknown, what: string): SandboxError {
   const code = (errno && codes[errno]) || 'internal'
   const hint = errno && hints[errno]
   return new SandboxError(code, `${what}: ${errno ?? String(error)}.`, {
-    provider: 'local',
     cause: error,
     ...(errno ? { details: { errno } } : {}),
     ...(hint ? { hint } : {}),

@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto'
-import { link, mkdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
+import { link, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { SandboxError } from '../../errors.ts'
-import { randomId } from '../../shared/ids.ts'
+import { SandboxError } from '../errors.ts'
+import { randomId } from '../shared/ids.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
 
 /**
@@ -23,6 +22,8 @@ export interface SandboxRecord {
   /** New at every start; a handle that remembers another one is out of date. */
   readonly incarnation: string
   readonly expiresAt?: number
+  /** What only the provider that made it knows about. */
+  readonly extra?: Readonly<Record<string, unknown>>
   /** Who is creating it, so that a creator that died can be told from one that is slow. */
   readonly creator?: ProcessIdentity
 }
@@ -124,46 +125,6 @@ async function startTime(pid: number): Promise<string | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
   const fields = text?.slice(text.lastIndexOf(')') + 2).split(' ')
   return fields?.[0] === 'Z' ? undefined : fields?.[19]
-}
-
-/** Names of live sandboxes: one small file each, called by the name's hash, holding the id. */
-export class Names {
-  readonly #folder: string
-
-  constructor(root: string) {
-    this.#folder = path.join(root, 'names')
-  }
-
-  async find(name: string): Promise<string | undefined> {
-    return readFile(this.#file(name), 'utf8').catch((error) => {
-      if (errnoOf(error) === 'ENOENT') return undefined
-      throw translate(error, 'The names of sandboxes cannot be read')
-    })
-  }
-
-  /** False when a sandbox that exists has the name. */
-  async claim(name: string, sandboxId: string, exists: (id: string) => Promise<boolean>): Promise<boolean> {
-    await guarded('The names of sandboxes cannot be written', () =>
-      mkdir(this.#folder, { recursive: true, mode: 0o700 }),
-    )
-    return withLock(path.join(this.#folder, 'lock'), async () => {
-      const holder = await this.find(name)
-      if (holder !== undefined && (await exists(holder))) return false
-      await replaceFile(this.#file(name), sandboxId)
-      return true
-    })
-  }
-
-  async release(name: string, sandboxId: string): Promise<void> {
-    if ((await this.find(name)) !== sandboxId) return
-    await withLock(path.join(this.#folder, 'lock'), async () => {
-      if ((await this.find(name)) === sandboxId) await rm(this.#file(name), { force: true })
-    })
-  }
-
-  #file(name: string): string {
-    return path.join(this.#folder, createHash('sha256').update(name).digest('hex'))
-  }
 }
 
 function parseJson(text: string, where: string): unknown {

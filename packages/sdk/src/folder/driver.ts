@@ -1,0 +1,340 @@
+import { mkdir, readdir, realpath, rename } from 'node:fs/promises'
+import path from 'node:path'
+import type { CreateSpec, ProviderDriver, SandboxDriver } from '../core/driver.ts'
+import { SandboxError } from '../errors.ts'
+import { throwIfAborted } from '../shared/abort.ts'
+import { randomId } from '../shared/ids.ts'
+import { pageOf } from '../shared/page.ts'
+import type {
+  CallOptions,
+  Capabilities,
+  CreateOption,
+  Isolation,
+  ListSandboxesOpts,
+  SandboxInfo,
+  SandboxPage,
+  SandboxStatus,
+} from '../spec/index.ts'
+import { errnoOf, guarded } from './errors.ts'
+import { Names } from './names.ts'
+import { identityOf, isAlive, readRecord, type SandboxRecord, withLock, writeRecord } from './record.ts'
+import { removeFolder } from './remove.ts'
+
+/**
+ * Providers on this machine: a folder for each sandbox, below one root. Several processes may use the same root at
+ * once: the folders are the truth, and this object keeps only what cannot be shared.
+ *
+ *     creating ──ready──► running ◄──start── stopped        one record, changed under the sandbox's lock;
+ *         │                  └──────stop───────►▲           every start is a new incarnation
+ *         └─ creator died: shown as failed, removed by whoever asks for it
+ *
+ * What is in a folder, how it is brought to life and how that is ended is the subclass's part.
+ */
+export abstract class FolderDriver<C extends Capabilities> implements ProviderDriver<C> {
+  abstract readonly name: string
+  abstract readonly isolation: Isolation
+  abstract readonly capabilities: C
+  abstract readonly createOptions: readonly CreateOption[]
+  readonly #givenRoot: string
+  readonly #timers = new Map<string, NodeJS.Timeout>()
+  #root: string
+  #prepared: Promise<void> | undefined
+  #names: Names
+
+  constructor(root: string) {
+    this.#givenRoot = root
+    this.#root = root
+    this.#names = new Names(root)
+  }
+
+  /** Makes what is in a new sandbox's folder. Nothing runs yet. */
+  protected abstract fill(folder: string, record: SandboxRecord, spec: CreateSpec): Promise<void>
+  /** Brings a sandbox to life that is not; called under its lock. What it returns is kept in the record's `extra`. */
+  protected abstract boot(folder: string, record: SandboxRecord): Promise<SandboxRecord['extra'] | undefined>
+  /** Ends everything that runs in it, and returns when it has ended. Does nothing when nothing runs. */
+  protected abstract halt(folder: string, record: SandboxRecord): Promise<void>
+  /** Whether what the record says runs really does; where that cannot end by itself, true. */
+  protected abstract lives(folder: string, record: SandboxRecord): Promise<boolean>
+  protected abstract handle(folder: string, record: SandboxRecord): SandboxDriver
+
+  /** The root's true path: known once anything was asked of this provider. */
+  protected get root(): string {
+    return this.#root
+  }
+
+  protected folderOf(sandboxId: string): string {
+    return path.join(this.#root, 'sandboxes', sandboxId)
+  }
+
+  async create(spec: CreateSpec, { signal }: CallOptions): Promise<SandboxDriver> {
+    await this.prepare()
+    const record = await newRecord(spec)
+    const { sandboxId, name } = record
+    const folder = this.folderOf(sandboxId)
+    try {
+      await guarded('The sandbox’s folder could not be made', () =>
+        mkdir(folder, { recursive: true, mode: 0o700 }),
+      )
+      await writeRecord(folder, record)
+      if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id))))
+        throw nameTaken(name)
+      await this.fill(folder, record, spec)
+      throwIfAborted(signal, 'Creating the sandbox')
+      const extra = await this.boot(folder, record)
+      const status = spec.deferReady ? 'creating' : 'running'
+      const alive = { ...record, status, ...(extra ? { extra } : {}) } as const
+      await this.#change(sandboxId, () => alive)
+      this.#arm(sandboxId, alive.expiresAt)
+      return this.handle(folder, alive)
+    } catch (error) {
+      await this.destroy(sandboxId)
+      // Where not even the record could be written, destroy knows of nothing.
+      await removeFolder(folder).catch(ignoreNotFound)
+      throw error
+    }
+  }
+
+  async open(
+    sandboxId: string,
+    { resume }: { resume: boolean },
+    { signal }: CallOptions,
+  ): Promise<SandboxDriver> {
+    await this.prepare()
+    let record = await this.current(sandboxId)
+    // Somebody is still creating it: wait for him, or clean up after him.
+    for (let waited = 1; record.status === 'creating'; waited += 1) {
+      throwIfAborted(signal)
+      if (!(await isAlive(record.creator))) {
+        await this.destroy(sandboxId)
+        throw this.notFound(sandboxId)
+      }
+      await new Promise((resolve) => setTimeout(resolve, Math.min(waited * 2, 50)))
+      record = await this.current(sandboxId)
+    }
+    if (record.status === 'stopped' && resume) record = await this.start(sandboxId)
+    this.#arm(sandboxId, record.expiresAt)
+    return this.handle(this.folderOf(sandboxId), record)
+  }
+
+  async find(name: string): Promise<string | undefined> {
+    await this.prepare()
+    const sandboxId = await this.#names.find(name)
+    return sandboxId !== undefined && (await this.#exists(sandboxId)) ? sandboxId : undefined
+  }
+
+  async list(filter: ListSandboxesOpts): Promise<SandboxPage> {
+    await this.prepare()
+    const ids = await readdir(path.join(this.#root, 'sandboxes'))
+    const infos = await Promise.all(
+      ids.filter((id) => idPattern.test(id)).map((id) => this.info(id).catch(ignoreNotFound)),
+    )
+    return pageOf(
+      infos.filter((info) => info !== undefined),
+      filter,
+    )
+  }
+
+  async destroy(sandboxId: string): Promise<boolean> {
+    await this.prepare()
+    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    if (!record) return false
+    clearTimeout(this.#timers.get(sandboxId))
+    this.#timers.delete(sandboxId)
+    // Stopped in the record first, so that no handle starts anything while its processes are being ended.
+    // On a full disk that cannot be written; removing must work all the same.
+    await this.#change(sandboxId, (record) => ({ ...record, status: 'stopped' })).catch((error) => {
+      if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
+    })
+    await this.halt(this.folderOf(sandboxId), record)
+    const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
+    return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
+      // Of several who destroy it at once, one succeeds in renaming.
+      const mine = await rename(this.folderOf(sandboxId), trash).then(
+        () => true,
+        (error) => ignoreNotFound(error) ?? false,
+      )
+      if (mine) await removeFolder(trash)
+      if (record.name !== undefined) await this.#names.release(record.name, sandboxId)
+      return mine
+    })
+  }
+
+  async health(): Promise<boolean> {
+    return this.prepare().then(
+      () => true,
+      () => false,
+    )
+  }
+
+  // For handles
+
+  /** The record as it is now. A sandbox whose time is up, or which has died, is stopped by whoever looks first. */
+  async current(sandboxId: string): Promise<SandboxRecord> {
+    const folder = this.folderOf(sandboxId)
+    const record = idPattern.test(sandboxId) ? await readRecord(folder) : undefined
+    if (!record) throw this.notFound(sandboxId)
+    if (record.status !== 'running') return record
+    const over = record.expiresAt !== undefined && record.expiresAt <= Date.now()
+    return over || !(await this.lives(folder, record)) ? this.stop(sandboxId, record.incarnation) : record
+  }
+
+  /** The record, if a handle that knows this incarnation may act on the sandbox now. */
+  async check(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
+    const record = await this.current(sandboxId)
+    if (record.incarnation === incarnation && record.status !== 'stopped') return record
+    if (record.status !== 'stopped') throw this.#interrupted(sandboxId)
+    throw new SandboxError('not_running', `The sandbox ${sandboxId} is stopped.`, {
+      provider: this.name,
+      sandboxId,
+    })
+  }
+
+  async info(sandboxId: string): Promise<SandboxInfo> {
+    const record = await this.current(sandboxId)
+    const { name, label, labels, createdAt, expiresAt } = record
+    const abandoned = record.status === 'creating' && !(await isAlive(record.creator))
+    const status: SandboxStatus = abandoned ? 'failed' : record.status
+    return {
+      id: `${this.name}:${sandboxId}`,
+      sandboxId,
+      status,
+      ...(name === undefined ? {} : { name }),
+      ...(label === undefined ? {} : { label }),
+      labels: { ...labels },
+      createdAt: new Date(createdAt),
+      ...(expiresAt === undefined || status !== 'running' ? {} : { expiresAt: new Date(expiresAt) }),
+    }
+  }
+
+  async stop(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
+    const record = await this.#change(sandboxId, (record) => {
+      if (record.status === 'stopped') return record
+      if (record.incarnation !== incarnation) throw this.#interrupted(sandboxId)
+      return { ...record, status: 'stopped' }
+    })
+    await this.halt(this.folderOf(sandboxId), record)
+    return record
+  }
+
+  async start(sandboxId: string): Promise<SandboxRecord> {
+    await this.current(sandboxId)
+    const record = await this.#change(sandboxId, async (record) => {
+      if (record.status !== 'stopped') return record
+      const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
+      const started: SandboxRecord = { ...record, status: 'running', incarnation: randomId(), ...lifetime }
+      const extra = await this.boot(this.folderOf(sandboxId), started)
+      return { ...started, ...(extra ? { extra } : {}) }
+    })
+    this.#arm(sandboxId, record.expiresAt)
+    return record
+  }
+
+  async extend(sandboxId: string, ms: number): Promise<void> {
+    const { expiresAt } = await this.#change(sandboxId, (record) => {
+      if (record.expiresAt === undefined) return record
+      return { ...record, expiresAt: Math.max(record.expiresAt, Date.now() + ms) }
+    })
+    this.#arm(sandboxId, expiresAt)
+  }
+
+  async ready(sandboxId: string): Promise<void> {
+    await this.#change(sandboxId, (record) =>
+      record.status === 'creating' ? { ...record, status: 'running' } : record,
+    )
+  }
+
+  /** The root is made when it is first needed, and its true path used from then on: confinement compares paths. */
+  protected prepare(): Promise<void> {
+    this.#prepared ??= guarded(`The provider’s folder ${this.#givenRoot} could not be made`, async () => {
+      await mkdir(path.join(this.#givenRoot, 'sandboxes'), { recursive: true, mode: 0o700 })
+      this.#root = await realpath(this.#givenRoot)
+      this.#names = new Names(this.#root)
+    }).catch((error) => {
+      this.#prepared = undefined
+      throw error
+    })
+    return this.#prepared
+  }
+
+  protected notFound(sandboxId: string): SandboxError {
+    return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
+      provider: this.name,
+      sandboxId,
+    })
+  }
+
+  #interrupted(sandboxId: string): SandboxError {
+    const message = `The sandbox ${sandboxId} was restarted since this handle was made.`
+    return new SandboxError('interrupted', message, { provider: this.name, sandboxId })
+  }
+
+  async #exists(sandboxId: string): Promise<boolean> {
+    return idPattern.test(sandboxId) && (await readRecord(this.folderOf(sandboxId))) !== undefined
+  }
+
+  async #change(
+    sandboxId: string,
+    change: (record: SandboxRecord) => SandboxRecord | Promise<SandboxRecord>,
+  ): Promise<SandboxRecord> {
+    const folder = this.folderOf(sandboxId)
+    if (!(await this.#exists(sandboxId))) throw this.notFound(sandboxId)
+    return withLock(path.join(folder, 'lock'), async () => {
+      const record = await readRecord(folder)
+      if (!record) throw this.notFound(sandboxId)
+      const changed = await change(record)
+      if (changed !== record) await writeRecord(folder, changed)
+      return changed
+    }).catch(async (error) => {
+      // The folder was taken away while we waited for its lock.
+      throw SandboxError.is(error, 'file_not_found') && !(await this.#exists(sandboxId))
+        ? this.notFound(sandboxId)
+        : error
+    })
+  }
+
+  /** A timer does not keep this process alive; whoever looks later sees to what it misses. */
+  #arm(sandboxId: string, expiresAt: number | undefined): void {
+    clearTimeout(this.#timers.get(sandboxId))
+    if (expiresAt === undefined) return
+    const look = () => {
+      // Looking stops it if its time is really up; if that was put off meanwhile, by anybody, wait on.
+      this.current(sandboxId).then(
+        (record) => record.status === 'running' && this.#arm(sandboxId, record.expiresAt),
+        () => this.#timers.delete(sandboxId),
+      )
+    }
+    const timer = setTimeout(look, Math.min(Math.max(expiresAt - Date.now(), 1), 60_000))
+    timer.unref()
+    this.#timers.set(sandboxId, timer)
+  }
+}
+
+const idPattern = /^[a-z2-7]{16}$/
+
+async function newRecord(spec: CreateSpec): Promise<SandboxRecord> {
+  const { name, label, labels, envVars, lifetimeMs } = spec
+  const createdAt = Date.now()
+  return {
+    version: 1,
+    sandboxId: randomId(),
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { label }),
+    labels,
+    envVars,
+    createdAt,
+    ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
+    status: 'creating',
+    incarnation: randomId(),
+    creator: await identityOf(process.pid),
+  }
+}
+
+function nameTaken(name: string): SandboxError {
+  return new SandboxError('conflict', `There is a sandbox with the name “${name}” already.`, {
+    details: { name },
+  })
+}
+
+function ignoreNotFound(error: unknown): undefined {
+  if (!SandboxError.is(error, 'not_found') && errnoOf(error) !== 'ENOENT') throw error
+}

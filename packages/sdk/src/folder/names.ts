@@ -1,0 +1,45 @@
+import { createHash } from 'node:crypto'
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import path from 'node:path'
+import { errnoOf, guarded, translate } from './errors.ts'
+import { replaceFile, withLock } from './record.ts'
+
+/** Names of live sandboxes: one small file each, called by the name's hash, holding the id. */
+export class Names {
+  readonly #folder: string
+
+  constructor(root: string) {
+    this.#folder = path.join(root, 'names')
+  }
+
+  async find(name: string): Promise<string | undefined> {
+    return readFile(this.#file(name), 'utf8').catch((error) => {
+      if (errnoOf(error) === 'ENOENT') return undefined
+      throw translate(error, 'The names of sandboxes cannot be read')
+    })
+  }
+
+  /** False when a sandbox that exists has the name. */
+  async claim(name: string, sandboxId: string, exists: (id: string) => Promise<boolean>): Promise<boolean> {
+    await guarded('The names of sandboxes cannot be written', () =>
+      mkdir(this.#folder, { recursive: true, mode: 0o700 }),
+    )
+    return withLock(path.join(this.#folder, 'lock'), async () => {
+      const holder = await this.find(name)
+      if (holder !== undefined && (await exists(holder))) return false
+      await replaceFile(this.#file(name), sandboxId)
+      return true
+    })
+  }
+
+  async release(name: string, sandboxId: string): Promise<void> {
+    if ((await this.find(name)) !== sandboxId) return
+    await withLock(path.join(this.#folder, 'lock'), async () => {
+      if ((await this.find(name)) === sandboxId) await rm(this.#file(name), { force: true })
+    })
+  }
+
+  #file(name: string): string {
+    return path.join(this.#folder, createHash('sha256').update(name).digest('hex'))
+  }
+}
