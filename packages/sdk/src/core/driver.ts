@@ -92,6 +92,8 @@ export interface ProcessSpec {
   /** `empty`: end-of-file at once. `pipe`: `write` and `closeStdin` follow. Chunks: to be sent, then closed. */
   readonly stdin: 'empty' | 'pipe' | AsyncIterable<Uint8Array>
   readonly detached: boolean
+  /** The caller reads the output from its beginning, at once: a driver may save itself a second request. */
+  readonly reading: boolean
   readonly processId?: string
   readonly outputBufferBytes: number
 }

@@ -268,7 +268,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   async #spawn(options: SpawnOptions, input?: InputErrors): Promise<ProcessDriver> {
-    const checked = processSpec(options)
+    const checked = processSpec(options, input !== undefined)
     const spec =
       input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
     if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
@@ -317,7 +317,7 @@ const runOptions = [
   'maxOutputBytes',
 ]
 
-function processSpec(options: SpawnOptions): ProcessSpec {
+function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
   if (typeof options !== 'object' || options === null) {
     throw invalid('A command is given as an object.', "For example { cmd: 'ls', args: ['-l'] }.")
   }
@@ -331,6 +331,7 @@ function processSpec(options: SpawnOptions): ProcessSpec {
     ...(options.processId === undefined ? {} : { processId: checkProcessId(options.processId) }),
     stdin: stdin === undefined ? 'empty' : stdin === 'pipe' ? 'pipe' : chunksOf(stdin),
     detached: options.detached ?? false,
+    reading,
     outputBufferBytes: checkCount(options.outputBufferBytes ?? 8 * 1024 * 1024, 'outputBufferBytes', 2 ** 30),
   }
 }

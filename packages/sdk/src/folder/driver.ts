@@ -47,12 +47,19 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     this.#names = new Names(root)
   }
 
+  /** What a new sandbox's record has to remember of the options it was made with. Refuses what cannot be. */
+  protected plan(_spec: CreateSpec): SandboxRecord['extra'] {
+    return undefined
+  }
+
   /** Makes what is in a new sandbox's folder. Nothing runs yet. */
   protected abstract fill(folder: string, record: SandboxRecord, spec: CreateSpec): Promise<void>
-  /** Brings a sandbox to life that is not; called under its lock. What it returns is kept in the record's `extra`. */
-  protected abstract boot(folder: string, record: SandboxRecord): Promise<SandboxRecord['extra'] | undefined>
+  /** Brings a sandbox to life that is not. Leaves nothing running when it rejects. */
+  protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
   /** Ends everything that runs in it, and returns when it has ended. Does nothing when nothing runs. */
   protected abstract halt(folder: string, record: SandboxRecord): Promise<void>
+  /** Gives up what is kept elsewhere than in the folder, before it is removed. */
+  protected async release(_folder: string, _record: SandboxRecord): Promise<void> {}
   /** Whether what the record says runs really does; where that cannot end by itself, true. */
   protected abstract lives(folder: string, record: SandboxRecord): Promise<boolean>
   protected abstract handle(folder: string, record: SandboxRecord): SandboxDriver
@@ -68,7 +75,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async create(spec: CreateSpec, { signal }: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
-    const record = await newRecord(spec)
+    const extra = this.plan(spec)
+    const record = await newRecord(spec, extra)
     const { sandboxId, name } = record
     const folder = this.folderOf(sandboxId)
     try {
@@ -80,12 +88,10 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
         throw nameTaken(name)
       await this.fill(folder, record, spec)
       throwIfAborted(signal, 'Creating the sandbox')
-      const extra = await this.boot(folder, record)
-      const status = spec.deferReady ? 'creating' : 'running'
-      const alive = { ...record, status, ...(extra ? { extra } : {}) } as const
-      await this.#change(sandboxId, () => alive)
-      this.#arm(sandboxId, alive.expiresAt)
-      return this.handle(folder, alive)
+      await this.boot(folder, record)
+      if (!spec.deferReady) await this.ready(sandboxId)
+      this.#arm(sandboxId, record.expiresAt)
+      return this.handle(folder, record)
     } catch (error) {
       await this.destroy(sandboxId)
       // Where not even the record could be written, destroy knows of nothing.
@@ -142,10 +148,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     this.#timers.delete(sandboxId)
     // Stopped in the record first, so that no handle starts anything while its processes are being ended.
     // On a full disk that cannot be written; removing must work all the same.
-    await this.#change(sandboxId, (record) => ({ ...record, status: 'stopped' })).catch((error) => {
+    await this.change(sandboxId, (record) => ({ ...record, status: 'stopped' })).catch((error) => {
       if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
     })
     await this.halt(this.folderOf(sandboxId), record)
+    await this.release(this.folderOf(sandboxId), record)
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
     return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
       // Of several who destroy it at once, one succeeds in renaming.
@@ -173,7 +180,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const folder = this.folderOf(sandboxId)
     const record = idPattern.test(sandboxId) ? await readRecord(folder) : undefined
     if (!record) throw this.notFound(sandboxId)
-    if (record.status !== 'running') return record
+    if (record.status !== 'running' && record.status !== 'paused') return record
     const over = record.expiresAt !== undefined && record.expiresAt <= Date.now()
     return over || !(await this.lives(folder, record)) ? this.stop(sandboxId, record.incarnation) : record
   }
@@ -202,12 +209,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       ...(label === undefined ? {} : { label }),
       labels: { ...labels },
       createdAt: new Date(createdAt),
-      ...(expiresAt === undefined || status !== 'running' ? {} : { expiresAt: new Date(expiresAt) }),
+      ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')
+        ? {}
+        : { expiresAt: new Date(expiresAt) }),
     }
   }
 
   async stop(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
-    const record = await this.#change(sandboxId, (record) => {
+    const record = await this.change(sandboxId, (record) => {
       if (record.status === 'stopped') return record
       if (record.incarnation !== incarnation) throw this.#interrupted(sandboxId)
       return { ...record, status: 'stopped' }
@@ -218,19 +227,19 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async start(sandboxId: string): Promise<SandboxRecord> {
     await this.current(sandboxId)
-    const record = await this.#change(sandboxId, async (record) => {
+    const record = await this.change(sandboxId, async (record) => {
       if (record.status !== 'stopped') return record
       const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
       const started: SandboxRecord = { ...record, status: 'running', incarnation: randomId(), ...lifetime }
-      const extra = await this.boot(this.folderOf(sandboxId), started)
-      return { ...started, ...(extra ? { extra } : {}) }
+      await this.boot(this.folderOf(sandboxId), started)
+      return started
     })
     this.#arm(sandboxId, record.expiresAt)
     return record
   }
 
   async extend(sandboxId: string, ms: number): Promise<void> {
-    const { expiresAt } = await this.#change(sandboxId, (record) => {
+    const { expiresAt } = await this.change(sandboxId, (record) => {
       if (record.expiresAt === undefined) return record
       return { ...record, expiresAt: Math.max(record.expiresAt, Date.now() + ms) }
     })
@@ -238,7 +247,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async ready(sandboxId: string): Promise<void> {
-    await this.#change(sandboxId, (record) =>
+    await this.change(sandboxId, (record) =>
       record.status === 'creating' ? { ...record, status: 'running' } : record,
     )
   }
@@ -272,7 +281,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return idPattern.test(sandboxId) && (await readRecord(this.folderOf(sandboxId))) !== undefined
   }
 
-  async #change(
+  /** Changes the record, one at a time for each sandbox. What the function returns is what is written. */
+  protected async change(
     sandboxId: string,
     change: (record: SandboxRecord) => SandboxRecord | Promise<SandboxRecord>,
   ): Promise<SandboxRecord> {
@@ -299,7 +309,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const look = () => {
       // Looking stops it if its time is really up; if that was put off meanwhile, by anybody, wait on.
       this.current(sandboxId).then(
-        (record) => record.status === 'running' && this.#arm(sandboxId, record.expiresAt),
+        (record) => record.status !== 'stopped' && this.#arm(sandboxId, record.expiresAt),
         () => this.#timers.delete(sandboxId),
       )
     }
@@ -311,7 +321,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
 const idPattern = /^[a-z2-7]{16}$/
 
-async function newRecord(spec: CreateSpec): Promise<SandboxRecord> {
+async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promise<SandboxRecord> {
   const { name, label, labels, envVars, lifetimeMs } = spec
   const createdAt = Date.now()
   return {
@@ -325,6 +335,7 @@ async function newRecord(spec: CreateSpec): Promise<SandboxRecord> {
     ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
     status: 'creating',
     incarnation: randomId(),
+    ...(extra ? { extra } : {}),
     creator: await identityOf(process.pid),
   }
 }

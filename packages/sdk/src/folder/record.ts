@@ -18,7 +18,7 @@ export interface SandboxRecord {
   readonly envVars: Readonly<Record<string, string>>
   readonly createdAt: number
   readonly lifetimeMs?: number
-  readonly status: 'creating' | 'running' | 'stopped'
+  readonly status: 'creating' | 'running' | 'paused' | 'stopped'
   /** New at every start; a handle that remembers another one is out of date. */
   readonly incarnation: string
   readonly expiresAt?: number

@@ -17,7 +17,7 @@ export class LocalDriver
   extends FolderDriver<LocalCapabilities>
   implements ProviderDriver<LocalCapabilities>
 {
-  readonly name = 'local'
+  readonly name: string
   readonly isolation = 'none'
   readonly capabilities: LocalCapabilities
   readonly inheritEnv: readonly string[]
@@ -34,8 +34,14 @@ export class LocalDriver
   ]
   readonly #open = new Map<string, OpenThings>()
 
-  constructor(options: { root: string; inheritEnv: readonly string[]; capabilities: LocalCapabilities }) {
+  constructor(options: {
+    name: string
+    root: string
+    inheritEnv: readonly string[]
+    capabilities: LocalCapabilities
+  }) {
     super(options.root)
+    this.name = options.name
     this.inheritEnv = options.inheritEnv
     this.capabilities = options.capabilities
   }
@@ -76,7 +82,7 @@ export class LocalDriver
     })
   }
 
-  protected async boot(): Promise<undefined> {}
+  protected async boot(): Promise<void> {}
 
   protected async lives(): Promise<boolean> {
     return true

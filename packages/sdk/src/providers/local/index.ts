@@ -6,7 +6,7 @@ import { SandboxError } from '../../errors.ts'
 import { type LocalCapabilities, localCapabilities } from './capabilities.ts'
 import { LocalDriver } from './driver.ts'
 
-export type { LocalCapabilities }
+export type { LocalCapabilities, LocalDriver }
 
 export interface LocalProviderOptions {
   /** Where sandboxes are kept. Default: `local` in `$SANDKASTEN_HOME`, or in `~/.sandkasten`. */
@@ -25,19 +25,18 @@ export interface LocalProviderOptions {
 export class LocalProvider extends DriverProvider<LocalCapabilities> {
   constructor(options: LocalProviderOptions = {}) {
     checkKnown(options, ['root', 'inheritEnv', 'acceptNoIsolation'], 'LocalProvider')
-    const root =
-      options.root ?? path.join(process.env.SANDKASTEN_HOME ?? path.join(homedir(), '.sandkasten'), 'local')
-    if (typeof root !== 'string' || root === '')
-      throw new SandboxError('invalid_argument', '`root` must be the path of a folder.')
-    if (!options.acceptNoIsolation) warnOnce()
-    super(
-      new LocalDriver({
-        root: path.resolve(root),
-        inheritEnv: options.inheritEnv ?? [],
-        capabilities: localCapabilities(),
-      }),
-    )
+    super(localDriver(options))
   }
+}
+
+/** The driver alone, for a provider that falls back to it under a name of its own. */
+export function localDriver(options: LocalProviderOptions & { name?: string } = {}): LocalDriver {
+  const home = process.env.SANDKASTEN_HOME ?? path.join(homedir(), '.sandkasten')
+  const { root = path.join(home, 'local'), inheritEnv = [], name = 'local' } = options
+  if (typeof root !== 'string' || root === '')
+    throw new SandboxError('invalid_argument', '`root` must be the path of a folder.')
+  if (!options.acceptNoIsolation) warnOnce()
+  return new LocalDriver({ name, root: path.resolve(root), inheritEnv, capabilities: localCapabilities() })
 }
 
 let warned = false

@@ -39,7 +39,7 @@ export class LocalTerminal implements SandboxTerminal {
   static async open(options: LocalTerminalOptions): Promise<LocalTerminal> {
     const { cols, rows, cmd, args } = options
     // The size is set before the program starts. `exec` leaves nothing between script and the program.
-    const line = `stty rows ${rows} cols ${cols}; exec ${quoteArgs([cmd, ...args])}`
+    const line = `stty rows ${rows} cols ${cols}; ${readyMark} exec ${quoteArgs([cmd, ...args])}`
     const child = await Child.start({
       marker: options.marker,
       cmd: 'script',
@@ -95,13 +95,14 @@ export class LocalTerminal implements SandboxTerminal {
   async #device(): Promise<string> {
     for (let tries = 0; this.#child.running && tries < 200; tries += 1) {
       for (const pid of await childrenOf(this.#child.pid)) {
-        const device = await readlink(`/proc/${pid}/fd/0`).catch(() => '')
-        // Until it has started the program, the child of script is script itself.
-        const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')
-        if (device.startsWith('/dev/pts/') && name.trim() !== 'script') return device
+        // Until the program has taken its place, the child is a shell that is about to set the first size.
+        const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')
+        if (environ.split('\0').includes(readyMark)) return readlink(`/proc/${pid}/fd/0`)
       }
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
     throw new SandboxError('not_running', 'The terminal’s program has ended.', { provider: 'local' })
   }
 }
+
+const readyMark = 'SANDKASTEN_TERMINAL=ready'

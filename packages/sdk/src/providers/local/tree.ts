@@ -27,11 +27,16 @@ export async function signalTree(target: Target, signal: NodeJS.Signals): Promis
   return members.length > 0
 }
 
-/** SIGKILL until nothing is left; a fork that was under way is caught by the next round. */
+/**
+ * SIGKILL until nothing is left. A fork that was under way is caught by the next round; a process in the middle of an
+ * exec has no environment to be recognised by, so only two rounds that find nothing mean that there is nothing.
+ */
 export async function killTree(target: Target): Promise<void> {
-  for (let round = 0; round < 100 && (await signalTree(target, 'SIGKILL')); round += 1) {
+  let quiet = 0
+  for (let round = 0; round < 100 && quiet < 2; round += 1) {
+    quiet = (await signalTree(target, 'SIGKILL')) ? 0 : quiet + 1
     if (process.platform === 'win32') return
-    await new Promise((resolve) => setTimeout(resolve, Math.min(1 + round, 20)))
+    if (quiet < 2) await new Promise((resolve) => setTimeout(resolve, Math.min(1 + round, 20)))
   }
 }
 
@@ -51,20 +56,28 @@ interface Member {
 
 async function membersOf(target: Target): Promise<Member[]> {
   if (process.platform !== 'linux') return target.pid === undefined ? [] : membersByDescent(target.pid)
-  if (!target.marker) return []
-  const entry = Buffer.from(`\0${target.marker.name}=${target.marker.value}\0`)
+  const { marker } = target
+  const entry = marker && Buffer.from(`\0${marker.name}=${marker.value}\0`)
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-  const found = await Promise.all(pids.map((pid) => memberWith(pid, entry)))
+  const found = await Promise.all(pids.map((pid) => memberOf(pid, target.pid, entry)))
   return found.filter((member) => member !== undefined)
 }
 
-async function memberWith(pid: string, entry: Buffer): Promise<Member | undefined> {
+/** In the group, or marked. A zombie has ended; another user's process, and one that is gone, cannot be read. */
+async function memberOf(
+  pid: string,
+  leader: number | undefined,
+  entry: Buffer | undefined,
+): Promise<Member | undefined> {
   try {
-    // Another user's process, one that is gone, and a zombie have no environment that could be read.
-    const environ = await readFile(`/proc/${pid}/environ`)
-    if (!Buffer.concat([Buffer.from('\0'), environ]).includes(entry)) return undefined
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-    return { pid: Number(pid), group: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]) }
+    const [state, , group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    if (state === 'Z') return undefined
+    const member = { pid: Number(pid), group: Number(group) }
+    if (member.group === leader) return member
+    if (!entry) return undefined
+    const environ = await readFile(`/proc/${pid}/environ`)
+    return Buffer.concat([Buffer.from('\0'), environ]).includes(entry) ? member : undefined
   } catch {
     return undefined
   }

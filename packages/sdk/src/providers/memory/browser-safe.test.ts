@@ -1,0 +1,11 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+
+it('imports nothing of Node, so that it works in a browser', () => {
+  const sources = readdirSync(import.meta.dirname).filter((name) => !name.endsWith('.test.ts'))
+  expect(sources.length).toBeGreaterThan(10)
+  for (const name of sources)
+    expect(readFileSync(`${import.meta.dirname}/${name}`, 'utf8'), name).not.toMatch(
+      /['"]node:|\bBuffer\b|process\.(env|cwd|nextTick)/,
+    )
+})

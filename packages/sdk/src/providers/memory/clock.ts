@@ -1,0 +1,89 @@
+/** Time as the memory provider sees it. Give it a `ManualClock` and nothing happens until you say so. */
+export interface Clock {
+  now(): number
+  /** Calls back after `ms`; the returned function takes that back. */
+  after(ms: number, callback: () => void): () => void
+}
+
+export const realClock: Clock = {
+  now: () => Date.now(),
+  after(ms, callback) {
+    const timer: unknown = setTimeout(callback, ms)
+    // A lifetime of an hour must not keep a test process alive for an hour.
+    ;(timer as { unref?: () => void }).unref?.()
+    return () => clearTimeout(timer as Parameters<typeof clearTimeout>[0])
+  },
+}
+
+/**
+ * A clock that moves only when `advance` is called. Timers fire in the order of their time, and in the order in
+ * which they were set where that is equal; after each one, everything it sets off runs before the next.
+ */
+export class ManualClock implements Clock {
+  #now: number
+  #count = 0
+  readonly #timers = new Map<number, { at: number; callback: () => void }>()
+
+  constructor(startMs = 0) {
+    this.#now = startMs
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  /** How many timers wait: 0 when nothing is going to happen however far time moves. */
+  get pending(): number {
+    return this.#timers.size
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    this.#count += 1
+    const id = this.#count
+    this.#timers.set(id, { at: this.#now + Math.max(0, ms), callback })
+    return () => this.#timers.delete(id)
+  }
+
+  /** Moves time and resolves when everything that was due, and what followed from it, has happened. */
+  async advance(ms: number): Promise<void> {
+    if (!(ms >= 0)) throw new RangeError(`ManualClock.advance(${ms}): time does not go backwards.`)
+    const end = this.#now + ms
+    await settle()
+    for (let due = this.#next(end); due; due = this.#next(end)) {
+      this.#timers.delete(due.id)
+      this.#now = Math.max(this.#now, due.at)
+      due.callback()
+      await settle()
+    }
+    this.#now = end
+  }
+
+  #next(end: number): { id: number; at: number; callback: () => void } | undefined {
+    let first: { id: number; at: number; callback: () => void } | undefined
+    for (const [id, timer] of this.#timers) {
+      if (timer.at <= end && (!first || timer.at < first.at)) first = { id, ...timer }
+    }
+    return first
+  }
+}
+
+/** Sleeps on a clock; rejects with the signal's reason when that fires. */
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason)
+    const onAbort = () => {
+      cancel()
+      reject(signal?.reason)
+    }
+    const cancel = clock.after(ms, () => {
+      signal?.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    signal?.addEventListener('abort', onAbort, { once: true })
+  })
+}
+
+/** A turn of the event loop: every promise that can be settled is. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0))
+}

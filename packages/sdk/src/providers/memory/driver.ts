@@ -1,0 +1,139 @@
+import type { CreateSpec, ProviderDriver, SandboxDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
+import { pageOf } from '../../shared/page.ts'
+import type {
+  Ability,
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxPage,
+  SnapshotInfo,
+} from '../../spec/index.ts'
+import { SandboxBinding } from './binding.ts'
+import type { MemoryCapabilities, MemoryProviderOptions } from './provider.ts'
+import { MemorySandbox } from './sandbox.ts'
+import { copyDirectory } from './vfs.ts'
+import type { World } from './world.ts'
+
+/** The driver behind `MemoryProvider`. */
+export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
+  readonly name = 'memory'
+  readonly isolation = 'simulated'
+  readonly capabilities: MemoryCapabilities
+  readonly createOptions: readonly CreateOption[]
+  readonly #world: World
+
+  constructor(world: World, options: MemoryProviderOptions) {
+    this.#world = world
+    this.capabilities = capabilitiesOf(options)
+    this.createOptions = createOptionsOf(this.capabilities, options.createOptions ?? [])
+  }
+
+  async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
+    await this.#world.faults.enter('create', undefined, call.signal)
+    throwIfAborted(call.signal, 'Creating the sandbox')
+    const saved = spec.snapshotId === undefined ? undefined : this.#world.snapshots.get(spec.snapshotId)
+    if (spec.snapshotId !== undefined && !saved)
+      throw notFound(
+        `There is no snapshot ${spec.snapshotId}.`,
+        'List what there is with provider.listSnapshots().',
+      )
+    if (spec.name !== undefined && this.#byName(spec.name)) {
+      throw new SandboxError('conflict', `A sandbox named “${spec.name}” exists already.`, {
+        provider: this.name,
+        details: { name: spec.name },
+      })
+    }
+    const id = this.#world.id('sandbox')
+    const sandbox = new MemorySandbox(this.#world, id, spec, {
+      ...(saved ? { root: copyDirectory(saved.root) } : {}),
+      creating: spec.deferReady,
+    })
+    this.#world.sandboxes.set(id, sandbox)
+    return new SandboxBinding(sandbox)
+  }
+
+  async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<SandboxDriver> {
+    await this.#world.faults.enter('get', sandboxId, call.signal)
+    const sandbox = this.#world.sandboxes.get(sandboxId)
+    await sandbox?.ready()
+    if (!sandbox || sandbox.status === 'destroyed') throw notFound(`There is no sandbox ${sandboxId}.`)
+    if (resume && sandbox.status === 'stopped') sandbox.start()
+    if (resume && sandbox.status === 'paused') sandbox.resume()
+    return new SandboxBinding(sandbox)
+  }
+
+  async find(name: string, call: CallOptions): Promise<string | undefined> {
+    await this.#world.faults.enter('find', undefined, call.signal)
+    return this.#byName(name)?.id
+  }
+
+  async list(filter: ListSandboxesOpts, call: CallOptions): Promise<SandboxPage> {
+    await this.#world.faults.enter('list', undefined, call.signal)
+    return pageOf(
+      [...this.#world.sandboxes.values()].map((sandbox) => sandbox.info()),
+      filter,
+    )
+  }
+
+  async destroy(sandboxId: string, call: CallOptions): Promise<boolean> {
+    await this.#world.faults.enter('destroy', sandboxId, call.signal)
+    const sandbox = this.#world.sandboxes.get(sandboxId)
+    sandbox?.destroy()
+    return sandbox !== undefined
+  }
+
+  async health(call: CallOptions): Promise<boolean> {
+    await this.#world.faults.enter('health', undefined, call.signal)
+    return true
+  }
+
+  async listSnapshots(call: CallOptions): Promise<SnapshotInfo[]> {
+    await this.#world.faults.enter('listSnapshots', undefined, call.signal)
+    return [...this.#world.snapshots.values()].map(({ info }) => ({ ...info }))
+  }
+
+  async deleteSnapshot(snapshotId: string, call: CallOptions): Promise<boolean> {
+    await this.#world.faults.enter('deleteSnapshot', undefined, call.signal)
+    return this.#world.snapshots.delete(snapshotId)
+  }
+
+  #byName(name: string): MemorySandbox | undefined {
+    for (const sandbox of this.#world.sandboxes.values()) if (sandbox.recipe.name === name) return sandbox
+    return undefined
+  }
+}
+
+const abilities: readonly Ability[] = [
+  'stdin',
+  'reattach',
+  'ports',
+  'watch',
+  'stop',
+  'pause',
+  'snapshot',
+  'fork',
+  'lifetime',
+]
+
+function capabilitiesOf({ capabilities = {}, shell }: MemoryProviderOptions): MemoryCapabilities {
+  const wanted = [...abilities, ...(shell ? ['shell' as const] : [])].filter(
+    (ability) => capabilities[ability] !== false,
+  )
+  return Object.freeze(Object.fromEntries(wanted.map((ability) => [ability, 'native']))) as MemoryCapabilities
+}
+
+function createOptionsOf(capabilities: MemoryCapabilities, more: readonly CreateOption[]): CreateOption[] {
+  const usual: CreateOption[] = ['name', 'label', 'labels', 'envVars', 'ports', 'repo', 'gitToken']
+  if (capabilities.lifetime) usual.push('lifetimeMs')
+  if (capabilities.snapshot) usual.push('snapshotId')
+  return [...new Set([...usual, ...more])]
+}
+
+function notFound(message: string, hint?: string): SandboxError {
+  return new SandboxError('not_found', message, {
+    provider: 'memory',
+    ...(hint === undefined ? {} : { hint }),
+  })
+}

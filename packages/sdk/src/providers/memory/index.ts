@@ -1,0 +1,12 @@
+export { type Clock, ManualClock, realClock } from './clock.ts'
+export type {
+  ChildProcess,
+  CommandContext,
+  CommandHandler,
+  CommandMatcher,
+  OutputWriter,
+  RecordedCall,
+} from './commands.ts'
+export type { Fault, FaultPoint, FaultRule } from './faults.ts'
+export { type MemoryCapabilities, MemoryProvider, type MemoryProviderOptions } from './provider.ts'
+export type { ShellHandler, ShellIo, ShellState } from './shell.ts'

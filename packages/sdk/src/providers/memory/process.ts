@@ -1,0 +1,221 @@
+import type { FilesDriver, ProcessDriver, ProcessSpec } from '../../core/driver.ts'
+import { OutputLog } from '../../shared/output-log.ts'
+import type {
+  CallOptions,
+  ProcessEvent,
+  ProcessExit,
+  ProcessInfo,
+  ProcessSignal,
+  ProcessStatus,
+} from '../../spec/index.ts'
+import type { CommandHandler, RecordedCall } from './commands.ts'
+import { broken, type FaultPoint, type FaultRule } from './faults.ts'
+import { Task } from './task.ts'
+import type { World } from './world.ts'
+
+export interface ProcessHost {
+  readonly sandboxId: string
+  readonly world: World
+  readonly files: FilesDriver
+  paused(): boolean
+  change(): Promise<void>
+  changed(): void
+}
+
+/** A process of a sandbox: one tree of programs, and the numbered output that they write. */
+export class MemoryProcess {
+  readonly processId: string
+  readonly sandboxId: string
+  readonly pid: number
+  readonly startedAtMs: number
+  readonly log: OutputLog
+  readonly task: Task
+  readonly #spec: ProcessSpec
+  readonly #host: ProcessHost
+  #timedOut = false
+  #room: Promise<void> | undefined
+  #relieved = () => {}
+
+  constructor(
+    host: ProcessHost,
+    spec: ProcessSpec,
+    run: {
+      processId: string
+      pid: number
+      handler: CommandHandler
+      args: readonly string[]
+      env: Record<string, string>
+      cwd: string
+    },
+  ) {
+    this.#host = host
+    this.#spec = spec
+    this.processId = run.processId
+    this.pid = run.pid
+    this.sandboxId = host.sandboxId
+    this.startedAtMs = host.world.clock.now()
+    this.log = new OutputLog({
+      capacityBytes: spec.outputBufferBytes,
+      onPressure: (wait) => this.#press(wait),
+    })
+    const { world, sandboxId } = host
+    this.task = new Task(
+      {
+        sandboxId,
+        clock: world.clock,
+        files: host.files,
+        output: (type, data) => this.log.push(type, data),
+        room: () => this.#room,
+        paused: () => host.paused(),
+        change: () => host.change(),
+        changed: () => host.changed(),
+        resolve: (cmd, args) => world.commands.find(cmd, args) ?? (() => 127),
+      },
+      { cmd: spec.cmd, args: run.args, env: run.env, cwd: run.cwd, handler: run.handler },
+    )
+    const call: RecordedCall = {
+      sandboxId,
+      processId: this.processId,
+      cmd: spec.cmd,
+      args: spec.args,
+      env: run.env,
+      cwd: run.cwd,
+      startedAtMs: this.startedAtMs,
+    }
+    world.calls.push(call)
+    world.started(this)
+    this.#run(call)
+  }
+
+  kill(signal: string): boolean {
+    if (this.task.end) return false
+    this.task.deliver(signal)
+    return true
+  }
+
+  info(): ProcessInfo {
+    return {
+      processId: this.processId,
+      cmd: this.#spec.cmd,
+      args: this.#spec.args,
+      startedAt: new Date(this.startedAtMs),
+      ...this.status(),
+    }
+  }
+
+  status(): ProcessStatus {
+    const { exit } = this.log
+    return exit ? { running: false, exit: exitFacts(exit) } : { running: true }
+  }
+
+  #run(call: RecordedCall): void {
+    const { clock } = this.#host.world
+    const { stdin, timeoutMs } = this.#spec
+    const cancelTimeout =
+      timeoutMs === undefined
+        ? () => {}
+        : clock.after(timeoutMs, () => {
+            this.#timedOut = !this.task.end
+            this.task.deliver('SIGKILL')
+          })
+    void this.task.ended.then(({ exitCode, signal, error }) => {
+      cancelTimeout()
+      Object.assign(call, {
+        exitCode,
+        ...(signal === undefined ? {} : { signal }),
+        ...(error === undefined ? {} : { error }),
+      })
+      this.log.end({
+        exitCode,
+        ...(signal === undefined ? {} : { signal }),
+        timedOut: this.#timedOut,
+        durationMs: clock.now() - this.startedAtMs,
+      })
+    })
+    if (stdin === 'empty') this.task.stdin.end()
+    else if (stdin !== 'pipe') void this.#feed(stdin)
+    this.task.start()
+  }
+
+  /** Sends what the caller gave; a program that ends before it has read all of it is no failure. */
+  async #feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    const iterator = chunks[Symbol.asyncIterator]()
+    void this.task.ended.then(() => iterator.return?.()).catch(() => {})
+    try {
+      for (let item = await iterator.next(); !item.done; item = await iterator.next())
+        await this.task.stdin.write(item.value)
+      this.task.stdin.end()
+    } catch {
+      // The input broke off, or the program closed it: it has seen all there is.
+      if (!this.task.end) this.task.stdin.end()
+    }
+  }
+
+  #press(wait: boolean): void {
+    if (!wait) {
+      this.#room = undefined
+      this.#relieved()
+      return
+    }
+    this.#room = new Promise((resolve) => {
+      this.#relieved = resolve
+    })
+  }
+}
+
+/** One holder's view of a process: checked against the sandbox's incarnation, and subject to faults. */
+export class ProcessBinding implements ProcessDriver {
+  readonly processId: string
+  readonly pid: number
+  readonly #process: MemoryProcess
+  readonly #enter: (operation: FaultPoint, call: CallOptions) => Promise<unknown>
+  readonly #outputFault: () => FaultRule | undefined
+
+  constructor(
+    process: MemoryProcess,
+    enter: (operation: FaultPoint, call: CallOptions) => Promise<unknown>,
+    outputFault: () => FaultRule | undefined,
+  ) {
+    this.#process = process
+    this.#enter = enter
+    this.#outputFault = outputFault
+    this.processId = process.processId
+    this.pid = process.pid
+  }
+
+  events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
+    const events = this.#process.log.read(after, signal)
+    const rule = this.#outputFault()
+    return rule ? broken(events, rule) : events
+  }
+
+  async kill(signal: ProcessSignal, call: CallOptions): Promise<boolean> {
+    await this.#enter('kill', call)
+    return this.#process.kill(signal)
+  }
+
+  async status(call: CallOptions): Promise<ProcessStatus> {
+    await this.#enter('processStatus', call)
+    return this.#process.status()
+  }
+
+  async write(data: Uint8Array, call: CallOptions): Promise<void> {
+    await this.#enter('writeStdin', call)
+    await this.#process.task.stdin.write(data)
+  }
+
+  async closeStdin(call: CallOptions): Promise<void> {
+    await this.#enter('closeStdin', call)
+    this.#process.task.stdin.end()
+  }
+}
+
+function exitFacts({ exitCode, signal, timedOut, oom, durationMs }: ProcessExit): ProcessExit {
+  return {
+    exitCode,
+    ...(signal === undefined ? {} : { signal }),
+    timedOut,
+    ...(oom === undefined ? {} : { oom }),
+    durationMs,
+  }
+}

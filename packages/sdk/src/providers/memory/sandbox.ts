@@ -1,0 +1,148 @@
+import type { CreateSpec } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
+import { MemoryFiles } from './files.ts'
+import type { MemoryProcess } from './process.ts'
+import type { MemoryShell } from './shell.ts'
+import { directory, Vfs, type VfsDirectory } from './vfs.ts'
+import type { World } from './world.ts'
+
+export const workdir = '/workspace'
+
+export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs'>
+
+/** One sandbox, whoever holds it: its disk, its programs, its clock. Handles are `SandboxBinding`s to it. */
+export class MemorySandbox {
+  readonly id: string
+  readonly world: World
+  readonly recipe: SandboxRecipe
+  readonly createdAtMs: number
+  readonly vfs: Vfs
+  /** For programs: nothing is checked and no fault strikes. */
+  readonly files: MemoryFiles
+  readonly processes = new Map<string, MemoryProcess>()
+  readonly shells = new Map<string, MemoryShell>()
+  /** Raised by every start: a handle that remembers another one is stale. */
+  incarnation = 1
+  status: SandboxStatus
+  expiresAtMs: number | undefined
+  readonly #waiting = new Set<() => void>()
+  #cancelExpiry = () => {}
+
+  constructor(
+    world: World,
+    id: string,
+    recipe: SandboxRecipe,
+    options: { root?: VfsDirectory; creating: boolean },
+  ) {
+    this.world = world
+    this.id = id
+    this.recipe = recipe
+    this.createdAtMs = world.clock.now()
+    this.status = options.creating ? 'creating' : 'running'
+    this.vfs = new Vfs(workdir, () => world.clock.now(), options.root ?? emptyDisk(world.clock.now()))
+    this.files = new MemoryFiles({ vfs: this.vfs, enter: async () => ({ through: (items) => items }) })
+    this.#liveFor(recipe.lifetimeMs)
+  }
+
+  info(): SandboxInfo {
+    const { name, label, labels } = this.recipe
+    return {
+      id: `memory:${this.id}`,
+      sandboxId: this.id,
+      status: this.status,
+      ...(name === undefined ? {} : { name }),
+      ...(label === undefined ? {} : { label }),
+      labels: { ...labels },
+      createdAt: new Date(this.createdAtMs),
+      ...(this.expiresAtMs === undefined ? {} : { expiresAt: new Date(this.expiresAtMs) }),
+    }
+  }
+
+  /** Resolves when somebody who creates it has let it go, or destroyed it. */
+  async ready(): Promise<void> {
+    while (this.status === 'creating') await this.change()
+  }
+
+  stop(): void {
+    this.#cancelExpiry()
+    this.expiresAtMs = undefined
+    this.#endPrograms()
+    this.#become('stopped')
+  }
+
+  start(): void {
+    this.incarnation += 1
+    this.processes.clear()
+    this.#become('running')
+    this.#liveFor(this.recipe.lifetimeMs)
+  }
+
+  pause(): void {
+    this.#become('paused')
+  }
+
+  resume(): void {
+    this.#become('running')
+  }
+
+  open(): void {
+    if (this.status === 'creating') this.#become('running')
+  }
+
+  destroy(): void {
+    this.#cancelExpiry()
+    this.#endPrograms()
+    this.#become('destroyed')
+    this.world.sandboxes.delete(this.id)
+  }
+
+  /** Never shortens. A sandbox without an end keeps having none. */
+  extend(ms: number): void {
+    if (this.expiresAtMs === undefined) return
+    const until = this.world.clock.now() + ms
+    if (until > this.expiresAtMs) this.#liveFor(ms)
+  }
+
+  change(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.add(resolve))
+  }
+
+  changed(): void {
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+
+  error(code: 'not_found' | 'not_running' | 'interrupted', message: string, hint?: string): SandboxError {
+    return new SandboxError(code, message, {
+      provider: 'memory',
+      sandboxId: this.id,
+      ...(hint === undefined ? {} : { hint }),
+    })
+  }
+
+  #liveFor(ms: number | undefined): void {
+    this.#cancelExpiry()
+    if (ms === undefined) return
+    this.expiresAtMs = this.world.clock.now() + ms
+    this.#cancelExpiry = this.world.clock.after(ms, () => this.stop())
+  }
+
+  #endPrograms(): void {
+    for (const process of this.processes.values()) process.task.deliver('SIGKILL')
+    for (const shell of this.shells.values()) shell.end()
+    this.shells.clear()
+  }
+
+  #become(status: SandboxStatus): void {
+    this.status = status
+    this.changed()
+  }
+}
+
+function emptyDisk(now: number): VfsDirectory {
+  const root = directory(now, 0o755)
+  root.entries.set(workdir.slice(1), directory(now, 0o755))
+  root.entries.set('tmp', directory(now, 0o777))
+  return root
+}

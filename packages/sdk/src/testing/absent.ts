@@ -1,0 +1,109 @@
+import type { Ability, CreateOption, CreateSandboxOpts } from '../spec/index.ts'
+import { equal, ok, rejects } from './assert.ts'
+import type { Trial } from './trial.ts'
+import type { AnyProvider, AnySandbox, Behaviour } from './types.ts'
+
+/** Every call that an ability brings. Where it is absent each of them throws `unsupported`, and does nothing. */
+export const abilityCalls: {
+  readonly [A in Ability]: ReadonlyArray<[name: string, call: (sandbox: AnySandbox, trial: Trial) => unknown]>
+} = {
+  stdin: [
+    [
+      "spawn({ stdin: 'pipe' })",
+      (sandbox, { commands }) => sandbox.spawn({ ...commands.copyInput(), stdin: 'pipe' }),
+    ],
+    [
+      'process.writeStdin()',
+      async (sandbox, trial) => (await trial.spawn(sandbox, trial.commands.wait())).writeStdin('x'),
+    ],
+    [
+      'process.closeStdin()',
+      async (sandbox, trial) => (await trial.spawn(sandbox, trial.commands.wait())).closeStdin(),
+    ],
+  ],
+  reattach: [
+    ['getProcess()', (sandbox) => sandbox.getProcess('any')],
+    ['listProcesses()', (sandbox) => sandbox.listProcesses()],
+  ],
+  shell: [['openShell()', (sandbox) => sandbox.openShell()]],
+  terminal: [['openTerminal()', (sandbox) => sandbox.openTerminal()]],
+  ports: [
+    ['getEndpoint()', (sandbox) => sandbox.getEndpoint(8080)],
+    ['getUrl()', (sandbox) => sandbox.getUrl(8080)],
+  ],
+  watch: [['files.watch()', (sandbox) => sandbox.files.watch('.')]],
+  stop: [
+    ['stop()', (sandbox) => sandbox.stop()],
+    ['start()', (sandbox) => sandbox.start()],
+  ],
+  pause: [
+    ['pause()', (sandbox) => sandbox.pause()],
+    ['resume()', (sandbox) => sandbox.resume()],
+  ],
+  snapshot: [
+    ['snapshot()', (sandbox) => sandbox.snapshot()],
+    ['provider.listSnapshots()', (_, { provider }) => provider.listSnapshots()],
+    ['provider.deleteSnapshot()', (_, { provider }) => provider.deleteSnapshot('any')],
+  ],
+  fork: [['fork()', (sandbox) => sandbox.fork()]],
+  lifetime: [['extendTimeout()', (sandbox) => sandbox.extendTimeout(60_000)]],
+}
+
+/** A sensible value for each option of `create`. */
+export const sampleOptions: { readonly [O in CreateOption]: CreateSandboxOpts } = {
+  name: { name: 'kit-sample' },
+  label: { label: 'A sample' },
+  labels: { labels: { kit: 'sample' } },
+  envVars: { envVars: { KIT: 'sample' } },
+  lifetimeMs: { lifetimeMs: 600_000 },
+  snapshotId: { snapshotId: 'kit-no-such-snapshot' },
+  image: { image: 'debian:12' },
+  runtime: { runtime: 'node24' },
+  ports: { ports: [8080] },
+  resources: { resources: { vcpus: 1 } },
+  repo: { repo: 'https://example.invalid/repo.git' },
+  gitToken: { repo: 'https://example.invalid/repo.git', gitToken: 'kit-token' },
+  providerOptions: { providerOptions: { kit: true } },
+}
+
+/** What takes the place of a behaviour whose abilities or options are not there. */
+export function absentBehaviour(
+  abilities: readonly Ability[],
+  options: readonly CreateOption[],
+): Pick<Behaviour, 'run'> {
+  return {
+    async run(trial) {
+      for (const ability of abilities) await assertAbsent(trial, ability)
+      for (const option of options) await assertRefused(trial.provider, option)
+    },
+  }
+}
+
+async function assertAbsent(trial: Trial, ability: Ability): Promise<void> {
+  const sandbox = await trial.sandbox()
+  equal(sandbox.capabilities[ability], undefined, `The sandbox’s capabilities.${ability}`)
+  for (const [name, call] of abilityCalls[ability]) {
+    const error = await rejects(
+      () => call(sandbox, trial),
+      'unsupported',
+      `${name}, which the provider does not declare`,
+    )
+    equal(error.details.ability, ability, `details.ability of the error of ${name}`)
+  }
+}
+
+export async function assertRefused(provider: AnyProvider, option: CreateOption): Promise<void> {
+  ok(!provider.createOptions.has(option), `${option} is declared`)
+  let made: AnySandbox | undefined
+  try {
+    await rejects(
+      async () => {
+        made = await provider.create(sampleOptions[option])
+      },
+      'unsupported',
+      `create({ ${option} }), which the provider does not declare`,
+    )
+  } finally {
+    if (made) await provider.destroy(made.sandboxId)
+  }
+}

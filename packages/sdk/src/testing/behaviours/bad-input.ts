@@ -1,0 +1,212 @@
+import { SandboxError } from '../../errors.ts'
+import type { CreateOption, CreateSandboxOpts } from '../../spec/index.ts'
+import { assertRefused } from '../absent.ts'
+import { equal, includes, ok, rejects } from '../assert.ts'
+import type { Trial } from '../trial.ts'
+import type { AnySandbox, Draft } from '../types.ts'
+import { group } from '../types.ts'
+
+/** Nonsense for each option of `create`, to be refused before anything is made. */
+const nonsense: { readonly [O in CreateOption]: readonly unknown[] } = {
+  name: ['', 'x'.repeat(201), 'control\u0007', 7],
+  label: ['', 7],
+  labels: [{ a: 1 }, 'text', { '': 'x' }],
+  envVars: [{ A: 1 }, { 'A=B': 'x' }, { A: 'nul\0' }, 'text'],
+  lifetimeMs: [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '1000'],
+  snapshotId: ['', 7],
+  image: ['', 7],
+  runtime: ['', 7],
+  ports: [[0], [65_536], [1.5], ['80']],
+  resources: [{ vcpus: 0 }, { memoryMb: -1 }, { cpus: 2 }, 'big'],
+  repo: ['', 7, 'https://user:secret@example.com/repo.git'],
+  gitToken: ['', 'token-without-a-repo'],
+  providerOptions: ['text', 7],
+}
+
+const createOptions = Object.entries(nonsense).map(
+  ([option, values]): Draft => ({
+    id: `create-option-${option}`,
+    name: `Nonsense in create({ ${option} }) is invalid_argument; where the option is not offered at all, it is unsupported`,
+    async run(t) {
+      if (!t.provider.createOptions.has(option as CreateOption))
+        return assertRefused(t.provider, option as CreateOption)
+      for (const value of values) {
+        const create = async () => t.adopt(await t.provider.create({ [option]: value } as CreateSandboxOpts))
+        await rejects(create, 'invalid_argument', `create({ ${option}: ${JSON.stringify(value)} })`)
+      }
+    },
+  }),
+)
+
+export const badInput = group('bad input', [
+  ...createOptions,
+  refused('bad-timeout', 'A timeout of 0, below 0 or that is no number is refused', (sandbox, t) =>
+    [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '100'].map(
+      (timeoutMs) => () => t.run(sandbox, t.commands.exit(0), { timeoutMs: timeoutMs as number }),
+    ),
+  ),
+  refused(
+    'bad-cmd',
+    'A cmd that is empty or no string is refused, and so is a call without options',
+    (sandbox) => [
+      () => sandbox.runCommand({ cmd: '' }),
+      () => sandbox.runCommand({ cmd: 7 as unknown as string }),
+      () => sandbox.runCommand('ls' as unknown as { cmd: string }),
+      () => sandbox.spawn(undefined as unknown as { cmd: string }),
+      () => sandbox.runCommand({ cmd: 'nul\0' }),
+    ],
+  ),
+  refused('bad-args', 'args that are no array of strings are refused', (sandbox) => [
+    () => sandbox.runCommand({ cmd: 'x', args: '-l' as unknown as string[] }),
+    () => sandbox.runCommand({ cmd: 'x', args: [1] as unknown as string[] }),
+    () => sandbox.runCommand({ cmd: 'x', args: ['nul\0'] }),
+  ]),
+  refused(
+    'bad-env',
+    'env values that are no strings, and names that no environment can hold, are refused',
+    (sandbox, t) =>
+      [{ A: 1 }, { A: undefined }, { 'A=B': 'x' }, { '': 'x' }, { A: 'nul\0' }].map(
+        (env) => () => t.run(sandbox, t.commands.exit(0), { env: env as unknown as Record<string, string> }),
+      ),
+  ),
+  refused('bad-path', 'A path that is empty, no string or has a NUL in it is refused', (sandbox) =>
+    ['', 'nul\0', 7 as unknown as string].flatMap((path) => [
+      () => sandbox.files.readFile(path),
+      () => sandbox.files.writeFile(path, ''),
+      () => sandbox.files.list(path),
+      () => sandbox.files.stat(path),
+      () => sandbox.files.rm(path),
+      () => sandbox.files.mkdir(path),
+      () => sandbox.files.rename(path, 'x'),
+      () => sandbox.files.rename('x', path),
+      () => sandbox.files.symlink(path, 'x'),
+      () => sandbox.files.chmod(path, 0o600),
+    ]),
+  ),
+  refused('bad-content', 'Content that is neither text, bytes nor a stream is refused', (sandbox, t) => [
+    () => sandbox.files.writeFile('x', 7 as unknown as string),
+    () => sandbox.files.writeFile('x', { a: 1 } as unknown as string),
+    () => sandbox.files.appendFile('x', null as unknown as string),
+    () => t.run(sandbox, t.commands.copyInput(), { stdin: 7 as unknown as string }),
+  ]),
+  refused('bad-mode', 'A file mode that is none is refused', (sandbox) => [
+    () => sandbox.files.writeFile('x', '', { mode: -1 }),
+    () => sandbox.files.chmod('x', 0o10000),
+    () => sandbox.files.mkdir('x', { mode: 1.5 }),
+  ]),
+  refused('bad-range', 'A range of a file that is none is refused', (sandbox) => [
+    () => sandbox.files.readStream('x', { start: -1 }),
+    () => sandbox.files.readStream('x', { start: 5, end: 4 }),
+    () => sandbox.files.readStream('x', { start: 1.5 }),
+  ]),
+  refused('bad-signal', 'A signal that nobody knows is refused', (sandbox, t) => [
+    async () => (await t.spawn(sandbox, t.commands.wait())).kill('SIGWHAT' as 'SIGTERM'),
+    async () => (await t.spawn(sandbox, t.commands.wait())).kill(9 as unknown as 'SIGTERM'),
+  ]),
+  refused('bad-process-id', 'A processId that could be a path or an option is refused', (sandbox, t) =>
+    ['', '../x', 'a/b', '-x', 'a b', 'x'.repeat(101)].map(
+      (processId) => () => sandbox.spawn({ ...t.commands.exit(0), processId }),
+    ),
+  ),
+  refused('bad-limits', 'Limits that are 0, negative or no whole numbers are refused', (sandbox, t) => [
+    () => t.run(sandbox, t.commands.exit(0), { maxOutputBytes: 0 }),
+    () => t.run(sandbox, t.commands.exit(0), { maxOutputBytes: 1.5 }),
+    () => sandbox.spawn({ ...t.commands.exit(0), outputBufferBytes: -1 }),
+    () => t.provider.list({ limit: 0 }),
+  ]),
+  {
+    id: 'unknown-option',
+    name: 'An option that nobody knows is refused, with the name that was probably meant',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const calls: Array<[call: () => Promise<unknown>, meant: string]> = [
+        [() => sandbox.runCommand({ ...t.commands.exit(0), timeoutMS: 5 } as never), 'timeoutMs'],
+        [() => sandbox.spawn({ ...t.commands.exit(0), evn: {} } as never), 'env'],
+        [async () => t.adopt(await t.provider.create({ envVar: {} } as never)), 'envVars'],
+        [() => t.provider.list({ label: {} } as never), 'labels'],
+        [() => t.provider.get(sandbox.id, { resumes: true } as never), 'resume'],
+      ]
+      for (const [call, meant] of calls)
+        includes((await rejects(call, 'invalid_argument', 'the call')).hint, meant, 'The hint')
+    },
+  },
+  {
+    id: 'bad-cursor',
+    name: 'A cursor that list() never gave is refused',
+    async run(t) {
+      await rejects(t.provider.list({ limit: 1, cursor: 'made up' }), 'invalid_argument', 'list()')
+    },
+  },
+  {
+    id: 'two-lifetimes',
+    name: 'timeout and lifetimeMs that differ are refused',
+    options: ['lifetimeMs'],
+    async run(t) {
+      await rejects(
+        async () => t.adopt(await t.provider.create({ timeout: 1000, lifetimeMs: 2000 })),
+        'invalid_argument',
+        'create()',
+      )
+    },
+  },
+  {
+    id: 'error-shape',
+    name: 'Every error has a code, a hint, an HTTP status and whether to try again, and knows its provider’s table',
+    async run(t) {
+      const error = await rejects(
+        (await t.sandbox()).files.readFile('no/such/file'),
+        'file_not_found',
+        'readFile',
+      )
+      ok(SandboxError.is(error, 'file_not_found'), 'SandboxError.is() does not know it')
+      equal(
+        [error.status, error.retryable, error.name],
+        [404, false, 'SandboxError'],
+        'status, retryable and name',
+      )
+      equal(typeof error.details, 'object', 'type of details')
+    },
+  },
+  {
+    id: 'error-json',
+    name: 'An error as JSON has its facts and never its cause',
+    async run(t) {
+      const error = await rejects(
+        (await t.sandbox()).runCommand({ cmd: t.commands.missing }),
+        'command_not_found',
+        'runCommand',
+      )
+      const json = JSON.parse(JSON.stringify(error)) as Record<string, unknown>
+      equal(
+        [json.code, json.status, json.message, json.hint],
+        ['command_not_found', 404, error.message, error.hint],
+        'code, status, message and hint',
+      )
+      ok(!('cause' in json) && !('stack' in json), 'The cause or the stack is in the JSON')
+    },
+  },
+  {
+    id: 'bad-input-harmless',
+    name: 'After all these refusals the sandbox works as before',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      await sandbox.runCommand({ cmd: '' }).catch(() => {})
+      equal((await t.run(sandbox, t.commands.print('fine'))).stdout, 'fine', 'stdout')
+    },
+  },
+])
+
+function refused(
+  id: string,
+  name: string,
+  calls: (sandbox: AnySandbox, t: Trial) => Array<() => Promise<unknown>>,
+): Draft {
+  return {
+    id,
+    name: `${name} with invalid_argument`,
+    async run(t) {
+      for (const call of calls(await t.sandbox(), t))
+        await rejects(call, 'invalid_argument', `the call ${call.toString().slice(0, 120)}`)
+    },
+  }
+}

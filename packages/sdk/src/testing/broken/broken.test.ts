@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import { MemoryProvider } from '../../providers/memory/index.ts'
+import { behaviours } from '../behaviours/index.ts'
+import { memoryCommands } from '../memory-commands.ts'
+import { runConformance } from '../run.ts'
+import type { ProviderUnderTest } from '../types.ts'
+import { brokenProviders, setUp } from './index.ts'
+import { nothingProvider } from './nothing.ts'
+
+const limits = {
+  behaviourMs: 800,
+  commandTimeoutMs: 20,
+  lifetimeMs: 60,
+  bigFileBytes: 8 * 1024 * 1024,
+  floodBytes: 5 * 1024 * 1024,
+}
+
+describe('the kit can fail', () => {
+  it('has at least twelve broken providers, each with a name of its own', () => {
+    expect(brokenProviders.length).toBeGreaterThanOrEqual(12)
+    expect(new Set(brokenProviders.map(({ name }) => name)).size).toBe(brokenProviders.length)
+  })
+
+  it('finds nothing wrong with the provider that the broken ones are made of', async () => {
+    const provider = new MemoryProvider()
+    const report = await run(provider, provider, undefined, 30_000)
+    expect(report.failed.map(({ id, error }) => `${id}: ${error?.message}`)).toEqual([])
+    expect(report.leftovers).toBeUndefined()
+  })
+
+  it('holds almost nothing to be true of a provider that does nothing', async () => {
+    const report = await runConformance({
+      provider: nothingProvider,
+      without: { server: 'nothing listens', reopen: 'nothing to open', leftovers: 'nothing to leave' },
+      limits: { ...limits, behaviourMs: 300 },
+    })
+    const held = report.results.filter(({ status }) => status === 'passed').map(({ id }) => id)
+    // What these promise is that nothing happens, or an empty answer.
+    const empty = [
+      'exit-0',
+      'kill-after-end',
+      'no-output',
+      'stdin-eof',
+      'stdin-empty-text',
+      'timeout-not-reached',
+    ]
+    const still = ['empty-file', 'write-outside', 'info', 'dispose-after-destroy']
+    expect([...empty, ...still]).toEqual(expect.arrayContaining(held))
+  })
+
+  it.each(brokenProviders)('$name: $what', async (broken) => {
+    const { working, provider } = setUp(broken)
+    // The groups in which it is to be caught; a hang elsewhere would only cost time.
+    const groups = new Set(
+      behaviours.filter(({ id }) => broken.caughtBy.includes(id)).map(({ group }) => group),
+    )
+    const report = await run(provider, working, [...groups])
+    const failed = report.failed.map(({ id }) => id)
+    expect(failed).toEqual(expect.arrayContaining([...broken.caughtBy]))
+    for (const { id, error } of report.failed) expect(error?.message, id).toBeTruthy()
+  })
+})
+
+function run(
+  provider: ProviderUnderTest,
+  working: MemoryProvider,
+  only?: string[],
+  behaviourMs = limits.behaviourMs,
+) {
+  return runConformance({
+    provider: () => provider,
+    commands: memoryCommands(working),
+    leftovers: (id) => working.running(id),
+    without: { server: 'memory has no network', reopen: 'the broken object is the one to look at' },
+    limits: { ...limits, behaviourMs },
+    ...(only ? { only } : {}),
+  })
+}

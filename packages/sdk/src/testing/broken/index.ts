@@ -1,0 +1,33 @@
+import { MemoryProvider, type MemoryProviderOptions, realClock } from '../../providers/memory/index.ts'
+import { World } from '../../providers/memory/world.ts'
+import type { SandboxProvider } from '../../spec/index.ts'
+import { brokenCommands } from './commands.ts'
+import { brokenLives } from './lives.ts'
+import { brokenStreams } from './streams.ts'
+
+/**
+ * Providers that are wrong in one way each, made from the memory provider. They show that the kit can fail: a
+ * behaviour that no broken provider trips over may be one that nothing can trip over.
+ */
+export interface BrokenProvider {
+  readonly name: string
+  /** What its user would suffer. */
+  readonly what: string
+  /** Ids of behaviours that must fail on it. */
+  readonly caughtBy: readonly [string, ...string[]]
+  readonly options?: MemoryProviderOptions
+  make(working: SandboxProvider, world: World): SandboxProvider
+}
+
+export const brokenProviders: readonly BrokenProvider[] = [
+  ...brokenCommands,
+  ...brokenStreams,
+  ...brokenLives,
+]
+
+/** A working memory provider and the broken one made from it. */
+export function setUp(broken: BrokenProvider): { working: MemoryProvider; provider: SandboxProvider } {
+  const world = new World({ clock: realClock })
+  const working = new MemoryProvider(broken.options, world)
+  return { working, provider: broken.make(working as unknown as SandboxProvider, world) }
+}

@@ -1,0 +1,54 @@
+import type { ProcessHandle, SandboxHandle, SandboxProvider } from '../../spec/index.ts'
+
+/**
+ * Ways to break a provider that works. Each layer is a function from the real object to the members that are to be
+ * replaced; everything else is passed through.
+ */
+export interface Breakage {
+  provider?: (real: SandboxProvider) => Partial<SandboxProvider>
+  sandbox?: (real: SandboxHandle) => Partial<SandboxHandle>
+  process?: (real: ProcessHandle) => Partial<ProcessHandle>
+  files?: (real: SandboxHandle['files']) => Partial<SandboxHandle['files']>
+}
+
+export function breakProvider(working: unknown, breakage: Breakage): SandboxProvider {
+  const real = working as SandboxProvider
+  const process = (handle: ProcessHandle): ProcessHandle => over(handle, breakage.process?.(handle) ?? {})
+  const sandbox = (handle: SandboxHandle): SandboxHandle => {
+    const files = over(handle.files, breakage.files?.(handle.files) ?? {})
+    const wrapped: Partial<SandboxHandle> = {
+      files,
+      readFile: (path, options) => files.readFile(path, options as object),
+      writeFile: (path, data, options) => files.writeFile(path, data, options),
+      spawn: async (options) => process(await handle.spawn(options)),
+      getProcess: async (id, options) => process(await handle.getProcess(id, options)),
+      fork: async (options) =>
+        (await handle.fork(options)).map((fork) => (fork instanceof Error ? fork : sandbox(fork))),
+    }
+    return over(handle, { ...wrapped, ...breakage.sandbox?.(over(handle, wrapped)) })
+  }
+  const provider: Partial<SandboxProvider> = {
+    create: async (options) => sandbox(await real.create(options)),
+    get: async (id, options) => sandbox(await real.get(id, options)),
+    getOrCreate: async ({ onCreate, onResume, ...options }) =>
+      sandbox(
+        await real.getOrCreate({
+          ...options,
+          ...(onCreate ? { onCreate: (made) => onCreate(sandbox(made)) } : {}),
+          ...(onResume ? { onResume: (found) => onResume(sandbox(found)) } : {}),
+        }),
+      ),
+  }
+  return over(real, { ...provider, ...breakage.provider?.(over(real, provider)) })
+}
+
+/** The object, with some members replaced. Methods that are passed through keep their own `this`. */
+export function over<T extends object>(real: T, replaced: Partial<T>): T {
+  return new Proxy(real, {
+    get(target, key) {
+      if (Object.hasOwn(replaced, key)) return replaced[key as keyof T]
+      const value: unknown = Reflect.get(target, key, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}

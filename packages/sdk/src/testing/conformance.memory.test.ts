@@ -1,0 +1,40 @@
+import { describe, it } from 'vitest'
+import { MemoryProvider } from '../providers/memory/index.ts'
+import { conformance, memoryCommands } from './index.ts'
+
+const provider = new MemoryProvider()
+
+conformance({
+  title: 'conformance: memory (simulated)',
+  provider: () => provider,
+  commands: memoryCommands(provider),
+  reopen: () => provider.reopen(),
+  leftovers: (sandboxId) => provider.running(sandboxId),
+  without: { server: 'the memory provider has no network' },
+  limits: { lifetimeMs: 150, commandTimeoutMs: 50 },
+  runner: { describe, it },
+})
+
+const bare = new MemoryProvider({
+  capabilities: {
+    stdin: false,
+    reattach: false,
+    ports: false,
+    watch: false,
+    stop: false,
+    pause: false,
+    snapshot: false,
+    fork: false,
+    lifetime: false,
+  },
+})
+
+conformance({
+  title: 'conformance: memory without abilities (simulated)',
+  provider: () => bare,
+  commands: memoryCommands(bare),
+  reopen: () => bare.reopen(),
+  leftovers: (sandboxId) => bare.running(sandboxId),
+  limits: { lifetimeMs: 150, commandTimeoutMs: 50, bigFileBytes: 8 * 1024 * 1024 },
+  runner: { describe, it },
+})

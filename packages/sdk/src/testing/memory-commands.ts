@@ -1,0 +1,129 @@
+import type { CommandContext, MemoryProvider } from '../providers/memory/index.ts'
+import type { CommandKit } from './command-kit.ts'
+
+/** Scripts the kit's programs on a memory provider. */
+export function memoryCommands(provider: MemoryProvider): CommandKit {
+  /** Trees by marker: resolves when the last program of that tree has ended. */
+  const trees = new Map<string, PromiseWithResolvers<void>>()
+  const add = (name: string, run: Parameters<MemoryProvider['command']>[1]) =>
+    void provider.command(`kit-${name}`, run)
+
+  add('print', ({ args, stdout }) => stdout.write(args[0] ?? ''))
+  add('print-error', ({ args, stderr }) => stderr.write(args[0] ?? ''))
+  add('exit', ({ args }) => Number(args[0]))
+  add('die', ({ args, raise }) => raise(args[0] ?? 'SIGTERM'))
+  add('copy-input', async ({ stdin, stdout }) => {
+    for await (const chunk of stdin) await stdout.write(chunk)
+  })
+  add('print-env', ({ args, env, stdout }) => stdout.write(env[args[0] ?? ''] ?? '<unset>'))
+  add('print-dir', ({ cwd, stdout }) => stdout.write(cwd))
+  add('print-args', ({ args, stdout }) => stdout.write(args.map((arg) => `${arg}\0`).join('')))
+  add('bytes', ({ stdout }) => stdout.write(Uint8Array.from({ length: 256 }, (_, byte) => byte)))
+  add('wait', async ({ stdout, signal }) => {
+    await stdout.write('ready\n')
+    await forever(signal)
+  })
+  add('wait-trapped', async ({ stdout, trap }) => {
+    const term = new Promise<void>((resolve) => trap('SIGTERM', resolve))
+    await stdout.write('ready\n')
+    await term
+    await stdout.write('term\n')
+    return 7
+  })
+  add('relay', relay)
+  add('flood', async ({ args, stdout, files }) => {
+    const block = new TextEncoder().encode('0123456789abcde\n'.repeat(2048))
+    for (let left = Number(args[0]); left > 0; left -= block.byteLength)
+      await stdout.write(left < block.byteLength ? block.subarray(0, left) : block)
+    if (args[1]) await files.writeFile(args[1], '')
+  })
+  add('gate', async (context) => {
+    await context.stdout.write('before\n')
+    await fileThere(context)
+    await context.stdout.write('after\n')
+  })
+  add('split-character', async (context) => {
+    await context.stdout.write(Uint8Array.of(0x61, 0xc3))
+    await fileThere(context)
+    await context.stdout.write(Uint8Array.of(0xa9, 0x7a))
+  })
+  add('tree', async ({ args, spawnChild, signal }) => {
+    const marker = args[0] ?? ''
+    trees.set(marker, Promise.withResolvers())
+    spawnChild('kit-tree-child', args)
+    await forever(signal)
+  })
+  add('tree-child', async ({ args, spawnChild, signal }) => {
+    spawnChild('kit-tree-grandchild', args)
+    await forever(signal)
+  })
+  add('tree-grandchild', async ({ args, signal, stdout, trap }) => {
+    for (const ignored of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) trap(ignored, () => {})
+    await stdout.write('ready\n')
+    await forever(signal).catch(() => trees.get(args[0] ?? '')?.resolve())
+  })
+  add('after-tree', async ({ args, stdout }) => {
+    await stdout.write('watching\n')
+    await trees.get(args[0] ?? '')?.promise
+    await stdout.write('gone\n')
+  })
+  add('leave-child', async ({ spawnChild, stdout }) => {
+    spawnChild('kit-wait-silently')
+    await stdout.write('started\n')
+  })
+  add('wait-silently', ({ signal }) => forever(signal))
+  add('user-id', ({ stdout }) => stdout.write('1000'))
+  add('script', ({ stdout }) => stdout.write('from a script'))
+
+  const kit = (name: string, ...args: string[]) => ({ cmd: `kit-${name}`, args })
+  return {
+    print: (text) => kit('print', text),
+    printError: (text) => kit('print-error', text),
+    exit: (code) => kit('exit', String(code)),
+    die: (signal) => kit('die', signal),
+    copyInput: () => kit('copy-input'),
+    printEnv: (name) => kit('print-env', name),
+    printDir: () => kit('print-dir'),
+    printArgs: (args) => kit('print-args', ...args),
+    bytes: () => kit('bytes'),
+    wait: () => kit('wait'),
+    waitTrapped: () => kit('wait-trapped'),
+    relay: () => kit('relay'),
+    flood: (bytes, marker) => kit('flood', String(bytes), marker ?? ''),
+    gate: (path) => kit('gate', path),
+    splitCharacter: (path) => kit('split-character', path),
+    tree: (marker) => kit('tree', marker),
+    afterTree: (marker) => kit('after-tree', marker),
+    leaveChild: () => kit('leave-child'),
+    userId: () => kit('user-id'),
+    script: '#!kit-script\n',
+    missing: 'kit-missing',
+  }
+}
+
+async function relay({ stdin, stdout, stderr }: CommandContext): Promise<number> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stdin) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const [word = '', text = ''] = [line.slice(0, line.indexOf(' ')), line.slice(line.indexOf(' ') + 1)]
+      if (word === 'out') await stdout.write(`${text}\n`)
+      else if (word === 'err') await stderr.write(`${text}\n`)
+      else if (word === 'exit') return Number(text)
+    }
+  }
+  return 0
+}
+
+async function fileThere({ args, files, clock }: CommandContext): Promise<void> {
+  while (!(await files.exists(args[0] ?? ''))) await clock.sleep(1)
+}
+
+/** Ends only by a signal. */
+function forever(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) =>
+    signal.addEventListener('abort', () => reject(new Error('killed')), { once: true }),
+  )
+}

@@ -1,0 +1,100 @@
+import type { Command, CommandKit } from './command-kit.ts'
+
+export interface PosixCommandsOptions {
+  /** What the sandbox has to serve HTTP with. */
+  server?: 'python3' | 'node'
+}
+
+/** Programs for any sandbox with `sh` and the usual small tools. Values travel as arguments, never inside a script. */
+export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
+  const serve = options.server === undefined ? undefined : servers[options.server]
+  return {
+    print: (text) => sh('printf %s "$1"', text),
+    printError: (text) => sh('printf %s "$1" >&2', text),
+    exit: (code) => sh('exit "$1"', String(code)),
+    die: (signal) => sh('kill -s "$1" $$; sleep 5', signal.replace(/^SIG/, '')),
+    copyInput: () => ({ cmd: 'cat', args: [] }),
+    printEnv: (name) => sh(`eval "printf %s \\"\\\${$1-<unset>}\\""`, name),
+    printDir: () => sh(`dir=$(pwd -P; printf x); printf %s "\${dir%?x}"`),
+    printArgs: (args) => sh('for arg in "$@"; do printf "%s\\0" "$arg"; done', ...args),
+    bytes: () => sh(`printf '${allBytes}'`),
+    wait: () => sh('echo ready; exec sleep 1000000'),
+    waitTrapped: () =>
+      sh("trap 'echo term; exit 7' TERM; echo ready; while :; do sleep 1000000 & wait; done"),
+    relay: () => sh(relay),
+    flood: (bytes, marker) =>
+      sh('yes 0123456789abcde | head -c "$1"; test -z "$2" || : > "$2"', String(bytes), marker ?? ''),
+    gate: (path) => sh('echo before; while ! test -e "$1"; do sleep 0.02; done; echo after', path),
+    splitCharacter: (path) =>
+      sh("printf 'a\\303'; while ! test -e \"$1\"; do sleep 0.02; done; printf '\\251z'", path),
+    tree: (marker) => sh(tree, marker),
+    // Opened before it speaks: from then on the end of the last writer is this reader's end-of-file.
+    afterTree: (marker) => sh('exec 3<"$1"; echo watching; cat <&3 >/dev/null; echo gone', marker),
+    leaveChild: () => sh('sleep 1000000 & echo started'),
+    userId: () => sh('printf %s "$(id -u)"'),
+    script: '#!/bin/sh\nprintf "from a script"\n',
+    missing: 'sandkasten-no-such-program',
+    ...(serve ? { server: serve } : {}),
+  }
+}
+
+function sh(script: string, ...args: string[]): Command {
+  return { cmd: 'sh', args: ['-c', script, 'sh', ...args] }
+}
+
+const allBytes = Array.from({ length: 256 }, (_, byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')
+
+const relay = `
+while IFS= read -r line; do
+  case $line in
+    "out "*) printf '%s\\n' "\${line#out }" ;;
+    "err "*) printf '%s\\n' "\${line#err }" >&2 ;;
+    "exit "*) exit "\${line#exit }" ;;
+  esac
+done`
+
+/**
+ * The grandchild holds a FIFO open for as long as it lives, so that its death can be awaited: `afterTree` reads
+ * from the FIFO and sees end-of-file when the last writer is gone.
+ */
+const tree = `
+mkfifo "$1" || exit 1
+sh -c '
+  sh -c "
+    trap : USR1
+    trap \\"\\" TERM INT HUP
+    exec 9<>\\"\\$1\\"
+    echo ready
+    while :; do sleep 1000000 9>&- & wait; done
+  " sh "$1" &
+  wait
+' sh "$1" &
+wait`
+
+const servers = {
+  python3: (port: number, body: string): Command => ({
+    cmd: 'python3',
+    args: ['-c', pythonServer, String(port), body],
+  }),
+  node: (port: number, body: string): Command => ({
+    cmd: 'node',
+    args: ['-e', nodeServer, String(port), body],
+  }),
+}
+
+const pythonServer = `
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(sys.argv[2].encode())
+    def log_message(self, *args):
+        pass
+server = http.server.ThreadingHTTPServer(('0.0.0.0', int(sys.argv[1])), Handler)
+print('ready', flush=True)
+server.serve_forever()`
+
+const nodeServer = `
+const [port, body] = process.argv.slice(1)
+require('node:http').createServer((_, answer) => answer.end(body)).listen(Number(port), '0.0.0.0', () => console.log('ready'))`
