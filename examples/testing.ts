@@ -1,5 +1,5 @@
 import { ManualClock, MemoryProvider } from '@sandkasten/sdk/memory'
-import { runConformance } from '@sandkasten/sdk/testing'
+import { memoryCommands, runConformance } from '@sandkasten/sdk/testing'
 
 // Your own tests: no machine, no clock, no network. Programs are functions.
 const clock = new ManualClock(0)
@@ -20,6 +20,13 @@ console.log(await provider.create().catch((error) => error.code))
 await clock.advance(60_000)
 console.log(await sandbox.status())
 
-// A provider of your own: run the kit on it. Here, a few behaviours on this one.
-const report = await runConformance({ provider: () => new MemoryProvider(), only: ['lifecycle-never'] })
-console.log(report.failed.length)
+// A provider of your own: the kit runs every behaviour of the contract on it. Here, one group of them.
+const own = new MemoryProvider()
+const report = await runConformance({
+  provider: () => own,
+  reopen: () => own.reopen(), // as another process would see the same sandboxes
+  commands: memoryCommands(own), // posixCommands() for sandboxes with a real `sh`
+  without: { server: 'no network', leftovers: 'nothing to look at from outside' },
+  only: ['exit codes and signals'],
+})
+console.log(report.passed > 10, report.failed)

@@ -26,13 +26,24 @@ describe('OutputLog', () => {
 
   it('drops the oldest while nobody reads, and says so to who asks for it', async () => {
     const log = new OutputLog({ capacityBytes: 1000 })
-    for (let i = 0; i < 10; i += 1) log.push('stdout', bytes(236))
+    for (let i = 0; i < 20; i += 1) log.push('stdout', bytes(61))
     log.end(exit)
     await expect(readAll(log.read())).rejects.toMatchObject({
       code: 'gone',
-      details: { after: 0, oldest: 8 },
+      details: { after: 0, oldest: 13 },
     })
-    expect(await readAll(log.read(7))).toEqual([8, 9, 10, 11])
+    expect(await readAll(log.read(12))).toEqual([13, 14, 15, 16, 17, 18, 19, 20, 21])
+  })
+
+  it('keeps the newest output when the exit comes, also of one chunk that is larger than the ring', async () => {
+    const log = new OutputLog({ capacityBytes: 1000 })
+    log.push('stdout', bytes(5000))
+    log.end(exit)
+    const kept = log.kept()
+    expect(kept.at(-1)!.type).toBe('exit')
+    expect(
+      kept.reduce((sum, event) => sum + (event.type === 'exit' ? 0 : event.data.byteLength), 0),
+    ).toBeGreaterThan(500)
   })
 
   it('bounds many tiny events as well as few large ones', () => {

@@ -43,8 +43,13 @@ export class OutputLog {
   }
 
   push(type: 'stdout' | 'stderr', data: Uint8Array): void {
-    if (this.#exit || data.byteLength === 0) return
-    this.#append({ seq: this.#nextSeq, type, data }, data.byteLength + eventCost)
+    if (this.#exit) return
+    // In pieces, so that dropping the oldest never means dropping nearly all.
+    const piece = Math.max(1, Math.floor(this.#capacity / 8))
+    for (let at = 0; at < data.byteLength; at += piece) {
+      const part = data.subarray(at, at + piece)
+      this.#append({ seq: this.#nextSeq, type, data: part }, part.byteLength + eventCost)
+    }
   }
 
   end(exit: ProcessExit): void {
@@ -117,7 +122,9 @@ export class OutputLog {
   #drop(): void {
     let readByAll = Infinity
     for (const { after } of this.#readers) readByAll = Math.min(readByAll, after)
-    while (this.#written - this.#dropped > this.#capacity && this.#head < this.#events.length - 1) {
+    // The newest output stays, whatever its size, and so does the exit.
+    const last = this.#events.length - (this.#exit ? 2 : 1)
+    while (this.#written - this.#dropped > this.#capacity && this.#head < last) {
       const { event, end } = this.#events[this.#head]!
       if (event.seq > readByAll) break
       this.#dropped = end

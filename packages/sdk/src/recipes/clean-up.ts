@@ -1,0 +1,15 @@
+import { SandboxError } from '../errors.ts'
+
+/** The failure itself, when cleaning up after it failed too: same code and hint, and it says what is left. */
+export function alsoLeft(error: unknown, problem: unknown, left: string): SandboxError {
+  const first = SandboxError.is(error) ? error : undefined
+  const message = error instanceof Error ? error.message : String(error)
+  return new SandboxError(
+    first?.code ?? 'internal',
+    `${message} Cleaning up failed too: ${left} is left in the sandbox.`,
+    {
+      ...(first ? { hint: first.hint, details: first.details } : {}),
+      cause: new AggregateError([error, problem]),
+    },
+  )
+}

@@ -1,0 +1,23 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
+import type { LocalFile } from './scan.ts'
+
+/** The hash of a file's content; undefined when it is gone. */
+export async function hashLocal(
+  file: Pick<LocalFile, 'source'> & { size?: number },
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  const hash = createHash('sha256')
+  try {
+    // Most files are small, and a stream costs several times what reading one at once does.
+    if ((file.size ?? Infinity) <= 1024 * 1024)
+      return hash.update(await readFile(file.source, { signal })).digest('hex')
+    await pipeline(createReadStream(file.source, { highWaterMark: 256 * 1024 }), hash, { signal })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  return hash.digest('hex')
+}

@@ -1,0 +1,15 @@
+import { open } from 'node:fs/promises'
+
+/** Whether a file that Git LFS keeps is here with its content or as the small text that stands for it. */
+export async function lfsKind(path: string, size: number): Promise<'content' | 'pointers'> {
+  if (size > 1024) return 'content'
+  const handle = await open(path, 'r')
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(mark.length), 0, mark.length, 0)
+    return buffer.subarray(0, bytesRead).toString('latin1') === mark ? 'pointers' : 'content'
+  } finally {
+    await handle.close()
+  }
+}
+
+const mark = 'version https://git-lfs.github.com/spec/'

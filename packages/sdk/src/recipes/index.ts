@@ -1,0 +1,5 @@
+/** What one does with a sandbox, written on the contract alone: works with every provider. Node only. */
+export { cloneRepo } from './clone-repo.ts'
+export { pullChanges } from './pull-changes.ts'
+export type * from './types.ts'
+export { uploadProject } from './upload-project.ts'

@@ -1,0 +1,89 @@
+import type { ManifestEntry } from './remote/manifest.ts'
+import type { RemoteEntry } from './remote/probe.ts'
+import type { Conflict } from './types.ts'
+
+/** A local file with the hash of its content. */
+export type LocalEntry = { type: 'file'; mode: number; sha256: string } | { type: 'symlink'; target: string }
+
+export interface UploadPlan {
+  send: string[]
+  remove: string[]
+  /** The sandbox has it as it is here, or it was changed there only. */
+  unchanged: string[]
+  /** Of these, the ones that are the same on both sides now. */
+  equal: string[]
+  conflicts: Conflict[]
+}
+
+/**
+ * Three versions of every file: here, as uploaded, in the sandbox. Only what changed here is sent or removed, and
+ * only where the sandbox has it as it was uploaded, or has what we would send already.
+ */
+export function planUpload(
+  local: ReadonlyMap<string, LocalEntry>,
+  base: ReadonlyMap<string, ManifestEntry>,
+  remote: ReadonlyMap<string, RemoteEntry>,
+  force: boolean,
+): UploadPlan {
+  const plan: UploadPlan = { send: [], remove: [], unchanged: [], equal: [], conflicts: [] }
+  for (const [path, here] of local) {
+    const before = base.get(path)
+    const there = remote.get(path) ?? { type: 'missing' as const }
+    // Mode bits that the sandbox does not show (0600 or 0644) are sent when they changed here.
+    const onlyMode =
+      before?.type === 'file' &&
+      here.type === 'file' &&
+      before.sha256 === here.sha256 &&
+      before.mode !== here.mode
+    if (matchesRemote(here, there) && !onlyMode) {
+      plan.unchanged.push(path)
+      plan.equal.push(path)
+    } else if (force || (before ? matchesRemote(before, there) : there.type === 'missing')) {
+      if (there.type === 'blocked' || there.type === 'directory')
+        plan.conflicts.push(conflictOf(path, here, there))
+      else plan.send.push(path)
+    } else if (before && sameHere(here, before)) {
+      plan.unchanged.push(path)
+    } else {
+      plan.conflicts.push(conflictOf(path, here, there))
+    }
+  }
+  for (const [path, before] of base) {
+    if (local.has(path)) continue
+    const there = remote.get(path) ?? { type: 'missing' as const }
+    if (there.type === 'missing') continue
+    if (matchesRemote(before, there) || (force && (there.type === 'file' || there.type === 'symlink')))
+      plan.remove.push(path)
+    else plan.conflicts.push(conflictOf(path, undefined, there))
+  }
+  return plan
+}
+
+/** Of the mode, only whether it may be executed: the rest depends on the sandbox's umask and user. */
+export function matchesRemote(entry: LocalEntry | ManifestEntry, there: RemoteEntry): boolean {
+  if (entry.type === 'symlink') return there.type === 'symlink' && there.target === entry.target
+  if (there.type !== 'file' || there.sha256 !== entry.sha256) return false
+  return there.executable === undefined || there.executable === ((entry.mode & 0o100) !== 0)
+}
+
+/** Whether a local file is still what was uploaded. */
+export function sameHere(here: LocalEntry, before: ManifestEntry): boolean {
+  if (here.type === 'symlink') return before.type === 'symlink' && before.target === here.target
+  return before.type === 'file' && before.sha256 === here.sha256 && before.mode === here.mode
+}
+
+function conflictOf(path: string, here: LocalEntry | undefined, there: RemoteEntry): Conflict {
+  return {
+    path,
+    reason: reasonOf(here, there),
+    ...(here?.type === 'file' ? { localSha256: here.sha256 } : {}),
+    ...(there.type === 'file' ? { sandboxSha256: there.sha256 } : {}),
+  }
+}
+
+function reasonOf(here: LocalEntry | undefined, there: RemoteEntry): string {
+  if (there.type === 'blocked') return `in the sandbox ${there.by} is not a folder`
+  if (there.type === 'directory') return 'in the sandbox there is a folder in its place'
+  if (there.type === 'missing') return 'changed here, and removed in the sandbox'
+  return here === undefined ? 'removed here, and changed in the sandbox' : 'changed here and in the sandbox'
+}

@@ -1,0 +1,114 @@
+import { SandboxError } from '../errors.ts'
+import { throwIfAborted } from '../shared/abort.ts'
+import { checkLimit, checkOptions, checkProjectDir, invalid, remoteFolder } from './checks.ts'
+import { withTempFolder } from './host/temp.ts'
+import { makeBranch } from './pull/branch.ts'
+import { type Changes, findChanges } from './pull/changes.ts'
+import type { PullJob } from './pull/job.ts'
+import { ObjectStore } from './pull/objects.ts'
+import { makePatch } from './pull/patch.ts'
+import { listSandbox } from './remote/listing.ts'
+import { readManifest } from './remote/manifest.ts'
+import { probe } from './remote/probe.ts'
+import { findTools } from './remote/tools.ts'
+import type {
+  Conflict,
+  PullBranchResult,
+  PullChangesOpts,
+  PullPatchResult,
+  PullResult,
+  RecipeSandbox,
+  Skipped,
+} from './types.ts'
+
+/**
+ * The way back: what changed in the sandbox since `uploadProject`, as a patch or as a new branch. The working tree,
+ * the index, HEAD and every existing branch stay as they are; what changed here too is reported as a conflict.
+ *
+ * Everything that the sandbox says is hostile. Names are checked before they are used and are never paths on this
+ * machine, contents become git objects in a temporary folder, and nothing of the sandbox's configuration applies.
+ */
+export async function pullChanges(
+  sandbox: RecipeSandbox,
+  opts: PullChangesOpts & { as: 'patch' },
+): Promise<PullPatchResult>
+export async function pullChanges(
+  sandbox: RecipeSandbox,
+  opts: PullChangesOpts & { as: 'branch' },
+): Promise<PullBranchResult>
+export async function pullChanges(sandbox: RecipeSandbox, opts: PullChangesOpts): Promise<PullResult>
+export async function pullChanges(sandbox: RecipeSandbox, opts: PullChangesOpts): Promise<PullResult> {
+  checkOptions(
+    opts,
+    ['projectDir', 'remotePath', 'as', 'branch', 'maxFileBytes', 'maxTotalBytes', 'onProgress', 'signal'],
+    'pullChanges()',
+  )
+  if (opts.as !== 'patch' && opts.as !== 'branch')
+    throw invalid(`\`as\` is ${JSON.stringify(opts.as)}.`, "Use 'patch' or 'branch'.")
+  const limits = {
+    maxFileBytes: checkLimit(opts.maxFileBytes, 'maxFileBytes', 100 * 1024 * 1024),
+    maxTotalBytes: checkLimit(opts.maxTotalBytes, 'maxTotalBytes', 1024 * 1024 * 1024),
+  }
+  const { signal, onProgress } = opts
+  throwIfAborted(signal, 'The pull')
+  const root = remoteFolder(sandbox, opts.remotePath)
+  const projectDir = await checkProjectDir(opts.projectDir)
+  return withTempFolder(async (temp) => {
+    const manifest = await readManifest(sandbox, root, { signal })
+    if (!manifest) throw notUploaded(root)
+    const tools = await findTools(sandbox, { signal })
+    onProgress?.({ phase: 'scan', done: 0 })
+    const { paths, skipped } = await listSandbox(sandbox, root, { tools, manifest, temp, signal })
+    const remote = await probe(sandbox, root, paths, { tools, signal })
+    onProgress?.({ phase: 'scan', done: paths.length, total: paths.length })
+    const changes = await findChanges({ projectDir, manifest, remote, signal })
+    const store = new ObjectStore(temp, limits, signal)
+    const job: PullJob = { sandbox, root, projectDir, manifest, remote, tools, store, temp, limits, opts }
+    const result =
+      opts.as === 'patch' ? await asPatch(job, changes, skipped) : await asBranch(job, changes, skipped)
+    onProgress?.({ phase: 'done', done: result.files.length, total: result.files.length })
+    return result
+  })
+}
+
+async function asPatch(job: PullJob, changes: Changes, skipped: Skipped[]): Promise<PullPatchResult> {
+  const made = await makePatch(job, changes.clean)
+  return {
+    as: 'patch',
+    patch: made.patch,
+    files: made.files,
+    ...facts(job, changes, [...skipped, ...made.skipped]),
+  }
+}
+
+async function asBranch(job: PullJob, changes: Changes, skipped: Skipped[]): Promise<PullBranchResult> {
+  const made = await makeBranch(job)
+  const left = new Set(made.skipped.map(({ path }) => path))
+  const files = [
+    ...changes.clean,
+    ...changes.same,
+    ...changes.conflicts.map(({ path, change }) => ({ path, change })),
+  ]
+  return {
+    as: 'branch',
+    ...(made.branch ? { branch: made.branch } : {}),
+    files: files.filter(({ path }) => !left.has(path)).sort((a, b) => (a.path < b.path ? -1 : 1)),
+    ...facts(job, changes, [...skipped, ...made.skipped]),
+  }
+}
+
+function facts({ manifest }: PullJob, changes: Changes, skipped: Skipped[]) {
+  const head = manifest.repos.get('')?.head
+  return {
+    conflicts: changes.conflicts.map(({ change: _, ...conflict }): Conflict => conflict),
+    same: changes.same.map(({ path }) => path),
+    skipped: [...changes.skipped, ...skipped],
+    ...(head === undefined ? {} : { head }),
+  }
+}
+
+function notUploaded(root: string): SandboxError {
+  return new SandboxError('file_not_found', `In ${root} in the sandbox there is no record of an upload.`, {
+    hint: 'Use the remotePath of the upload; if there was none, uploadProject() comes first.',
+  })
+}

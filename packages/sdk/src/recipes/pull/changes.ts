@@ -1,0 +1,88 @@
+import { throwIfAborted } from '../../shared/abort.ts'
+import { leadsOutside } from '../paths.ts'
+import { type LocalEntry, matchesRemote } from '../plan.ts'
+import type { Manifest, ManifestEntry } from '../remote/manifest.ts'
+import type { RemoteEntry } from '../remote/probe.ts'
+import type { Conflict, PulledFile, Skipped } from '../types.ts'
+import { type LocalState, localState } from './local-state.ts'
+
+export interface Changes {
+  /** Changed in the sandbox and not here. */
+  clean: PulledFile[]
+  /** Changed on both sides, differently. */
+  conflicts: Array<Conflict & PulledFile>
+  /** Changed on both sides, equally. */
+  same: PulledFile[]
+  skipped: Skipped[]
+}
+
+interface FindOptions {
+  projectDir: string
+  manifest: Manifest
+  remote: ReadonlyMap<string, RemoteEntry>
+  signal?: AbortSignal | undefined
+}
+
+/** What the sandbox changed since the upload, sorted by what happened here meanwhile. */
+export async function findChanges({ projectDir, manifest, remote, signal }: FindOptions): Promise<Changes> {
+  const changes: Changes = { clean: [], conflicts: [], same: [], skipped: [] }
+  for (const [path, there] of remote) {
+    throwIfAborted(signal, 'The pull')
+    const before = manifest.files.get(path)
+    if (before ? matchesRemote(before, there) : there.type === 'missing' || there.type === 'directory')
+      continue
+    const refused = refusal(path, there)
+    if (refused !== undefined) {
+      changes.skipped.push({ path, reason: refused })
+      continue
+    }
+    const gone = there.type !== 'file' && there.type !== 'symlink'
+    if (gone && !before) continue
+    const file: PulledFile = { path, change: gone ? 'deleted' : before ? 'modified' : 'added' }
+    const here = await localState(projectDir, path)
+    if (isAsUploaded(here, before)) changes.clean.push(file)
+    else if (gone ? here.type === 'missing' : isEntry(here) && matchesRemote(here, there))
+      changes.same.push(file)
+    else changes.conflicts.push({ ...file, ...conflict(here, there, gone) })
+  }
+  return changes
+}
+
+function refusal(path: string, there: RemoteEntry): string | undefined {
+  if (there.type === 'other') return 'it is neither a file nor a symbolic link'
+  if (there.type === 'symlink' && leadsOutside(path, there.target))
+    return `the symbolic link points outside the project (${there.target})`
+  return undefined
+}
+
+function isAsUploaded(here: LocalState, before: ManifestEntry | undefined): boolean {
+  if (!before) return here.type === 'missing'
+  if (here.type === 'symlink') return before.type === 'symlink' && before.target === here.target
+  return (
+    here.type === 'file' &&
+    before.type === 'file' &&
+    before.sha256 === here.sha256 &&
+    (before.mode & 0o100) === (here.mode & 0o100)
+  )
+}
+
+function conflict(
+  here: LocalState,
+  there: RemoteEntry,
+  gone: boolean,
+): Pick<Conflict, 'reason' | 'localSha256' | 'sandboxSha256'> {
+  const reason = gone
+    ? 'removed in the sandbox, and changed here'
+    : here.type === 'missing'
+      ? 'changed in the sandbox, and removed here'
+      : 'changed in the sandbox and here'
+  return {
+    reason,
+    ...(here.type === 'file' ? { localSha256: here.sha256 } : {}),
+    ...(there.type === 'file' ? { sandboxSha256: there.sha256 } : {}),
+  }
+}
+
+function isEntry(state: LocalState): state is LocalEntry {
+  return state.type === 'file' || state.type === 'symlink'
+}
