@@ -12,6 +12,7 @@ There is no server to start yet. What is here, on ${process.platform} with Node 
   @sandkasten/sdk/local    sandboxes as folders of this machine, WITHOUT isolation
                            it can: ${abilities.join(', ')}
   @sandkasten/sdk/memory   a deterministic double for your own tests
+  @sandkasten/cloudflare   *.sandbox.ts files turned into Cloudflare configuration
 
   npm run example          a first sandbox, in twenty lines (examples/first-sandbox.ts)
   npm test                 everything that we hold ourselves to`)

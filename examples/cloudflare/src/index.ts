@@ -1,7 +1,5 @@
 /** A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `GET /health` asks how it is. */
-import { getSandbox, proxyToSandbox } from '@cloudflare/sandbox'
-import { probeSandbox } from '@sandkasten/cloudflare/healthcheck'
-import { proxyToSandboxes, sandboxKey } from '@sandkasten/cloudflare/preview'
+import { health, preview, sandboxOf } from './sandboxes.ts'
 
 // Cloudflare finds the classes by these names; ContainerProxy is for outbound handlers and bucket mounts.
 export { ContainerProxy } from '@cloudflare/sandbox'
@@ -13,26 +11,22 @@ const COMMAND_TIMEOUT_MS = 30_000
 
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
-    const routes = { shell: env.SHELL_SANDBOX, python: env.PYTHON_SANDBOX }
-    const preview = await proxyToSandboxes(request, routes, proxyToSandbox)
-    if (preview) return preview
+    const previewed = await preview(request, env)
+    if (previewed) return previewed
 
-    // The key is the only wall between users: it is made from who they are, never from what they send.
     const user = authenticate(request, env)
     if (!user) return new Response('who are you?', { status: 401 })
     const { pathname } = new URL(request.url)
-    if (pathname === '/health') {
-      const sandbox = getSandbox(env.SHELL_SANDBOX, sandboxKey('shell', user))
-      return Response.json(await probeSandbox(sandbox, { timeoutMs: 5_000 }))
-    }
+    if (pathname === '/health') return Response.json(await health('shell', user, env))
     const kind = pathname.slice(1)
     if (request.method !== 'POST' || (kind !== 'shell' && kind !== 'python')) {
       return new Response('POST /shell or POST /python', { status: 404 })
     }
     const command = await request.text()
     if (command.length > MAX_COMMAND_LENGTH) return new Response('too long', { status: 413 })
-    const sandbox = getSandbox(routes[kind], sandboxKey(kind, user))
-    const { stdout, stderr, exitCode } = await sandbox.exec(command, { timeout: COMMAND_TIMEOUT_MS })
+    const { stdout, stderr, exitCode } = await sandboxOf(kind, user, env).exec(command, {
+      timeout: COMMAND_TIMEOUT_MS,
+    })
     return Response.json({ stdout, stderr, exitCode })
   },
 }

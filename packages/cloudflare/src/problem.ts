@@ -1,0 +1,60 @@
+/**
+ * What goes wrong is data: a place, a sentence, a fix. Nothing here prints or exits, so the command line,
+ * the Vite plugin and a test show the same problem in their own way.
+ */
+
+export type Severity = 'error' | 'warning' | 'note'
+
+/** A place in a file; line and column count from 1, as editors do. */
+export interface Place {
+  file: string
+  line?: number
+  column?: number
+}
+
+export interface Problem {
+  severity: Severity
+  /** Stable, for `--json` and for tests; never parse the message. */
+  code: string
+  message: string
+  place?: Place
+  /** What to write or run to be rid of it. */
+  fix?: string
+}
+
+/** Thrown when nothing may be written. `problems` holds every error found, not only the first. */
+export class CloudflareSyncError extends Error {
+  readonly problems: Problem[]
+
+  constructor(problems: Problem[]) {
+    super(problems.map(formatProblem).join('\n'))
+    this.name = 'CloudflareSyncError'
+    this.problems = problems
+  }
+}
+
+/** `src/server/shell.sandbox.ts:3:5 error: … ` and, on a line of its own, the fix. */
+export function formatProblem(problem: Problem): string {
+  const head = problem.place ? `${formatPlace(problem.place)} ` : ''
+  const fix = problem.fix ? `\n  fix: ${problem.fix.replaceAll('\n', '\n       ')}` : ''
+  return `${head}${problem.severity}: ${problem.message}${fix}`
+}
+
+export function formatPlace(place: Place): string {
+  if (place.line === undefined) return place.file
+  return `${place.file}:${place.line}:${place.column ?? 1}`
+}
+
+/** The place of a character offset in a text. */
+export function placeAt(file: string, text: string, offset: number): Place {
+  const before = text.slice(0, offset)
+  const line = before.split('\n').length
+  return { file, line, column: offset - before.lastIndexOf('\n') }
+}
+
+/** Throws when there is an error among them; otherwise hands back the warnings and notes. */
+export function throwIfErrors(problems: Problem[]): Problem[] {
+  const errors = problems.filter((problem) => problem.severity === 'error')
+  if (errors.length > 0) throw new CloudflareSyncError(errors)
+  return problems
+}

@@ -1,0 +1,58 @@
+/** The example Worker in the real runtime. Without containers here: what is tried is who gets in, and with which key. */
+import { cpSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { unstable_startWorker as startWorker } from 'wrangler'
+import { applyEdits } from '../src/index.ts'
+import { PACKAGE, sharedProject } from './project.ts'
+
+let worker: Awaited<ReturnType<typeof startWorker>>
+
+beforeAll(async () => {
+  const made = sharedProject({})
+  cpSync(`${PACKAGE}../../examples/cloudflare`, made.path('example'), { recursive: true })
+  // With containers in its config, wrangler's dev server asks for an account even when they are switched off.
+  const config = applyEdits(
+    made.read('example/wrangler.jsonc'),
+    [{ op: 'remove', path: ['containers'], why: '' }],
+    '',
+  )
+  made.write({ 'example/wrangler.jsonc': config })
+  made.write({ 'example/.dev.vars': `API_TOKENS='{"secret-a":"u42","secret-b":"../u42"}'\n` })
+  worker = await startWorker({
+    config: made.path('example/wrangler.jsonc'),
+    build: {
+      alias: {
+        '@sandkasten/cloudflare/healthcheck': `${PACKAGE}src/healthcheck.ts`,
+        '@sandkasten/cloudflare/preview': `${PACKAGE}src/preview.ts`,
+      },
+    },
+    dev: { server: { port: 0 }, inspector: false, watch: false, logLevel: 'none' },
+  })
+  await worker.ready
+}, 30_000)
+
+afterAll(async () => {
+  await worker?.dispose()
+})
+
+const post = (path: string, token?: string, body = 'id') => {
+  const headers: { [name: string]: string } = token ? { authorization: `Bearer ${token}` } : {}
+  return worker.fetch(`http://localhost${path}`, { method: 'POST', headers, body })
+}
+
+test('K18: nobody gets a sandbox without being somebody, and the caller chooses no key', async () => {
+  expect((await post('/shell')).status).toBe(401)
+  expect((await post('/shell', 'wrong')).status).toBe(401)
+  expect((await post('/shell', 'constructor')).status).toBe(401)
+  expect((await post('/ruby', 'secret-a')).status).toBe(404)
+  expect((await post('/shell', 'secret-a', 'x'.repeat(10_001))).status).toBe(413)
+  await expect(post('/shell', 'secret-b')).rejects.toThrow('a sandbox id is lower-case letters')
+})
+
+test('the health check answers, and says what is wrong: there is no container here', async () => {
+  const response = await worker.fetch('http://localhost/health', {
+    headers: { authorization: 'Bearer secret-a' },
+  })
+  expect(response.status).toBe(200)
+  expect(await response.json()).toMatchObject({ status: expect.stringMatching(/^(unhealthy|asleep)$/) })
+})
