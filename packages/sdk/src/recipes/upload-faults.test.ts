@@ -204,48 +204,43 @@ describe('uploadProject where things are missing or break', () => {
     expect(await uploadProject(sandbox, { projectDir: project })).toMatchObject({ sent: 0, conflicts: [] })
   })
 
-  it.skipIf(!isRoot || process.platform !== 'linux')(
-    'a full disk in the sandbox is disk_full, and nothing is half-made (skipped unless root on Linux: it mounts a small tmpfs)',
-    async (context) => {
-      const root = tempFolder('disk')
-      try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', root], { stdio: 'pipe' })
-      } catch {
-        return context.skip('this machine lets even root mount nothing')
-      }
-      try {
-        const sandbox = await new LocalProvider({ root, acceptNoIsolation: true }).create()
-        const project = tempFolder()
-        // The archive fits, and what is unpacked from it beside it does not.
-        writeFileSync(join(project, 'big.bin'), Buffer.alloc(2 * 1024 * 1024))
-        await expect(uploadProject(sandbox, { projectDir: project })).rejects.toMatchObject({
-          code: 'disk_full',
-          hint: expect.stringMatching(/space/i),
-        })
-        expect(readdirSync(sandbox.workdir)).toEqual([])
-        // Nor does the archive.
-        writeFileSync(join(project, 'big.bin'), Buffer.alloc(8 * 1024 * 1024))
-        await expect(uploadProject(sandbox, { projectDir: project })).rejects.toMatchObject({
-          code: 'disk_full',
-        })
-        expect(readdirSync(sandbox.workdir)).toEqual([])
-        await sandbox.destroy()
-      } finally {
-        execFileSync('umount', [root])
-      }
-    },
-  )
+  it('a full disk in the sandbox is disk_full, and nothing is half-made (skipped unless root on Linux: it mounts a small tmpfs)', async (context) => {
+    const root = tempFolder('disk')
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', root], { stdio: 'pipe' })
+    } catch {
+      return context.skip('this machine lets even root mount nothing')
+    }
+    try {
+      const sandbox = await new LocalProvider({ root, acceptNoIsolation: true }).create()
+      const project = tempFolder()
+      // The archive fits, and what is unpacked from it beside it does not.
+      writeFileSync(join(project, 'big.bin'), Buffer.alloc(2 * 1024 * 1024))
+      await expect(uploadProject(sandbox, { projectDir: project })).rejects.toMatchObject({
+        code: 'disk_full',
+        hint: expect.stringMatching(/space/i),
+      })
+      expect(readdirSync(sandbox.workdir)).toEqual([])
+      // Nor does the archive.
+      writeFileSync(join(project, 'big.bin'), Buffer.alloc(8 * 1024 * 1024))
+      await expect(uploadProject(sandbox, { projectDir: project })).rejects.toMatchObject({
+        code: 'disk_full',
+      })
+      expect(readdirSync(sandbox.workdir)).toEqual([])
+      await sandbox.destroy()
+    } finally {
+      execFileSync('umount', [root])
+    }
+  })
 
-  it.skipIf(isRoot)(
-    'a file that may not be read is reported (skipped for root, who may read everything)',
-    async () => {
-      const project = repository({ 'a.txt': 'a', 'b.txt': 'b' })
-      chmodSync(join(project, 'b.txt'), 0)
-      mkdirSync(join(project, 'x'))
-      const { sandbox } = await localSandbox()
-      expect((await uploadProject(sandbox, { projectDir: project })).skipped.map(({ path }) => path)).toEqual(
-        ['b.txt'],
-      )
-    },
-  )
+  it('a file that may not be read is reported', async ({ skip }) => {
+    if (isRoot) skip('root may read everything')
+    const project = repository({ 'a.txt': 'a', 'b.txt': 'b' })
+    chmodSync(join(project, 'b.txt'), 0)
+    mkdirSync(join(project, 'x'))
+    const { sandbox } = await localSandbox()
+    expect((await uploadProject(sandbox, { projectDir: project })).skipped.map(({ path }) => path)).toEqual([
+      'b.txt',
+    ])
+  })
 })

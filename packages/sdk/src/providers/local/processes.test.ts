@@ -79,35 +79,33 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it.runIf(process.platform === 'linux')(
-    'a timeout reaches a grandchild that has left the process group and ignores SIGTERM',
-    async () => {
-      const sandbox = await provider.create()
-      const line = `setsid sh -c 'trap "" TERM; echo up > up; sleep 1000' & while [ ! -e up ]; do sleep 0.01; done; sleep 1000`
-      const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', line], timeoutMs: 1500 })
-      expect(result).toMatchObject({ timedOut: true, signal: 'SIGKILL' })
-      expect(await sandbox.files.exists('up')).toBe(true)
-      expect(await processesOf(sandbox.sandboxId)).toEqual([])
-      await sandbox.destroy()
-    },
-  )
+  it('a timeout reaches a grandchild that has left the process group and ignores SIGTERM', async ({
+    skip,
+  }) => {
+    if (process.platform !== 'linux') skip('such a process can be found only on Linux')
+    const sandbox = await provider.create()
+    const line = `setsid sh -c 'trap "" TERM; echo up > up; sleep 1000' & while [ ! -e up ]; do sleep 0.01; done; sleep 1000`
+    const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', line], timeoutMs: 1500 })
+    expect(result).toMatchObject({ timedOut: true, signal: 'SIGKILL' })
+    expect(await sandbox.files.exists('up')).toBe(true)
+    expect(await processesOf(sandbox.sandboxId)).toEqual([])
+    await sandbox.destroy()
+  })
 
-  it.runIf(process.platform === 'linux')(
-    'destroy ends what other processes started, also what has daemonised',
-    async () => {
-      const id = await inAnotherProcess(
-        root,
-        `const sandbox = await provider.create()
+  it('destroy ends what other processes started, also what has daemonised', async ({ skip }) => {
+    if (process.platform !== 'linux') skip('such a process can be found only on Linux')
+    const id = await inAnotherProcess(
+      root,
+      `const sandbox = await provider.create()
        await sandbox.runCommand({ cmd: 'sh', args: ['-c', '(setsid sleep 1000 &) ; (setsid sh -c "sleep 1000; true" &)'] })
        console.log(sandbox.sandboxId)
        process.exit()`,
-      )
-      await until('the daemons run', async () => (await processesOf(id)).length >= 2)
-      expect(await provider.destroy(id)).toBe(true)
-      expect(await processesOf(id)).toEqual([])
-      expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(id)
-    },
-  )
+    )
+    await until('the daemons run', async () => (await processesOf(id)).length >= 2)
+    expect(await provider.destroy(id)).toBe(true)
+    expect(await processesOf(id)).toEqual([])
+    expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(id)
+  })
 
   it('ends with the program, not with a server that it left behind and that holds its output open', async () => {
     const sandbox = await provider.create()
