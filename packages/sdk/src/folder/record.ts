@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { link, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '../errors.ts'
@@ -37,7 +38,8 @@ export interface ProcessIdentity {
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
   let text: string
   try {
-    text = await readFile(path.join(folder, 'sandbox.json'), 'utf8')
+    // Not through the thread pool: it is a page of memory, read before every command.
+    text = readFileSync(path.join(folder, 'sandbox.json'), 'utf8')
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
     throw translate(error, `The sandbox’s record in ${folder} cannot be read`)
