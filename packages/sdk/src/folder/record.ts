@@ -1,14 +1,16 @@
-import { readFileSync } from 'node:fs'
-import { link, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
-import { errnoOf, guarded, translate } from './errors.ts'
+import { errnoOf, translate } from './errors.ts'
 
 /**
  * What is known of a sandbox, as `sandbox.json` in its folder: the only truth, shared by every process that uses
  * the same `root`. It is replaced atomically, and changed only under the sandbox's lock. It holds the environment
  * variables that were given at create, so the folder is readable by its owner alone.
+ *
+ * The small file operations here are synchronous: each is a few microseconds of memory, before every command, and the
+ * thread pool would cost many times that.
  */
 export interface SandboxRecord {
   readonly version: 1
@@ -38,7 +40,6 @@ export interface ProcessIdentity {
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
   let text: string
   try {
-    // Not through the thread pool: it is a page of memory, read before every command.
     text = readFileSync(path.join(folder, 'sandbox.json'), 'utf8')
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
@@ -62,15 +63,13 @@ export async function writeRecord(folder: string, record: SandboxRecord): Promis
 /** Whole or not at all, and for the owner's eyes only. */
 export async function replaceFile(file: string, content: string | Uint8Array): Promise<void> {
   const partial = `${file}.${randomId(8)}`
-  await guarded(`Writing ${path.basename(file)}`, async () => {
-    try {
-      await writeFile(partial, content, { mode: 0o600, flag: 'wx' })
-      await rename(partial, file)
-    } catch (error) {
-      await rm(partial, { force: true })
-      throw error
-    }
-  })
+  try {
+    writeFileSync(partial, content, { mode: 0o600, flag: 'wx' })
+    renameSync(partial, file)
+  } catch (error) {
+    rmSync(partial, { force: true })
+    throw translate(error, `Writing ${path.basename(file)}`)
+  }
 }
 
 /** One at a time, across processes. The lock of a process that died is taken over. */
@@ -81,7 +80,7 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
   try {
     return await work()
   } finally {
-    await rm(file, { force: true })
+    rmSync(file, { force: true })
   }
 }
 
@@ -89,26 +88,33 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
 async function tryLock(file: string, mine: string): Promise<boolean> {
   const own = `${file}.${randomId(8)}`
   try {
-    await writeFile(own, mine, { mode: 0o600 })
-    await link(own, file)
+    writeFileSync(own, mine, { mode: 0o600 })
+    linkSync(own, file)
     return true
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw translate(error, `The lock ${path.basename(file)} cannot be taken`)
   } finally {
-    await rm(own, { force: true })
+    rmSync(own, { force: true })
   }
-  const holder = await readFile(file, 'utf8').catch(() => undefined)
-  if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity))) {
-    // Renamed before it is removed, so that of two who find it dead only one succeeds.
-    await rename(file, own)
-      .then(() => unlink(own))
-      .catch(() => {})
-  }
+  const holder = readOr(file)
+  if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
+    takeAway(file, holder, own)
   return false
 }
 
+/** Removes a dead holder's lock. Renamed first: of two who find it dead only one succeeds, and a new one is put back. */
+function takeAway(file: string, dead: string, own: string): void {
+  try {
+    renameSync(file, own)
+    if (readOr(own) !== dead) linkSync(own, file)
+    rmSync(own, { force: true })
+  } catch {
+    // Somebody else was faster; the next try finds out how things are.
+  }
+}
+
 export async function identityOf(pid: number): Promise<ProcessIdentity> {
-  const started = await startTime(pid)
+  const started = startTime(pid)
   return started === undefined ? { pid } : { pid, started }
 }
 
@@ -119,14 +125,22 @@ export async function isAlive(identity: ProcessIdentity | undefined): Promise<bo
   } catch (error) {
     if (errnoOf(error) === 'ESRCH') return false
   }
-  return identity.started === undefined || identity.started === (await startTime(identity.pid))
+  return identity.started === undefined || identity.started === startTime(identity.pid)
 }
 
 /** Field 22 of /proc/PID/stat; the name before it may hold spaces and parentheses. A zombie has ended. */
-async function startTime(pid: number): Promise<string | undefined> {
-  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
+function startTime(pid: number): string | undefined {
+  const text = readOr(`/proc/${pid}/stat`)
   const fields = text?.slice(text.lastIndexOf(')') + 2).split(' ')
   return fields?.[0] === 'Z' ? undefined : fields?.[19]
+}
+
+function readOr(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
 }
 
 function parseJson(text: string, where: string): unknown {

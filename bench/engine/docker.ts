@@ -1,0 +1,106 @@
+/** The Docker Engine API: create, start and exec of a container that is as closed as Docker's own options make it. */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { timed } from '../measure.ts'
+import type { DockerApi } from './docker-api.ts'
+import { dockerFiles } from './docker-files.ts'
+import { startDockerd } from './dockerd.ts'
+import type { Files } from './stage.ts'
+import { assertHardened, type Box, COMMAND, LIMITS, type Subject, USER } from './subject.ts'
+import { groupRoots, type Workplace } from './workplace.ts'
+
+type DockerSubject = Subject & { openFiles(): Promise<Files> }
+
+const IMAGE = 'bench:min'
+
+export async function openDocker(place: Workplace, rootfs: string): Promise<DockerSubject> {
+  const api = await startDockerd(place)
+  await importImage(api, rootfs)
+  const live = new Set<string>()
+  place.cleanup.add('Docker’s containers', async () => {
+    for (const id of live) await api.call('DELETE', `/containers/${id}?force=1`)
+  })
+
+  async function cold(): Promise<{ ms: number; box: Box & { id: string } }> {
+    let id = ''
+    const ms = await timed(async () => {
+      id = (await api.json<{ Id: string }>('POST', '/containers/create', container)).Id
+      live.add(id)
+      await api.call('POST', `/containers/${id}/start`)
+      await exec(api, id, COMMAND)
+    })
+    return { ms, box: box(id) }
+  }
+
+  function box(id: string): Box & { id: string } {
+    return {
+      id,
+      command: () => timed(() => exec(api, id, COMMAND)),
+      async destroy() {
+        const ms = await timed(() => api.call('DELETE', `/containers/${id}?force=1`))
+        live.delete(id)
+        const left = groupRoots().filter((root) => existsSync(join(root, place.name, id)))
+        if (left.length > 0) throw new Error(`Docker left control groups: ${left.join(', ')}`)
+        return ms
+      },
+    }
+  }
+
+  const first = await cold()
+  assertHardened('docker', await exec(api, first.box.id, ['cat', '/proc/self/status']))
+  await first.box.destroy()
+  return {
+    name: 'docker',
+    cold,
+    async openFiles() {
+      const { id, destroy } = (await cold()).box
+      return dockerFiles(api, id, destroy)
+    },
+  }
+}
+
+const container = {
+  Image: IMAGE,
+  Cmd: ['sleep', 'infinity'],
+  User: `${USER}:${USER}`,
+  Env: ['PATH=/usr/bin:/bin'],
+  HostConfig: {
+    NetworkMode: 'none',
+    CapDrop: ['ALL'],
+    SecurityOpt: ['no-new-privileges'],
+    Memory: LIMITS.memoryBytes,
+    MemorySwap: LIMITS.memoryBytes,
+    PidsLimit: LIMITS.pids,
+    NanoCpus: LIMITS.cpus * 1e9,
+  },
+}
+
+/** Three calls, because a result without an exit code is none: our own `runCommand` has it too. */
+async function exec(api: DockerApi, id: string, argv: readonly string[]): Promise<string> {
+  const made = await api.json<{ Id: string }>('POST', `/containers/${id}/exec`, {
+    Cmd: argv,
+    AttachStdout: true,
+    AttachStderr: true,
+    User: container.User,
+  })
+  const output = await api.call('POST', `/exec/${made.Id}/start`, { Detach: false, Tty: false })
+  const { ExitCode } = await api.json<{ ExitCode: number }>('GET', `/exec/${made.Id}/json`)
+  if (ExitCode !== 0) throw new Error(`docker exec ${argv.join(' ')}: exit code ${ExitCode}; ${output}`)
+  return output
+}
+
+async function importImage(api: DockerApi, rootfs: string): Promise<void> {
+  const tar = spawn('tar', ['-C', rootfs, '--owner=0', '--group=0', '-c', '.'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [repo, tag] = IMAGE.split(':')
+  const answer = await api.call(
+    'POST',
+    `/images/create?fromSrc=-&repo=${repo}&tag=${tag}`,
+    tar.stdout,
+    'application/x-tar',
+  )
+  // It answers 200 before it has tried.
+  if (answer.includes('"error"')) throw new Error(`docker import: ${answer}`)
+}

@@ -1,0 +1,113 @@
+/** `npm run bench -- engine`: the engine beside a bare process, plain crun and Docker, in one run on one machine. */
+import { join } from 'node:path'
+import type { Cleanup } from '../cleanup.ts'
+import type { Report } from '../report.ts'
+import { burst } from './burst.ts'
+import { commands } from './commands.ts'
+import { crunMissing, openCrun } from './crun.ts'
+import { openDocker } from './docker.ts'
+import { dockerMissing } from './dockerd.ts'
+import { files } from './files.ts'
+import { FLAT, growth, mostBoxes } from './growth.ts'
+import { idle } from './idle.ts'
+import { lifecycle } from './lifecycle.ts'
+import { openOurs } from './ours.ts'
+import { port } from './port.ts'
+import { assertNothingLeft } from './remains.ts'
+import { makeRootfs } from './rootfs.ts'
+import { openSpawn } from './spawn.ts'
+import type { Bench, Stage } from './stage.ts'
+import { folderIn, openWorkplace, type Workplace } from './workplace.ts'
+
+export interface EngineSuiteOptions {
+  readonly quick: boolean
+  /** An id, or the beginning of some up to a `.` or `@`. Empty: all. */
+  readonly only: readonly string[]
+}
+
+/** Files come last: they make this process larger, and so everything that it starts slower. */
+export function engineStages(quick: boolean): Stage[] {
+  return [commands, lifecycle, port, burst, idle, growth(quick), files]
+}
+
+export function matches(id: string, chosen: string): boolean {
+  return id === chosen || id.startsWith(`${chosen}.`) || id.startsWith(`${chosen}@`)
+}
+
+export async function engineSuite(
+  report: Report,
+  cleanup: Cleanup,
+  options: EngineSuiteOptions,
+): Promise<void> {
+  const { quick, only } = options
+  const wants = (id: string) => only.length === 0 || only.some((chosen) => matches(id, chosen))
+  const stages = engineStages(quick).filter(({ ids }) => ids.some(wants))
+  const place = openWorkplace(cleanup)
+  for (const [id, atMost] of Object.entries(LIMITS)) report.limit(id, atMost)
+  const subjects = await openSubjects(place, report, (name) =>
+    stages.some(({ ids }) => ids.some((id) => id.startsWith(`${name}.`) && wants(id))),
+  )
+  const bench: Bench = { place, report, quick, wants, ...subjects }
+  for (const { title, run } of stages) {
+    report.heading(title)
+    try {
+      await run(bench)
+      if (bench.ours) assertNothingLeft(place.name, join('/run', place.name))
+    } catch (error) {
+      report.fail(title, error)
+    }
+  }
+  judge(report, quick)
+}
+
+/** Each is tried by itself: without Docker the rest is still worth knowing. */
+async function openSubjects(
+  place: Workplace,
+  report: Report,
+  isNeeded: (name: string) => boolean,
+): Promise<Pick<Bench, 'bare' | 'crun' | 'docker' | 'ours'>> {
+  const rootfs = makeRootfs(folderIn(place, 'rootfs'))
+  const open = async <T>(
+    name: string,
+    missing: string | undefined,
+    make: () => Promise<T>,
+  ): Promise<T | undefined> => {
+    if (!isNeeded(name)) return undefined
+    if (missing !== undefined) {
+      report.skip(name, missing)
+      return undefined
+    }
+    try {
+      return await make()
+    } catch (error) {
+      report.fail(name, error)
+      return undefined
+    }
+  }
+  const crun = await open('crun', crunMissing(), () => openCrun(place, rootfs))
+  const docker = await open('docker', dockerMissing(), () => openDocker(place, rootfs))
+  const ours = await open('engine', crunMissing(), () => openOurs(place))
+  return {
+    bare: await openSpawn(place),
+    ...(crun && { crun }),
+    ...(docker && { docker }),
+    ...(ours && { ours }),
+  }
+}
+
+/** What was promised in absolute numbers, in the unit of the line. */
+const LIMITS = { 'engine.idle.memory': 4096, 'engine.burst100.wall': 2000, 'engine.burst100.failures': 0 }
+
+/** What was promised. Numbers are p50 of this very run. */
+function judge(report: Report, quick: boolean): void {
+  report.heading('What was promised')
+  report.compare('engine.command', 'spawn.command', 1)
+  report.compare('engine.command', 'docker.command', 1 / 20)
+  report.compare('engine.shell', 'spawn.command', 1)
+  report.compare('engine.shell', 'docker.command', 1 / 20)
+  report.compare('engine.cold', 'docker.cold', 1 / 15)
+  report.compare('engine.cold', 'crun.cold', 0.5)
+  report.compare('engine.destroy', 'docker.destroy', 1 / 4)
+  for (const id of Object.keys(LIMITS)) report.recall(id)
+  report.compare(`engine.command@${mostBoxes(quick)}`, 'engine.command@1', FLAT)
+}

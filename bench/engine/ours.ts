@@ -1,0 +1,97 @@
+/** Ours, as a user gets it: `EngineProvider` on the isolator `oci`, in folders and control groups of this run alone. */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { EngineProvider } from '@sandkasten/engine'
+import { timed } from '../measure.ts'
+import { type Remains, remainsOf } from './remains.ts'
+import { assertHardened, type Box, COMMAND, type Subject } from './subject.ts'
+import { end, folderIn, processes, readOr, type Workplace } from './workplace.ts'
+
+export type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
+
+export interface Ours extends Subject {
+  readonly place: Workplace
+  create(): Promise<Sandbox>
+  command(sandbox: Sandbox): Promise<void>
+  /** Destroys it and makes sure that nothing is left. Gives the milliseconds of the destroying alone. */
+  destroy(sandbox: Sandbox): Promise<number>
+  /** For those who destroy many at once: take the remains before, ask them after. */
+  remainsOf(sandbox: Sandbox): Remains
+}
+
+const IDS_FOLDER = '/var/lib/sandkasten/ids'
+
+export async function openOurs(place: Workplace): Promise<Ours> {
+  const root = folderIn(place, 'ours')
+  // Sockets need a short path. The id ranges stay those of the machine: another sandbox here must never get the same.
+  const runFolder = join('/run', place.name)
+  const provider = new EngineProvider({
+    isolator: 'oci',
+    root,
+    oci: { runFolder, imagesFolder: join(place.folder, 'images'), cgroupParent: place.name },
+  })
+  place.cleanup.add('our sandboxes', async () => {
+    try {
+      for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
+    } finally {
+      // Whatever went wrong above. A shim mounts its stage in there, where nobody else sees it: that is how it is found.
+      const stage = `${runFolder}/`
+      await end(() =>
+        processes().filter((pid) => pid !== process.pid && readOr(`/proc/${pid}/mountinfo`)?.includes(stage)),
+      )
+      rmSync(runFolder, { recursive: true, force: true })
+      freeIds(root)
+    }
+  })
+
+  async function create(): Promise<Sandbox> {
+    return provider.create()
+  }
+
+  async function command(sandbox: Sandbox): Promise<void> {
+    const [cmd, ...args] = COMMAND
+    const { exitCode, stderr } = await sandbox.runCommand({ cmd, args })
+    if (exitCode !== 0) throw new Error(`exit code ${exitCode}: ${stderr}`)
+  }
+
+  const remains = ({ sandboxId }: Sandbox) =>
+    remainsOf({ sandboxId, folder: join(root, 'sandboxes', sandboxId), runFolder, group: place.name })
+
+  async function destroy(sandbox: Sandbox): Promise<number> {
+    const { assertNone } = remains(sandbox)
+    const ms = await timed(() => sandbox.destroy())
+    assertNone()
+    return ms
+  }
+
+  async function cold(): Promise<{ ms: number; box: Box }> {
+    let sandbox: Sandbox | undefined
+    const ms = await timed(async () => {
+      sandbox = await create()
+      await command(sandbox)
+    })
+    const made = sandbox!
+    return { ms, box: { command: () => timed(() => command(made)), destroy: () => destroy(made) } }
+  }
+
+  // The first one also builds the runner, if its source changed, and the image `host`.
+  const first = await create()
+  const { stdout } = await first.runCommand({ cmd: 'cat', args: ['/proc/self/status'] })
+  assertHardened('engine', stdout)
+  await destroy(first)
+  return { name: 'engine', place, create, command, destroy, cold, remainsOf: remains }
+}
+
+/** Only those of sandboxes that were in our own folder. */
+function freeIds(root: string): void {
+  let entries: string[] = []
+  try {
+    entries = readdirSync(IDS_FOLDER)
+  } catch {
+    return
+  }
+  for (const entry of entries) {
+    const file = join(IDS_FOLDER, entry)
+    if (readOr(file)?.startsWith(`${root}/`)) rmSync(file, { force: true })
+  }
+}

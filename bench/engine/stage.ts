@@ -1,0 +1,46 @@
+import type { Turn } from '../measure.ts'
+import { takeTurns } from '../measure.ts'
+import type { Report } from '../report.ts'
+import type { Ours } from './ours.ts'
+import type { SpawnSubject } from './spawn.ts'
+import type { Subject } from './subject.ts'
+import type { Workplace } from './workplace.ts'
+
+/** What a stage works with. A subject that could not be opened is missing; the stage says nothing about it. */
+export interface Bench {
+  readonly place: Workplace
+  readonly report: Report
+  readonly quick: boolean
+  readonly bare: SpawnSubject
+  readonly ours?: Ours
+  readonly crun?: Subject
+  readonly docker?: Subject & { openFiles(): Promise<Files> }
+  wants(id: string): boolean
+}
+
+export interface Files {
+  write(path: string, chunks: AsyncIterable<Uint8Array>, bytes: number): Promise<void>
+  read(path: string): Promise<AsyncIterable<Uint8Array>>
+  close(): Promise<unknown>
+}
+
+/** A part of the comparison: a heading in the table, and the ids that it may print. */
+export interface Stage {
+  readonly title: string
+  readonly ids: readonly string[]
+  run(bench: Bench): Promise<void>
+}
+
+/** Those of the turns that are wanted, measured and reported in the order given. */
+export async function report(
+  { report, wants }: Bench,
+  turns: readonly Turn[],
+  rounds: number,
+): Promise<void> {
+  const wanted = turns.filter(({ id }) => wants(id))
+  const values = await takeTurns(wanted, rounds, (id, error) => report.fail(id, error))
+  for (const { id } of wanted) {
+    const found = values.get(id)
+    if (found) report.add(id, found)
+  }
+}

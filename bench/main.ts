@@ -1,0 +1,66 @@
+/** `npm run bench -- <suite>`: measures, prints, cleans up. A missed target is a result (exit 0); what could not be measured is not (exit 1). */
+import { parseArgs } from 'node:util'
+import { Cleanup } from './cleanup.ts'
+import { engineStages, engineSuite, matches } from './engine/index.ts'
+import { machineFacts } from './machine.ts'
+import { Report } from './report.ts'
+
+const USAGE = `usage: npm run bench -- engine [--quick] [--json] [--only id,id]
+
+  engine   bare spawn, hardened crun, the Docker Engine API and our engine, side by side; as root
+  --quick  under a minute: to see that it works. Numbers for documents come from a full run
+  --json   one object a line; everything for people goes to stderr
+  --only   these measurements: an id of the table, or its beginning, such as docker or engine.idle`
+
+const options = read(process.argv.slice(2))
+const say = options.json ? console.error : console.log
+for (const fact of machineFacts()) say(fact)
+const startedAt = performance.now()
+const report = new Report(options)
+const cleanup = new Cleanup()
+cleanup.onSignals()
+let problems: string[] = []
+try {
+  await engineSuite(report, cleanup, options)
+} catch (error) {
+  report.fail('engine', error)
+} finally {
+  problems = await cleanup.run()
+}
+const rssMib = Math.round(process.memoryUsage.rss() / 1024 ** 2)
+say(`\ntook ${Math.round((performance.now() - startedAt) / 1000)} s; this process had ${rssMib} MiB at the end`)
+report.close()
+// Kept connections would hold the process for some seconds more.
+process.exit(report.failures.length > 0 || problems.length > 0 ? 1 : 0)
+
+function read(argv: string[]): { quick: boolean; json: boolean; only: string[] } {
+  try {
+    const { values, positionals } = parseArgs({
+      args: argv,
+      allowPositionals: true,
+      options: {
+        quick: { type: 'boolean' },
+        json: { type: 'boolean' },
+        only: { type: 'string' },
+        help: { type: 'boolean' },
+      },
+    })
+    if (values.help) {
+      console.log(USAGE)
+      process.exit(0)
+    }
+    const [suite, ...more] = positionals
+    if (suite !== 'engine' || more.length > 0)
+      throw new Error(suite ? `no such suite: ${positionals.join(' ')}` : 'which suite?')
+    const { quick = false, json = false } = values
+    const only = values.only?.split(',').map((id) => id.trim()) ?? []
+    const known = engineStages(quick).flatMap(({ ids }) => ids)
+    const wrong = only.filter((chosen) => !known.some((id) => matches(id, chosen)))
+    if (wrong.length > 0)
+      throw new Error(`nothing is called ${wrong.join(', ')}; there is: ${known.join(' ')}`)
+    return { quick, json, only }
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
+    process.exit(2)
+  }
+}

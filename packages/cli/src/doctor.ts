@@ -1,0 +1,74 @@
+import { EngineProvider, locateRunner, OciIsolator } from '@sandkasten/engine'
+
+interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly detail: string
+  /** The exact thing to do; undefined where nothing is wrong. */
+  readonly fix?: string
+}
+
+/** What this machine can do. The exit code is 0 when a sandbox can be isolated here. */
+export async function doctor({ json }: { json?: boolean }): Promise<number> {
+  const oci = await lookAtOci()
+  const findings: Finding[] = [
+    { what: 'node', ok: true, detail: process.version },
+    oci,
+    await lookAtPasta(),
+    { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
+  ]
+  if (json) {
+    console.log(JSON.stringify({ isolated: oci.ok, findings }, null, 2))
+    return oci.ok ? 0 : 1
+  }
+  for (const { what, ok, detail, fix } of findings) {
+    console.log(`${ok ? '✓' : '✗'} ${what}: ${detail}`)
+    if (fix) console.log(`    ${fix}`)
+  }
+  console.log(
+    oci.ok
+      ? '\nSandboxes on this machine are isolated (oci).'
+      : '\nSandboxes on this machine cannot be isolated yet.',
+  )
+  return oci.ok ? 0 : 1
+}
+
+async function lookAtOci(): Promise<Finding> {
+  const what = 'isolator oci'
+  try {
+    const runner = await locateRunner()
+    const result = await new OciIsolator({ runner }).probe()
+    if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
+    return { what, ok: true, detail: `${result.detail}; ${await tryIt()}` }
+  } catch (error) {
+    const { message, hint } = error as { message: string; hint?: string }
+    return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
+  }
+}
+
+/** Nothing proves that it works but doing it. */
+async function tryIt(): Promise<string> {
+  const startedAt = performance.now()
+  const sandbox = await new EngineProvider({ isolator: 'oci' }).create()
+  try {
+    await sandbox.runCommand({ cmd: 'true' })
+    return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
+  } finally {
+    await sandbox.destroy()
+  }
+}
+
+async function lookAtPasta(): Promise<Finding> {
+  const what = 'network open'
+  const { execFile } = await import('node:child_process')
+  const found = await new Promise<boolean>((resolve) =>
+    execFile('pasta', ['--version'], (error) => resolve(!error)),
+  )
+  if (found) return { what, ok: true, detail: 'pasta is here' }
+  return {
+    what,
+    ok: false,
+    detail: 'pasta is not installed; sandboxes can only have the network none',
+    fix: 'Run: apt-get install passt',
+  }
+}

@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError, Option } from 'commander'
+import { doctor } from './doctor.ts'
+import { reportError } from './errors.ts'
+import { parseEnv, parseMount, parseSize } from './options.ts'
+import { type RunOptions, run } from './run.ts'
+
+/** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
+export async function main(argv: readonly string[]): Promise<number> {
+  let code = 0
+  const program = new Command('sandkasten')
+    .description('Sandboxes for AI agents, on this machine.')
+    .version(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
+    .showSuggestionAfterError()
+    .showHelpAfterError('Add --help for what there is.')
+    .enablePositionalOptions()
+    .exitOverride()
+  program
+    .command('run')
+    .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
+    .argument('<command...>', 'the program and its arguments; put -- before it')
+    .option('--image <image>', '`host`, or the folder of a root file system', 'host')
+    .option(
+      '--mount <source:target>',
+      'show a folder or file of this machine, read-only (again for more)',
+      parseMount,
+      [],
+    )
+    .option(
+      '-e, --env <name=value>',
+      'set a variable; only a name takes this machine’s value (again for more)',
+      parseEnv,
+      {},
+    )
+    .option('-m, --memory <size>', 'such as 512m or 2g', parseSize)
+    .option('--cpus <number>', 'such as 0.5', Number)
+    .option('-w, --workdir <folder>', 'where in the sandbox to run it')
+    .addOption(
+      new Option('--network <network>', 'what it can reach').choices(['none', 'open']).default('none'),
+    )
+    .addOption(
+      new Option('--isolator <isolator>', 'what isolates it')
+        .choices(['auto', 'oci', 'process'])
+        .default('auto'),
+    )
+    .option('--timeout <seconds>', 'end it after this time', Number)
+    .option('-i, --interactive', 'keep stdin open (it is forwarded anyway when it is no terminal)')
+    .option('-t, --tty', 'give it a terminal')
+    .passThroughOptions()
+    .action(async (command: string[], options: RunOptions) => {
+      code = await run(command, options)
+    })
+  program
+    .command('doctor')
+    .description('What this machine can do, what is missing, and what installs it.')
+    .option('--json', 'for programs')
+    .action(async (options: { json?: boolean }) => {
+      code = await doctor(options)
+    })
+  program
+    .command('cloudflare')
+    .description('Turn *.sandbox.ts files into Cloudflare configuration (sync, check, migrate, types).')
+    .allowUnknownOption()
+    .helpOption(false)
+    .argument('[arguments...]')
+    .action(async (args: string[]) => {
+      const { run } = await import('@sandkasten/cloudflare/cli')
+      const { stdout, stderr } = process
+      code = await run(args, {
+        cwd: process.cwd(),
+        stdout: (text) => void stdout.write(text),
+        stderr: (text) => void stderr.write(text),
+      })
+    })
+  try {
+    await program.parseAsync(argv)
+    return code
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 125
+    return reportError(error)
+  }
+}

@@ -1,0 +1,119 @@
+import { EngineProvider } from '@sandkasten/engine'
+import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import { identityOf, isAlive } from '@sandkasten/sdk/folder'
+import { attachTerminal } from './terminal.ts'
+
+export interface RunOptions {
+  image: string
+  mount: ReadonlyArray<{ source: string; target: string }>
+  env: Readonly<Record<string, string>>
+  memory?: number
+  cpus?: number
+  workdir?: string
+  network: 'none' | 'open'
+  isolator: 'auto' | 'oci' | 'process'
+  timeout?: number
+  interactive?: boolean
+  tty?: boolean
+}
+
+type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
+
+/** One command in one sandbox, from nothing to nothing. Returns the command's own exit code. */
+export async function run(command: readonly string[], options: RunOptions): Promise<number> {
+  const provider = new EngineProvider({ isolator: options.isolator })
+  if (provider.isolation === 'none')
+    console.error('sandkasten: this command is NOT isolated (isolator process).')
+  await removeAbandoned(provider)
+  const leaving = new AbortController()
+  const leave = () => leaving.abort()
+  for (const signal of endings) process.on(signal, leave)
+  const sandbox = await provider.create({
+    labels: { [ownerLabel]: JSON.stringify(await identityOf(process.pid)) },
+    envVars: options.env,
+    signal: leaving.signal,
+    ...engineOptions(provider, options),
+  })
+  for (const signal of endings) process.off(signal, leave)
+  try {
+    return await (options.tty ? attachTerminal(sandbox, command, options) : stream(sandbox, command, options))
+  } finally {
+    await sandbox.destroy()
+  }
+}
+
+const ownerLabel = 'sandkasten.run'
+const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** Sandboxes of earlier runs that were killed before they could clean up after themselves. */
+async function removeAbandoned(provider: EngineProvider): Promise<void> {
+  for (const { sandboxId, labels } of await provider.list()) {
+    const owner = labels[ownerLabel]
+    if (owner !== undefined && !(await isAlive(JSON.parse(owner)))) await provider.destroy(sandboxId)
+  }
+}
+
+function engineOptions(provider: EngineProvider, { image, memory, cpus, mount, network }: RunOptions) {
+  if (provider.decision.isolator === 'process') {
+    if (mount.length > 0 || memory !== undefined || cpus !== undefined || image !== 'host')
+      throw new SandboxError('unsupported', 'Without isolation there are no images, mounts and limits.', {
+        hint: 'Leave them out, or use --isolator oci.',
+      })
+    return {}
+  }
+  return {
+    image,
+    resources: {
+      ...(memory === undefined ? {} : { memoryMb: memory }),
+      ...(cpus === undefined ? {} : { vcpus: cpus }),
+    },
+    providerOptions: { network, mounts: mount },
+  }
+}
+
+async function stream(
+  sandbox: Sandbox,
+  [cmd, ...args]: readonly string[],
+  options: RunOptions,
+): Promise<number> {
+  const forwardsInput = options.interactive || !process.stdin.isTTY
+  const command = await sandbox.spawn({
+    cmd: cmd!,
+    args,
+    ...(options.workdir === undefined ? {} : { cwd: options.workdir }),
+    ...(options.timeout === undefined ? {} : { timeoutMs: options.timeout * 1000 }),
+    ...(forwardsInput ? { stdin: process.stdin } : {}),
+  })
+  let interrupts = 0
+  const forward = (signal: NodeJS.Signals) => {
+    // Who presses Ctrl-C a third time does not want to wait for the program's consent.
+    if (signal === 'SIGINT') interrupts += 1
+    void command.kill(interrupts >= 3 ? 'SIGKILL' : (signal as ProcessSignal)).catch(() => {})
+  }
+  for (const signal of endings) process.on(signal, forward)
+  try {
+    for await (const event of command.output()) {
+      if (event.type !== 'exit') {
+        await write(event.type === 'stdout' ? process.stdout : process.stderr, event.data)
+        continue
+      }
+      if (event.timedOut) console.error(`sandkasten: the command was ended after ${options.timeout} s.`)
+      if (event.oom)
+        console.error(
+          'sandkasten: the command was ended because the sandbox’s memory ran out; give it more with --memory.',
+        )
+      return event.exitCode
+    }
+    throw new SandboxError('connection_lost', 'The sandbox ended before the command did.')
+  } finally {
+    for (const signal of endings) process.off(signal, forward)
+    process.stdin.destroy()
+  }
+}
+
+/** Waits for a slow reader. One that is gone (`| head`) ends the command, as it would without a sandbox. */
+function write(stream: NodeJS.WriteStream, data: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(data, (error) => (error ? reject(error) : resolve()))
+  })
+}

@@ -1,0 +1,41 @@
+import type { SandboxTerminal } from '@sandkasten/sdk'
+import type { RunOptions } from './run.ts'
+
+interface WithTerminals {
+  openTerminal(options: object): Promise<SandboxTerminal>
+}
+
+/** The command on a terminal of its own, joined to ours: keys as they are typed, the size as it changes. */
+export async function attachTerminal(
+  sandbox: WithTerminals,
+  [cmd, ...args]: readonly string[],
+  options: RunOptions,
+): Promise<number> {
+  const { stdin, stdout } = process
+  const terminal = await sandbox.openTerminal({
+    cmd: cmd!,
+    args,
+    cols: stdout.columns ?? 80,
+    rows: stdout.rows ?? 24,
+    ...(options.workdir === undefined ? {} : { cwd: options.workdir }),
+  })
+  const resize = () =>
+    void terminal.resize({ cols: stdout.columns ?? 80, rows: stdout.rows ?? 24 }).catch(() => {})
+  const type = (data: Buffer) => void terminal.write(data).catch(() => {})
+  const raw = options.interactive && stdin.isTTY
+  if (raw) stdin.setRawMode(true)
+  if (options.interactive) stdin.on('data', type)
+  stdout.on('resize', resize)
+  try {
+    for await (const event of terminal.output()) {
+      if (event.type === 'exit') return event.exitCode
+      stdout.write(event.data)
+    }
+    return 125
+  } finally {
+    stdout.off('resize', resize)
+    stdin.off('data', type)
+    if (raw) stdin.setRawMode(false)
+    stdin.destroy()
+  }
+}

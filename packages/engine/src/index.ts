@@ -1,0 +1,18 @@
+export type {
+  IsolatedSandbox,
+  Isolator,
+  IsolatorSpec,
+  ProbeResult,
+  SandboxEnd,
+  SandboxStats,
+} from './isolators/isolator.ts'
+export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
+export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
+export {
+  type EngineDecision,
+  EngineProvider,
+  type EngineProviderOptions,
+} from './provider/engine-provider.ts'
+export { locateRunner } from './provider/locate-runner.ts'
+export { type EngineDefaults, type EngineOptions, engineDefaults } from './provider/spec.ts'
+export * from './runner/index.ts'

@@ -1,0 +1,2 @@
+export type * from './isolator.ts'
+export { OciIsolator, type OciIsolatorOptions } from './oci/oci.ts'

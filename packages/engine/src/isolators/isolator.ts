@@ -1,0 +1,110 @@
+import type { Duplex } from 'node:stream'
+import type { Isolation } from '@sandkasten/sdk'
+
+/**
+ * An isolator turns a spec into a running sandbox with a byte stream to the runner inside. That is all the engine asks of `process`, `oci`,
+ * `docker` and `kubernetes`; commands, shells, files and ports are the runner's business, the same everywhere.
+ */
+export interface Isolator {
+  readonly name: string
+  readonly isolation: Isolation
+  /** Does it work here, now? Looks, changes nothing that lasts. */
+  probe(): Promise<ProbeResult>
+  /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
+  start(spec: IsolatorSpec): Promise<IsolatedSandbox>
+  /** The sandbox that an earlier process started and that still runs; undefined when it does not run any more. */
+  attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined>
+  /** How the last life of a sandbox that does not run ended; undefined when nobody knows. */
+  lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
+  /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
+  remove(place: SandboxPlace): Promise<boolean>
+}
+
+export type ProbeResult =
+  | { readonly ok: true; readonly detail: string }
+  | { readonly ok: false; readonly reason: string; readonly fix: string }
+
+/** Where a sandbox is: enough to find it again. */
+export interface SandboxPlace {
+  readonly sandboxId: string
+  /** The sandbox's own folder on the host, which the isolator fills. Its disk is kept there while it is stopped. */
+  readonly folder: string
+}
+
+export interface IsolatorSpec extends SandboxPlace {
+  readonly image: Image
+  /** For every command, and readable by all of them. */
+  readonly env: Readonly<Record<string, string>>
+  readonly limits: Limits
+  /** Folders or files of the host, shown read-only. */
+  readonly mounts: readonly ReadOnlyMount[]
+  readonly network: 'none' | 'open'
+  /** Made, and given to the sandbox's user, when the disk is new. */
+  readonly workdir: string
+  readonly hostname: string
+}
+
+/** The machine's own programs, or a folder with a root file system in it. */
+export type Image = 'host' | { readonly rootfs: string }
+
+export interface Limits {
+  readonly memoryBytes: number
+  /** Processes and threads. */
+  readonly pids: number
+  /** 0.5 is half of one processor. */
+  readonly cpus: number
+  readonly tmpBytes: number
+  readonly shmBytes: number
+  /** Per process. */
+  readonly openFiles: number
+}
+
+export interface ReadOnlyMount {
+  readonly source: string
+  readonly target: string
+}
+
+/** A running sandbox. Several processes may hold the same one. */
+export interface IsolatedSandbox extends SandboxPlace {
+  /** A new connection to the runner. What comes over it is hostile input. */
+  connect(): Promise<Duplex>
+  /** Resolves, never rejects, when the sandbox has ended and nothing of it runs any more. */
+  readonly ended: Promise<SandboxEnd>
+  stats(): Promise<SandboxStats>
+  /** Resolves when no process in it runs. */
+  freeze(): Promise<void>
+  thaw(): Promise<void>
+  /** Resolves when no process, mount or control group of it is left. Its disk stays. */
+  kill(): Promise<SandboxEnd>
+}
+
+/** What a witness saw; what nobody saw is undefined. */
+export interface SandboxEnd {
+  /** Of the sandbox's first process. */
+  readonly exitCode?: number
+  readonly signal?: number
+  /** Somebody asked for this end. */
+  readonly killed: boolean
+  /** The kernel killed at least one process of this sandbox because its memory limit was reached: the kernel's count, not a guess. */
+  readonly oom?: boolean
+  readonly oomKills?: number
+  readonly startedAt?: Date
+  readonly endedAt?: Date
+  /** The witness itself was killed, so how the sandbox ended is not known; it did end with it. */
+  readonly unwitnessed: boolean
+  /** The beginning of what the first process wrote as errors. */
+  readonly errors: string
+}
+
+/** Facts of this moment; what this machine does not count is undefined. */
+export interface SandboxStats {
+  readonly memoryBytes?: number
+  readonly memoryLimitBytes?: number
+  readonly pids?: number
+  readonly cpuUsec?: number
+  /** Time that the processes wanted a processor and the limit said no. */
+  readonly throttledUsec?: number
+  readonly oomKills?: number
+  /** How often starting a process failed because of the limit. */
+  readonly pidsRefused?: number
+}

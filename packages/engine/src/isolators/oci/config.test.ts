@@ -1,0 +1,173 @@
+import { describe, expect, it } from 'vitest'
+import type { IsolatorSpec } from '../isolator.ts'
+import type { CgroupLayout } from './cgroups.ts'
+import { ociConfig, RUNNER_CAPABILITY_BITS } from './config.ts'
+import { placesOf } from './places.ts'
+import { shimTask } from './task.ts'
+
+const spec: IsolatorSpec = {
+  sandboxId: 'abc',
+  folder: '/state/abc',
+  image: 'host',
+  env: { TOKEN: 'secret' },
+  limits: { memoryBytes: 2 ** 28, pids: 100, cpus: 1.5, tmpBytes: 1e6, shmBytes: 2e6, openFiles: 1e6 },
+  mounts: [{ source: '/data', target: '/mnt/data' }],
+  network: 'none',
+  workdir: '/workspace',
+  hostname: 'box',
+}
+
+const hybrid: CgroupLayout = {
+  v1: { memory: '/cg/memory', pids: '/cg/pids', cpu: '/cg/cpu', freezer: '/cg/freezer' },
+  v2: { root: '/cg/unified', controllers: ['hugetlb'] },
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the document is checked field by field
+const config = (changes: object = {}): any =>
+  ociConfig({
+    spec,
+    firstId: 0x10000000,
+    stage: '/stage',
+    architecture: 'x86_64',
+    binds: [],
+    maxOpenFiles: 20000,
+    ...changes,
+  })
+
+const task = (changes: Partial<IsolatorSpec> = {}) =>
+  shimTask({
+    spec: { ...spec, ...changes },
+    places: placesOf(spec, '/run/sandkasten'),
+    firstId: 0x10000000,
+    image: { layers: ['/layer'], binds: [{ source: '/usr', target: '/usr' }] },
+    layout: hybrid,
+    cgroupParent: 'sandkasten',
+    stage: '/run/sandkasten/stage',
+    runtime: '/usr/bin/crun',
+    runner: '/opt/runner',
+    pasta: '/usr/bin/pasta',
+    architecture: 'x86_64',
+    maxOpenFiles: 20000,
+    volatile: true,
+    readyTimeoutMs: 1000,
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+  }) as any
+
+describe('config.json', () => {
+  it('gives every namespace, and maps no id of the host’s own users', () => {
+    const { linux } = config()
+    expect(linux.namespaces.map(({ type }: { type: string }) => type).sort()).toEqual([
+      'cgroup',
+      'ipc',
+      'mount',
+      'network',
+      'pid',
+      'user',
+      'uts',
+    ])
+    expect(linux.namespaces.every((namespace: object) => !('path' in namespace))).toBe(true)
+    const ids = [{ containerID: 0, hostID: 0x10000000, size: 65536 }]
+    expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
+  })
+
+  it('gives the runner three capabilities and nobody another', () => {
+    const { process } = config()
+    const { inheritable, ambient, ...sets } = process.capabilities
+    expect([inheritable, ambient]).toEqual([[], []])
+    for (const set of Object.values(sets)) expect(set).toEqual(['CAP_KILL', 'CAP_SETGID', 'CAP_SETUID'])
+    expect(RUNNER_CAPABILITY_BITS).toBe((1 << 5) | (1 << 6) | (1 << 7))
+    expect(process.noNewPrivileges).toBe(true)
+    expect(process.terminal).toBe(false)
+  })
+
+  it('carries the filter, and the paths that are hidden or read-only', () => {
+    const { annotations, linux } = config()
+    expect(Buffer.from(annotations['run.oci.seccomp_bpf_data'], 'base64').length).toBeGreaterThan(800)
+    expect(linux.maskedPaths).toEqual(
+      expect.arrayContaining(['/proc/kcore', '/proc/keys', '/proc/timer_list']),
+    )
+    expect(linux.readonlyPaths).toEqual(
+      expect.arrayContaining(['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus']),
+    )
+    expect(config({ architecture: 'aarch64' }).annotations).not.toEqual(annotations)
+  })
+
+  it('mounts no sysfs, no cgroups, and nothing without nosuid', () => {
+    const binds = [{ name: 'bind-0', target: '/usr', readOnly: true, exec: true }]
+    const { mounts } = config({ binds })
+    for (const mount of mounts) expect(mount.options).toContain('nosuid')
+    expect(mounts.map(({ type }: { type: string }) => type)).not.toContain('sysfs')
+    expect(mounts.map(({ type }: { type: string }) => type)).not.toContain('cgroup')
+    expect(mounts.find(({ destination }: { destination: string }) => destination === '/usr').options).toEqual(
+      expect.arrayContaining(['ro', 'nodev']),
+    )
+    expect(
+      mounts.find(({ destination }: { destination: string }) => destination === '/tmp').options,
+    ).toContain('size=1000000')
+    expect(
+      mounts.find(({ destination }: { destination: string }) => destination === '/dev/shm').options,
+    ).toContain('size=2000000')
+  })
+
+  it('asks for no limit that this machine’s root may not set, nor for less than the runner needs', () => {
+    expect(config().process.rlimits).toContainEqual({ type: 'RLIMIT_NOFILE', soft: 20000, hard: 20000 })
+    expect(config().process.rlimits).toContainEqual({ type: 'RLIMIT_CORE', soft: 0, hard: 0 })
+    expect(config().process.oomScoreAdj).toBeGreaterThan(0)
+    const small = { ...spec, limits: { ...spec.limits, openFiles: 100 } }
+    expect(config({ spec: small }).process.rlimits).toContainEqual({
+      type: 'RLIMIT_NOFILE',
+      soft: 1024,
+      hard: 1024,
+    })
+  })
+})
+
+describe('a task', () => {
+  it('shares only what it must: programs and extra mounts read-only, the socket’s folder alone writable', () => {
+    const { binds } = task()
+    expect(binds.map(({ source, readOnly, idMapped }: never) => [source, readOnly, idMapped])).toEqual([
+      ['/usr', true, false],
+      ['/opt/runner', true, false],
+      ['/run/sandkasten/abc/io', false, false],
+      ['/data', true, true],
+    ])
+  })
+
+  it('names the limits before anything may run', () => {
+    expect(task().groups).toEqual([
+      {
+        path: '/cg/memory/sandkasten/abc',
+        use: 'oom-v1',
+        files: [
+          { name: 'memory.limit_in_bytes', value: '268435456', optional: false },
+          { name: 'memory.memsw.limit_in_bytes', value: '268435456', optional: true },
+        ],
+      },
+      {
+        path: '/cg/pids/sandkasten/abc',
+        use: 'limit',
+        files: [{ name: 'pids.max', value: '100', optional: false }],
+      },
+      {
+        path: '/cg/cpu/sandkasten/abc',
+        use: 'limit',
+        files: [
+          { name: 'cpu.cfs_period_us', value: '100000', optional: false },
+          { name: 'cpu.cfs_quota_us', value: '150000', optional: false },
+        ],
+      },
+      { path: '/cg/unified/sandkasten/abc', use: 'limit', files: [] },
+    ])
+    expect(task().hide).toEqual(['/cg/unified'])
+  })
+
+  it('connects a network only where one was asked for, and lets it pay for itself', () => {
+    expect(task().network).toBeNull()
+    const open = task({ network: 'open' })
+    expect(open.network).toEqual(
+      expect.arrayContaining(['--no-map-gw', '--tcp-ports', 'none', '--tcp-ns', '--udp-ns', '{pid}']),
+    )
+    expect(Number(open.groups[0].files[0].value)).toBeGreaterThan(268435456)
+    expect(open.groups[1].files[0].value).toBe('101')
+  })
+})

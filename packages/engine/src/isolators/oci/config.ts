@@ -1,0 +1,163 @@
+import type { IsolatorSpec } from '../isolator.ts'
+import { RANGE_SIZE } from './ids.ts'
+import { filterFor } from './seccomp/compile.ts'
+import type { Architecture } from './seccomp/policy.ts'
+
+/**
+ * The sandbox as a standard OCI `config.json`. Read it top to bottom: it is the wall.
+ *
+ * Who is who inside. PID 1 is our runner, as uid 0 of the sandbox's own id range: nobody on the host. It alone has three capabilities, valid in
+ * its user namespace only: SETUID and SETGID to start every command as the sandbox's user (1000), KILL to end it. A command is exec'd after the
+ * change of user, which empties its permitted and effective sets, and no-new-privileges keeps it that way, whatever it runs. So the runner is
+ * another user than the code it runs: that code can neither connect to its socket, nor replace it, nor trace it. (Rejected: one user for both
+ * and a token, because the token and the runner's memory would then be the code's to read.)
+ *
+ * Sources of bind mounts are below the shim's stage; see `runner/src/shim/mounts.rs`.
+ */
+export interface ConfigInput {
+  readonly spec: IsolatorSpec
+  /** First id of the sandbox's range. */
+  readonly firstId: number
+  readonly stage: string
+  readonly architecture: Architecture
+  readonly binds: readonly {
+    readonly name: string
+    readonly target: string
+    readonly readOnly: boolean
+    readonly exec: boolean
+  }[]
+  /** What the host lets us set: a limit can be lowered, not raised, without CAP_SYS_RESOURCE. */
+  readonly maxOpenFiles: number
+}
+
+/** Inside every sandbox. */
+export const RUNNER_PROGRAM = '/run/sandkasten-runner'
+export const RUNNER_FOLDER = '/run/sandkasten'
+export const SOCKET_NAME = 'runner.sock'
+export const SANDBOX_USER = 1000
+
+const RUNNER_CAPABILITIES = ['CAP_KILL', 'CAP_SETGID', 'CAP_SETUID']
+/** The same, as the kernel prints them: bits 5, 6 and 7. The shim compares. */
+export const RUNNER_CAPABILITY_BITS = 0xe0
+
+/** The runner opens descriptors above 512 for a moment when it starts a command. */
+const MIN_OPEN_FILES = 1024
+
+export function ociConfig(input: ConfigInput): object {
+  const { spec, firstId, stage } = input
+  const ids = [{ containerID: 0, hostID: firstId, size: RANGE_SIZE }]
+  const openFiles = Math.min(Math.max(spec.limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles)
+  return {
+    ociVersion: '1.0.2',
+    hostname: spec.hostname,
+    process: {
+      terminal: false,
+      user: { uid: 0, gid: 0 },
+      cwd: '/',
+      args: [
+        RUNNER_PROGRAM,
+        'serve',
+        '--socket',
+        `${RUNNER_FOLDER}/${SOCKET_NAME}`,
+        '--ready-fd',
+        '3',
+        '--user',
+        `${SANDBOX_USER}:${SANDBOX_USER}`,
+        '--cwd',
+        spec.workdir,
+      ],
+      env: environment(spec.env),
+      capabilities: {
+        bounding: RUNNER_CAPABILITIES,
+        permitted: RUNNER_CAPABILITIES,
+        effective: RUNNER_CAPABILITIES,
+        inheritable: [],
+        ambient: [],
+      },
+      noNewPrivileges: true,
+      // When the whole machine runs out of memory, sandboxes go before the host's own services.
+      oomScoreAdj: 500,
+      rlimits: [
+        { type: 'RLIMIT_NOFILE', soft: openFiles, hard: openFiles },
+        { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
+      ],
+    },
+    root: { path: 'rootfs', readonly: false },
+    mounts: [
+      mount('/proc', 'proc', 'proc', ['nosuid', 'nodev', 'noexec']),
+      mount('/dev', 'tmpfs', 'tmpfs', ['nosuid', 'noexec', 'mode=755', 'size=64k']),
+      mount('/dev/pts', 'devpts', 'devpts', [
+        'nosuid',
+        'noexec',
+        'newinstance',
+        'ptmxmode=0666',
+        'mode=0620',
+        'gid=5',
+      ]),
+      mount('/dev/shm', 'tmpfs', 'shm', [
+        'nosuid',
+        'nodev',
+        'noexec',
+        'mode=1777',
+        `size=${Math.floor(spec.limits.shmBytes)}`,
+      ]),
+      mount('/tmp', 'tmpfs', 'tmpfs', [
+        'nosuid',
+        'nodev',
+        'mode=1777',
+        `size=${Math.floor(spec.limits.tmpBytes)}`,
+      ]),
+      mount('/run', 'tmpfs', 'tmpfs', ['nosuid', 'nodev', 'mode=755', 'size=8m']),
+      ...input.binds.map(({ name, target, readOnly, exec }) =>
+        mount(target, 'bind', `${stage}/${name}`, [
+          'bind',
+          'nosuid',
+          'nodev',
+          'private',
+          ...(readOnly ? ['ro'] : ['rw']),
+          ...(exec ? [] : ['noexec']),
+        ]),
+      ),
+    ],
+    linux: {
+      namespaces: ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
+      uidMappings: ids,
+      gidMappings: ids,
+      rootfsPropagation: 'private',
+      // A network namespace of its own: its user may serve on port 80.
+      sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+      maskedPaths: [
+        '/proc/acpi',
+        '/proc/asound',
+        '/proc/kcore',
+        '/proc/keys',
+        '/proc/latency_stats',
+        '/proc/sched_debug',
+        '/proc/scsi',
+        '/proc/timer_list',
+        '/proc/timer_stats',
+      ],
+      readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
+    },
+    annotations: {
+      // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.
+      'run.oci.seccomp_bpf_data': filterFor(input.architecture),
+    },
+  }
+}
+
+function environment(env: Readonly<Record<string, string>>): string[] {
+  const all = {
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    LANG: 'C.UTF-8',
+    ...env,
+  }
+  return Object.entries(all).map(([name, value]) => `${name}=${value}`)
+}
+
+const mount = (destination: string, type: string, source: string, options: string[]) => ({
+  destination,
+  type,
+  source,
+  options,
+})

@@ -1,0 +1,97 @@
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+
+/**
+ * A range of user and group ids for each sandbox, so that its users are nobody on the host and nobody in another sandbox. A range is kept
+ * as long as the sandbox's disk, whose files belong to it.
+ *
+ * One file per range, in one folder for the whole machine: `open(O_EXCL)` is the lock, so two processes, with state folders that know
+ * nothing of each other, never hand out the same. The file says for which sandbox folder it was taken.
+ *
+ * 0x10000000–0x6fffffff is where systemd lets containers take ids: above every real user, above `/etc/subuid`'s usual ranges, below 2^31, where
+ * some programs go wrong.
+ */
+export const RANGE_SIZE = 65536
+
+export interface IdRangeOptions {
+  /** One folder per machine. */
+  readonly folder: string
+  readonly first: number
+  readonly last: number
+}
+
+export const defaultIdRanges: IdRangeOptions = {
+  folder: '/var/lib/sandkasten/ids',
+  first: 0x10000000,
+  last: 0x6fffffff,
+}
+
+export class IdRanges {
+  private readonly options: IdRangeOptions
+  private readonly count: number
+  private next: number
+
+  constructor(options: IdRangeOptions = defaultIdRanges) {
+    this.options = options
+    this.count = Math.floor((options.last - options.first + 1) / RANGE_SIZE)
+    if (options.first < RANGE_SIZE || options.last > 0xfffffffe || this.count < 1) {
+      throw new SandboxError(
+        'invalid_argument',
+        'ids: a range above 65535 and below 2^32 with room for 65536 ids is needed',
+      )
+    }
+    // Processes that start together start looking at different places.
+    this.next = Math.floor(Math.random() * this.count)
+  }
+
+  /** The first id of a range that nobody else has. */
+  take(owner: string): number {
+    mkdirSync(this.options.folder, { recursive: true, mode: 0o700 })
+    for (let tried = 0; tried < this.count; tried++) {
+      const index = this.next
+      this.next = (this.next + 1) % this.count
+      try {
+        const file = openSync(this.path(this.options.first + index * RANGE_SIZE), 'wx', 0o600)
+        writeSync(file, owner)
+        closeSync(file)
+        return this.options.first + index * RANGE_SIZE
+      } catch (cause) {
+        if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
+      }
+    }
+    throw new SandboxError('quota_exceeded', `all ${this.count} id ranges of this machine are in use`, {
+      hint: `Destroy sandboxes that are not needed; ${this.options.folder} says whose they are.`,
+    })
+  }
+
+  /** Is it this owner's? A file that says otherwise is never taken or removed. */
+  holds(first: number, owner: string): boolean {
+    try {
+      return readFileSync(this.path(first), 'utf8') === owner
+    } catch {
+      return false
+    }
+  }
+
+  free(first: number, owner: string): void {
+    if (this.holds(first, owner)) unlinkSync(this.path(first))
+  }
+
+  /** Whose ranges are taken. */
+  owners(): Map<number, string> {
+    let names: string[] = []
+    try {
+      names = readdirSync(this.options.folder)
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
+    }
+    return new Map(
+      names.map((name) => [Number.parseInt(name, 16), readFileSync(join(this.options.folder, name), 'utf8')]),
+    )
+  }
+
+  private path(first: number): string {
+    return join(this.options.folder, first.toString(16).padStart(8, '0'))
+  }
+}

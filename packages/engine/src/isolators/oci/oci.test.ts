@@ -1,0 +1,361 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SandboxError } from '@sandkasten/sdk'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Bench, createBench, open, reasonToSkip } from './testing/bench.ts'
+
+const reason = await reasonToSkip()
+let bench: Bench
+
+beforeEach((ctx) => ctx.skip(reason !== undefined, reason))
+beforeAll(async () => {
+  if (reason === undefined) bench = await createBench()
+}, 600_000)
+afterEach(async () => {
+  await bench?.clear()
+  expect(bench?.leftovers() ?? []).toEqual([])
+})
+afterAll(() => bench?.[Symbol.asyncDispose]())
+
+describe('a life', () => {
+  it('starts, runs a command as the sandbox’s user, is killed, and leaves nothing but its disk', async () => {
+    const box = await bench.start({ env: { GREETING: 'hello' } })
+    expect(await box.sh('id -u; pwd; echo "$GREETING $HOME"; touch kept; echo $$')).toMatchObject({
+      out: expect.stringMatching(/^1000\n\/workspace\nhello \/home\/sandbox\n\d+$/),
+      code: 0,
+    })
+    const end = await box.sandbox.kill()
+    expect(end).toMatchObject({ signal: 9, killed: true, oom: false, unwitnessed: false })
+    expect(await box.sandbox.ended).toEqual(end)
+    expect(await bench.isolator.lastEnd(box.spec)).toEqual(end)
+    expect(bench.leftovers()).toEqual([expect.stringMatching(/^ids /)])
+    await expect(box.sandbox.connect()).rejects.toSatisfy((error) => SandboxError.is(error, 'not_running'))
+
+    const again = await open(box.spec, await bench.isolator.start(box.spec))
+    expect((await again.sh('ls /workspace; id -u')).out).toBe('kept\n1000')
+    expect(again.firstId).toBe(box.firstId)
+    expect(await bench.isolator.remove(box.spec)).toBe(true)
+    expect(existsSync(box.spec.folder)).toBe(false)
+    expect(bench.leftovers()).toEqual([])
+    expect(await bench.isolator.remove(box.spec)).toBe(false)
+  })
+
+  it('is found by another process, which sees the same end', async () => {
+    const box = await bench.start()
+    const other = await bench.another().attach(box.spec)
+    expect(other).toBeDefined()
+    const same = await open(box.spec, other!)
+    expect(same.client.connection.welcome.boot).toBe(box.client.connection.welcome.boot)
+    const killed = await other!.kill()
+    expect(await box.sandbox.ended).toEqual(killed)
+    expect(await bench.another().attach(box.spec)).toBeUndefined()
+  })
+
+  it('goes on when the process that started it is killed', async () => {
+    const spec = bench.spec()
+    const module = new URL('../index.ts', import.meta.url).href
+    const script = `
+      import { OciIsolator } from ${JSON.stringify(module)}
+      await new OciIsolator(${JSON.stringify(bench.options)}).start(${JSON.stringify(spec)})
+      console.log('started')
+      setInterval(() => {}, 1000)`
+    const args = ['--conditions=sandkasten-source', '--input-type=module-typescript', '-e', script]
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    await once(child.stdout, 'data')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    const box = await open(spec, (await bench.isolator.attach(spec))!)
+    expect((await box.sh('echo alive')).out).toBe('alive')
+    expect((await box.sandbox.kill()).killed).toBe(true)
+    await bench.isolator.remove(spec)
+    expect(bench.leftovers()).toEqual([])
+  })
+
+  it('ends with its runner, whose status is a fact', async () => {
+    const box = await bench.start()
+    process.kill(box.pids.runner, 'SIGTERM')
+    expect(await box.sandbox.ended).toMatchObject({ exitCode: 0, killed: false, oom: false })
+    const second = await bench.start()
+    process.kill(second.pids.runner, 'SIGKILL')
+    expect(await second.sandbox.ended).toMatchObject({ signal: 9, killed: false, oom: false })
+  })
+
+  it('ends with its shim, however that dies', async () => {
+    const box = await bench.start()
+    await box.sh('for i in 1 2 3; do (setsid sleep 1000 &) ; done')
+    process.kill(box.pids.shim, 'SIGKILL')
+    expect(await box.sandbox.ended).toMatchObject({ unwitnessed: true, killed: false })
+    expect((await box.sandbox.ended).exitCode).toBeUndefined()
+    expect(bench.leftovers()).toEqual([expect.stringMatching(/^ids /)])
+  })
+
+  it('is cleaned up by whoever comes next when shim and engine died together', async () => {
+    const box = await bench.start()
+    process.kill(box.pids.shim, 'SIGKILL')
+    // Not the one that waits, but a stranger.
+    expect(await bench.another().attach(box.spec)).toBeUndefined()
+    const again = await bench.another().start(box.spec)
+    expect((await (await open(box.spec, again)).sh('echo again')).out).toBe('again')
+    await again.kill()
+  })
+
+  it('leaves no survivor of double forks and new sessions', async () => {
+    const box = await bench.start()
+    const script =
+      'for i in 1 2 3 4 5; do setsid sh -c "setsid sh -c \\"trap : TERM HUP INT; while :; do sleep 1; done\\" & " & done; sleep 0.3; ls /proc | grep -c "^[0-9]"'
+    expect(Number((await box.sh(script)).out)).toBeGreaterThan(6)
+    await box.sandbox.kill()
+    expect(bench.leftovers()).toEqual([expect.stringMatching(/^ids /)])
+  })
+
+  it('is not started twice', async () => {
+    const box = await bench.start()
+    await expect(bench.another().start(box.spec)).rejects.toSatisfy((error) =>
+      SandboxError.is(error, 'conflict'),
+    )
+    expect((await box.sh('echo unharmed')).out).toBe('unharmed')
+  })
+})
+
+describe('a start that fails leaves nothing', () => {
+  it.each([
+    ['no seccomp filter', 'delete config.annotations', /Seccomp/],
+    ['new privileges', 'config.process.noNewPrivileges = false', /NoNewPrivs/],
+    [
+      'more capabilities',
+      'for (const set of ["bounding", "permitted", "effective"]) config.process.capabilities[set].push("CAP_SYS_ADMIN")',
+      /Cap/,
+    ],
+    [
+      'the host’s network',
+      'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "network"); delete config.linux.sysctl',
+      /our net namespace/,
+    ],
+    [
+      'the host’s ipc',
+      'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "ipc")',
+      /our ipc namespace/,
+    ],
+    [
+      'the host’s cgroups',
+      'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "cgroup")',
+      /our cgroup namespace/,
+    ],
+    [
+      'a runner that does not start',
+      'config.process.args = ["/usr/bin/false"]',
+      /runner ended before it answered/,
+    ],
+    ['a program that is not there', 'config.process.args = ["/no/such"]', /runtime failed/],
+  ])('a runtime that gives %s', async (_, change, message) => {
+    // A runtime that reads config.json its own way, as another version of one might.
+    const wrapper = join(bench.folder, 'runtime')
+    const editor = `const fs = require("node:fs"); const i = process.argv.indexOf("--bundle"); const file = process.argv[i + 1] + "/config.json"; const config = JSON.parse(fs.readFileSync(file, "utf8")); ${change}; fs.writeFileSync(file, JSON.stringify(config))`
+    writeFileSync(`${wrapper}.cjs`, editor)
+    writeFileSync(wrapper, `#!/bin/sh\n${process.execPath} ${wrapper}.cjs "$@" && exec crun "$@"\n`)
+    chmodSync(wrapper, 0o755)
+    const spec = bench.spec()
+    await expect(bench.another({ runtime: wrapper }).start(spec)).rejects.toThrow(message)
+    expect(existsSync(spec.folder)).toBe(false)
+    expect(bench.leftovers()).toEqual([])
+  })
+
+  it('a runtime that hangs', async () => {
+    const wrapper = join(bench.folder, 'hang')
+    writeFileSync(wrapper, '#!/bin/sh\n(setsid sleep 1000 &)\nsleep 1000\n')
+    chmodSync(wrapper, 0o755)
+    await expect(
+      bench.another({ runtime: wrapper, readyTimeoutMs: 300 }).start(bench.spec()),
+    ).rejects.toThrow(/no answer/)
+    expect(bench.leftovers()).toEqual([])
+  })
+
+  it('a limit that cannot be set', async () => {
+    await expect(bench.isolator.start(bench.spec({ limits: { pids: 2 ** 40 } }))).rejects.toThrow(/pids.max/)
+    expect(bench.leftovers()).toEqual([])
+  })
+
+  it('a failed start keeps the disk of an earlier life', async () => {
+    const box = await bench.start()
+    await box.sh('echo precious > /workspace/file')
+    await box.sandbox.kill()
+    await expect(bench.another({ runtime: '/usr/bin/false' }).start(box.spec)).rejects.toThrow(
+      /runtime failed/,
+    )
+    const again = await open(box.spec, await bench.isolator.start(box.spec))
+    expect((await again.sh('cat /workspace/file')).out).toBe('precious')
+  })
+})
+
+describe('limits', () => {
+  it('memory: what takes too much is killed, and the kernel’s own count says so', async () => {
+    const box = await bench.start({ limits: { memoryBytes: 64 * 1024 * 1024 } })
+    const bomb = await box.sh('exec perl -e \'my @a; push @a, "x" x 1048576 while 1\'')
+    expect(bomb.signal).toBe('SIGKILL')
+    expect((await box.sandbox.stats()).oomKills).toBe(1)
+    expect((await box.sh('echo still here')).out).toBe('still here')
+    expect(await box.sandbox.kill()).toMatchObject({ oom: true, oomKills: 1 })
+  })
+
+  it('memory: tmpfs counts too, and has a size of its own', async () => {
+    const box = await bench.start({ limits: { tmpBytes: 1024 * 1024, shmBytes: 65536 } })
+    expect((await box.sh('head -c 2000000 /dev/zero > /tmp/big')).err).toContain('No space left')
+    expect((await box.sh('head -c 200000 /dev/zero > /dev/shm/big')).err).toContain('No space left')
+  })
+
+  it('processes: a fork bomb stops at the limit, its neighbour goes on, and it dies with its sandbox', async () => {
+    const [bomber, neighbour] = await Promise.all([bench.start({ limits: { pids: 40 } }), bench.start()])
+    const running = bomber.sh('bomb() { bomb | bomb & }; bomb; sleep 2; echo end').catch(() => {})
+    await sleep(500)
+    expect((await neighbour.sh('echo fine')).out).toBe('fine')
+    const stats = await bomber.sandbox.stats()
+    expect(stats.pids).toBeLessThanOrEqual(40)
+    expect(stats.pidsRefused).toBeGreaterThan(0)
+    await bomber.sandbox.kill()
+    await running
+    expect((await neighbour.sh('echo fine')).out).toBe('fine')
+  })
+
+  it('processor: a loop gets its share and no more', async () => {
+    const box = await bench.start({ limits: { cpus: 0.2 } })
+    const before = (await box.sandbox.stats()).cpuUsec!
+    const started = performance.now()
+    await box.sh('timeout 1 sh -c "while :; do :; done"')
+    const [used, wall] = [(await box.sandbox.stats()).cpuUsec! - before, (performance.now() - started) * 1000]
+    expect(used / wall).toBeLessThan(0.35)
+    expect((await box.sandbox.stats()).throttledUsec).toBeGreaterThan(0)
+  })
+
+  it('open files: a bomb of descriptors hits its own limit', async () => {
+    const box = await bench.start({ limits: { openFiles: 1024 } })
+    const script =
+      'perl -e \'my @f; while (open(my $f, "<", "/dev/null")) { push @f, $f } print scalar(@f), " $!\\n"\'; ulimit -n; ulimit -c'
+    expect((await box.sh(script)).out).toMatch(/^10\d\d Too many open files\n1024\n0$/)
+  })
+})
+
+describe('freezing', () => {
+  it('stops every process and lets them go on; what is frozen can be killed', async () => {
+    const box = await bench.start()
+    await box.client.startDetached({
+      id: 'count',
+      argv: ['/bin/sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > /tmp/i; sleep 0.01; done'],
+    })
+    await sleep(100)
+    await box.sandbox.freeze()
+    const frozen = (await box.sandbox.stats()).cpuUsec
+    await sleep(100)
+    expect((await box.sandbox.stats()).cpuUsec).toBe(frozen)
+    await box.sandbox.thaw()
+    await expect.poll(async () => (await box.sandbox.stats()).cpuUsec).toBeGreaterThan(frozen!)
+    await box.sandbox.freeze()
+    expect((await box.sandbox.kill()).killed).toBe(true)
+  })
+})
+
+describe('images and mounts', () => {
+  it('a folder with a root file system', async () => {
+    const rootfs = join(bench.folder, 'rootfs')
+    for (const folder of ['bin', 'etc', 'proc', 'dev', 'tmp', 'run'])
+      mkdirSync(join(rootfs, folder), { recursive: true })
+    copyFileSync(bench.options.runner, join(rootfs, 'bin/tool'))
+    chmodSync(join(rootfs, 'bin/tool'), 0o755)
+    // A hostile image: were this followed on the host, its target would be changed.
+    symlinkSync(join(bench.folder, 'outside'), join(rootfs, 'workspace'))
+    mkdirSync(join(bench.folder, 'outside'))
+    const box = await bench.start({ image: { rootfs } })
+    const result = await box.client.run({ id: 'tool', argv: ['/bin/tool', 'version'], cwd: '/' })
+    expect(result.stdout.toString()).toMatch(/^\d+\.\d+/)
+    await box.client.files.write('/workspace/new', 'x')
+    expect(existsSync(join(bench.folder, 'outside/new'))).toBe(false)
+    await box.sandbox.kill()
+    expect(existsSync(join(rootfs, 'workspace/new'))).toBe(false)
+  })
+
+  it('extra mounts are there and read-only, for the sandbox’s root too', async () => {
+    const source = join(bench.folder, 'shared')
+    mkdirSync(source)
+    writeFileSync(join(source, 'file'), 'content', { mode: 0o644 })
+    const box = await bench.start({
+      mounts: [
+        { source, target: '/mnt/shared' },
+        { source: join(source, 'file'), target: '/srv/one' },
+      ],
+    })
+    expect((await box.sh('cat /mnt/shared/file /srv/one')).out).toBe('contentcontent')
+    for (const user of ['1000', '0']) {
+      const tries =
+        'echo x > /mnt/shared/file; echo x > /srv/one; touch /mnt/shared/new; rm -f /mnt/shared/file; chmod 777 /mnt/shared'
+      expect((await box.sh(tries, { user })).err.match(/Read-only file system/g)).toHaveLength(5)
+    }
+    expect(readFileSync(join(source, 'file'), 'utf8')).toBe('content')
+  })
+
+  it('a spec that cannot be meant is refused before anything is made', async () => {
+    for (const changes of [
+      { sandboxId: '../up' },
+      { workdir: 'relative' },
+      { workdir: '/a/../b' },
+      { workdir: '/proc/x' },
+      { hostname: 'a b' },
+      { mounts: [{ source: '/no/such', target: '/x' }] },
+      { mounts: [{ source: '/usr', target: '/proc' }] },
+      { env: { 'A=B': '' } },
+      { limits: { memoryBytes: 1 } },
+      { limits: { cpus: 0 } },
+      { limits: { pids: Number.NaN } },
+      { image: { rootfs: '/etc/passwd' } },
+    ]) {
+      await expect(bench.isolator.start(bench.spec(changes))).rejects.toSatisfy((error) =>
+        SandboxError.is(error, 'invalid_argument'),
+      )
+    }
+    expect(bench.leftovers()).toEqual([])
+  })
+})
+
+describe('network open', () => {
+  // An address of the host that is not the one the sandbox gets; taken away again.
+  const address = '198.51.100.7'
+
+  it('reaches out, not into the host’s loopback, and goes with the sandbox', async (ctx) => {
+    if (!existsSync('/usr/bin/pasta')) ctx.skip('needs pasta: apt-get install passt')
+    if (!existsSync('/dev/net/tun')) ctx.skip('needs /dev/net/tun')
+    execFileSync('ip', ['address', 'add', `${address}/32`, 'dev', 'lo'])
+    const server = createServer((socket) => socket.end('from the host'))
+    const secret = createServer((socket) => socket.end('from its loopback'))
+    try {
+      server.listen(0, address)
+      secret.listen(0, '127.0.0.1')
+      await Promise.all([once(server, 'listening'), once(secret, 'listening')])
+      const port = (of: typeof server) => (of.address() as { port: number }).port
+      const box = await bench.start({ network: 'open' })
+      const reach = (host: string, port: number) =>
+        box.sh(
+          `perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(PeerAddr => "${host}:${port}", Timeout => 2) or die "no: $@"; print <$s>'`,
+        )
+      expect((await reach(address, port(server))).out).toBe('from the host')
+      const gateway = (await box.sh("ip route show default 2>/dev/null | sed 's/.*via \\([^ ]*\\).*/\\1/'"))
+        .out
+      for (const host of ['127.0.0.1', gateway].filter(Boolean)) {
+        expect((await reach(host, port(secret))).out).not.toContain('loopback')
+      }
+    } finally {
+      server.close()
+      secret.close()
+      execFileSync('ip', ['address', 'del', `${address}/32`, 'dev', 'lo'])
+    }
+  })
+})

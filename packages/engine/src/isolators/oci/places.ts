@@ -1,0 +1,74 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import type { SandboxPlace } from '../isolator.ts'
+import { SOCKET_NAME } from './config.ts'
+
+/**
+ * ```text
+ * <folder>/                 the sandbox's own, kept while it is stopped; root only
+ *   range                   the first id of its range
+ *   disk/upper, disk/work   the overlay's writable side
+ *   shim.json               who its shim is, while it runs
+ *   end.json                how its last life ended
+ * <run>/                    short, because a socket's path has 107 bytes; gone after a reboot
+ *   shim.log                of all shims: empty, unless one met a defect
+ *   stage/                  empty: each shim mounts its own over it, where nobody else sees it
+ *   <id>/shim.sock          the shim; no sandbox sees this folder
+ *   <id>/io/runner.sock     the runner; `io` is in the sandbox, closed to its user
+ * ```
+ */
+export interface Places {
+  readonly folder: string
+  readonly range: string
+  readonly disk: string
+  readonly upper: string
+  readonly work: string
+  readonly state: string
+  readonly end: string
+  readonly log: string
+  readonly run: string
+  readonly io: string
+  readonly witness: string
+  readonly socket: string
+}
+
+const MAX_SOCKET_PATH = 107
+
+export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string): Places {
+  // The id is a file name, a control group's name and crun's name.
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(sandboxId)) {
+    throw new SandboxError(
+      'invalid_argument',
+      `sandboxId: '${sandboxId}' is not 1 to 64 letters, digits, '-', '_' or '.'`,
+    )
+  }
+  if (!folder.startsWith('/'))
+    throw new SandboxError('invalid_argument', 'folder: an absolute path is needed')
+  const run = join(runFolder, sandboxId)
+  const witness = join(run, 'shim.sock')
+  if (Buffer.byteLength(witness) > MAX_SOCKET_PATH) {
+    throw new SandboxError('invalid_argument', `runFolder: ${runFolder} is too long for a socket in it`)
+  }
+  const disk = join(folder, 'disk')
+  return {
+    folder,
+    range: join(folder, 'range'),
+    disk,
+    upper: join(disk, 'upper'),
+    work: join(disk, 'work'),
+    state: join(folder, 'shim.json'),
+    end: join(folder, 'end.json'),
+    log: join(runFolder, 'shim.log'),
+    run,
+    io: join(run, 'io'),
+    witness,
+    socket: join(run, 'io', SOCKET_NAME),
+  }
+}
+
+/** Which run folder it is: the next life of a sandbox has another of the same name. Undefined when there is none. */
+export function lifeOf({ run }: Places): string | undefined {
+  const stats = statSync(run, { bigint: true, throwIfNoEntry: false })
+  return stats && `${stats.ino} ${stats.birthtimeNs}`
+}

@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process'
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import { SandboxError } from '@sandkasten/sdk'
+import type { ProbeResult } from '../isolator.ts'
+import { layoutOfThisMachine, missingControllers, prepareParents } from './cgroups.ts'
+import type { Architecture } from './seccomp/policy.ts'
+
+/** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
+export async function probe(options: {
+  runner: string
+  runtime: string
+  cgroupParent: string
+}): Promise<ProbeResult> {
+  if (process.platform !== 'linux')
+    return no(`this is ${process.platform}, not Linux`, 'Use the isolator `process`, or a Linux machine.')
+  if (!architectures[process.arch])
+    return no(`no seccomp table for ${process.arch}`, 'Use an x86-64 or arm64 machine.')
+  if (process.getuid?.() !== 0)
+    return no('this process is not root', 'Run it as root: sudo -E env "PATH=$PATH" …')
+  const [major = 0, minor = 0] = (readOr('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
+  if (major < 5 || (major === 5 && minor < 19)) {
+    return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
+  }
+  if (!(readOr('/proc/filesystems') ?? '').includes('\toverlay\n'))
+    return no('overlayfs is not there', 'Run: modprobe overlay')
+  if (readOr('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
+    return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
+  }
+  const layout = layoutOfThisMachine()
+  const missing = missingControllers(layout)
+  if (missing.length > 0)
+    return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
+  try {
+    prepareParents(layout, options.cgroupParent)
+  } catch (cause) {
+    return no(
+      `control groups cannot be made: ${(cause as Error).message}`,
+      'Run on the host, or in a container with its own writable cgroup.',
+    )
+  }
+  let version: string
+  try {
+    const { stdout } = await promisify(execFile)(findProgram(options.runtime), ['--version'])
+    version = stdout.split('\n', 1)[0]!
+  } catch (cause) {
+    return no(`${options.runtime} cannot be run: ${(cause as Error).message}`, 'Run: apt-get install crun')
+  }
+  try {
+    accessSync(options.runner, constants.X_OK)
+  } catch {
+    return no(`there is no runner at ${options.runner}`, 'Run: runner/build.sh')
+  }
+  const where = layout.v2
+    ? layout.v1.memory === undefined
+      ? 'cgroup v2'
+      : 'hybrid cgroup v1 and v2'
+    : 'cgroup v1'
+  return { ok: true, detail: `${version}, Linux ${major}.${minor}, ${where}` }
+}
+
+const architectures: Readonly<Record<string, Architecture>> = { x64: 'x86_64', arm64: 'aarch64' }
+
+export function thisArchitecture(): Architecture {
+  const architecture = architectures[process.arch]
+  if (architecture) return architecture
+  throw new SandboxError('unsupported', `there is no seccomp table for ${process.arch}`)
+}
+
+/** Absolute, so that nothing is looked up again with another PATH. */
+export function findProgram(name: string): string {
+  if (name.startsWith('/')) return name
+  for (const folder of [
+    ...(process.env.PATH ?? '').split(delimiter),
+    '/usr/sbin',
+    '/usr/bin',
+    '/sbin',
+    '/bin',
+  ]) {
+    if (!folder.startsWith('/')) continue
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return join(folder, name)
+    } catch {
+      // The next one.
+    }
+  }
+  throw new SandboxError('unavailable', `${name} is not installed`, {
+    hint: `Run: apt-get install ${name === 'pasta' ? 'passt' : name}`,
+  })
+}
+
+/** Without CAP_SYS_RESOURCE a limit can only be lowered. */
+export function maxOpenFiles(): number {
+  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(readOr('/proc/self/limits') ?? '')?.[1]
+  return hard === undefined ? 1024 : Number(hard)
+}
+
+function readOr(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+const no = (reason: string, fix: string): ProbeResult => ({ ok: false, reason, fix })

@@ -1,0 +1,120 @@
+import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SandboxError } from '@sandkasten/sdk'
+import type { IsolatedSandbox, SandboxEnd, SandboxStats } from '../isolator.ts'
+import type { SandboxGroups } from './cgroups.ts'
+import { lifeOf, type Places } from './places.ts'
+import { readEnd, readShimProcess, type Witness } from './shim.ts'
+
+/** Not in Node's list. The same on x86-64 and arm64. */
+const O_PATH = 0o10000000
+
+/** How long a shim may take to end its sandbox before it is taken for stuck. */
+const KILL_TIMEOUT_MS = 10_000
+
+/** A running sandbox, as one process holds it. Any number of processes may hold the same. */
+export class OciSandbox implements IsolatedSandbox {
+  readonly sandboxId: string
+  readonly folder: string
+  readonly ended: Promise<SandboxEnd>
+  private readonly places: Places
+  private readonly groups: SandboxGroups
+  private readonly witness: Witness
+  private readonly life: string | undefined
+
+  constructor(sandboxId: string, places: Places, groups: SandboxGroups, witness: Witness) {
+    this.sandboxId = sandboxId
+    this.folder = places.folder
+    this.places = places
+    this.groups = groups
+    this.witness = witness
+    this.life = lifeOf(places)
+    this.ended = witness.told.then((end) => this.settle(end))
+  }
+
+  async connect(): Promise<Duplex> {
+    const fd = this.openSocket()
+    // Through the descriptor: what was looked at is what is connected to.
+    const socket = connect(`/proc/self/fd/${fd}`)
+    return new Promise<Duplex>((resolve, reject) => {
+      socket.once('connect', () => resolve(socket))
+      socket.once('error', (cause) => reject(this.gone(cause)))
+    }).finally(() => closeSync(fd))
+  }
+
+  async stats(): Promise<SandboxStats> {
+    return this.groups.stats()
+  }
+
+  freeze(): Promise<void> {
+    return this.freezer(true)
+  }
+
+  thaw(): Promise<void> {
+    return this.freezer(false)
+  }
+
+  async kill(): Promise<SandboxEnd> {
+    this.witness.kill()
+    const stuck = new AbortController()
+    const timer = sleep(KILL_TIMEOUT_MS, undefined, { signal: stuck.signal }).then(
+      () => killShim(this.places),
+      () => {},
+    )
+    const end = await this.ended
+    stuck.abort()
+    await timer
+    return end
+  }
+
+  /**
+   * The runner's socket is in a folder that the sandbox's root could write to, and we are root here: a link in its place could lead to any socket of
+   * the host. So it is opened without following a link, and must be a socket.
+   */
+  private openSocket(): number {
+    let fd: number
+    try {
+      fd = openSync(this.places.socket, O_PATH | constants.O_NOFOLLOW)
+    } catch (cause) {
+      throw this.gone(cause)
+    }
+    if (fstatSync(fd).isSocket()) return fd
+    closeSync(fd)
+    throw this.gone(new Error('what is in the place of the runner’s socket is none'))
+  }
+
+  private async freezer(frozen: boolean): Promise<void> {
+    try {
+      await this.groups.freeze(frozen)
+    } catch (cause) {
+      throw SandboxError.is(cause) ? cause : this.gone(cause)
+    }
+  }
+
+  private gone(cause: unknown): SandboxError {
+    return new SandboxError('not_running', `sandbox ${this.sandboxId} cannot be reached`, {
+      sandboxId: this.sandboxId,
+      cause,
+    })
+  }
+
+  /**
+   * The shim has gone, and with it everything in its pid namespace. What it could not tell, it may have written down. One that was itself killed
+   * leaves its groups and its folder; they are ours to remove only as long as no next life has taken their place.
+   */
+  private async settle(told: SandboxEnd | undefined): Promise<SandboxEnd> {
+    if (told) return told
+    const stillOurs = () => this.life !== undefined && lifeOf(this.places) === this.life
+    await this.groups.clear(stillOurs).catch(() => {})
+    if (stillOurs()) rmSync(this.places.run, { recursive: true, force: true })
+    return readEnd(this.places) ?? { killed: false, unwitnessed: true, errors: '' }
+  }
+}
+
+/** The last resort for a shim that does not answer: its end is the sandbox's end. */
+function killShim(places: Places): void {
+  const shim = readShimProcess(places)
+  if (shim) process.kill(shim.pid, 'SIGKILL')
+}

@@ -1,0 +1,168 @@
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { connect } from 'node:net'
+import { SandboxError } from '@sandkasten/sdk'
+import type { SandboxEnd } from '../isolator.ts'
+import type { Places } from './places.ts'
+
+/** How long a shim may take to greet. It does nothing else meanwhile, so this is the time of a stuck machine. */
+const GREETING_MS = 10_000
+
+/** The shim's side of things, from here: starting one, finding one, hearing how its sandbox ended. */
+
+/** Resolves when the runner accepts connections. The shim goes on without us. */
+export function startShim(runner: string, task: object, places: Places, sandboxId: string): Promise<void> {
+  const log = openSync(places.log, 'a', 0o600)
+  const child = spawn(runner, ['shim'], { stdio: ['pipe', 'pipe', log], detached: true, env: {}, cwd: '/' })
+  closeSync(log)
+  const failed = (message: string, cause?: unknown) =>
+    new SandboxError('unavailable', `the sandbox could not be started: ${message}`, {
+      sandboxId,
+      cause,
+      hint: '`sandkasten doctor` says what this machine lacks.',
+    })
+  return new Promise((resolve, reject) => {
+    let answer = ''
+    const { stdin, stdout } = child
+    if (!stdin || !stdout) return reject(failed('no pipes'))
+    const settle = () => {
+      stdout.destroy()
+      child.unref()
+      const fields = parseLine(answer)
+      if (typeof fields?.pid === 'number') resolve()
+      else
+        reject(
+          failed(
+            typeof fields?.error === 'string' ? fields.error : `no answer from its shim; see ${places.log}`,
+          ),
+        )
+    }
+    child.on('error', (cause) => reject(failed(`${runner}: ${cause.message}`, cause)))
+    // A shim that reads nothing has a reason, which comes as its answer.
+    stdin.on('error', () => {})
+    stdin.end(JSON.stringify(task))
+    stdout.setEncoding('utf8')
+    stdout.on('data', (text: string) => {
+      answer += text
+      if (answer.includes('\n')) settle()
+    })
+    stdout.on('close', settle)
+  })
+}
+
+/** A connection to a living shim. It names that very shim: a pid would be only a number, which is used again. */
+export class Witness {
+  /** The end as the shim told it; undefined when it was cut off before it could. Never rejects. */
+  readonly told: Promise<SandboxEnd | undefined>
+  private readonly socket: Socket
+
+  private constructor(socket: Socket, told: Promise<SandboxEnd | undefined>) {
+    this.socket = socket
+    this.told = told
+    // Waiting for a sandbox's end is no reason for a process to stay.
+    socket.unref()
+  }
+
+  /**
+   * Undefined when no shim lives there. The kernel accepts a connection for a process that is dying, so being connected proves nothing: a shim
+   * greets with a line.
+   */
+  static open(path: string): Promise<Witness | undefined> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(path)
+      const failed = (message: string, cause?: unknown) => {
+        socket.destroy()
+        reject(new SandboxError('unavailable', `the sandbox's shim cannot be reached: ${message}`, { cause }))
+      }
+      const timer = setTimeout(() => failed(`no greeting in ${GREETING_MS} ms`), GREETING_MS)
+      let text = ''
+      const told = new Promise<SandboxEnd | undefined>((tell) => {
+        socket.on('close', () => {
+          // The second line; the first was the greeting.
+          tell(parseEnd(text.split('\n')[1] ?? ''))
+          clearTimeout(timer)
+          resolve(undefined)
+        })
+      })
+      socket.setEncoding('utf8')
+      socket.on('data', (chunk: string) => {
+        text += chunk
+        if (!text.includes('\n')) return
+        clearTimeout(timer)
+        resolve(new Witness(socket, told))
+      })
+      socket.on('error', (cause: NodeJS.ErrnoException) => {
+        // Nobody there, or gone while we came: `close` says so. Anything else is no knowledge at all.
+        if (!['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'].includes(cause.code ?? ''))
+          failed(cause.message, cause)
+      })
+    })
+  }
+
+  kill(): void {
+    // From now on somebody waits.
+    this.socket.ref()
+    this.socket.write('kill\n')
+  }
+}
+
+/** How the last life ended, if a shim wrote it down. */
+export function readEnd(places: Places): SandboxEnd | undefined {
+  try {
+    return parseEnd(readFileSync(places.end, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** What a killed shim leaves: its number and when that process started. Only both together mean it. */
+export function readShimProcess(places: Places): { pid: number; startTime: number } | undefined {
+  let fields: Record<string, unknown> | undefined
+  try {
+    fields = parseLine(readFileSync(places.state, 'utf8'))
+  } catch {
+    return undefined
+  }
+  const { pid, startTime } = fields ?? {}
+  if (typeof pid !== 'number' || typeof startTime !== 'number') return undefined
+  return startTimeOf(pid) === startTime ? { pid, startTime } : undefined
+}
+
+/** In ticks since boot; undefined when there is no such process, or only its remains. */
+function startTimeOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ')
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19])
+  } catch {
+    return undefined
+  }
+}
+
+function parseEnd(text: string): SandboxEnd | undefined {
+  const fields = parseLine(text)
+  if (fields === undefined || fields.version !== 1) return undefined
+  const number = (name: string) => (typeof fields[name] === 'number' ? (fields[name] as number) : undefined)
+  const [exitCode, signal, oomKills] = [number('exit'), number('signal'), number('oomKills')]
+  const [startedAt, endedAt] = [number('startedAt'), number('endedAt')]
+  return {
+    ...(exitCode === undefined ? {} : { exitCode }),
+    ...(signal === undefined ? {} : { signal }),
+    killed: fields.killed === true,
+    ...(oomKills === undefined ? {} : { oomKills, oom: oomKills > 0 }),
+    ...(startedAt === undefined ? {} : { startedAt: new Date(startedAt) }),
+    ...(endedAt === undefined ? {} : { endedAt: new Date(endedAt) }),
+    unwitnessed: false,
+    errors: typeof fields.errors === 'string' ? fields.errors : '',
+  }
+}
+
+function parseLine(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text.split('\n', 1)[0]!)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}

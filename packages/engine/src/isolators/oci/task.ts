@@ -1,0 +1,71 @@
+import type { IsolatorSpec, Limits } from '../isolator.ts'
+import type { CgroupLayout } from './cgroups.ts'
+import { hiddenFromRuntime, planGroups } from './cgroups.ts'
+import { ociConfig, RUNNER_CAPABILITY_BITS, RUNNER_FOLDER, RUNNER_PROGRAM } from './config.ts'
+import { RANGE_SIZE } from './ids.ts'
+import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
+import type { Places } from './places.ts'
+import type { Architecture } from './seccomp/policy.ts'
+
+/** What a shim is told, as `runner/src/shim/task.rs` reads it. It goes through a pipe: the environment in it is nobody else's to see. */
+export interface TaskInput {
+  readonly spec: IsolatorSpec
+  readonly places: Places
+  readonly firstId: number
+  readonly image: {
+    readonly layers: readonly string[]
+    readonly binds: readonly { source: string; target: string }[]
+  }
+  readonly layout: CgroupLayout
+  readonly cgroupParent: string
+  readonly stage: string
+  readonly runtime: string
+  readonly runner: string
+  readonly pasta: string
+  readonly architecture: Architecture
+  readonly maxOpenFiles: number
+  readonly volatile: boolean
+  readonly readyTimeoutMs: number
+}
+
+const VERSION = 1
+
+export function shimTask(input: TaskInput): object {
+  const { spec, places, image } = input
+  const binds = [
+    // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
+    ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
+    { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
+    { source: places.io, target: RUNNER_FOLDER, readOnly: false, exec: false, idMapped: false },
+    // What the caller shares is shared: owner 1000 there is the sandbox's user here.
+    ...spec.mounts.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: true })),
+  ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
+  return {
+    version: VERSION,
+    id: spec.sandboxId,
+    runtime: input.runtime,
+    stage: input.stage,
+    witness: places.witness,
+    state: places.state,
+    end: places.end,
+    firstId: input.firstId,
+    ids: RANGE_SIZE,
+    groups: planGroups(input.layout, input.cgroupParent, spec.sandboxId, withNetwork(spec)),
+    hide: hiddenFromRuntime(input.layout),
+    layers: image.layers,
+    upper: places.upper,
+    work: places.work,
+    volatile: input.volatile,
+    binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
+    config: JSON.stringify(ociConfig({ ...input, binds })),
+    capabilities: RUNNER_CAPABILITY_BITS,
+    network: spec.network === 'open' ? pastaArgv(input.pasta, hostNameservers()) : null,
+    readyTimeoutMs: input.readyTimeoutMs,
+  }
+}
+
+/** pasta is in the sandbox's groups, so that its traffic is on the sandbox's account; its own size is not. */
+function withNetwork({ limits, network }: IsolatorSpec): Limits {
+  if (network === 'none') return limits
+  return { ...limits, memoryBytes: limits.memoryBytes + PASTA_MEMORY_BYTES, pids: limits.pids + PASTA_PIDS }
+}

@@ -1,0 +1,204 @@
+/** Real sandboxes for tests, in folders and control groups of this test process alone; `leftovers` says what is still there of them. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buildRunner } from '../../../runner/build-runner.ts'
+import { RunnerClient, type RunOptions } from '../../../runner/index.ts'
+import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
+import { layoutOfThisMachine } from '../cgroups.ts'
+import { OciIsolator, type OciIsolatorOptions } from '../oci.ts'
+
+export interface Bench extends AsyncDisposable {
+  readonly isolator: OciIsolator
+  readonly options: OciIsolatorOptions
+  /** For the test's own files on the host. */
+  readonly folder: string
+  /** Another isolator over the same folders, as another process would have. */
+  another(options?: Partial<OciIsolatorOptions>): OciIsolator
+  spec(changes?: SpecChanges): IsolatorSpec
+  start(changes?: SpecChanges): Promise<Box>
+  /** Every process, mount, control group, id range and socket folder of this bench's sandboxes. Empty is what a test wants to see. */
+  leftovers(): string[]
+  /** Removes every sandbox that was started. */
+  clear(): Promise<void>
+}
+
+export type SpecChanges = Partial<Omit<IsolatorSpec, 'limits'>> & { limits?: Partial<Limits> }
+
+export interface Box {
+  readonly spec: IsolatorSpec
+  readonly sandbox: IsolatedSandbox
+  readonly client: RunnerClient
+  /** Host numbers, from the file that its shim wrote. */
+  readonly pids: { shim: number; runner: number }
+  readonly firstId: number
+  /** As the sandbox's user unless `user` says otherwise. Output is trimmed. */
+  sh(script: string, options?: Partial<RunOptions>): Promise<Said>
+}
+
+export interface Said {
+  out: string
+  err: string
+  code: number | undefined
+  signal: string | undefined
+}
+
+const MiB = 1024 * 1024
+
+/** Why sandboxes cannot be tried here; undefined where they can. */
+export async function reasonToSkip(): Promise<string | undefined> {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux: sudo -E npm test'
+  const probe = await new OciIsolator({ runner: '/bin/true', cgroupParent: 'sandkasten' }).probe()
+  return probe.ok ? undefined : `${probe.reason}; ${probe.fix}`
+}
+
+export async function createBench(): Promise<Bench> {
+  const name = `skt-${randomBytes(4).toString('hex')}`
+  const folder = mkdtempSync(join(tmpdir(), `${name}-`))
+  const runFolder = join('/run', name)
+  const options: OciIsolatorOptions = {
+    runner: process.env.SANDKASTEN_RUNNER ?? (await buildRunner()),
+    runFolder,
+    imagesFolder: join(folder, 'images'),
+    ids: { folder: join(folder, 'ids') },
+    cgroupParent: name,
+  }
+  const isolator = new OciIsolator(options)
+  const boxes: Box[] = []
+  const ranges: number[] = []
+  const pids: number[] = []
+  let counter = 0
+
+  function spec(changes: SpecChanges = {}): IsolatorSpec {
+    counter += 1
+    const sandboxId = changes.sandboxId ?? `box-${counter}`
+    return {
+      sandboxId,
+      folder: join(folder, 'boxes', sandboxId),
+      image: 'host',
+      env: {},
+      mounts: [],
+      network: 'none',
+      workdir: '/workspace',
+      hostname: 'box',
+      ...changes,
+      limits: {
+        memoryBytes: 256 * MiB,
+        pids: 128,
+        cpus: 2,
+        tmpBytes: 64 * MiB,
+        shmBytes: 16 * MiB,
+        openFiles: 4096,
+        ...changes.limits,
+      },
+    }
+  }
+
+  async function start(changes?: SpecChanges): Promise<Box> {
+    const wanted = spec(changes)
+    mkdirSync(join(folder, 'boxes'), { recursive: true, mode: 0o700 })
+    const sandbox = await isolator.start(wanted)
+    const box = await open(wanted, sandbox)
+    boxes.push(box)
+    ranges.push(box.firstId)
+    pids.push(box.pids.shim, box.pids.runner)
+    return box
+  }
+
+  function leftovers(): string[] {
+    const found = pids.filter((pid) => isOurs(pid, folder, name)).map((pid) => `process ${pid}`)
+    for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+      const status = readOr(`/proc/${pid}/status`) ?? ''
+      const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1])
+      if (!/^State:\s+[ZX]/m.test(status) && ranges.some((first) => uid >= first && uid < first + 65536))
+        found.push(`process ${pid} of a sandbox`)
+      if (readOr(`/proc/${pid}/cgroup`)?.includes(`/${name}/`) && !/^State:\s+[ZX]/m.test(status))
+        found.push(`process ${pid} in a group`)
+      const mounts = readOr(`/proc/${pid}/mountinfo`) ?? ''
+      if (mounts.includes(name)) found.push(`a mount in process ${pid}`)
+    }
+    for (const root of groupRoots()) {
+      for (const entry of entriesOf(join(root, name)))
+        if (entry.isDirectory()) found.push(`group ${join(root, name, entry.name)}`)
+    }
+    for (const entry of entriesOf(runFolder))
+      if (entry.isDirectory() && entry.name !== 'stage') found.push(`run folder ${entry.name}`)
+    for (const entry of entriesOf(join(folder, 'ids'))) found.push(`ids ${entry.name}`)
+    return found
+  }
+
+  async function clear(): Promise<void> {
+    for (const { spec, client } of boxes.splice(0)) {
+      client.close()
+      await isolator.remove(spec)
+    }
+  }
+
+  return {
+    isolator,
+    options,
+    folder,
+    another: (changes) => new OciIsolator({ ...options, ...changes }),
+    spec,
+    start,
+    leftovers,
+    clear,
+    async [Symbol.asyncDispose]() {
+      await clear()
+      for (const root of groupRoots()) if (existsSync(join(root, name))) rmdirSync(join(root, name))
+      rmSync(runFolder, { recursive: true, force: true })
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export async function open(spec: IsolatorSpec, sandbox: IsolatedSandbox): Promise<Box> {
+  const client = await RunnerClient.connect(await sandbox.connect())
+  const { pid, runnerPid } = JSON.parse(readFileSync(join(spec.folder, 'shim.json'), 'utf8'))
+  let commands = 0
+  return {
+    spec,
+    sandbox,
+    client,
+    pids: { shim: pid, runner: runnerPid },
+    firstId: Number(readFileSync(join(spec.folder, 'range'), 'utf8')),
+    async sh(script, options = {}) {
+      commands += 1
+      const id = `${process.pid}-${performance.now()}-${commands}`
+      const result = await client.run({ id, argv: ['/bin/sh', '-c', script], ...options })
+      const text = (bytes: Buffer) => bytes.toString('utf8').trim()
+      return {
+        out: text(result.stdout),
+        err: text(result.stderr),
+        code: result.exitCode,
+        signal: result.signal,
+      }
+    },
+  }
+}
+
+/** Alive, and not another process that has got the number meanwhile. */
+function isOurs(pid: number, folder: string, name: string): boolean {
+  const status = readOr(`/proc/${pid}/status`)
+  if (!status || /^State:\s+[ZX]/m.test(status)) return false
+  const command = readOr(`/proc/${pid}/cmdline`) ?? ''
+  return command.includes('runner') || command.includes(folder) || command.includes(name)
+}
+
+function groupRoots(): string[] {
+  const { v1, v2 } = layoutOfThisMachine()
+  return [...new Set([...Object.values(v1), ...(v2 ? [v2.root] : [])])]
+}
+
+function entriesOf(folder: string) {
+  return existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : []
+}
+
+export function readOr(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,33 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { conformance, posixCommands } from '@sandkasten/sdk/testing'
+import { afterAll, describe, it } from 'vitest'
+import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
+import { EngineProvider, type EngineProviderOptions } from './engine-provider.ts'
+import { leftoversOf } from './test-helper.ts'
+
+const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-engine-'))
+afterAll(() => rm(root, { recursive: true, force: true }))
+
+const skipped = await reasonToSkip()
+if (skipped) {
+  describe('conformance: engine (isolation: container)', () => {
+    it('every behaviour of the contract', ({ skip }) => skip(skipped))
+  })
+} else {
+  run('oci', 'container')
+}
+run('process', 'none')
+
+function run(isolator: 'oci' | 'process', isolation: string): void {
+  const options: EngineProviderOptions = { isolator, root: path.join(root, isolator) }
+  conformance({
+    title: `conformance: engine on ${isolator} (isolation: ${isolation})`,
+    runner: { describe, it, afterAll },
+    provider: () => new EngineProvider(options),
+    reopen: () => new EngineProvider(options),
+    commands: posixCommands({ server: 'node' }),
+    leftovers: (sandboxId) => leftoversOf(sandboxId),
+  })
+}

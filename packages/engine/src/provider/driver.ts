@@ -1,0 +1,188 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { type CreateOption, SandboxError } from '@sandkasten/sdk'
+import { FolderDriver, guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
+import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../isolators/isolator.ts'
+import { RunnerClient, type TaskOutput } from '../runner/index.ts'
+import type { EngineCapabilities } from './capabilities.ts'
+import { PortForwards } from './ports.ts'
+import { EngineSandbox } from './sandbox.ts'
+import { type EngineDefaults, type EngineExtra, extraOf, planOf } from './spec.ts'
+
+/** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
+export class EngineDriver extends FolderDriver<EngineCapabilities> {
+  readonly name = 'engine'
+  readonly isolation = 'container'
+  readonly capabilities: EngineCapabilities
+  readonly createOptions: readonly CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'lifetimeMs',
+    'image',
+    'ports',
+    'resources',
+    'repo',
+    'gitToken',
+    'providerOptions',
+  ]
+  readonly #isolator: () => Promise<Isolator>
+  readonly #defaults: EngineDefaults
+  readonly #live = new Map<string, Live>()
+
+  constructor(options: {
+    root: string
+    isolator: () => Promise<Isolator>
+    defaults: EngineDefaults
+    capabilities: EngineCapabilities
+  }) {
+    super(options.root)
+    this.#isolator = options.isolator
+    this.#defaults = options.defaults
+    this.capabilities = options.capabilities
+  }
+
+  override async health(): Promise<boolean> {
+    return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  /** A connection to the sandbox's runner; all handles of this provider share it. */
+  client(record: SandboxRecord): Promise<RunnerClient> {
+    const live = this.#liveOf(record)
+    live.client ??= connect(live.isolated, () => {
+      live.client = undefined
+      live.writers.clear()
+    })
+    return live.client
+  }
+
+  forwards(record: SandboxRecord): PortForwards {
+    return this.#liveOf(record).forwards
+  }
+
+  /** Streams into the stdin of its processes, by process; shared by all handles. */
+  writers(sandboxId: string): Map<string, TaskOutput> {
+    return this.#live.get(sandboxId)?.writers ?? new Map()
+  }
+
+  /** How often the kernel has killed for lack of memory in it. */
+  async oomKills(record: SandboxRecord): Promise<number | undefined> {
+    return (await (await this.#liveOf(record).isolated).stats()).oomKills
+  }
+
+  async pause(record: SandboxRecord): Promise<void> {
+    await (await this.#liveOf(record).isolated).freeze()
+    await this.#turn(record, 'running', 'paused')
+  }
+
+  async resume(record: SandboxRecord): Promise<void> {
+    await (await this.#liveOf(record).isolated).thaw()
+    await this.#turn(record, 'paused', 'running')
+  }
+
+  async #turn(record: SandboxRecord, from: 'running' | 'paused', to: 'running' | 'paused'): Promise<void> {
+    await this.change(record.sandboxId, (now) => (now.status === from ? { ...now, status: to } : now))
+  }
+
+  protected async fill(folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {
+    await guarded('The sandbox’s disk could not be made', () =>
+      mkdir(path.join(folder, 'disk'), { mode: 0o700 }),
+    )
+  }
+
+  protected override plan(spec: CreateSpec): Record<string, unknown> {
+    return { ...planOf(spec, this.#defaults) }
+  }
+
+  protected async boot(folder: string, record: SandboxRecord): Promise<void> {
+    const live = this.#remember(
+      record,
+      this.#isolator().then((isolator) => isolator.start(this.#spec(folder, record))),
+    )
+    await live.isolated
+  }
+
+  protected async halt(folder: string, record: SandboxRecord): Promise<void> {
+    const live = this.#live.get(record.sandboxId)
+    this.#live.delete(record.sandboxId)
+    await live?.forwards.close()
+    const known = await live?.isolated.catch(() => undefined)
+    const isolated = known ?? (await (await this.#isolator()).attach(this.#spec(folder, record)))
+    await isolated?.kill()
+  }
+
+  protected override async release(folder: string, record: SandboxRecord): Promise<void> {
+    await (await this.#isolator()).remove(this.#spec(folder, record))
+  }
+
+  protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {
+    const live = this.#live.get(record.sandboxId)
+    if (live?.incarnation === record.incarnation && !live.ended) return true
+    return (await (await this.#isolator()).attach(this.#spec(folder, record))) !== undefined
+  }
+
+  protected handle(_folder: string, record: SandboxRecord): EngineSandbox {
+    return new EngineSandbox(this, record, extraOf(record).workdir)
+  }
+
+  #liveOf(record: SandboxRecord): Live {
+    const known = this.#live.get(record.sandboxId)
+    if (known?.incarnation === record.incarnation) return known
+    const place = this.#spec(this.folderOf(record.sandboxId), record)
+    const found = this.#isolator().then((isolator) => isolator.attach(place))
+    return this.#remember(
+      record,
+      found.then((isolated) => {
+        if (isolated) return isolated
+        throw new SandboxError('not_running', `The sandbox ${record.sandboxId} has ended.`, {
+          provider: this.name,
+        })
+      }),
+    )
+  }
+
+  #remember(record: SandboxRecord, isolated: Promise<IsolatedSandbox>): Live {
+    const live: Live = {
+      incarnation: record.incarnation,
+      isolated,
+      ended: false,
+      client: undefined,
+      writers: new Map(),
+      forwards: new PortForwards(async (port) => (await this.client(record)).dial(port)),
+    }
+    this.#live.set(record.sandboxId, live)
+    const forget = () => {
+      live.ended = true
+      if (this.#live.get(record.sandboxId) === live) this.#live.delete(record.sandboxId)
+    }
+    isolated.then(({ ended }) => ended.then(forget), forget)
+    return live
+  }
+
+  #spec(folder: string, record: SandboxRecord): IsolatorSpec {
+    const extra: EngineExtra = extraOf(record)
+    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {} }
+  }
+}
+
+interface Live {
+  readonly incarnation: string
+  readonly isolated: Promise<IsolatedSandbox>
+  readonly forwards: PortForwards
+  readonly writers: Map<string, TaskOutput>
+  client: Promise<RunnerClient> | undefined
+  ended: boolean
+}
+
+async function connect(isolated: Promise<IsolatedSandbox>, onClosed: () => void): Promise<RunnerClient> {
+  try {
+    const client = await RunnerClient.connect(await (await isolated).connect())
+    void client.connection.closed.then(onClosed)
+    return client
+  } catch (error) {
+    onClosed()
+    throw error
+  }
+}

@@ -1,0 +1,88 @@
+import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '@sandkasten/sdk'
+import { SandboxError } from '@sandkasten/sdk'
+import { HeadTail, randomId } from '@sandkasten/sdk/provider'
+import type { RunnerClient, RunnerShell } from '../runner/index.ts'
+
+/** A shell of the runner's: it is found again by its name, also from another process. */
+export class EngineShell implements SandboxShell {
+  readonly name: string
+  readonly #client: () => Promise<RunnerClient>
+  readonly #reopen: (client: RunnerClient) => Promise<RunnerShell>
+  #cwd: string
+  #closed = false
+
+  constructor(options: {
+    name: string
+    cwd: string
+    client: () => Promise<RunnerClient>
+    reopen: (client: RunnerClient) => Promise<RunnerShell>
+  }) {
+    this.name = options.name
+    this.#cwd = options.cwd
+    this.#client = options.client
+    this.#reopen = options.reopen
+  }
+
+  get cwd(): string {
+    return this.#cwd
+  }
+
+  async exec(command: string, options: ShellExecOptions = {}): Promise<ShellResult> {
+    if (typeof command !== 'string' || command.includes('\0'))
+      throw new SandboxError('invalid_argument', '`command` must be a string without NUL characters.')
+    if (this.#closed) throw closed(this.name)
+    const { timeoutMs, signal, onOutput, maxOutputBytes = 4 * 1024 * 1024 } = options
+    const client = await this.#client()
+    const shell = await this.#reopen(client)
+    const id = `exec-${randomId()}`
+    const task = await shell.start(command, { id, timeoutMs, signal })
+    const kept = new HeadTail(maxOutputBytes)
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+    const abort = () => void client.signal(id, 'KILL').catch(() => {})
+    signal?.addEventListener('abort', abort, { once: true })
+    try {
+      for await (const event of task) {
+        if (event.type !== 'output') continue
+        kept.push(event.data)
+        tell(onOutput, decoder.decode(event.data, { stream: true }))
+      }
+      tell(onOutput, decoder.decode())
+      const exit = await task.exit
+      if (signal?.aborted)
+        throw new SandboxError('aborted', 'The command was cancelled by its AbortSignal.', {
+          cause: signal.reason,
+        })
+      if (exit.cwd) this.#cwd = Buffer.from(exit.cwd).toString('utf8')
+      await client.forget(id).catch(() => {})
+      return {
+        exitCode: exit.exitCode ?? 137,
+        output: kept.text(),
+        cwd: this.#cwd,
+        timedOut: exit.timedOut,
+        truncated: kept.truncated,
+        durationMs: exit.durationMs,
+        shellRestarted: exit.restarted ?? false,
+      }
+    } finally {
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+
+  async close({ signal }: CallOptions = {}): Promise<boolean> {
+    if (this.#closed) return false
+    this.#closed = true
+    const client = await this.#client()
+    await (await this.#reopen(client)).close({ signal })
+    return true
+  }
+}
+
+function tell(listener: ((text: string) => void) | undefined, text: string): void {
+  if (text !== '') listener?.(text)
+}
+
+function closed(name: string): SandboxError {
+  return new SandboxError('not_running', `The shell “${name}” is closed.`, {
+    hint: 'Open a new one with openShell().',
+  })
+}

@@ -1,0 +1,51 @@
+import type {
+  CallOptions,
+  OutputOptions,
+  ProcessEvent,
+  ProcessSignal,
+  ProcessStatus,
+  SandboxTerminal,
+} from '@sandkasten/sdk'
+import { SandboxError } from '@sandkasten/sdk'
+import { encode } from '@sandkasten/sdk/provider'
+import type { RunnerClient } from '../runner/index.ts'
+import type { EngineProcess } from './process.ts'
+
+/** A process on a pseudo-terminal of the runner's. */
+export class EngineTerminal implements SandboxTerminal {
+  readonly terminalId: string
+  readonly #process: EngineProcess
+  readonly #client: () => Promise<RunnerClient>
+
+  constructor(process: EngineProcess, client: () => Promise<RunnerClient>) {
+    this.terminalId = process.processId
+    this.#process = process
+    this.#client = client
+  }
+
+  async write(data: string | Uint8Array): Promise<void> {
+    await this.#process.write(encode(data))
+  }
+
+  async resize(size: { cols: number; rows: number }, { signal }: CallOptions = {}): Promise<void> {
+    for (const [name, value] of Object.entries({ cols: size?.cols, rows: size?.rows })) {
+      if (!Number.isInteger(value) || value < 1 || value > 1000)
+        throw new SandboxError('invalid_argument', `\`${name}\` is ${String(value)}.`, {
+          hint: 'Use a whole number from 1 to 1000.',
+        })
+    }
+    await (await this.#client()).resize(this.terminalId, size, { signal })
+  }
+
+  output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {
+    return this.#process.events(after, signal)
+  }
+
+  kill(signal: ProcessSignal = 'SIGTERM', call: CallOptions = {}): Promise<boolean> {
+    return this.#process.kill(signal, call)
+  }
+
+  status(call: CallOptions = {}): Promise<ProcessStatus> {
+    return this.#process.status(call)
+  }
+}

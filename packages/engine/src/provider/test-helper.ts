@@ -1,0 +1,23 @@
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+
+/** What is left on this machine of a sandbox: processes that name it, mounts, control groups, sockets. */
+export function leftoversOf(sandboxId: string): string[] {
+  const left: string[] = []
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    for (const file of ['environ', 'cmdline', 'cgroup']) {
+      if (readOr(`/proc/${pid}/${file}`).includes(sandboxId)) left.push(`process ${pid} (${file})`)
+    }
+  }
+  if (readOr('/proc/self/mountinfo').includes(sandboxId)) left.push('a mount')
+  left.push(...globSync(`/sys/fs/cgroup/**/*${sandboxId}*`).map((file) => `control group ${file}`))
+  if (existsSync(`/run/sandkasten/${sandboxId}`)) left.push('its sockets')
+  return left
+}
+
+function readOr(file: string): string {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return ''
+  }
+}

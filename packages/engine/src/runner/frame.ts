@@ -1,0 +1,178 @@
+/**
+ * Frames: `length u32 | type u8 | stream u32`, big endian, then the payload. See protocol/runner.md.
+ *
+ * The parser is pure and incremental. A header is checked against the cap of its own type before any payload is waited for, so a
+ * hostile peer can make us hold at most one frame of its declared kind.
+ */
+import { ProtocolError } from './errors.ts'
+
+export const headerBytes = 9
+export const maxData = 64 * 1024
+export const maxBody = 1024 * 1024
+export const outputPrefix = 9
+export const initialWindow = 256 * 1024
+export const maxWindow = 64 * 1024 * 1024
+export const magic = 'SKRUNNER'
+export const major = 1
+export const minor = 0
+
+export const FrameType = {
+  hello: 0x01,
+  welcome: 0x02,
+  goodbye: 0x03,
+  ping: 0x04,
+  pong: 0x05,
+  request: 0x10,
+  open: 0x11,
+  event: 0x12,
+  done: 0x13,
+  error: 0x14,
+  cancel: 0x15,
+  data: 0x20,
+  output: 0x21,
+  end: 0x22,
+  window: 0x23,
+} as const
+export type FrameType = (typeof FrameType)[keyof typeof FrameType]
+
+export interface Frame {
+  type: FrameType
+  stream: number
+  /** A view of the bytes that arrived; valid for as long as it is held. */
+  payload: Buffer
+}
+
+const names = new Map<number, string>(
+  Object.entries(FrameType).map(([name, type]) => [type, name.toUpperCase()]),
+)
+
+const bounds: Readonly<Record<FrameType, readonly [number, number]>> = {
+  [FrameType.hello]: [12, 12],
+  [FrameType.welcome]: [1, maxBody],
+  [FrameType.goodbye]: [1, maxBody],
+  [FrameType.ping]: [8, 8],
+  [FrameType.pong]: [8, 8],
+  [FrameType.request]: [1, maxBody],
+  [FrameType.open]: [1, maxBody],
+  [FrameType.event]: [1, maxBody],
+  [FrameType.done]: [1, maxBody],
+  [FrameType.error]: [1, maxBody],
+  [FrameType.cancel]: [0, 0],
+  [FrameType.data]: [1, maxData],
+  [FrameType.output]: [outputPrefix + 1, outputPrefix + maxData],
+  [FrameType.end]: [0, 0],
+  [FrameType.window]: [4, 4],
+}
+
+export function encodeFrame(type: FrameType, stream: number, payload: Uint8Array = empty): Buffer {
+  const [least, most] = bounds[type]
+  if (payload.length < least || payload.length > most) {
+    throw new RangeError(`a ${names.get(type)} frame of ${payload.length} bytes, from ${least} to ${most}`)
+  }
+  const frame = Buffer.allocUnsafe(headerBytes + payload.length)
+  frame.writeUInt32BE(payload.length, 0)
+  frame.writeUInt8(type, 4)
+  frame.writeUInt32BE(stream, 5)
+  frame.set(payload, headerBytes)
+  return frame
+}
+
+export function encodeHello(version: { major: number; minor: number } = { major, minor }): Buffer {
+  const payload = Buffer.alloc(12)
+  payload.write(magic, 'latin1')
+  payload.writeUInt16BE(version.major, 8)
+  payload.writeUInt16BE(version.minor, 10)
+  return encodeFrame(FrameType.hello, 0, payload)
+}
+
+export function encodeWindow(stream: number, bytes: number): Buffer {
+  const payload = Buffer.allocUnsafe(4)
+  payload.writeUInt32BE(bytes)
+  return encodeFrame(FrameType.window, stream, payload)
+}
+
+export interface OutputChunk {
+  channel: 'stdout' | 'stderr'
+  /** The event's number, from 1 without gaps. */
+  number: number
+  data: Buffer
+}
+
+export function decodeOutput(payload: Buffer): OutputChunk {
+  const channel = payload[0] === 1 ? 'stdout' : payload[0] === 2 ? 'stderr' : undefined
+  const number = Number(payload.readBigUInt64BE(1))
+  if (channel === undefined || !Number.isSafeInteger(number) || number < 1) {
+    throw new ProtocolError('malformed', 'an OUTPUT frame with an unknown channel or an impossible number')
+  }
+  return { channel, number, data: payload.subarray(outputPrefix) }
+}
+
+export class FrameParser {
+  /** The beginning of a frame that has not ended, and room to grow. */
+  #buffer: Buffer = Buffer.alloc(0)
+  #length = 0
+
+  /** Bytes of a frame that has not ended. */
+  get torn(): number {
+    return this.#length
+  }
+
+  /** Yields every frame that `chunk` completes. Throws `ProtocolError` on the first that cannot be one; the parser is then of no more use. */
+  *push(chunk: Buffer): Generator<Frame, void, void> {
+    // The usual case, whole frames in one chunk, is parsed where it lies.
+    const bytes = this.#length === 0 ? chunk : this.#append(chunk)
+    let at = 0
+    while (bytes.length - at >= headerBytes) {
+      const length = bytes.readUInt32BE(at)
+      const type = bytes[at + 4] as number
+      const stream = bytes.readUInt32BE(at + 5)
+      check(length, type, stream)
+      const end = at + headerBytes + length
+      if (bytes.length < end) break
+      yield { type: type as FrameType, stream, payload: bytes.subarray(at + headerBytes, end) }
+      at = end
+    }
+    if (this.#length > 0 && at === 0) return
+    // Payloads that were handed out keep their memory; what is left gets memory of its own.
+    this.#length = 0
+    if (at < bytes.length) {
+      this.#buffer = Buffer.alloc(0)
+      this.#append(bytes.subarray(at))
+    }
+  }
+
+  /** Grows by doubling: a frame that trickles in byte by byte costs no more than its size a few times over. */
+  #append(chunk: Buffer): Buffer {
+    const length = this.#length + chunk.length
+    if (length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(length, this.#buffer.length * 2))
+      this.#buffer.copy(larger, 0, 0, this.#length)
+      this.#buffer = larger
+    }
+    chunk.copy(this.#buffer, this.#length)
+    this.#length = length
+    return this.#buffer.subarray(0, length)
+  }
+}
+
+function check(length: number, type: number, stream: number): void {
+  const known = bounds[type as FrameType] as readonly [number, number] | undefined
+  if (known === undefined) {
+    throw new ProtocolError(
+      'unknown_frame',
+      `frame type 0x${type.toString(16).padStart(2, '0')} is not known`,
+    )
+  }
+  if (length > known[1])
+    throw new ProtocolError('too_long', `a ${names.get(type)} frame of ${length} bytes, at most ${known[1]}`)
+  if (length < known[0])
+    throw new ProtocolError(
+      'malformed',
+      `a ${names.get(type)} frame of ${length} bytes, at least ${known[0]}`,
+    )
+  if (type < 0x10 !== (stream === 0)) {
+    throw new ProtocolError('malformed', `a ${names.get(type)} frame on stream ${stream}`)
+  }
+}
+
+const empty = new Uint8Array(0)

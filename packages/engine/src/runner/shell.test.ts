@@ -1,0 +1,422 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { RunnerClient } from './client.ts'
+import type { CommandOptions, CommandResult, RunnerShell } from './shells.ts'
+import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+
+let runner: TestRunner
+let client: RunnerClient
+
+beforeAll(async () => {
+  runner = await startRunner()
+  client = await runner.connect()
+})
+afterAll(() => runner[Symbol.asyncDispose]())
+
+type Result = Omit<CommandResult, 'output' | 'stderr' | 'cwd'> & {
+  output: string
+  stderr: string
+  cwd: string
+}
+
+async function run(
+  shell: RunnerShell,
+  command: string | Buffer,
+  options: Partial<CommandOptions> = {},
+): Promise<Result> {
+  const result = await shell.exec(command, { id: fresh('c'), ...options })
+  const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString()
+  return { ...result, output: text(result.output), stderr: text(result.stderr), cwd: text(result.cwd) }
+}
+
+describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
+  let shell: RunnerShell
+  const exec = (command: string | Buffer, options?: Partial<CommandOptions>) => run(shell, command, options)
+  /** Bash's own words, which a POSIX sh has not. */
+  const isBash = flavour === 'bash'
+
+  beforeAll(async () => {
+    shell = await client.openShell({ id: fresh('shell'), shell: flavour, cwd: '/' })
+    expect(shell.shell).toBe(flavour)
+  })
+  afterAll(() => shell.close())
+
+  it('runs nothing of ours and shows nothing of ours (pitfalls 105, 106)', async () => {
+    expect(await exec('echo hi')).toMatchObject({
+      output: 'hi\n',
+      exitCode: 0,
+      cwd: '/',
+      timedOut: false,
+      restarted: false,
+    })
+    expect(await exec(':')).toMatchObject({ output: '', exitCode: 0 })
+    expect(
+      (await exec('PS1="prompt> "; PS2="more> "; set -v; set -x; echo x; set +x; set +v')).output,
+    ).not.toMatch(/prompt|printf|eval/)
+    expect((await exec('echo clean')).output).toBe('clean\n')
+  })
+
+  it('keeps folder, variables, functions, aliases, options and $? (pitfall G1)', async () => {
+    await exec(
+      'cd /usr; export EXPORTED=1; PLAIN=2; greet() { echo "hello $1"; }; alias hey="echo aliased"; set -f; false',
+    )
+    const result = await exec(
+      'echo $?; pwd; env | grep ^EXPORTED; echo $PLAIN; greet you; hey; echo *; set +f',
+    )
+    expect(result.output).toBe('1\n/usr\nEXPORTED=1\n2\nhello you\naliased\n*\n')
+    expect(result.cwd).toBe('/usr')
+    await exec('cd /')
+  })
+
+  it('keeps background jobs, and can wait for them', async () => {
+    await exec('sleep 1000 & echo $!')
+    expect((await exec('jobs')).output).toMatch(/Running\s+sleep 1000/)
+    // KILL, because a TERM that meets a child before its exec is lost in any shell.
+    const killed = await exec('kill -9 %1; wait %1; echo $?')
+    expect(killed.output).toContain('137')
+  })
+
+  it('reports a folder of any name (pitfall G2)', async () => {
+    const name = Buffer.concat([Buffer.from(`${runner.folder}/a:b c'"\n\t$(x)`), Buffer.from([0xff])])
+    await client.files.mkdir(name, { parents: true })
+    const quoted = Buffer.concat([
+      Buffer.from("cd '"),
+      Buffer.from(name.toString('latin1').replaceAll("'", "'\\''"), 'latin1'),
+      Buffer.from("'"),
+    ])
+    const result = await shell.exec(quoted, { id: fresh() })
+    expect(Buffer.from(result.cwd ?? [])).toEqual(name)
+    await exec('cd /')
+  })
+
+  it('gives a command the end of input, and never our own words (pitfalls 108, G3)', async () => {
+    expect(await exec('cat; read x; echo "read: $?"')).toMatchObject({ output: 'read: 1\n' })
+    expect((await exec('wc -c')).output.trim()).toBe('0')
+    expect((await exec('sh')).output).toBe('')
+    expect((await exec('echo alive')).output).toBe('alive\n')
+  })
+
+  it.each([
+    ["an open quote '", "echo 'abc"],
+    ['an open double quote', 'echo "abc'],
+    ['an open substitution', 'echo $(echo'],
+    ['an open heredoc', 'cat <<EOF\nhello'],
+    ['an open quoted heredoc', "cat <<'EOF' && echo more\nhello\n"],
+    ['an unfinished if', 'if true; then'],
+    ['a stray bracket', ')'],
+    ['a stray brace and our own words', "'; exit 9; '"],
+  ])('takes %s as an error and goes on (pitfall 109)', async (_, text) => {
+    const result = await exec(text)
+    expect(result.exitCode).not.toBe(0)
+    expect(result.output + result.stderr).not.toBe('')
+    expect(result.output).not.toContain('hello')
+    expect(await exec('echo fine')).toMatchObject({ output: 'fine\n', exitCode: 0, restarted: false })
+  })
+
+  it('runs a whole heredoc, and shifts that only look like one', async () => {
+    expect((await exec('cat <<EOF\nhello $((1<<3))\nEOF\necho after')).output).toBe('hello 8\nafter\n')
+  })
+
+  it('has no descriptor of ours in a program that it runs (pitfall 107)', async () => {
+    const listing = await exec('ls -l /proc/self/fd | sed 1d | wc -l; ls -l /proc/self/fd')
+    // 0, 1, 2 and the folder itself.
+    expect(listing.output.split('\n')[0]?.trim()).toBe('4')
+    expect(listing.output).not.toContain('pipe')
+  })
+
+  it('has no control or status that a program could open through /proc (pitfall 107)', async () => {
+    const look =
+      'for f in /proc/$1/fd/*; do case $(readlink $f) in pipe:*) echo pipe;; socket:*) echo socket; (: <$f) 2>/dev/null && echo opened; (: >$f) 2>/dev/null && echo opened;; esac; done'
+    const result = await exec(`sh -c '${look}' sh $$`)
+    expect(result.output).toContain('socket')
+    expect(result.output).not.toMatch(/pipe|opened/)
+    expect(await exec('echo fine')).toMatchObject({ output: 'fine\n', restarted: false })
+  })
+
+  it('a flood of the controlling terminal is nobody’s output and starves nobody', async () => {
+    const id = fresh()
+    const flood = await shell.start('cat /dev/zero >/dev/tty', { id })
+    for (let round = 0; round < 10; round++) {
+      expect((await client.run({ id: fresh(), argv: ['echo', 'x'] })).stdout.toString()).toBe('x\n')
+    }
+    await client.signal(id, 'KILL')
+    expect(await flood.next()).toBeUndefined()
+    expect(await exec('echo fine')).toMatchObject({ output: 'fine\n', exitCode: 0 })
+  })
+
+  it('believes no status but its own: printed, or written to every descriptor a program can find (pitfalls 107, G2)', async () => {
+    const forge = String.raw`printf '%032d\000%s\000%s\000' 0 0 /forged`
+    const result = await exec(
+      `${forge}; for fd in 3 4 5 6 7 8 9 10 11 12 198 255; do sh -c "${forge.replaceAll('"', '\\"')} >&$fd" 2>/dev/null; done; cd /usr; (exit 7)`,
+    )
+    expect(result).toMatchObject({ exitCode: 7, cwd: '/usr' })
+    expect(result.output).toContain('/forged')
+    expect(await exec('cd /; echo next')).toMatchObject({ output: 'next\n', exitCode: 0 })
+  })
+
+  it('exit ends the shell with its code; the next command finds a fresh one in the last folder, and says so (pitfall 110)', async () => {
+    await exec('LOST=1')
+    expect(await exec('cd /etc; exit 3')).toMatchObject({
+      exitCode: 3,
+      shellExited: true,
+      output: '',
+      cwd: '/etc',
+    })
+    expect(await exec('pwd; echo "lost: $LOST"')).toMatchObject({
+      output: '/etc\nlost: \n',
+      restarted: true,
+      exitCode: 0,
+    })
+    expect(await exec('echo steady')).toMatchObject({ output: 'steady\n', restarted: false })
+    await exec('cd /')
+  })
+
+  it.each([
+    ['set -e; false', 1],
+    ['exec sh -c "exit 4"', 4],
+    ['set -e; false; echo not reached', 1],
+  ])('`%s` ends the shell and not the session (pitfall 110)', async (text, exitCode) => {
+    expect(await exec(text)).toMatchObject({ exitCode, shellExited: true, output: '' })
+    expect(await exec('echo back')).toMatchObject({ output: 'back\n', restarted: true })
+  })
+
+  it('a killed shell is told as a signal, not as a code', async () => {
+    expect(await exec('echo x; kill -9 $$')).toMatchObject({
+      output: 'x\n',
+      signal: 'SIGKILL',
+      exitCode: undefined,
+      shellExited: true,
+    })
+    expect(await exec('echo back')).toMatchObject({ restarted: true })
+  })
+
+  it.each([
+    ['a program', 'sleep 1000; echo not reached'],
+    [
+      'a program that ignores INT and TERM',
+      'sh -c \'trap "" INT TERM; sleep 1000; sleep 1000\'; echo not reached',
+    ],
+    ['a loop of the shell itself', 'while :; do :; done'],
+    ['a loop of programs', 'for i in 1 2 3 4 5; do sleep 1000; done; echo not reached'],
+    ['a pipeline', 'sleep 1000 | cat | cat; echo not reached'],
+  ])('a timeout ends %s, and the shell lives on with its state (pitfalls 111, G3)', async (_, text) => {
+    await exec('KEPT=yes')
+    const result = await exec(text, { timeoutMs: 50 })
+    expect(result).toMatchObject({ timedOut: true })
+    expect(result.output).not.toContain('not reached')
+    expect(result.shellExited).toBeUndefined()
+    expect(await exec('echo $KEPT')).toMatchObject({ output: 'yes\n', restarted: false, timedOut: false })
+  })
+
+  it('a timeout leaves nothing of the command running', async () => {
+    const output = await shell.start('sh -c \'echo $$; trap "" INT; sleep 1000\'', {
+      id: fresh(),
+      timeoutMs: 100,
+    })
+    const event = await output.next()
+    const pid = Number(event?.type === 'output' ? event.data.toString() : 0)
+    expect(pid).toBeGreaterThan(1)
+    output.discard()
+    expect((await output.exit).timedOut).toBe(true)
+    while (await alive(pid)) await client.ping()
+  })
+
+  it('a shell that refuses to be interrupted is ended, and the next command says so', async () => {
+    const result = await exec('trap "" INT; while :; do :; done', { timeoutMs: 20 })
+    expect(result).toMatchObject({ timedOut: true, signal: 'SIGKILL', shellExited: true })
+    expect(await exec('echo back')).toMatchObject({ output: 'back\n', restarted: true })
+  })
+
+  it('a command can be interrupted or killed by its caller, and that is no timeout', async () => {
+    for (const signal of ['INT', 'KILL']) {
+      const id = fresh()
+      const output = await shell.start('echo go; sleep 1000', { id })
+      await output.next()
+      // Again and again: like a key that is pressed, one INT may come before there is anybody to hear it.
+      let ended = false
+      output.exit.finally(() => {
+        ended = true
+      })
+      while (!ended) {
+        await client.signal(id, signal).catch(() => {})
+        await client.run({ id: fresh(), argv: ['sleep', '0.02'] })
+      }
+      expect(await output.exit).toMatchObject({ timedOut: false })
+    }
+    expect(await exec('echo on')).toMatchObject({ output: 'on\n', restarted: false })
+  })
+
+  it('what a background job writes, and its end, belong to its own command (pitfall 112)', async () => {
+    const fifo = `${runner.folder}/${fresh('fifo')}`
+    await exec(`mkfifo ${fifo}`)
+    const id = fresh()
+    const first = await shell.exec(`(read x <${fifo}; echo from the background; exit 5) & echo started`, {
+      id,
+    })
+    expect(first.output.toString()).toBe('started\n')
+    const late = await client.attach(id, { after: first.last, until: 'end' })
+    expect(await exec(`echo go >${fifo}; sleep 0.1; echo second`)).toMatchObject({
+      output: 'second\n',
+      exitCode: 0,
+    })
+    const event = await late.next()
+    expect(event).toMatchObject({ type: 'output', data: Buffer.from('from the background\n') })
+    expect((await late.exit).exitCode).toBe(0)
+    expect(await exec('sleep 0.02 & :')).toMatchObject({ output: '' })
+    expect(await exec('sleep 0.06; echo third')).toMatchObject({ output: 'third\n' })
+  })
+
+  it('two commands at once run one after the other, in order', async () => {
+    const file = `${runner.folder}/${fresh('order')}`
+    const results = await Promise.all(
+      [1, 2, 3, 4].map((n) =>
+        exec(`echo begin ${n} >>${file}; sleep 0.02; echo end ${n} >>${file}; cat ${file} | wc -l`),
+      ),
+    )
+    expect(results.map((result) => result.output.trim())).toEqual(['2', '4', '6', '8'])
+    expect((await exec(`cat ${file}`)).output).toBe(
+      [1, 2, 3, 4].map((n) => `begin ${n}\nend ${n}\n`).join(''),
+    )
+  })
+
+  it('a command with the id of another is not run again', async () => {
+    const file = `${runner.folder}/${fresh('once')}`
+    const id = fresh()
+    expect((await exec(`echo x >>${file}; echo out`, { id })).output).toBe('out\n')
+    expect((await exec(`echo x >>${file}; echo out`, { id })).output).toBe('out\n')
+    expect((await exec(`cat ${file}`)).output).toBe('x\n')
+  })
+
+  it('carries bytes as they are, without terminal rewriting (pitfalls 113, 114)', async () => {
+    const result = await shell.exec(String.raw`printf 'a\nb\r\n\377\000\033[31m\t'`, { id: fresh() })
+    expect(result.output).toEqual(Buffer.from('610a620d0aff001b5b33316d09', 'hex'))
+    const long = await exec('head -c 300 /dev/zero | tr "\\0" x')
+    expect(long.output).toBe('x'.repeat(300))
+  })
+
+  it('keeps stdout and stderr in order, or apart where asked', async () => {
+    expect(await exec('echo a; echo b >&2; echo c')).toMatchObject({ output: 'a\nb\nc\n', stderr: '' })
+    expect(await exec('echo a; echo b >&2; echo c', { separate: true })).toMatchObject({
+      output: 'a\nc\n',
+      stderr: 'b\n',
+    })
+  })
+
+  it('runs on a terminal, with job control and no pager', async () => {
+    const result = await exec('test -t 1 && echo tty; echo $PAGER; stty size <&1', { cols: 123, rows: 45 })
+    expect(result.output).toBe('tty\ncat\n45 123\n')
+  })
+
+  it('a large command is no problem (pitfall 115)', async () => {
+    const text = 'x'.repeat(200_000)
+    expect((await exec(`: '${text}'; echo ok`)).output).toBe('ok\n')
+  })
+
+  it('survives hostile shell state', async () => {
+    await exec('set -u; set -o noclobber; IFS=/; unset PWD; alias printf=false; alias eval=false; cd /usr')
+    expect(await exec('echo still')).toMatchObject({
+      output: 'still\n',
+      exitCode: 0,
+      cwd: '/usr',
+      restarted: false,
+    })
+    if (isBash) {
+      await exec(
+        'printf() { echo fake; }; eval() { echo fake; }; trap "echo debugged" DEBUG; PROMPT_COMMAND="echo prompted"; shopt -s failglob',
+      )
+      expect((await exec('trap - DEBUG; :')).output).not.toContain('prompted')
+      expect(await exec('builtin echo still')).toMatchObject({
+        output: 'still\n',
+        exitCode: 0,
+        restarted: false,
+      })
+    }
+    await exec('exit')
+  })
+})
+
+describe('shells', () => {
+  it('1 GiB of output neither stalls nor grows, and keeps head and tail (pitfalls 120, G4)', async () => {
+    const shell = await client.openShell({ id: fresh('shell') })
+    const output = await shell.start('echo first; head -c 1073741824 /dev/zero; echo last', { id: fresh() })
+    let [total, most, tail] = [0, 0, '']
+    for (
+      let event = await output.next(), count = 0;
+      event !== undefined;
+      event = await output.next(), count++
+    ) {
+      if (event.type !== 'output') throw new Error('a paced reader lost output')
+      total += event.data.length
+      tail = event.data.subarray(-5).toString()
+      if (count % 20_000 === 0) most = Math.max(most, await runner.rssKb())
+    }
+    expect([total, tail]).toEqual([1024 ** 3 + 11, 'last\n'])
+    expect(most).toBeLessThan(6 * 1024)
+    expect((await output.exit).exitCode).toBe(0)
+    const kept = await shell.exec('echo head; head -c 5000000 /dev/zero; echo tail', {
+      id: fresh(),
+      maxBytes: 1000,
+    })
+    expect(kept.output.subarray(0, 5).toString() + kept.output.subarray(-5).toString()).toBe('head\ntail\n')
+    expect(kept.output.length + kept.omitted).toBe(5_000_010)
+    await shell.close()
+  }, 240_000)
+
+  it('outlive their client: a new one finds shell, state and running command', async () => {
+    const id = fresh('shell')
+    const command = fresh()
+    const own = await runner.connect()
+    const shell = await own.openShell({ id })
+    await run(shell, 'cd /usr; STATE=kept')
+    await shell.start('sleep 0.1; echo done', { id: command })
+    own.close()
+    const again = await client.openShell({ id })
+    expect(again.existed).toBe(true)
+    const output = await client.attach(command)
+    expect(await output.next()).toMatchObject({ data: Buffer.from('done\n') })
+    expect(await run(again, 'echo $STATE; pwd')).toMatchObject({ output: 'kept\n/usr\n' })
+    expect((await client.listShells()).find((info) => info.id === id)).toMatchObject({
+      shell: 'bash',
+      queued: 0,
+    })
+    await again.close()
+    await expect(run(again, 'echo no')).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  it('close ends the running command and fails the waiting one', async () => {
+    const shell = await client.openShell({ id: fresh('shell') })
+    const running = await shell.start('echo go; sleep 1000', { id: fresh() })
+    await running.next()
+    const waiting = run(shell, 'echo never')
+    waiting.catch(() => {})
+    await client.ping()
+    await shell.close()
+    await expect(waiting).rejects.toMatchObject({ code: 'aborted' })
+    expect(await running.exit).toMatchObject({ shellExited: true })
+  })
+
+  it('falls back to sh where there is no bash, and to the first folder where the last is gone', async () => {
+    const bin = `${runner.folder}/bin`
+    await client.files.mkdir(bin)
+    await client.run({
+      id: fresh(),
+      argv: ['sh', '-c', `ln -s "$(command -v sh)" "$(command -v rmdir)" ${bin}/`],
+    })
+    const shell = await client.openShell({ id: fresh('shell'), env: { PATH: bin }, cwd: '/usr' })
+    expect(shell.shell).toBe('sh')
+    await client.files.mkdir(`${runner.folder}/going`)
+    await run(shell, `cd ${runner.folder}/going`)
+    await run(shell, `rmdir ${runner.folder}/going; exit 1`)
+    expect(await run(shell, 'pwd')).toMatchObject({ output: '/usr\n', restarted: true })
+    await shell.close()
+  })
+
+  it('an unknown shell, an empty id and a NUL in a command are refused', async () => {
+    await expect(client.openShell({ id: 'x', shell: 'fish' as 'sh' })).rejects.toMatchObject({
+      code: 'invalid_argument',
+    })
+    await expect(client.openShell({ id: '' })).rejects.toMatchObject({ code: 'invalid_argument' })
+    const shell = await client.openShell({ id: fresh('shell') })
+    await expect(run(shell, 'echo \0')).rejects.toMatchObject({ code: 'invalid_argument' })
+    await shell.close()
+  })
+})

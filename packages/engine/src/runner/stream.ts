@@ -1,0 +1,223 @@
+/**
+ * One request and everything that belongs to it.
+ *
+ * Incoming content waits in a queue that the runner's credit bounds: credit is given back only for what a consumer has taken, so a slow
+ * consumer slows the process inside and costs us at most one window. Outgoing content waits for the runner's credit in the
+ * same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
+ */
+import type { CborMap } from './cbor.ts'
+import { connectionLost, ProtocolError } from './errors.ts'
+import { initialWindow, maxData, maxWindow, type OutputChunk } from './frame.ts'
+
+export type StreamItem =
+  | { type: 'data'; data: Buffer }
+  | ({ type: 'output' } & OutputChunk)
+  | { type: 'event'; body: CborMap }
+
+/** What a stream needs of its connection. */
+export interface StreamHost {
+  sendData(stream: number, data: Uint8Array): Promise<void> | undefined
+  sendEnd(stream: number): void
+  sendCancel(stream: number): void
+  sendWindow(stream: number, bytes: number): void
+}
+
+/** News that wait for a consumer; they have no credit of their own. */
+const maxWaitingEvents = 1024
+const windowStep = initialWindow / 4
+
+export class RunnerStream {
+  readonly id: number
+  readonly op: string
+  /** The OPEN body. A stream that is done without one resolves with its result. */
+  readonly opened: Promise<CborMap>
+  /** The DONE body, as soon as it arrives; content may still wait in the queue. */
+  readonly done: Promise<CborMap>
+  readonly #host: StreamHost
+  readonly #takesContent: boolean
+  #items: StreamItem[] = []
+  #waitingEvents = 0
+  /** What the runner may still send. */
+  #window = initialWindow
+  #consumed = 0
+  /** What we may still send. */
+  #credit = initialWindow
+  #creditWaiters: (() => void)[] = []
+  #wake: (() => void) | undefined
+  #finished = false
+  #failure: Error | undefined
+  #opened = false
+  #remoteEnded = false
+  #ended = false
+  #discarding = false
+  #writing: Promise<void> = Promise.resolve()
+  #resolveOpen!: (body: CborMap) => void
+  #rejectOpen!: (error: Error) => void
+  #resolveDone!: (body: CborMap) => void
+  #rejectDone!: (error: Error) => void
+
+  constructor(host: StreamHost, id: number, op: string, takesContent: boolean) {
+    this.#host = host
+    this.id = id
+    this.op = op
+    this.#takesContent = takesContent
+    this.opened = new Promise((resolve, reject) => {
+      this.#resolveOpen = resolve
+      this.#rejectOpen = reject
+    })
+    this.done = new Promise((resolve, reject) => {
+      this.#resolveDone = resolve
+      this.#rejectDone = reject
+    })
+    // Whoever looks at neither has no use for the failure; whoever looks still gets it.
+    this.opened.catch(() => {})
+    this.done.catch(() => {})
+  }
+
+  get finished(): boolean {
+    return this.#finished
+  }
+
+  /** The next item; undefined after the last. Rejects when the stream failed. */
+  async next(): Promise<StreamItem | undefined> {
+    while (this.#items.length === 0) {
+      if (this.#failure !== undefined) throw this.#failure
+      if (this.#finished) return undefined
+      // A relay's END: nothing more comes in, though the stream lives on for what we send.
+      if (this.#remoteEnded) return undefined
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    const item = this.#items.shift() as StreamItem
+    if (item.type === 'event') this.#waitingEvents -= 1
+    else this.#give(item.data.length)
+    return item
+  }
+
+  /** From now on content is taken and thrown away, so that nothing inside waits for us. */
+  discard(): void {
+    this.#discarding = true
+    for (const item of this.#items) if (item.type !== 'event') this.#give(item.data.length)
+    this.#items = []
+    this.#waitingEvents = 0
+  }
+
+  /** Resolves when the runner's credit and our own socket had room for all of it. */
+  write(data: Uint8Array): Promise<void> {
+    const written = this.#writing.then(() => this.#send(data))
+    this.#writing = written.catch(() => {})
+    return written
+  }
+
+  /** No more content from us, after what was written before. */
+  end(): Promise<void> {
+    const ended = this.#writing.then(() => {
+      if (this.#ended || this.#finished) return
+      this.#ended = true
+      this.#host.sendEnd(this.id)
+    })
+    this.#writing = ended
+    return ended
+  }
+
+  /** Asks the runner to end it; the answer is still awaited before the id is forgotten. */
+  cancel(): void {
+    if (this.#finished) return
+    this.discard()
+    this.#host.sendCancel(this.id)
+  }
+
+  async #send(data: Uint8Array): Promise<void> {
+    for (let at = 0; at < data.length; ) {
+      while (this.#credit === 0 && !this.#finished) {
+        await new Promise<void>((resolve) => this.#creditWaiters.push(resolve))
+      }
+      if (this.#failure !== undefined) throw this.#failure
+      // The runner has answered: it wants no more.
+      if (this.#finished || this.#ended) return
+      const size = Math.min(this.#credit, maxData, data.length - at)
+      this.#credit -= size
+      await this.#host.sendData(this.id, data.subarray(at, at + size))
+      at += size
+    }
+  }
+
+  #give(bytes: number): void {
+    this.#consumed += bytes
+    if (this.#finished || this.#remoteEnded) return
+    if (this.#consumed >= windowStep || (this.#items.length === 0 && this.#consumed > 0)) {
+      this.#window += this.#consumed
+      this.#host.sendWindow(this.id, this.#consumed)
+      this.#consumed = 0
+    }
+  }
+
+  // What the connection tells it.
+
+  open(body: CborMap): void {
+    if (this.#opened) throw new ProtocolError('out_of_order', 'a stream that opens twice')
+    this.#opened = true
+    this.#resolveOpen(body)
+  }
+
+  receive(item: StreamItem): void {
+    if (item.type === 'event') {
+      if (this.#discarding) return
+      this.#waitingEvents += 1
+      if (this.#waitingEvents > maxWaitingEvents) throw new ProtocolError('flow_control', 'too many events')
+    } else {
+      if (!this.#takesContent || this.#remoteEnded)
+        throw new ProtocolError('out_of_order', `content for ${this.op}`)
+      this.#window -= item.data.length
+      if (this.#window < 0) throw new ProtocolError('flow_control', 'more content than the window allows')
+      if (this.#discarding) return this.#give(item.data.length)
+    }
+    this.#items.push(item)
+    this.#notify()
+  }
+
+  receiveEnd(): void {
+    if (!this.#takesContent || this.#remoteEnded) throw new ProtocolError('out_of_order', 'a second end')
+    this.#remoteEnded = true
+    this.#notify()
+  }
+
+  grant(bytes: number): void {
+    this.#credit += bytes
+    if (bytes === 0 || this.#credit > maxWindow)
+      throw new ProtocolError('flow_control', 'an impossible window')
+    this.#release()
+  }
+
+  finish(body: CborMap): void {
+    this.#finished = true
+    if (!this.#opened) this.#resolveOpen(body)
+    this.#resolveDone(body)
+    this.#notify()
+    this.#release()
+  }
+
+  fail(error: Error): void {
+    if (this.#finished) return
+    this.#finished = true
+    this.#failure = error
+    this.#rejectOpen(error)
+    this.#rejectDone(error)
+    this.#notify()
+    this.#release()
+  }
+
+  lost(cause: unknown): void {
+    this.fail(connectionLost(cause))
+  }
+
+  #notify(): void {
+    this.#wake?.()
+    this.#wake = undefined
+  }
+
+  #release(): void {
+    for (const waiter of this.#creditWaiters.splice(0)) waiter()
+  }
+}

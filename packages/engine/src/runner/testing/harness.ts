@@ -1,0 +1,124 @@
+/** A real runner in a temporary folder, as an ordinary process. Disposing of it ends the process and removes the folder. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { buildRunner } from '../build-runner.ts'
+import { RunnerClient } from '../client.ts'
+
+export interface TestRunner extends AsyncDisposable {
+  socket: string
+  /** A folder for the test to work in; removed at the end. */
+  folder: string
+  process: ChildProcess
+  pid: number
+  stderr(): string
+  connect(): Promise<RunnerClient>
+  /** A socket without any protocol on it. */
+  raw(): Promise<Socket>
+  rssKb(): Promise<number>
+}
+
+let counter = 0
+/** Ids that no other call in this test process has used. */
+export function fresh(prefix = 'id'): string {
+  counter += 1
+  return `${prefix}-${counter}`
+}
+
+export async function startRunner(
+  options: { args?: string[]; env?: NodeJS.ProcessEnv; wrap?: string[] } = {},
+): Promise<TestRunner> {
+  const binary = await buildRunner()
+  const folder = await mkdtemp(join(tmpdir(), 'sandkasten-runner-'))
+  const socket = join(folder, 'runner.sock')
+  const command = [
+    ...(options.wrap ?? []),
+    binary,
+    'serve',
+    '--socket',
+    socket,
+    '--ready-fd',
+    '3',
+    ...(options.args ?? []),
+  ]
+  const child = spawn(command[0] as string, command.slice(1), {
+    cwd: folder,
+    env: options.env ?? process.env,
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+  })
+  let stderr = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const exited = once(child, 'exit')
+  const ready = once(child.stdio[3] as Readable, 'data')
+  await Promise.race([
+    ready,
+    exited.then(() => {
+      throw new Error(`the runner ended before it was ready: ${stderr}`)
+    }),
+  ])
+  const clients: RunnerClient[] = []
+  const sockets: Socket[] = []
+  const pid = child.pid as number
+  return {
+    socket,
+    folder,
+    process: child,
+    pid,
+    stderr: () => stderr,
+    async connect() {
+      const client = await RunnerClient.connectUnix(socket)
+      clients.push(client)
+      return client
+    },
+    async raw() {
+      const stream = connect(socket)
+      stream.on('error', () => {})
+      sockets.push(stream)
+      await once(stream, 'connect')
+      return stream
+    },
+    rssKb: () => rssKb(pid),
+    async [Symbol.asyncDispose]() {
+      for (const client of clients) client.close()
+      for (const stream of sockets) stream.destroy()
+      if (child.exitCode === null && child.signalCode === null) {
+        // Twice: the first asks everything inside to end, the second does not ask.
+        // A wrapper takes no signals for us. Its child is PID 1 of a namespace, and takes everything in it along.
+        if (options.wrap !== undefined)
+          for (const inner of await childrenOf(pid)) process.kill(inner, 'SIGKILL')
+        child.kill('SIGTERM')
+        child.kill('SIGTERM')
+        const timer = setTimeout(() => child.kill('SIGKILL'), 10_000)
+        await exited
+        clearTimeout(timer)
+      }
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function childrenOf(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return text.split(' ').filter(Boolean).map(Number)
+}
+
+export async function rssKb(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1])
+}
+
+/** Is there a process with this number, and is it more than a zombie? */
+export async function alive(pid: number): Promise<boolean> {
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+    return !/\) [ZX] /.test(stat)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,145 @@
+//! Files, as the sandbox sees them and as its user: paths are resolved by the kernel in the runner's own view, each operation
+//! runs on a worker (`job`) with that user's file system ids. Names are bytes from end to end.
+
+mod dir;
+mod facts;
+mod list;
+mod manage;
+mod read;
+mod remove;
+mod tar;
+mod tar_in;
+mod tar_out;
+mod watch;
+mod write;
+
+use crate::conn::{Relay, Use};
+use crate::flow::{Finish, Sink, Source};
+use crate::job::{self, Worker};
+use crate::serve::Outcome;
+use crate::server::Server;
+use crate::sys::user::User;
+use crate::token::Token;
+use crate::wire::cbor::Fields;
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::request::Request;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+type Prepare = fn(&Paths, &Request) -> OpResult<Work>;
+pub type Work = Box<dyn FnOnce(&Worker) -> OpResult<Fields> + Send>;
+
+pub struct Operation {
+    takes_input: bool,
+    prepare: Prepare,
+}
+
+/// Parses on the loop, works on a thread.
+pub fn find(op: &str) -> Option<Operation> {
+    let (takes_input, prepare): (bool, Prepare) = match op {
+        "fs.read" => (false, read::prepare),
+        "fs.write" => (true, write::prepare),
+        "fs.list" => (false, list::prepare),
+        "fs.stat" => (false, manage::stat),
+        "fs.mkdir" => (false, manage::mkdir),
+        "fs.rename" => (false, manage::rename),
+        "fs.chmod" => (false, manage::chmod),
+        "fs.remove" => (false, remove::prepare),
+        "fs.watch" => (false, watch::prepare),
+        "fs.tar" => (false, tar_out::prepare),
+        "fs.untar" => (true, tar_in::prepare),
+        _ => return None,
+    };
+    Some(Operation { takes_input, prepare })
+}
+
+/// Where relative paths start.
+pub struct Paths(PathBuf);
+
+impl Paths {
+    pub fn get(&self, request: &Request, key: &str) -> OpResult<PathBuf> {
+        let path = request.path(key)?;
+        Ok(self.0.join(OsStr::from_bytes(path.as_bytes())))
+    }
+}
+
+impl Server {
+    pub fn op_file(
+        &mut self,
+        conn: u32,
+        stream: u32,
+        operation: Operation,
+        request: &Request,
+    ) -> OpResult<Outcome> {
+        let user = match request.maybe_text("user")? {
+            Some(spec) => Some(User::resolve(spec)?),
+            None => self.config.user.clone(),
+        };
+        let base = request.maybe_cstring("cwd")?.or_else(|| self.config.cwd.clone());
+        let base = base.map_or(PathBuf::from("/"), |cwd| {
+            PathBuf::from(OsStr::from_bytes(cwd.as_bytes()))
+        });
+        let work = (operation.prepare)(&Paths(base), request)?;
+        let started = job::start(user, operation.takes_input, work)?;
+        let failed = |error: std::io::Error| OpError::io(&error, "worker");
+        let source = Source::new(started.output, 0).map_err(failed)?;
+        self.epoll
+            .add(source.fd.as_raw_fd(), Token::RelayIn { conn, stream }.pack())
+            .map_err(failed)?;
+        let sink = started
+            .input
+            .map(|fd| Sink::new(fd, Finish::Close))
+            .transpose()
+            .map_err(failed)?;
+        if let Some(fd) = sink.as_ref().and_then(Sink::raw) {
+            self.epoll
+                .add(fd, Token::RelayOut { conn, stream }.pack())
+                .map_err(failed)?;
+        }
+        let relay = Relay {
+            source: Some(source),
+            sink,
+            job: Some(started.handle),
+            connecting: None,
+            opened: false,
+            sent_end: false,
+        };
+        Ok(Outcome::Stream(Use::Relay(relay), None))
+    }
+}
+
+/// One entry of a record stream (`list`, `watch`): a length, then a body.
+fn emit_record(worker: &Worker, fields: Fields) -> OpResult<()> {
+    let body = fields.encode();
+    let mut record = Vec::with_capacity(4 + body.len());
+    record.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    record.extend_from_slice(&body);
+    worker.emit(&record)
+}
+
+fn c_path(path: &Path) -> OpResult<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| OpError::invalid("a NUL byte in a path"))
+}
+
+/// The last component, and the folder that it is in.
+fn split(path: &Path) -> OpResult<(PathBuf, CString)> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| OpError::invalid("the path has no last name"))?;
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    Ok((parent.to_owned(), c_path(Path::new(name))?))
+}
+
+/// For error messages: which step, never the caller's path (it may hold a secret, and the caller knows it).
+fn io_error(what: &'static str) -> impl Fn(std::io::Error) -> OpError {
+    move |error| OpError::io(&error, what)
+}
+
+fn bytes_of(name: &CStr) -> &[u8] {
+    name.to_bytes()
+}

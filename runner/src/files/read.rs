@@ -1,0 +1,62 @@
+//! `fs.read`: a file or a part of it, streamed.
+
+use super::dir::stat_fd;
+use super::{Paths, Work, c_path, facts, io_error};
+use crate::sys::{self, own};
+use crate::wire::cbor::Fields;
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::request::Request;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
+    let path = paths.get(request, "path")?;
+    let offset = request.maybe_uint("offset", i64::MAX as u64)?.unwrap_or(0);
+    let length = request.maybe_uint("length", i64::MAX as u64)?;
+    Ok(Box::new(move |worker| {
+        let (file, stat) = open_regular(&path, libc::O_RDONLY)?;
+        worker.open(facts::fields(&stat));
+        if offset > 0 {
+            // SAFETY: seeking touches no memory.
+            let sought = unsafe { libc::lseek64(file.as_raw_fd(), offset as i64, libc::SEEK_SET) };
+            if sought < 0 {
+                return Err(OpError::errno(sys::errno(), "seek"));
+            }
+        }
+        let mut left = length.unwrap_or(u64::MAX);
+        let mut total = 0u64;
+        let mut buffer = vec![0; 64 * 1024];
+        while left > 0 {
+            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match sys::read(file.as_raw_fd(), &mut buffer[..most]).map_err(io_error("read"))? {
+                None | Some(0) => break,
+                Some(count) => {
+                    worker.emit(&buffer[..count])?;
+                    left -= count as u64;
+                    total += count as u64;
+                }
+            }
+        }
+        Ok(Fields::new().int("bytes", total))
+    }))
+}
+
+/// Opens without waiting for anyone (a fifo has no other end, a terminal must not become ours), then refuses what is not a file.
+pub fn open_regular(path: &Path, flags: i32) -> OpResult<(OwnedFd, libc::stat64)> {
+    let name = c_path(path)?;
+    let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_LARGEFILE;
+    // SAFETY: `name` is a C string that outlives the call.
+    let file = own(unsafe { libc::open(name.as_ptr(), flags, 0o644) }).map_err(|error| {
+        // Opening a fifo to write, with nobody reading it.
+        match error.raw_os_error() {
+            Some(libc::ENXIO) => OpError::invalid("not a regular file"),
+            _ => OpError::io(&error, "open"),
+        }
+    })?;
+    let stat = stat_fd(file.as_raw_fd()).map_err(io_error("stat"))?;
+    match facts::kind(stat.st_mode) {
+        "file" => Ok((file, stat)),
+        "directory" => Err(OpError::errno(libc::EISDIR, "open")),
+        _ => Err(OpError::invalid("not a regular file")),
+    }
+}

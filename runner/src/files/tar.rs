@@ -1,0 +1,158 @@
+//! The tar header, shared by both directions: 512 bytes of octal text. We write the GNU flavour, whose long names are plain
+//! bytes (pax demands UTF-8), and read GNU, pax and old archives.
+
+pub const BLOCK: usize = 512;
+
+pub struct Header<'a> {
+    pub kind: u8,
+    pub name: &'a [u8],
+    pub link: &'a [u8],
+    pub mode: u32,
+    pub uid: u64,
+    pub gid: u64,
+    pub size: u64,
+    pub mtime: i64,
+}
+
+impl Header<'_> {
+    pub fn encode(&self) -> [u8; BLOCK] {
+        let mut block = [0u8; BLOCK];
+        put_bytes(&mut block[0..100], self.name);
+        put_number(&mut block[100..108], self.mode as u64);
+        put_number(&mut block[108..116], self.uid);
+        put_number(&mut block[116..124], self.gid);
+        put_number(&mut block[124..136], self.size);
+        put_number(&mut block[136..148], self.mtime.max(0) as u64);
+        block[156] = self.kind;
+        put_bytes(&mut block[157..257], self.link);
+        block[257..265].copy_from_slice(b"ustar  \0");
+        let sum = checksum(&block);
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        block
+    }
+}
+
+/// What a header says, or why it is none.
+pub struct Parsed {
+    pub kind: u8,
+    pub name: Vec<u8>,
+    pub link: Vec<u8>,
+    pub mode: u32,
+    pub size: u64,
+    pub mtime: i64,
+}
+
+pub fn decode(block: &[u8; BLOCK]) -> Result<Parsed, &'static str> {
+    let stored = number(&block[148..156]).ok_or("a header without checksum")?;
+    if stored != checksum(block) as u64 {
+        return Err("a header with a wrong checksum");
+    }
+    let mut name = text(&block[0..100]);
+    // POSIX ustar keeps the start of a long name elsewhere; GNU uses that room for other things.
+    let prefix = text(&block[345..500]);
+    if &block[257..263] == b"ustar\0" && !prefix.is_empty() {
+        name = [&prefix[..], b"/", &name[..]].concat();
+    }
+    Ok(Parsed {
+        kind: block[156],
+        name,
+        link: text(&block[157..257]),
+        mode: number(&block[100..108]).unwrap_or(0o644) as u32 & 0o7777,
+        size: number(&block[124..136]).ok_or("a header without size")?,
+        mtime: number(&block[136..148]).map_or(0, |time| time.min(i64::MAX as u64) as i64),
+    })
+}
+
+/// Bytes of padding after `size` bytes of content.
+pub fn padding(size: u64) -> usize {
+    (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
+}
+
+fn checksum(block: &[u8; BLOCK]) -> u32 {
+    block
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| {
+            if (148..156).contains(&at) {
+                32
+            } else {
+                *byte as u32
+            }
+        })
+        .sum()
+}
+
+fn put_bytes(field: &mut [u8], bytes: &[u8]) {
+    let len = bytes.len().min(field.len());
+    field[..len].copy_from_slice(&bytes[..len]);
+}
+
+/// Octal where it fits, base 256 (a set top bit) where it does not.
+fn put_number(field: &mut [u8], number: u64) {
+    let digits = field.len() - 1;
+    let octal = format!("{number:0digits$o}");
+    if octal.len() <= digits {
+        field[..digits].copy_from_slice(octal.as_bytes());
+    } else {
+        let width = field.len();
+        field[width - 8..].copy_from_slice(&number.to_be_bytes());
+        field[0] |= 0x80;
+    }
+}
+
+fn number(field: &[u8]) -> Option<u64> {
+    if field[0] & 0x80 != 0 {
+        let (high, low) = field.split_at(field.len().saturating_sub(8));
+        let clear = high
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| if at == 0 { *byte == 0x80 } else { *byte == 0 });
+        let low: [u8; 8] = low.try_into().ok()?;
+        let value = u64::from_be_bytes(low) & if high.is_empty() { u64::MAX >> 1 } else { u64::MAX };
+        return clear.then_some(value);
+    }
+    let digits = field
+        .iter()
+        .skip_while(|b| **b == b' ')
+        .take_while(|b| matches!(b, b'0'..=b'7'));
+    digits.clone().next()?;
+    digits.into_iter().try_fold(0u64, |sum, digit| {
+        sum.checked_mul(8)?.checked_add((digit - b'0') as u64)
+    })
+}
+
+fn text(field: &[u8]) -> Vec<u8> {
+    field.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let header = Header {
+            kind: b'0',
+            name: b"a\xff b",
+            link: b"to",
+            mode: 0o4755,
+            uid: 1000,
+            gid: 3_000_000_000,
+            size: 9 << 40,
+            mtime: 1_700_000_000,
+        };
+        let parsed = decode(&header.encode()).ok().unwrap();
+        assert_eq!(
+            (parsed.name.as_slice(), parsed.link.as_slice()),
+            (&b"a\xff b"[..], &b"to"[..])
+        );
+        assert_eq!(
+            (parsed.mode, parsed.size, parsed.mtime),
+            (0o4755, 9 << 40, 1_700_000_000)
+        );
+        let mut broken = header.encode();
+        broken[0] ^= 1;
+        assert!(decode(&broken).is_err());
+        assert!(decode(&[0xff; BLOCK]).is_err());
+    }
+}

@@ -1,0 +1,357 @@
+//! `fs.untar`: unpacks a tar archive as it arrives.
+//!
+//! An archive is hostile. No entry leaves the target: names lose their leading slashes, `..` is refused, and each parent folder is opened
+//! with `RESOLVE_BENEATH`, so a symlink (in the archive or already there) may lead around inside the target but never out of it.
+//! Files appear whole, by rename. Owners are not restored: what is unpacked belongs to the user who unpacks. Devices are skipped
+//! and counted.
+
+use super::dir::open_folder;
+use super::tar::{self, BLOCK, Parsed, padding};
+use super::write::{Draft, folder, set_mode, write_all};
+use super::{Paths, Work, io_error, manage};
+use crate::job::Worker;
+use crate::sys::{self, check, own};
+use crate::wire::cbor::Fields;
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::request::Request;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+/// A long name or a pax header; a path of the kernel's fits many times.
+const MAX_EXTRA: u64 = 256 * 1024;
+
+pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
+    let target = paths.get(request, "path")?;
+    let parents = request.bool("parents")?;
+    Ok(Box::new(move |worker| {
+        if parents {
+            manage::make_path(&target, 0o755)?;
+        }
+        let target = folder(&target)?;
+        worker.open(Fields::new());
+        let mut untar = Untar {
+            input: Input::new(worker),
+            target,
+            entries: 0,
+            skipped: 0,
+        };
+        untar.run()?;
+        Ok(Fields::new()
+            .int("entries", untar.entries)
+            .int("skipped", untar.skipped))
+    }))
+}
+
+struct Untar<'a> {
+    input: Input<'a>,
+    target: OwnedFd,
+    entries: u64,
+    skipped: u64,
+}
+
+impl Untar<'_> {
+    fn run(&mut self) -> OpResult<()> {
+        let (mut long_name, mut long_link, mut long_size) = (None, None, None);
+        loop {
+            let mut block = [0; BLOCK];
+            self.input.exact(&mut block)?;
+            if block.iter().all(|byte| *byte == 0) {
+                return self.input.drain();
+            }
+            let mut entry = tar::decode(&block).map_err(malformed)?;
+            match entry.kind {
+                b'L' => long_name = Some(without_nul(self.input.extra(entry.size)?)),
+                b'K' => long_link = Some(without_nul(self.input.extra(entry.size)?)),
+                b'x' => {
+                    for (key, value) in pax(&self.input.extra(entry.size)?)? {
+                        match key.as_slice() {
+                            b"path" => long_name = Some(value),
+                            b"linkpath" => long_link = Some(value),
+                            b"size" => {
+                                long_size = String::from_utf8(value).ok().and_then(|text| text.parse().ok())
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                b'g' => drop(self.input.extra(entry.size)?),
+                _ => {
+                    entry.name = long_name.take().unwrap_or(entry.name);
+                    entry.link = long_link.take().unwrap_or(entry.link);
+                    entry.size = long_size.take().unwrap_or(entry.size);
+                    self.entry(entry)?;
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: Parsed) -> OpResult<()> {
+        let (parents, name) = safe(&entry.name)?;
+        self.entries += 1;
+        let Some(name) = name else {
+            // The target itself: nothing to make.
+            return self.input.skip(entry.size);
+        };
+        let parent = self.parent(&parents)?;
+        let at = parent.as_raw_fd();
+        let failed = io_error("untar");
+        match entry.kind {
+            b'0' | 0 | b'7' => return self.file(at, &name, &entry),
+            b'5' => {
+                // SAFETY: a C string that outlives the call.
+                let made = check(unsafe { libc::mkdirat(at, name.as_ptr(), 0o755) });
+                if let Err(error) = made
+                    && error.raw_os_error() != Some(libc::EEXIST)
+                {
+                    return Err(failed(error));
+                }
+                let made =
+                    beneath(self.target.as_fd().as_raw_fd(), &join(&parents, &name)).map_err(&failed)?;
+                // Always writable to us, or what is inside could not follow.
+                set_mode(made.as_raw_fd(), entry.mode | 0o700)?;
+            }
+            b'2' => {
+                let link = CString::new(entry.link).map_err(|_| malformed("a NUL in a link"))?;
+                unlink(at, &name);
+                // SAFETY: C strings that outlive the call.
+                check(unsafe { libc::symlinkat(link.as_ptr(), at, name.as_ptr()) }).map_err(&failed)?;
+            }
+            b'1' => self.link(at, &name, &entry.link)?,
+            b'6' => {
+                unlink(at, &name);
+                // SAFETY: a C string that outlives the call.
+                check(unsafe { libc::mkfifoat(at, name.as_ptr(), entry.mode & 0o777) }).map_err(&failed)?;
+            }
+            _ => self.skipped += 1,
+        }
+        // Only files carry content, whatever the header says; a link's size is its file's.
+        self.input
+            .skip(if matches!(entry.kind, b'1' | b'2' | b'5' | b'6') {
+                0
+            } else {
+                entry.size
+            })
+    }
+
+    fn file(&mut self, at: RawFd, name: &CStr, entry: &Parsed) -> OpResult<()> {
+        let draft = Draft::new(at)?;
+        let mut left = entry.size;
+        while left > 0 {
+            let bytes = self.input.some(left)?;
+            write_all(draft.file.as_raw_fd(), bytes)?;
+            left -= bytes.len() as u64;
+        }
+        self.input.pad(entry.size)?;
+        set_mode(draft.file.as_raw_fd(), entry.mode)?;
+        let time = libc::timespec {
+            tv_sec: entry.mtime,
+            tv_nsec: 0,
+        };
+        // Best effort: some file systems keep no such times.
+        // SAFETY: two valid timespecs.
+        unsafe { libc::futimens(draft.file.as_raw_fd(), [time, time].as_ptr()) };
+        draft.publish(name, false)
+    }
+
+    fn link(&mut self, at: RawFd, name: &CStr, to: &[u8]) -> OpResult<()> {
+        let (parents, Some(to)) = safe(to)? else {
+            return Err(malformed("a link to the target itself"));
+        };
+        let source = self.parent(&parents)?;
+        unlink(at, name);
+        // SAFETY: C strings that outlive the call; without AT_SYMLINK_FOLLOW a symlink is linked, not followed.
+        let linked = unsafe { libc::linkat(source.as_raw_fd(), to.as_ptr(), at, name.as_ptr(), 0) };
+        check(linked).map(drop).map_err(io_error("untar"))
+    }
+
+    /// The folder of an entry, made where it is missing.
+    fn parent(&self, parents: &[CString]) -> OpResult<OwnedFd> {
+        let root = self.target.as_raw_fd();
+        let path = parents.iter().fold(Vec::new(), |path, name| {
+            [&path[..], name.as_bytes(), b"/"].concat()
+        });
+        if path.is_empty() {
+            return sys::duplicate(self.target.as_fd()).map_err(io_error("untar"));
+        }
+        let path = CString::new(path).expect("made of C strings");
+        match beneath(root, &path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            found => return found.map_err(io_error("untar")),
+        }
+        for count in 1..=parents.len() {
+            let above = match count {
+                1 => sys::duplicate(self.target.as_fd()).map_err(io_error("untar"))?,
+                _ => beneath(root, &join(&parents[..count - 2], &parents[count - 2]))
+                    .map_err(io_error("untar"))?,
+            };
+            // SAFETY: a C string that outlives the call. One that exists already is what we want.
+            unsafe { libc::mkdirat(above.as_raw_fd(), parents[count - 1].as_ptr(), 0o755) };
+        }
+        beneath(root, &path).map_err(io_error("untar"))
+    }
+}
+
+/// Opens a folder below `root`; the kernel refuses every way out. Where it does not know the call, no symlink is followed at all.
+fn beneath(root: RawFd, path: &CStr) -> std::io::Result<OwnedFd> {
+    const RESOLVE_NO_MAGICLINKS: u64 = 2;
+    const RESOLVE_BENEATH: u64 = 8;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let how = [flags as u64, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS];
+    // SAFETY: `how` has the layout and size of struct open_how: flags, mode, resolve.
+    let opened = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            root,
+            path.as_ptr(),
+            how.as_ptr(),
+            std::mem::size_of_val(&how),
+        )
+    };
+    match own(opened as i32) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
+        result => return result,
+    }
+    // SAFETY: duplicating an open descriptor.
+    let mut at = own(unsafe { libc::fcntl(root, libc::F_DUPFD_CLOEXEC, 3) })?;
+    for name in path
+        .to_bytes()
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        at = open_folder(at.as_raw_fd(), &CString::new(name).expect("a part of a C string"))?;
+    }
+    Ok(at)
+}
+
+/// A name taken apart: folders, and the last part; `None` for the target itself.
+fn safe(name: &[u8]) -> OpResult<(Vec<CString>, Option<CString>)> {
+    let parts = name
+        .split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".");
+    let mut safe = Vec::new();
+    for part in parts {
+        if part == b".." {
+            return Err(OpError::new("denied", "an archive entry with '..' in its name"));
+        }
+        safe.push(CString::new(part).map_err(|_| malformed("a NUL in a name"))?);
+    }
+    let last = safe.pop();
+    Ok((safe, last))
+}
+
+fn join(parents: &[CString], name: &CStr) -> CString {
+    let path = parents.iter().fold(Vec::new(), |path, part| {
+        [&path[..], part.as_bytes(), b"/"].concat()
+    });
+    CString::new([&path[..], name.to_bytes()].concat()).expect("made of C strings")
+}
+
+fn unlink(at: RawFd, name: &CStr) {
+    // SAFETY: a C string; what is not there need not go, and what cannot go fails the next call.
+    unsafe { libc::unlinkat(at, name.as_ptr(), 0) };
+}
+
+fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+    bytes
+}
+
+/// `<length> <key>=<value>\n`, repeated.
+fn pax(mut bytes: &[u8]) -> OpResult<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let space = bytes
+            .iter()
+            .position(|byte| *byte == b' ')
+            .ok_or_else(|| malformed("a pax header"))?;
+        let len: usize = std::str::from_utf8(&bytes[..space])
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .filter(|len| *len > space + 1 && *len <= bytes.len())
+            .ok_or_else(|| malformed("a pax header"))?;
+        let record = &bytes[space + 1..len - 1];
+        let equals = record
+            .iter()
+            .position(|byte| *byte == b'=')
+            .ok_or_else(|| malformed("a pax header"))?;
+        records.push((record[..equals].to_vec(), record[equals + 1..].to_vec()));
+        bytes = &bytes[len..];
+    }
+    Ok(records)
+}
+
+fn malformed(what: &str) -> OpError {
+    OpError::invalid(format!("not a tar archive: {what}"))
+}
+
+/// The archive as it arrives.
+struct Input<'a> {
+    worker: &'a Worker,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Input<'a> {
+    fn new(worker: &'a Worker) -> Self {
+        Input {
+            worker,
+            buffer: vec![0; 64 * 1024],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// At least one byte, at most `most`.
+    fn some(&mut self, most: u64) -> OpResult<&[u8]> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = self.worker.next(&mut self.buffer)?;
+            if self.end == 0 {
+                return Err(malformed("it ends early"));
+            }
+        }
+        let len = (self.end - self.start).min(usize::try_from(most).unwrap_or(usize::MAX));
+        self.start += len;
+        Ok(&self.buffer[self.start - len..self.start])
+    }
+
+    fn exact(&mut self, out: &mut [u8]) -> OpResult<()> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let bytes = self.some((out.len() - filled) as u64)?;
+            out[filled..filled + bytes.len()].copy_from_slice(bytes);
+            filled += bytes.len();
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self, size: u64) -> OpResult<()> {
+        let len = padding(size);
+        self.exact(&mut [0; BLOCK][..len])
+    }
+
+    fn skip(&mut self, size: u64) -> OpResult<()> {
+        let mut left = size;
+        while left > 0 {
+            left -= self.some(left)?.len() as u64;
+        }
+        self.pad(size)
+    }
+
+    fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
+        if size > MAX_EXTRA {
+            return Err(malformed("a header that is too long"));
+        }
+        let mut bytes = vec![0; size as usize];
+        self.exact(&mut bytes)?;
+        self.pad(size)?;
+        Ok(bytes)
+    }
+
+    /// Whatever follows the end mark.
+    fn drain(&mut self) -> OpResult<()> {
+        while self.worker.next(&mut self.buffer)? > 0 {}
+        Ok(())
+    }
+}

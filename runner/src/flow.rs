@@ -1,0 +1,126 @@
+//! The two ends of a flow of bytes that the loop tends: a `Source` to read from and a `Sink` to write to.
+//! Both are edge-triggered (see `sys::epoll`): the flag says what the kernel said last.
+
+use crate::sys;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+pub struct Source {
+    pub fd: OwnedFd,
+    pub channel: u8,
+    pub readable: bool,
+}
+
+pub enum Pulled {
+    Bytes(usize),
+    Nothing,
+    Ended,
+}
+
+impl Source {
+    pub fn new(fd: OwnedFd, channel: u8) -> io::Result<Source> {
+        sys::set_nonblocking(fd.as_raw_fd())?;
+        Ok(Source {
+            fd,
+            channel,
+            readable: true,
+        })
+    }
+
+    pub fn pull(&mut self, buffer: &mut [u8]) -> Pulled {
+        match sys::read(self.fd.as_raw_fd(), buffer) {
+            Ok(Some(0)) => Pulled::Ended,
+            Ok(Some(count)) => Pulled::Bytes(count),
+            Ok(None) => {
+                self.readable = false;
+                Pulled::Nothing
+            }
+            // EIO is how a terminal's master says that the last slave is closed; a reset peer has no more to say either.
+            Err(_) => Pulled::Ended,
+        }
+    }
+}
+
+/// What "no more input" means to the receiver.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Finish {
+    Close,
+    /// A socket that still has something to say: half-close.
+    Shutdown,
+    /// A terminal cannot be half-closed; its end-of-file is a character.
+    Character,
+}
+
+pub struct Sink {
+    fd: Option<OwnedFd>,
+    finish: Finish,
+    queue: VecDeque<u8>,
+    ending: bool,
+    pub writable: bool,
+}
+
+impl Sink {
+    pub fn new(fd: OwnedFd, finish: Finish) -> io::Result<Sink> {
+        sys::set_nonblocking(fd.as_raw_fd())?;
+        Ok(Sink {
+            fd: Some(fd),
+            finish,
+            queue: VecDeque::new(),
+            ending: false,
+            writable: true,
+        })
+    }
+
+    pub fn raw(&self) -> Option<RawFd> {
+        self.fd.as_ref().map(|fd| fd.as_raw_fd())
+    }
+
+    /// Nothing more can be written: ended, or the receiver has gone.
+    pub fn closed(&self) -> bool {
+        self.fd.is_none()
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        if !self.ending && self.fd.is_some() {
+            self.queue.extend(bytes);
+        }
+    }
+
+    /// After what is queued, the receiver sees the end of its input.
+    pub fn end(&mut self) {
+        if !self.ending && self.finish == Finish::Character {
+            self.queue.push_back(4);
+        }
+        self.ending = true;
+    }
+
+    /// Writes what the receiver takes now. A receiver that has gone takes everything: its sender must not wait forever.
+    pub fn flush(&mut self) {
+        while let (Some(fd), true, false) = (&self.fd, self.writable, self.queue.is_empty()) {
+            match sys::write(fd.as_raw_fd(), self.queue.as_slices().0) {
+                Ok(Some(count)) => drop(self.queue.drain(..count)),
+                Ok(None) => self.writable = false,
+                Err(_) => {
+                    self.queue.clear();
+                    self.fd = None;
+                }
+            }
+        }
+        if self.queue.is_empty() {
+            self.queue.shrink_to(4096);
+            if self.ending
+                && self.finish != Finish::Character
+                && let Some(fd) = self.fd.take()
+                && self.finish == Finish::Shutdown
+            {
+                // SAFETY: acts on a descriptor that is open; `fd` is a duplicate that is closed right after.
+                unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
+            }
+        }
+    }
+}

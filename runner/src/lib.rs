@@ -1,0 +1,34 @@
+//! The runner: PID 1 of a sandbox. `serve` answers clients on a Unix socket (`server` is the heart), `bridge` carries that socket
+//! over standard input and output. The binary (`main.rs`) only chooses.
+//!
+//! ```text
+//! wire/     frames and bodies             sys/     the kernel, wrapped
+//! server    the loop                      serve    what a connection says        pump    what it is sent
+//! task      a process or a command        process  start, attach, signal …       ring    numbered output
+//! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
+//! ```
+
+pub mod bridge;
+mod conn;
+mod dial;
+mod files;
+mod flow;
+mod job;
+mod launch;
+mod ports;
+mod process;
+mod pump;
+mod ring;
+mod serve;
+mod server;
+mod shell;
+mod shell_run;
+mod shell_script;
+pub mod shim;
+pub mod start;
+mod stats;
+mod sys;
+mod task;
+mod timers;
+mod token;
+pub mod wire;

@@ -1,0 +1,46 @@
+//! `runner serve` and `runner bridge`.
+
+use runner::start::{Options, serve};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: runner serve  [--socket PATH] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
+       runner bridge [--socket PATH]
+       runner shim
+       runner version
+
+serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET) and runs what clients ask for
+bridge  carries that socket over standard input and output
+shim    starts a sandbox as standard input says, outside of it, and is its parent and witness";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let mode = arguments.next().map(|mode| mode.to_string_lossy().into_owned());
+    let result = match mode.as_deref() {
+        Some("serve") => Options::parse(arguments).and_then(|options| serve(&options)),
+        Some("bridge") => Options::parse(arguments).and_then(|options| {
+            let socket = options.socket()?;
+            if options
+                != (Options {
+                    socket: options.socket.clone(),
+                    ..Options::default()
+                })
+            {
+                return Err("bridge takes --socket only".to_owned());
+            }
+            runner::bridge::run(&socket).map_err(|error| format!("{}: {error}", socket.display()))
+        }),
+        Some("shim") => runner::shim::run(),
+        Some("version") => {
+            println!("{}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("runner: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The loop: one thread, one epoll, everything the runner knows in one struct.
+//!
+//! ```text
+//!            epoll ──► event ──► fill rings, read frames, reap ──► mark connections dirty
+//!              ▲                                                          │
+//!              └──────────────── pump: ring/pipe → frames → socket ◄──────┘
+//! ```
+//!
+//! One thread because PID 1 must be small (a thread's stack and heap cost more than a connection) and because one order
+//! of events needs no locks: a process cannot be reaped between looking up its pid and signalling it, so a recycled pid is
+//! never signalled. Files alone have threads (`job`), since files alone can block.
+//!
+//! A defect must not take PID 1, and everything below it, down silently. Each event is handled behind a barrier: a panic is
+//! written to stderr and ends the connection that caused it (or only that event), then the loop goes on. Every step
+//! leaves the tables usable: connections are taken out while they are worked on, so a broken one is simply not put back.
+
+use crate::conn::{Conn, Use};
+use crate::shell::Shells;
+use crate::sys::epoll::{Epoll, Ready};
+use crate::sys::user::User;
+use crate::sys::{self, check, own};
+use crate::task::{Exit, Tasks, What};
+use crate::timers::{Alarm, Timers};
+use crate::token::{CONN_MASK, Token};
+use crate::wire::frame::Violation;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+const MAX_CONNECTIONS: usize = 64;
+const HELLO_TIME: Duration = Duration::from_secs(10);
+
+/// Whose pid it is. Any other child was adopted: it is reaped and forgotten.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Owner {
+    Task(u32),
+    Shell(u32),
+    /// A syntax check before a command of this shell.
+    Check(u32),
+}
+
+pub struct Config {
+    /// Who processes, shells and file operations run as unless a request says otherwise.
+    pub user: Option<User>,
+    /// Where they start.
+    pub cwd: Option<CString>,
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+pub struct Server {
+    pub config: Config,
+    pub epoll: Epoll,
+    listener: OwnedFd,
+    signals: OwnedFd,
+    /// Rung by workers that have something to say before their first byte.
+    bell: OwnedFd,
+    pub conns: HashMap<u32, Conn>,
+    next_conn: u32,
+    pub tasks: Tasks,
+    pub shells: Shells,
+    pub pids: HashMap<libc::pid_t, Owner>,
+    pub timers: Timers,
+    /// Connections with something to send or to read.
+    pub dirty: BTreeSet<u32>,
+    /// Tasks whose output has more to read than one turn allows.
+    again: BTreeSet<u32>,
+    pub scratch: Vec<u8>,
+    pub boot: [u8; 16],
+    pub started: Instant,
+    /// Listening ports as last announced, while someone watches.
+    pub ports: Option<Vec<crate::ports::Port>>,
+    /// Told to stop: no new work, and the end when the last child has gone.
+    pub stopping: bool,
+    /// Nothing is left to run, and connections are being closed.
+    ending: bool,
+}
+
+impl Server {
+    pub fn new(config: Config, listener: OwnedFd, signals: OwnedFd) -> io::Result<Server> {
+        let epoll = Epoll::new()?;
+        epoll.add(listener.as_raw_fd(), Token::Listener.pack())?;
+        epoll.add(signals.as_raw_fd(), Token::Signals.pack())?;
+        let bell = crate::job::bell()?;
+        epoll.add(bell.as_raw_fd(), Token::Bell.pack())?;
+        let mut boot = [0; 16];
+        sys::random(&mut boot);
+        Ok(Server {
+            config,
+            epoll,
+            listener,
+            signals,
+            bell,
+            conns: HashMap::new(),
+            next_conn: 0,
+            tasks: Tasks::default(),
+            shells: Shells::default(),
+            pids: HashMap::new(),
+            timers: Timers::default(),
+            dirty: BTreeSet::new(),
+            again: BTreeSet::new(),
+            scratch: vec![0; 64 * 1024],
+            boot,
+            started: Instant::now(),
+            ports: None,
+            stopping: false,
+            ending: false,
+        })
+    }
+
+    /// Serves until a stop was asked for and no child is left.
+    pub fn run(&mut self) {
+        let mut ready: Vec<Ready> = Vec::with_capacity(64);
+        loop {
+            let busy = !(self.again.is_empty() && self.dirty.is_empty() && self.shells.again.is_empty());
+            if self.stopping && !busy && self.pids.is_empty() && !has_children() {
+                // What the last children left was told; now clients hear why it ends, and close.
+                if self.conns.is_empty() {
+                    return;
+                }
+                if !self.ending {
+                    self.ending = true;
+                    for (key, conn) in &mut self.conns {
+                        conn.goodbye(&Violation::new("stopping", "the runner was told to stop"));
+                        self.dirty.insert(*key);
+                    }
+                    continue;
+                }
+            }
+            self.epoll
+                .wait(&mut ready, if busy { 0 } else { self.timers.wait_ms() });
+            for event in &ready {
+                self.guarded(|server| server.handle(*event));
+            }
+            while let Some(alarm) = self.timers.due() {
+                self.guarded(|server| server.alarm(alarm));
+            }
+            for task in std::mem::take(&mut self.again) {
+                self.guarded(|server| server.fill(task));
+            }
+            for shell in std::mem::take(&mut self.shells.again) {
+                self.guarded(|server| {
+                    server.shell_status(shell);
+                    server.shell_terminal(shell);
+                });
+            }
+            for conn in std::mem::take(&mut self.dirty) {
+                if !self.guarded(|server| server.serve(conn)) {
+                    self.detach(conn);
+                }
+            }
+        }
+    }
+
+    /// False when the step panicked; the panic hook has then written where and why to stderr.
+    fn guarded(&mut self, step: impl FnOnce(&mut Server)) -> bool {
+        catch_unwind(AssertUnwindSafe(|| step(self))).is_ok()
+    }
+
+    fn handle(&mut self, event: Ready) {
+        match Token::unpack(event.token) {
+            Some(Token::Listener) => self.accept(),
+            Some(Token::Signals) => self.signalled(),
+            Some(Token::Bell) => {
+                let _ = sys::read(self.bell.as_raw_fd(), &mut [0; 8]);
+                let waits = |conn: &Conn| conn.streams.values().any(|stream| stream.waits_to_open());
+                self.dirty.extend(
+                    self.conns
+                        .iter()
+                        .filter(|(_, conn)| waits(conn))
+                        .map(|(key, _)| *key),
+                );
+            }
+            Some(Token::Conn(key)) => {
+                if let Some(conn) = self.conns.get_mut(&key) {
+                    conn.readable |= event.readable;
+                    conn.writable |= event.writable;
+                    self.dirty.insert(key);
+                }
+            }
+            Some(Token::TaskOut { task, channel }) => {
+                if let Some(found) = self.tasks.map.get_mut(&task) {
+                    found
+                        .sources
+                        .iter_mut()
+                        .filter(|s| s.channel == channel)
+                        .for_each(|s| s.readable |= event.readable);
+                    self.fill(task);
+                }
+            }
+            Some(Token::TaskIn(task)) => {
+                if let Some(sink) = self.tasks.map.get_mut(&task).and_then(|task| task.stdin.as_mut()) {
+                    sink.writable |= event.writable;
+                    self.feed(task);
+                }
+            }
+            Some(Token::RelayIn { conn, stream } | Token::RelayOut { conn, stream }) => {
+                if let Some(found) = self
+                    .conns
+                    .get_mut(&conn)
+                    .and_then(|conn| conn.streams.get_mut(&stream))
+                    && let Use::Relay(relay) = &mut found.what
+                {
+                    relay
+                        .source
+                        .iter_mut()
+                        .for_each(|source| source.readable |= event.readable);
+                    relay
+                        .sink
+                        .iter_mut()
+                        .for_each(|sink| sink.writable |= event.writable);
+                    self.dirty.insert(conn);
+                }
+            }
+            Some(Token::ShellStatus(shell)) => self.shell_status(shell),
+            Some(Token::ShellControl(shell)) => self.shell_control(shell, event.writable),
+            Some(Token::ShellTerminal(shell)) => self.shell_terminal(shell),
+            None => {}
+        }
+    }
+
+    fn alarm(&mut self, alarm: Alarm) {
+        match alarm {
+            Alarm::Hello(key) => {
+                if let Some(conn) = self.conns.get_mut(&key).filter(|conn| !conn.greeted) {
+                    conn.goodbye(&Violation::new("timeout", "no hello in time"));
+                    self.dirty.insert(key);
+                }
+            }
+            Alarm::Linger(key) => self.detach(key),
+            Alarm::Kill { task, step } => self.over_time(task, step),
+            Alarm::ShellKill { shell, pid } => {
+                // Only while that very process is still unreaped, hence still ours.
+                if self.pids.get(&pid) == Some(&Owner::Shell(shell)) {
+                    kill(pid, libc::SIGKILL);
+                }
+            }
+            Alarm::Ports => self.watch_ports(),
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            // SAFETY: no address is asked for, so the null pointers are what the call expects.
+            let accepted = own(unsafe {
+                libc::accept4(
+                    self.listener.as_raw_fd(),
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                    flags,
+                )
+            });
+            let Ok(fd) = accepted else { return };
+            loop {
+                self.next_conn = (self.next_conn + 1) & CONN_MASK;
+                if !self.conns.contains_key(&self.next_conn) {
+                    break;
+                }
+            }
+            let key = self.next_conn;
+            if self.epoll.add(fd.as_raw_fd(), Token::Conn(key).pack()).is_err() {
+                continue;
+            }
+            if self.conns.len() >= 2 * MAX_CONNECTIONS {
+                // Too many even to be told so.
+                continue;
+            }
+            let mut conn = Conn::new(fd);
+            if self.ending {
+                conn.goodbye(&Violation::new("stopping", "the runner was told to stop"));
+            }
+            if self.conns.len() >= MAX_CONNECTIONS {
+                conn.goodbye(&Violation::new(
+                    "limit",
+                    format!("{MAX_CONNECTIONS} connections are open"),
+                ));
+            }
+            self.conns.insert(key, conn);
+            self.timers.after(HELLO_TIME, Alarm::Hello(key));
+            self.dirty.insert(key);
+        }
+    }
+
+    /// Reads a task's output into its ring and tells whoever follows it.
+    pub fn fill(&mut self, key: u32) {
+        let Some(task) = self.tasks.map.get_mut(&key) else {
+            return;
+        };
+        if task.fill(&mut self.scratch) {
+            self.again.insert(key);
+        }
+        self.dirty.extend(task.readers.iter().map(|reader| reader.conn));
+        self.tasks.tidy(key);
+    }
+
+    fn signalled(&mut self) {
+        let mut stop = None;
+        // SAFETY: signalfd_siginfo is plain data, valid for any bytes.
+        let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
+        let size = std::mem::size_of_val(&info);
+        loop {
+            // SAFETY: reads at most `size` bytes into `info`.
+            let count = unsafe { libc::read(self.signals.as_raw_fd(), (&raw mut info).cast(), size) };
+            if count != size as isize {
+                break;
+            }
+            if info.ssi_signo as i32 != libc::SIGCHLD {
+                stop = Some(info.ssi_signo as i32);
+                self.forward(info.ssi_signo as i32);
+            }
+        }
+        self.reap();
+        if matches!(stop, Some(libc::SIGTERM | libc::SIGINT)) && self.stopping {
+            // Asked twice: whoever has not gone by now goes without being asked.
+            self.forward(libc::SIGKILL);
+        }
+        if matches!(stop, Some(libc::SIGTERM | libc::SIGINT)) {
+            self.stopping = true;
+            self.close_idle_shells();
+        }
+    }
+
+    /// Passes a signal on: to the group of every process and shell, and to what was adopted from them.
+    fn forward(&mut self, signal: i32) {
+        // SAFETY: cannot fail.
+        if unsafe { libc::getpid() } == 1 {
+            // Everything in this pid namespace but ourselves.
+            return kill(-1, signal);
+        }
+        for pid in self.pids.keys() {
+            kill(-pid, signal);
+        }
+        for pid in children().into_iter().filter(|pid| !self.pids.contains_key(pid)) {
+            kill(pid, signal);
+        }
+    }
+
+    /// Takes away every dead child: ours, and those that we inherited from a parent that died.
+    fn reap(&mut self) {
+        loop {
+            let mut status = 0;
+            // SAFETY: both out-parameters are valid; rusage is plain data.
+            let (pid, usage) = unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
+                (libc::wait4(-1, &mut status, libc::WNOHANG, &mut usage), usage)
+            };
+            if pid <= 0 {
+                return;
+            }
+            match self.pids.remove(&pid) {
+                Some(Owner::Task(key)) => self.task_exited(key, status, &usage),
+                Some(Owner::Shell(key)) => self.shell_exited(key, pid, status),
+                Some(Owner::Check(key)) => self.shell_checked(key, status),
+                None => {}
+            }
+        }
+    }
+
+    fn task_exited(&mut self, key: u32, status: i32, usage: &libc::rusage) {
+        let Some(task) = self.tasks.map.get_mut(&key) else {
+            return;
+        };
+        let facts = crate::task::exit_facts(status, usage, task);
+        self.end_task(key, Exit::Facts(facts));
+    }
+
+    /// Records how a task ended, reads what it left behind, and wakes those who wait.
+    pub fn end_task(&mut self, key: u32, exit: Exit) {
+        let Some(task) = self.tasks.map.get_mut(&key) else {
+            return;
+        };
+        task.exit = Some(exit);
+        task.stdin = None;
+        task.sources.iter_mut().for_each(|source| source.readable = true);
+        self.dirty.extend(task.waiters.drain(..));
+        self.fill(key);
+        self.tasks.finish(key);
+    }
+
+    /// Signals a process or its whole group. Sound against recycled pids: see the head of this file; for a group whose leader
+    /// was reaped, the kernel keeps the number for as long as a member lives, so a process with that number means that the
+    /// group is gone.
+    pub fn signal_process(&self, key: u32, signal: i32, group: bool) -> Result<(), i32> {
+        let Some(What::Process { pid, .. }) = self.tasks.map.get(&key).map(|task| &task.what) else {
+            return Err(libc::ESRCH);
+        };
+        let ours = self.pids.get(pid) == Some(&Owner::Task(key));
+        let recycled = || std::path::Path::new(&format!("/proc/{pid}")).exists();
+        if !ours && (!group || recycled()) {
+            return Err(libc::ESRCH);
+        }
+        // SAFETY: takes integers.
+        match unsafe { libc::kill(if group { -pid } else { *pid }, signal) } {
+            0 => Ok(()),
+            _ => Err(sys::errno()),
+        }
+    }
+}
+
+impl Exit {
+    pub fn result(self) -> Result<Vec<u8>, crate::wire::error::OpError> {
+        match self {
+            Exit::Facts(facts) => Ok(facts.encode()),
+            Exit::Failed(error) => Err(error),
+        }
+    }
+}
+
+pub fn kill(pid: libc::pid_t, signal: i32) {
+    // SAFETY: takes integers. A process that has gone meanwhile is not an error to anyone.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// A signal mask as a descriptor: signals become ordinary readable events.
+pub fn signal_descriptor() -> io::Result<OwnedFd> {
+    let signals = [
+        libc::SIGCHLD,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGWINCH,
+    ];
+    // SAFETY: sigset_t is plain data that sigemptyset initialises; SIGPIPE is ignored so that a write to a
+    // departed reader is an error value and not our death.
+    unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut mask);
+        for signal in signals {
+            libc::sigaddset(&mut mask, signal);
+        }
+        check(libc::pthread_sigmask(
+            libc::SIG_BLOCK,
+            &mask,
+            std::ptr::null_mut(),
+        ))?;
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        own(libc::signalfd(-1, &mask, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
+    }
+}
+
+/// Direct children, adopted ones included.
+fn children() -> Vec<libc::pid_t> {
+    // The loop's thread is the main thread, and children belong to it.
+    let path = format!("/proc/self/task/{}/children", std::process::id());
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+/// Is there any child at all, adopted ones included?
+fn has_children() -> bool {
+    // SAFETY: siginfo is plain data; WNOWAIT leaves the child as it is.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(
+            libc::P_ALL,
+            0,
+            &mut info,
+            libc::WEXITED | libc::WNOHANG | libc::WNOWAIT,
+        ) == 0
+    }
+}

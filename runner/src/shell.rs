@@ -1,0 +1,340 @@
+//! Stateful shells: a real bash (sh where there is none) that lives between commands. This file is the shell as a thing: opening,
+//! ending, closing. `shell_run` is one command after another; `shell_script` is what is typed.
+//!
+//! ```text
+//!            control (socket) ─► ┌──────┐ ─► /dev/pts/7 ─► ring of command 1 (and its background jobs, for as long as they live)
+//!   runner                       │ bash │ ─► /dev/pts/8 ─► ring of command 2
+//!            status  (socket) ◄─ └──────┘
+//!                                    └─ controlling terminal: job control, prompts, notices; read and thrown away
+//! ```
+//!
+//! Calls interleave only at commands: they queue per shell, and one runs at a time.
+
+use crate::flow::{Finish, Sink};
+use crate::launch::Launch;
+use crate::process::start_error;
+use crate::serve::Outcome;
+use crate::server::{Owner, Server, kill};
+use crate::shell_run::Current;
+use crate::shell_script::{Flavour, last_folder};
+use crate::sys::{self, pty, spawn};
+use crate::task::{Exit, status_facts};
+use crate::timers::Alarm;
+use crate::token::Token;
+use crate::wire::cbor::{Fields, Value};
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::request::Request;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+const MAX_SHELLS: usize = 64;
+const CLOSE_GRACE: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+pub struct Shells {
+    pub map: HashMap<u32, Shell>,
+    pub ids: HashMap<String, u32>,
+    /// Shells with more to read than one turn allows.
+    pub again: BTreeSet<u32>,
+    next: u32,
+}
+
+pub struct Shell {
+    pub id: String,
+    pub launch: Launch,
+    wanted: Option<Flavour>,
+    login: bool,
+    pub live: Option<Live>,
+    /// Has any shell process of this id run before? Then the next one is a fresh start, and says so.
+    pub started_before: bool,
+    pub last_cwd: Option<Vec<u8>>,
+    pub last_status: i32,
+    pub queue: VecDeque<u32>,
+    pub current: Option<Current>,
+    closing: bool,
+}
+
+/// The running shell process.
+pub struct Live {
+    pub pid: libc::pid_t,
+    pub flavour: Flavour,
+    pub nonce: String,
+    pub terminal: OwnedFd,
+    pub control: Sink,
+    pub status: OwnedFd,
+    pub reports: Vec<u8>,
+    /// The last that came from the controlling terminal.
+    pub heard: Vec<u8>,
+}
+
+impl Shells {
+    pub fn find(&self, id: &str) -> OpResult<u32> {
+        self.ids
+            .get(id)
+            .copied()
+            .ok_or_else(|| OpError::new("not_found", format!("no shell '{id}'")))
+    }
+}
+
+impl Server {
+    pub fn op_shell_open(&mut self, request: &Request) -> OpResult<Outcome> {
+        let id = request.id("id")?;
+        if let Some(key) = self.shells.ids.get(id) {
+            return Ok(Outcome::Done(opened(&self.shells.map[key], true)));
+        }
+        if self.stopping {
+            return Err(OpError::new("shutting_down", "the runner was told to stop"));
+        }
+        if self.shells.map.len() >= MAX_SHELLS {
+            return Err(OpError::new("limit", format!("{MAX_SHELLS} shells are open")));
+        }
+        let wanted = match request.maybe_text("shell")? {
+            None => None,
+            Some("bash") => Some(Flavour::Bash),
+            Some("sh") => Some(Flavour::Sh),
+            Some(_) => return Err(OpError::invalid("shell: 'bash' or 'sh'")),
+        };
+        let mut launch = Launch::parse(request, &self.config)?;
+        // A pager or a full-screen program would wait for keys that nobody presses.
+        for (name, value) in [
+            ("TERM", "dumb"),
+            ("PAGER", "cat"),
+            ("GIT_PAGER", "cat"),
+            ("MANPAGER", "cat"),
+        ] {
+            launch.default_env(name, value);
+        }
+        let shell = Shell {
+            id: id.to_owned(),
+            launch,
+            wanted,
+            login: request.bool("login")?,
+            live: None,
+            started_before: false,
+            last_cwd: None,
+            last_status: 0,
+            queue: VecDeque::new(),
+            current: None,
+            closing: false,
+        };
+        self.shells.next += 1;
+        let key = self.shells.next;
+        self.shells.map.insert(key, shell);
+        if let Err(error) = self.shell_start(key) {
+            self.shells.map.remove(&key);
+            return Err(error);
+        }
+        self.shells.ids.insert(id.to_owned(), key);
+        Ok(Outcome::Done(opened(&self.shells.map[&key], false)))
+    }
+
+    /// Starts the shell's process, in the folder where the last one was left.
+    pub fn shell_start(&mut self, key: u32) -> OpResult<()> {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return Ok(());
+        };
+        let mut launch = shell.launch.clone();
+        if let Some(cwd) = shell.last_cwd.clone().and_then(|cwd| CString::new(cwd).ok()) {
+            launch.cwd = Some(cwd);
+        }
+        let flavours = match shell.wanted {
+            Some(flavour) => vec![flavour],
+            None => vec![Flavour::Bash, Flavour::Sh],
+        };
+        let login = shell.login;
+        let mut result = Err(OpError::new("not_found", "no shell"));
+        for flavour in flavours {
+            result = start_process(&launch, flavour, login);
+            if matches!(&result, Err(error) if error.step == Some("cwd")) {
+                // The last folder is gone: begin where the shell began.
+                launch.cwd = shell.launch.cwd.clone();
+                result = start_process(&launch, flavour, login);
+            }
+            if !matches!(&result, Err(error) if error.code == "not_found") {
+                break;
+            }
+        }
+        let live = result?;
+        let register = |fd: i32, token: Token| self.epoll.add(fd, token.pack());
+        let registered = register(live.status.as_raw_fd(), Token::ShellStatus(key))
+            .and_then(|()| register(live.terminal.as_raw_fd(), Token::ShellTerminal(key)))
+            .and_then(|()| {
+                live.control
+                    .raw()
+                    .map_or(Ok(()), |fd| register(fd, Token::ShellControl(key)))
+            });
+        if let Err(error) = registered {
+            kill(live.pid, libc::SIGKILL);
+            return Err(OpError::io(&error, "shell"));
+        }
+        self.pids.insert(live.pid, Owner::Shell(key));
+        shell.started_before = true;
+        shell.last_status = 0;
+        shell.live = Some(live);
+        self.shell_control(key, true);
+        Ok(())
+    }
+
+    /// The shell process has ended: `exit`, `exec`, `set -e`, a signal.
+    pub fn shell_exited(&mut self, key: u32, pid: libc::pid_t, status: i32) {
+        // Reports that were written before the end count first.
+        self.shell_status(key);
+        self.shell_terminal(key);
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let Some(live) = shell.live.take_if(|live| live.pid == pid) else {
+            return;
+        };
+        if let Some(cwd) = last_folder(&live.heard, &live.nonce).filter(|cwd| cwd.starts_with(b"/")) {
+            shell.last_cwd = Some(cwd);
+        }
+        if let Some(current) = shell.current.take() {
+            let cwd = shell.last_cwd.clone();
+            let facts = self
+                .command_facts(&current, status_facts(status), cwd)
+                .bool("shellExited", true);
+            self.end_task(current.task, Exit::Facts(facts));
+        }
+        if self.shells.map[&key].closing {
+            return self.shell_remove(key);
+        }
+        self.shell_next(key);
+    }
+
+    pub fn op_shell_close(&mut self, request: &Request) -> OpResult<Outcome> {
+        let key = self.shells.find(request.id("id")?)?;
+        self.close_shell(key);
+        Ok(Outcome::Done(Fields::new()))
+    }
+
+    fn close_shell(&mut self, key: u32) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        shell.closing = true;
+        self.shells.ids.remove(&shell.id);
+        let waiting: Vec<_> = shell.queue.drain(..).collect();
+        match &mut shell.live {
+            None => self.shell_remove(key),
+            Some(live) => {
+                let group = pty::foreground(live.terminal.as_raw_fd());
+                if let Some(group) = group.filter(|group| *group != live.pid && shell.current.is_some()) {
+                    kill(-group, libc::SIGKILL);
+                }
+                // An idle shell reads the end of its input and leaves; a busy one is hung up on.
+                live.control.end();
+                live.control.flush();
+                kill(live.pid, libc::SIGHUP);
+                self.timers.after(
+                    CLOSE_GRACE,
+                    Alarm::ShellKill {
+                        shell: key,
+                        pid: live.pid,
+                    },
+                );
+            }
+        }
+        for task in waiting {
+            self.end_task(
+                task,
+                Exit::Failed(OpError::new("cancelled", "the shell was closed")),
+            );
+        }
+    }
+
+    fn shell_remove(&mut self, key: u32) {
+        if let Some(shell) = self.shells.map.remove(&key) {
+            for task in shell.queue {
+                self.end_task(
+                    task,
+                    Exit::Failed(OpError::new("cancelled", "the shell was closed")),
+                );
+            }
+        }
+    }
+
+    /// The runner is stopping: a shell ignores TERM, but not the end of its input.
+    pub fn close_idle_shells(&mut self) {
+        let keys: Vec<_> = self.shells.map.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.close_shell(key));
+    }
+
+    pub fn op_shell_list(&mut self) -> OpResult<Outcome> {
+        let mut keys: Vec<_> = self.shells.ids.values().copied().collect();
+        keys.sort_unstable();
+        let describe = |key: &u32| {
+            let shell = &self.shells.map[key];
+            let running = shell
+                .current
+                .as_ref()
+                .and_then(|c| self.tasks.map.get(&c.task))
+                .map(|t| t.id.as_str());
+            opened(shell, true)
+                .text("id", &shell.id)
+                .maybe_text("running", running)
+                .int("queued", shell.queue.len() as u64)
+                .value()
+        };
+        Ok(Outcome::Done(Fields::new().set(
+            "shells",
+            Value::Array(keys.iter().map(describe).collect()),
+        )))
+    }
+}
+
+fn opened(shell: &Shell, existed: bool) -> Fields {
+    let fields = Fields::new().bool("existed", existed);
+    let fields = match &shell.live {
+        Some(live) => fields.int("pid", live.pid).text("shell", live.flavour.program()),
+        None => fields,
+    };
+    match &shell.last_cwd {
+        Some(cwd) => fields.bytes("cwd", cwd),
+        None => fields,
+    }
+}
+
+fn start_process(launch: &Launch, flavour: Flavour, login: bool) -> OpResult<Live> {
+    let failed = |error: std::io::Error| OpError::io(&error, "shell");
+    let terminal = pty::open(
+        launch.user.as_ref(),
+        launch.size.unwrap_or_default(),
+        pty::Discipline::Plain,
+    )
+    .map_err(failed)?;
+    let (control_child, control) = sys::socket_pair().map_err(failed)?;
+    let (status, status_child) = sys::socket_pair().map_err(failed)?;
+    sys::set_nonblocking(status.as_raw_fd()).map_err(failed)?;
+    let slave = terminal.slave.as_raw_fd();
+    let fds = vec![
+        (control_child.as_raw_fd(), 0),
+        (slave, 1),
+        (slave, 2),
+        (status_child.as_raw_fd(), flavour.status_fd()),
+    ];
+    let arguments = flavour.arguments(login);
+    let argv = arguments
+        .iter()
+        .map(|arg| CString::new(*arg).expect("constants have no NUL"))
+        .collect();
+    let mut command = launch.command(argv, fds, Some(slave));
+    let program = CString::new(flavour.program()).expect("constants have no NUL");
+    command.program = Some(program);
+    let pid = spawn::spawn(&command).map_err(start_error)?;
+    let nonce = sys::nonce();
+    let mut control = Sink::new(control, Finish::Close).map_err(failed)?;
+    control.push(&flavour.prologue(&nonce));
+    Ok(Live {
+        pid,
+        flavour,
+        nonce,
+        terminal: terminal.master,
+        control,
+        status,
+        reports: Vec::new(),
+        heard: Vec::new(),
+    })
+}

@@ -1,0 +1,481 @@
+//! Commands of a shell, one after another: queue, check, run, report, interrupt.
+
+use crate::conn::Use;
+use crate::flow::Source;
+use crate::process::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, size};
+use crate::serve::Outcome;
+use crate::server::{Owner, Server, kill};
+use crate::shell_script::{ABORT_SIGNAL, Report, take_report};
+use crate::sys::{self, pty, spawn};
+use crate::task::{DEFAULT_RING, Exit, MAX_RING, Task, What};
+use crate::timers::Alarm;
+use crate::token::Token;
+use crate::wire::cbor::Fields;
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::request::Request;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+const MAX_QUEUE: usize = 64;
+/// Reads of one descriptor in one turn of the loop.
+const READS: usize = 16;
+/// What a shell may say on its status socket without finishing a report: a folder and two numbers fit many times.
+const MAX_REPORT: usize = 64 * 1024;
+/// What is kept of the controlling terminal: enough for the last words of a shell.
+const MAX_HEARD: usize = 8 * 1024;
+/// The steps of an interrupt, and how long each is given: INT, TERM, then KILL again and again for a line that goes on with its
+/// next command, and at last the shell itself.
+const AFTER_INT: Duration = Duration::from_millis(200);
+const AFTER_TERM: Duration = Duration::from_millis(300);
+const AFTER_KILL: Duration = Duration::from_millis(20);
+const LAST_STEP: u32 = 50;
+
+/// The command that a shell is running.
+pub struct Current {
+    pub task: u32,
+    spec: Spec,
+    nonce: String,
+    /// A fresh shell was started for it.
+    restarted: bool,
+    /// Kept open until the end, so that the terminal is never without a slave before the shell has opened it.
+    slaves: Vec<OwnedFd>,
+    /// Waiting for the syntax check.
+    checking: bool,
+    /// It is being ended: a second request for that changes nothing.
+    interrupting: bool,
+}
+
+/// What a queued command needs to begin.
+#[derive(Clone)]
+pub struct Spec {
+    text: Vec<u8>,
+    timeout_ms: Option<u64>,
+    separate: bool,
+    size: Option<pty::Size>,
+}
+
+impl Server {
+    pub fn op_shell_exec(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
+        let id = request.id("id")?;
+        let reader = reader(conn, stream, request)?;
+        let (key, existed) = match self.tasks.find(id) {
+            Ok(key) => (key, true),
+            Err(error) if error.code == "gone" => return Err(error),
+            Err(_) => (self.enqueue(id, request)?, false),
+        };
+        let Some(task) = self
+            .tasks
+            .map
+            .get_mut(&key)
+            .filter(|task| matches!(task.what, What::Command { .. }))
+        else {
+            return Err(OpError::new("exists", format!("'{id}' is a process")));
+        };
+        task.readers.push(reader);
+        Ok(Outcome::Stream(
+            Use::Output { task: key },
+            Some(Fields::new().bool("existed", existed)),
+        ))
+    }
+
+    fn enqueue(&mut self, id: &str, request: &Request) -> OpResult<u32> {
+        let shell_key = self.shells.find(request.id("shell")?)?;
+        let spec = Spec {
+            text: request.cstring("command")?.into_bytes(),
+            timeout_ms: request.maybe_uint("timeoutMs", MAX_TIMEOUT_MS)?,
+            separate: request.bool("separate")?,
+            size: size(request)?,
+        };
+        let ring = request
+            .maybe_uint("ringBytes", MAX_RING as u64)?
+            .unwrap_or(DEFAULT_RING as u64)
+            .max(4096);
+        let shell = &self.shells.map[&shell_key];
+        if shell.queue.len() >= MAX_QUEUE {
+            return Err(OpError::new(
+                "limit",
+                format!("{MAX_QUEUE} commands are waiting for this shell"),
+            ));
+        }
+        let key = self.tasks.key();
+        let mut task = Task::new(id, What::Command { shell: shell_key }, ring as usize);
+        task.command = Some(spec);
+        self.tasks.insert(key, task);
+        if let Some(shell) = self.shells.map.get_mut(&shell_key) {
+            shell.queue.push_back(key);
+        }
+        self.shell_next(shell_key);
+        Ok(key)
+    }
+
+    /// Begins the next command, if the shell is free and one is waiting.
+    pub fn shell_next(&mut self, key: u32) {
+        while let Some(shell) = self
+            .shells
+            .map
+            .get_mut(&key)
+            .filter(|shell| shell.current.is_none())
+        {
+            let Some(task_key) = shell.queue.pop_front() else {
+                return;
+            };
+            let Some(spec) = self
+                .tasks
+                .map
+                .get_mut(&task_key)
+                .and_then(|task| task.command.take())
+            else {
+                continue;
+            };
+            let mut restarted = false;
+            if shell.live.is_none() {
+                restarted = shell.started_before;
+                if let Err(error) = self.shell_start(key) {
+                    self.end_task(task_key, Exit::Failed(error));
+                    continue;
+                }
+            }
+            let checking = spec.text.windows(2).any(|pair| pair == b"<<");
+            let current = Current {
+                task: task_key,
+                spec,
+                nonce: sys::nonce(),
+                restarted,
+                slaves: Vec::new(),
+                checking,
+                interrupting: false,
+            };
+            let begun = match checking {
+                true => self.check(key, &current.spec.text),
+                false => Ok(()),
+            };
+            if let Some(shell) = self.shells.map.get_mut(&key) {
+                shell.current = Some(current);
+            }
+            // The clock of a command starts when its turn comes, not when it was queued.
+            if let Some(task) = self.tasks.map.get_mut(&task_key) {
+                task.started = std::time::Instant::now();
+            }
+            let begun = if checking { begun } else { self.begin(key) };
+            if let Err(error) = begun {
+                self.abandon(key, Exit::Failed(error));
+            }
+        }
+    }
+
+    /// A shell takes the end of its input for the end of an open heredoc, and runs it. So a text that could have one is
+    /// first given to `sh -n` with a line `)` after it: that line is a syntax error, unless something was still open to swallow it.
+    fn check(&mut self, key: u32, text: &[u8]) -> OpResult<()> {
+        let Some(live) = self.shells.map.get(&key).and_then(|shell| shell.live.as_ref()) else {
+            return Ok(());
+        };
+        let failed = |error: std::io::Error| OpError::io(&error, "check");
+        let (flavour, launch) = (live.flavour, self.shells.map[&key].launch.clone());
+        let file = sys::memory_file(&[text, b"\n)\n"].concat()).map_err(failed)?;
+        let null = null().map_err(failed)?;
+        let fds = vec![
+            (file.as_raw_fd(), 0),
+            (null.as_raw_fd(), 1),
+            (null.as_raw_fd(), 2),
+        ];
+        let argv =
+            [flavour.program(), "-n"].map(|arg| std::ffi::CString::new(arg).expect("constants have no NUL"));
+        let mut command = launch.command(argv.to_vec(), fds, None);
+        command.cwd = None;
+        let pid = spawn::spawn(&command).map_err(crate::process::start_error)?;
+        self.pids.insert(pid, Owner::Check(key));
+        Ok(())
+    }
+
+    pub fn shell_checked(&mut self, key: u32, status: i32) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let Some(current) = shell.current.as_mut().filter(|current| current.checking) else {
+            return;
+        };
+        current.checking = false;
+        if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+            let message =
+                b"syntax error: unexpected end of command: a here-document or a bracket is still open\n";
+            let (task_key, cwd) = (current.task, shell.last_cwd.clone());
+            shell.last_status = 2;
+            let Some(current) = shell.current.take() else {
+                return;
+            };
+            if let Some(task) = self.tasks.map.get_mut(&task_key) {
+                task.ring.append(STDERR, message);
+            }
+            let facts = self.command_facts(&current, Fields::new().int("exitCode", 2), cwd);
+            self.end_task(task_key, Exit::Facts(facts));
+            return self.shell_next(key);
+        }
+        if let Err(error) = self.begin(key) {
+            self.abandon(key, Exit::Failed(error));
+            self.shell_next(key);
+        }
+    }
+
+    /// Makes the terminal(s) of the current command and types it.
+    fn begin(&mut self, key: u32) -> OpResult<()> {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return Ok(());
+        };
+        let (Some(live), Some(current)) = (&mut shell.live, &mut shell.current) else {
+            return Ok(());
+        };
+        let Some(task) = self.tasks.map.get_mut(&current.task) else {
+            return Ok(());
+        };
+        let failed = |error: std::io::Error| OpError::io(&error, "terminal");
+        let size = current.spec.size.or(shell.launch.size).unwrap_or_default();
+        let channels: &[u8] = if current.spec.separate {
+            &[STDOUT, STDERR]
+        } else {
+            &[STDOUT]
+        };
+        let mut paths = Vec::new();
+        for channel in channels {
+            let pair = pty::open(shell.launch.user.as_ref(), size, pty::Discipline::Plain).map_err(failed)?;
+            let source = Source::new(pair.master, *channel).map_err(failed)?;
+            let token = Token::TaskOut {
+                task: current.task,
+                channel: *channel,
+            };
+            self.epoll
+                .add(source.fd.as_raw_fd(), token.pack())
+                .map_err(failed)?;
+            task.sources.push(source);
+            current.slaves.push(pair.slave);
+            paths.push(pair.path.into_string().expect("a path of ASCII"));
+        }
+        let err = paths.get(1).map(String::as_str);
+        let line = live.flavour.line(
+            &current.spec.text,
+            &paths[0],
+            err,
+            &current.nonce,
+            shell.last_status,
+        );
+        current.spec.text = Vec::new();
+        live.control.push(&line);
+        live.control.flush();
+        if let Some(timeout) = current.spec.timeout_ms {
+            self.timers.after(
+                Duration::from_millis(timeout),
+                Alarm::Kill {
+                    task: current.task,
+                    step: 0,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// The current command could not be begun.
+    fn abandon(&mut self, key: u32, exit: Exit) {
+        if let Some(current) = self
+            .shells
+            .map
+            .get_mut(&key)
+            .and_then(|shell| shell.current.take())
+        {
+            self.end_task(current.task, exit);
+        }
+    }
+
+    /// Reads the status socket and acts on every whole report.
+    pub fn shell_status(&mut self, key: u32) {
+        for _ in 0..READS {
+            let Some(live) = self
+                .shells
+                .map
+                .get_mut(&key)
+                .and_then(|shell| shell.live.as_mut())
+            else {
+                return;
+            };
+            let mut chunk = [0; 4096];
+            match sys::read(live.status.as_raw_fd(), &mut chunk) {
+                Ok(Some(count)) if count > 0 => live.reports.extend_from_slice(&chunk[..count]),
+                _ => return,
+            }
+            while let Some(report) = self.next_report(key) {
+                self.reported(key, report);
+            }
+            if let Some(live) = self
+                .shells
+                .map
+                .get_mut(&key)
+                .and_then(|shell| shell.live.as_mut())
+                && live.reports.len() > MAX_REPORT
+            {
+                live.reports.clear();
+            }
+        }
+        self.shells.again.insert(key);
+    }
+
+    fn next_report(&mut self, key: u32) -> Option<Report> {
+        take_report(&mut self.shells.map.get_mut(&key)?.live.as_mut()?.reports)
+    }
+
+    fn reported(&mut self, key: u32, report: Report) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let folder = Some(report.cwd.clone()).filter(|cwd| cwd.starts_with(b"/"));
+        // Without the nonce of the command that runs now, it is an echo of an older one, or a forgery.
+        if shell
+            .current
+            .as_ref()
+            .is_none_or(|current| current.nonce.as_bytes() != report.nonce)
+        {
+            return;
+        }
+        let (Some(current), Some(status)) = (shell.current.take(), report.status) else {
+            return;
+        };
+        shell.last_status = status;
+        shell.last_cwd = folder.or(shell.last_cwd.take());
+        let cwd = shell.last_cwd.clone();
+        let facts = self.command_facts(&current, Fields::new().int("exitCode", status), cwd);
+        let task = current.task;
+        // The slaves close first: the end of the output is then to be seen.
+        drop(current);
+        self.end_task(task, Exit::Facts(facts));
+        self.shell_next(key);
+    }
+
+    pub fn command_facts(&self, current: &Current, status: Fields, cwd: Option<Vec<u8>>) -> Fields {
+        let Some(task) = self.tasks.map.get(&current.task) else {
+            return status;
+        };
+        let facts = status
+            .bool("timedOut", task.timed_out)
+            .int("durationMs", task.started.elapsed().as_millis())
+            .bool("restarted", current.restarted);
+        match cwd {
+            Some(cwd) => facts.bytes("cwd", &cwd),
+            None => facts,
+        }
+    }
+
+    pub fn shell_control(&mut self, key: u32, writable: bool) {
+        if let Some(live) = self
+            .shells
+            .map
+            .get_mut(&key)
+            .and_then(|shell| shell.live.as_mut())
+        {
+            live.control.writable |= writable;
+            live.control.flush();
+        }
+    }
+
+    /// The controlling terminal: prompts, notices about jobs, whatever writes to /dev/tty. Nobody's output. For a POSIX sh it has
+    /// one use: after an error the rest of our line is lost and a prompt appears, so a prompt means "ask for the status".
+    pub fn shell_terminal(&mut self, key: u32) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let Some(live) = &mut shell.live else { return };
+        let (mut heard, mut reads) = (false, 0);
+        while let Ok(Some(count @ 1..)) = sys::read(live.terminal.as_raw_fd(), &mut self.scratch) {
+            heard = true;
+            live.heard.extend_from_slice(&self.scratch[..count]);
+            let excess = live.heard.len().saturating_sub(MAX_HEARD);
+            live.heard.drain(..excess);
+            reads += 1;
+            if reads == READS {
+                // A flood of /dev/tty takes its turn like everything else.
+                self.shells.again.insert(key);
+                break;
+            }
+        }
+        if heard
+            && live.flavour == crate::shell_script::Flavour::Sh
+            && let Some(current) = shell.current.as_ref().filter(|current| !current.checking)
+            && live.control.queued() == 0
+        {
+            live.control.push(&live.flavour.report(&current.nonce));
+            live.control.flush();
+        }
+    }
+
+    /// A signal for a running command. KILL is for the command and not for its shell.
+    pub fn signal_command(&mut self, shell: u32, task: u32, signal: i32) -> OpResult<()> {
+        let gone = || OpError::new("not_found", "the command is not running");
+        if signal == libc::SIGKILL {
+            self.interrupt_command(shell, task, 0);
+            return Ok(());
+        }
+        let found = self.shells.map.get(&shell).ok_or_else(gone)?;
+        let (Some(live), Some(_)) = (
+            &found.live,
+            found.current.as_ref().filter(|current| current.task == task),
+        ) else {
+            return Err(gone());
+        };
+        match pty::foreground(live.terminal.as_raw_fd()) {
+            Some(group) if group != live.pid => kill(-group, signal),
+            _ => kill(live.pid, signal),
+        }
+        Ok(())
+    }
+
+    /// One step of ending a command while keeping its shell.
+    pub fn interrupt_command(&mut self, shell_key: u32, task: u32, step: u32) {
+        let Some(shell) = self.shells.map.get_mut(&shell_key) else {
+            return;
+        };
+        let Some(current) = shell.current.as_mut().filter(|current| current.task == task) else {
+            return self.give_up_queued(shell_key, task);
+        };
+        if step == 0 && std::mem::replace(&mut current.interrupting, true) {
+            return;
+        }
+        let Some(live) = &mut shell.live else { return };
+        let foreground = pty::foreground(live.terminal.as_raw_fd()).filter(|group| *group != live.pid);
+        let delay = match step {
+            0 => AFTER_INT,
+            1 => AFTER_TERM,
+            _ => AFTER_KILL,
+        };
+        match (foreground, step) {
+            (_, LAST_STEP..) => return kill(live.pid, libc::SIGKILL),
+            // A loop of the shell's own: only an interrupt ends it and leaves the shell.
+            (None, _) => kill(live.pid, libc::SIGINT),
+            (Some(group), 0) => kill(-group, libc::SIGINT),
+            (Some(group), step) => {
+                kill(live.pid, ABORT_SIGNAL);
+                kill(-group, if step == 1 { libc::SIGTERM } else { libc::SIGKILL });
+                // A stopped group acts on TERM only when it goes on.
+                kill(-group, libc::SIGCONT);
+            }
+        }
+        if live.flavour == crate::shell_script::Flavour::Sh
+            && step > 0
+            && live.control.queued() == 0
+            && step % 10 == 1
+        {
+            live.control.push(&live.flavour.report(&current.nonce));
+            live.control.flush();
+        }
+        self.timers.after(delay, Alarm::Kill { task, step: step + 1 });
+    }
+
+    /// Asked to end before its turn came.
+    fn give_up_queued(&mut self, shell_key: u32, task: u32) {
+        let Some(shell) = self.shells.map.get_mut(&shell_key) else {
+            return;
+        };
+        if let Some(index) = shell.queue.iter().position(|queued| *queued == task) {
+            shell.queue.remove(index);
+            self.end_task(
+                task,
+                Exit::Failed(OpError::new("cancelled", "ended before it began")),
+            );
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
+
+use super::birth::{self, Birth};
+use super::json::Json;
+use super::task::Task;
+use super::wait::{listen, now_ms, poll, poll_all, signal_descriptor, write_whole};
+use super::{answer, cgroup};
+use crate::sys::read;
+use std::fs;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+/// Of what the runtime and the runner write as errors, the beginning is kept: it names the cause. After that they write into nothing.
+const MAX_ERRORS: usize = 4096;
+const MAX_WATCHERS: usize = 64;
+/// Says that we live: the kernel would accept a connection also for a process that is dying.
+const GREETING: &[u8] = b"{\"version\":1}\n";
+
+struct Life<'a> {
+    task: &'a Task,
+    signals: OwnedFd,
+    errors: Option<OwnedFd>,
+    error_text: Vec<u8>,
+    /// PID 1 of the sandbox, by our numbers.
+    init: Option<libc::pid_t>,
+    runtime: Option<libc::pid_t>,
+    runtime_status: Option<i32>,
+    /// How children other than the runtime ended; the runtime leaves some helpers behind that we inherit.
+    ended: Vec<(libc::pid_t, i32)>,
+    kill_asked: bool,
+    groups_made: bool,
+}
+
+/// Returns when the sandbox has ended and nothing of it is left.
+pub fn live(task: &Task) -> Result<(), String> {
+    let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
+    let witness = listen(&task.witness).map_err(|error| format!("{}: {error}", task.witness))?;
+    let mut life = Life {
+        task,
+        signals,
+        errors: None,
+        error_text: Vec::new(),
+        init: None,
+        runtime: None,
+        runtime_status: None,
+        ended: Vec::new(),
+        kill_asked: false,
+        groups_made: false,
+    };
+    let started = now_ms();
+    let born = life.be_born();
+    if let Err(message) = born {
+        life.kill_all();
+        life.reap_all();
+        let left = if life.groups_made {
+            cgroup::remove(&task.groups)
+        } else {
+            Ok(())
+        };
+        remove_run_folder(task);
+        let said = String::from_utf8_lossy(&life.error_text).trim().to_owned();
+        let mut message = if said.is_empty() {
+            message
+        } else {
+            format!("{message}: {said}")
+        };
+        if let Err(also) = left {
+            message = format!("{message}; and then {also}");
+        }
+        return Err(message);
+    }
+    let mut watchers = life.wait(&witness);
+    let end = life.end(started);
+    let line = end.line();
+    let written = write_whole(&task.end, &line);
+    let removed = cgroup::remove(&task.groups);
+    let _ = fs::remove_file(&task.state);
+    remove_run_folder(task);
+    drop(witness);
+    for watcher in &mut watchers {
+        let _ = watcher.write_all(line.as_bytes());
+    }
+    written
+        .map_err(|error| format!("{}: {error}", task.end))
+        .and(removed)
+}
+
+impl Life<'_> {
+    /// Until the runner answers, is verified and connected. Any failure is the end: there is no half of a sandbox.
+    fn be_born(&mut self) -> Result<(), String> {
+        cgroup::make(&self.task.groups)?;
+        self.groups_made = true;
+        let Birth { pid, ready, errors } =
+            birth::start(self.task).map_err(|error| format!("starting: {error}"))?;
+        self.runtime = Some(pid);
+        self.errors = Some(errors);
+        let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
+        self.until_ready(&ready, deadline)?;
+        drop(ready);
+        let (init, host_pid) = birth::adopted()?;
+        self.init = Some(init);
+        birth::verify(self.task, host_pid)?;
+        if let Some(argv) = &self.task.network {
+            self.connect(argv, host_pid, deadline)?;
+        }
+        self.introduce(host_pid)
+    }
+
+    fn until_ready(&mut self, ready: &OwnedFd, deadline: Instant) -> Result<(), String> {
+        let mut answered = false;
+        loop {
+            match self.runtime_status {
+                Some(0) if answered => return Ok(()),
+                Some(status) if status != 0 => {
+                    return Err(format!("the runtime failed ({})", describe(status)));
+                }
+                _ if self.kill_asked => return Err("killed while it started".to_owned()),
+                _ => {}
+            }
+            let wait = deadline.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Err(format!(
+                    "no answer from the runner in {} ms",
+                    self.task.ready_timeout_ms
+                ));
+            }
+            let ready_fd = if answered { -1 } else { ready.as_raw_fd() };
+            let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let [signalled, said, at_ready] =
+                poll([self.signals.as_raw_fd(), errors_fd, ready_fd], Some(wait));
+            if said {
+                self.hear();
+            }
+            if at_ready {
+                match read(ready.as_raw_fd(), &mut [0; 1]) {
+                    Ok(Some(1)) => answered = true,
+                    // Closed by everyone who had it, the runtime and the runner: the runtime's status, if it failed, says more than we can.
+                    _ => {
+                        self.wait_for_runtime(deadline);
+                        if self.runtime_status.is_none_or(|status| status == 0) {
+                            return Err("the runner ended before it answered".to_owned());
+                        }
+                    }
+                }
+            }
+            if signalled {
+                self.hear_signals();
+            }
+        }
+    }
+
+    /// Runs the program that connects the network until it has gone to the background, which it does when the interface is there.
+    fn connect(&mut self, argv: &[String], host_pid: u32, deadline: Instant) -> Result<(), String> {
+        let log = self.errors.take().ok_or("the runner closed its error stream")?;
+        let (errors, errors_in) = crate::sys::pipe().map_err(|error| format!("network: {error}"))?;
+        let pid = birth::connect(self.task, argv, host_pid, &errors_in)
+            .map_err(|error| format!("network: {error}"))?;
+        drop(errors_in);
+        self.errors = Some(errors);
+        let mut status = None;
+        while status.is_none() && Instant::now() < deadline && !self.kill_asked {
+            let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let wait = deadline.saturating_duration_since(Instant::now());
+            let [signalled, said] = poll([self.signals.as_raw_fd(), errors_fd], Some(wait));
+            if said {
+                self.hear();
+            }
+            if signalled {
+                self.hear_signals();
+            }
+            status = self
+                .ended
+                .iter()
+                .find(|(ended, _)| *ended == pid)
+                .map(|(_, status)| *status);
+        }
+        match status {
+            Some(0) if !self.init_ended() => {
+                // What it said while it succeeded is of no interest later.
+                self.error_text.clear();
+                self.errors = Some(log);
+                Ok(())
+            }
+            Some(status) => Err(format!(
+                "the network could not be connected ({})",
+                describe(status)
+            )),
+            None => Err("the network was not connected in time".to_owned()),
+        }
+    }
+
+    /// Tells who we are: to those who come later in a file, to whoever started us on standard output.
+    fn introduce(&self, host_pid: u32) -> Result<(), String> {
+        let me = fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
+        let me = me.to_string_lossy().into_owned();
+        let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
+        let facts = vec![
+            ("version".to_owned(), Json::Number(super::task::VERSION)),
+            ("pid".to_owned(), number(me.parse().ok())),
+            ("startTime".to_owned(), number(birth::start_time(&me))),
+            ("runnerPid".to_owned(), Json::Number(host_pid.into())),
+            (
+                "runnerStartTime".to_owned(),
+                number(birth::start_time(&host_pid.to_string())),
+            ),
+        ];
+        write_whole(&self.task.state, &Json::Map(facts.clone()).line())
+            .map_err(|error| format!("{}: {error}", self.task.state))?;
+        answer(&Ok(facts));
+        Ok(())
+    }
+
+    /// The long wait. Returns, with those who want to know, when PID 1 has ended.
+    fn wait(&mut self, witness: &UnixListener) -> Vec<UnixStream> {
+        let mut watchers: Vec<UnixStream> = Vec::new();
+        while !self.init_ended() {
+            let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd()];
+            fds.extend(watchers.iter().map(AsRawFd::as_raw_fd));
+            let ready = poll_all(&fds, None);
+            if ready[1] {
+                self.hear();
+            }
+            let mut index = 3;
+            watchers.retain_mut(|watcher| {
+                index += 1;
+                !ready[index - 1] || self.hear_watcher(watcher)
+            });
+            if ready[2]
+                && let Ok((mut watcher, _)) = witness.accept()
+                && watchers.len() < MAX_WATCHERS
+                && watcher.set_nonblocking(true).is_ok()
+                && watcher.write_all(GREETING).is_ok()
+            {
+                watchers.push(watcher);
+            }
+            if ready[0] {
+                self.hear_signals();
+            }
+        }
+        watchers
+    }
+
+    /// False when it has gone. Only `kill` is understood.
+    fn hear_watcher(&mut self, watcher: &UnixStream) -> bool {
+        let mut buffer = [0; 64];
+        match read(watcher.as_raw_fd(), &mut buffer) {
+            Ok(None) => true,
+            Ok(Some(count)) if buffer[..count].starts_with(b"kill") => {
+                self.kill_asked = true;
+                self.kill_all();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn hear(&mut self) {
+        let mut buffer = [0; 1024];
+        let Some(errors) = &self.errors else { return };
+        match read(errors.as_raw_fd(), &mut buffer) {
+            Ok(None) => {}
+            Ok(Some(count)) if count > 0 && self.error_text.len() < MAX_ERRORS => {
+                self.error_text.extend_from_slice(&buffer[..count]);
+            }
+            // The end, or enough: a sandbox that writes on and on does so into a closed pipe, not into our time.
+            _ => self.errors = None,
+        }
+    }
+
+    fn hear_signals(&mut self) {
+        // SAFETY: signalfd_siginfo is plain data, valid for any bytes; the read is bounded by its size.
+        unsafe {
+            let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+            let size = size_of_val(&info);
+            while libc::read(self.signals.as_raw_fd(), (&raw mut info).cast(), size) == size as isize {
+                if info.ssi_signo as i32 == libc::SIGTERM {
+                    self.kill_asked = true;
+                    self.kill_all();
+                }
+            }
+        }
+        while self.reap(libc::WNOHANG) {}
+    }
+
+    /// False when no child has ended (or none is left).
+    fn reap(&mut self, flags: libc::c_int) -> bool {
+        let mut status = 0;
+        // SAFETY: the out-parameter is valid for the call.
+        let pid = unsafe { libc::waitpid(-1, &mut status, flags) };
+        if pid <= 0 {
+            return false;
+        }
+        if Some(pid) == self.runtime {
+            self.runtime_status = Some(status);
+        } else {
+            self.ended.push((pid, status));
+        }
+        // Only PID 1's end matters later; adopted strangers must not pile up.
+        if self.ended.len() > 16 {
+            let init = self.init;
+            self.ended.retain(|(pid, _)| Some(*pid) == init);
+        }
+        true
+    }
+
+    fn wait_for_runtime(&mut self, deadline: Instant) {
+        while self.runtime_status.is_none() && Instant::now() < deadline {
+            poll([self.signals.as_raw_fd()], Some(Duration::from_millis(100)));
+            self.hear_signals();
+        }
+        self.hear();
+    }
+
+    fn init_ended(&self) -> bool {
+        self.ended.iter().any(|(pid, _)| Some(*pid) == self.init)
+    }
+
+    /// Everything in our pid namespace but ourselves.
+    fn kill_all(&self) {
+        // SAFETY: takes integers. We are PID 1 of a namespace (`run` forked into it), so -1 is that namespace and never the host.
+        unsafe {
+            if libc::getpid() == 1 {
+                libc::kill(-1, libc::SIGKILL);
+            }
+        }
+        cgroup::thaw(&self.task.groups);
+    }
+
+    fn reap_all(&mut self) {
+        while self.reap(0) {}
+    }
+
+    /// What is true about the end, after everyone is dead.
+    fn end(&mut self, started: i64) -> Json {
+        self.kill_all();
+        self.reap_all();
+        self.hear();
+        let status = self
+            .ended
+            .iter()
+            .find(|(pid, _)| Some(*pid) == self.init)
+            .map(|(_, status)| *status);
+        let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
+        let exit = status
+            .filter(|s| libc::WIFEXITED(*s))
+            .map(|s| i64::from(libc::WEXITSTATUS(s)));
+        let signal = status
+            .filter(|s| libc::WIFSIGNALED(*s))
+            .map(|s| i64::from(libc::WTERMSIG(s)));
+        Json::Map(vec![
+            ("version".into(), Json::Number(super::task::VERSION)),
+            ("exit".into(), number(exit)),
+            ("signal".into(), number(signal)),
+            ("killed".into(), Json::Bool(self.kill_asked)),
+            ("oomKills".into(), number(cgroup::oom_kills(&self.task.groups))),
+            ("startedAt".into(), Json::Number(started)),
+            ("endedAt".into(), Json::Number(now_ms())),
+            (
+                "errors".into(),
+                Json::Text(String::from_utf8_lossy(&self.error_text).into_owned()),
+            ),
+        ])
+    }
+}
+
+/// The folder of our socket and the runner's. It is the claim on this sandbox: once it is gone, the next life may begin, so it is ours to
+/// take away, last, and nobody else's while we live. What the sandbox's root left in it is not followed anywhere.
+fn remove_run_folder(task: &Task) {
+    if let Some(folder) = std::path::Path::new(&task.witness).parent() {
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+fn describe(status: i32) -> String {
+    if libc::WIFSIGNALED(status) {
+        format!("signal {}", libc::WTERMSIG(status))
+    } else {
+        format!("status {}", libc::WEXITSTATUS(status))
+    }
+}

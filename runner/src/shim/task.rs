@@ -1,0 +1,242 @@
+//! What the engine asks of a shim: one JSON document on standard input (no secret in argv, where every user of the machine reads it).
+//! The engine decides (which limits, which layers, what `config.json` says), the shim does; so the shim stays small and the policy is
+//! in one place, under test in TypeScript (`packages/engine/src/isolators/oci/task.ts` is the writer).
+
+use super::json::Json;
+
+pub const VERSION: i64 = 1;
+
+#[derive(Debug, PartialEq)]
+pub struct Task {
+    pub id: String,
+    pub runtime: String,
+    /// An empty folder that everyone may enter, over which the shim mounts its private tmpfs.
+    pub stage: String,
+    /// Where the shim listens for `kill` and tells the end.
+    pub witness: String,
+    /// Where it says who it is, and how the sandbox ended.
+    pub state: String,
+    pub end: String,
+    /// First id of the sandbox's range on the host, and how many.
+    pub first_id: u32,
+    pub ids: u32,
+    pub groups: Vec<Group>,
+    /// Mount points to take away before the runtime looks at them.
+    pub hide: Vec<String>,
+    /// Lower layers, uppermost first.
+    pub layers: Vec<String>,
+    pub upper: String,
+    pub work: String,
+    pub volatile: bool,
+    pub binds: Vec<Bind>,
+    /// `config.json`, whole. It holds the environment, so it is written to memory only.
+    pub config: String,
+    /// Capabilities that PID 1 may have, as the kernel prints them.
+    pub capabilities: u64,
+    /// Connects the network; `{pid}` stands for PID 1 of the sandbox.
+    pub network: Option<Vec<String>>,
+    pub ready_timeout_ms: i64,
+}
+
+/// A control group: made, limited, and joined before anything else happens in the sandbox.
+#[derive(Debug, PartialEq)]
+pub struct Group {
+    pub path: String,
+    pub files: Vec<Setting>,
+    pub what: Use,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Setting {
+    pub name: String,
+    pub value: String,
+    /// A file that not every kernel has (swap limits).
+    pub optional: bool,
+}
+
+/// What else a group is for.
+#[derive(Debug, PartialEq, Clone, Copy)]
+pub enum Use {
+    Limit,
+    /// Counts processes killed for memory, in v1's or v2's file.
+    OomV1,
+    OomV2,
+    /// A v1 freezer: what is frozen there does not even die.
+    FreezerV1,
+}
+
+/// A source of a bind mount in `config.json`, placed below the stage under `name`.
+#[derive(Debug, PartialEq)]
+pub struct Bind {
+    pub name: String,
+    pub source: String,
+    pub read_only: bool,
+    /// Show the host's owner n as the sandbox's owner n.
+    pub id_mapped: bool,
+}
+
+impl Task {
+    pub fn parse(text: &str) -> Result<Task, String> {
+        let json = Json::parse(text)?;
+        let version = number(&json, "version")?;
+        if version != VERSION {
+            return Err(format!("task: version {version}; this shim knows {VERSION}"));
+        }
+        let task = Task {
+            id: string(&json, "id")?,
+            runtime: path(&json, "runtime")?,
+            stage: path(&json, "stage")?,
+            witness: path(&json, "witness")?,
+            state: path(&json, "state")?,
+            end: path(&json, "end")?,
+            first_id: id(&json, "firstId")?,
+            ids: id(&json, "ids")?,
+            groups: list(&json, "groups", group)?,
+            hide: list(&json, "hide", text_item)?,
+            layers: list(&json, "layers", text_item)?,
+            upper: path(&json, "upper")?,
+            work: path(&json, "work")?,
+            volatile: bool(&json, "volatile")?,
+            binds: list(&json, "binds", bind)?,
+            config: string(&json, "config")?,
+            capabilities: number(&json, "capabilities")? as u64,
+            network: match json.get("network") {
+                None | Some(Json::Null) => None,
+                Some(_) => Some(list(&json, "network", text_item)?),
+            },
+            ready_timeout_ms: number(&json, "readyTimeoutMs")?,
+        };
+        // Id 0 of the host inside a sandbox is the one mistake that undoes all else (facts: bwrap read /etc/shadow).
+        if task.first_id < 65536 || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
+            return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
+        }
+        if task.layers.is_empty() || task.groups.is_empty() || task.id.is_empty() || task.id.contains('/') {
+            return Err("task: id, layers and groups are needed".to_owned());
+        }
+        Ok(task)
+    }
+}
+
+fn group(json: &Json) -> Result<Group, String> {
+    let what = match string(json, "use")?.as_str() {
+        "limit" => Use::Limit,
+        "oom-v1" => Use::OomV1,
+        "oom-v2" => Use::OomV2,
+        "freezer-v1" => Use::FreezerV1,
+        other => return Err(format!("task: groups: no use '{other}'")),
+    };
+    Ok(Group {
+        path: path(json, "path")?,
+        files: list(json, "files", setting)?,
+        what,
+    })
+}
+
+fn setting(json: &Json) -> Result<Setting, String> {
+    let name = string(json, "name")?;
+    if name.contains('/') {
+        return Err(format!("task: groups: '{name}' is not a file name"));
+    }
+    Ok(Setting {
+        name,
+        value: string(json, "value")?,
+        optional: bool(json, "optional")?,
+    })
+}
+
+fn bind(json: &Json) -> Result<Bind, String> {
+    let name = string(json, "name")?;
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return Err(format!("task: binds: '{name}' is not a plain name"));
+    }
+    Ok(Bind {
+        name,
+        source: path(json, "source")?,
+        read_only: bool(json, "readOnly")?,
+        id_mapped: bool(json, "idMapped")?,
+    })
+}
+
+fn string(json: &Json, name: &str) -> Result<String, String> {
+    match json.get(name) {
+        Some(Json::Text(text)) if !text.contains('\0') => Ok(text.clone()),
+        _ => Err(format!("task: {name}: a text is needed")),
+    }
+}
+
+fn path(json: &Json, name: &str) -> Result<String, String> {
+    string(json, name)?
+        .strip_prefix('/')
+        .map(|rest| format!("/{rest}"))
+        .ok_or_else(|| format!("task: {name}: an absolute path is needed"))
+}
+
+fn number(json: &Json, name: &str) -> Result<i64, String> {
+    match json.get(name) {
+        Some(Json::Number(number)) => Ok(*number),
+        _ => Err(format!("task: {name}: an integer is needed")),
+    }
+}
+
+fn id(json: &Json, name: &str) -> Result<u32, String> {
+    u32::try_from(number(json, name)?).map_err(|_| format!("task: {name}: an id is needed"))
+}
+
+fn bool(json: &Json, name: &str) -> Result<bool, String> {
+    match json.get(name) {
+        Some(Json::Bool(value)) => Ok(*value),
+        _ => Err(format!("task: {name}: true or false is needed")),
+    }
+}
+
+fn list<T>(json: &Json, name: &str, item: impl Fn(&Json) -> Result<T, String>) -> Result<Vec<T>, String> {
+    match json.get(name) {
+        Some(Json::List(items)) => items.iter().map(item).collect(),
+        _ => Err(format!("task: {name}: a list is needed")),
+    }
+}
+
+fn text_item(json: &Json) -> Result<String, String> {
+    match json {
+        Json::Text(text) if !text.contains('\0') => Ok(text.clone()),
+        _ => Err("task: a list of texts is needed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"version":1,"id":"a","runtime":"/crun","stage":"/s","witness":"/w","state":"/st","end":"/e",
+        "firstId":268435456,"ids":65536,"groups":[{"path":"/g","use":"oom-v1","files":[{"name":"f","value":"1","optional":false}]}],
+        "hide":[],"layers":["/l"],"upper":"/u","work":"/k","volatile":true,"binds":[],"config":"{}","capabilities":224,
+        "network":null,"readyTimeoutMs":1000}"#;
+
+    #[test]
+    fn a_task_is_read() {
+        let task = Task::parse(GOOD).unwrap();
+        assert_eq!(
+            (task.first_id, task.groups[0].what, task.network),
+            (0x1000_0000, Use::OomV1, None)
+        );
+    }
+
+    #[test]
+    fn bad_tasks_are_refused() {
+        for (good, bad) in [
+            ("\"version\":1", "\"version\":2"),
+            ("268435456", "0"),
+            ("268435456", "1000"),
+            ("268435456", "4294950000"),
+            ("\"ids\":65536", "\"ids\":0"),
+            ("\"/crun\"", "\"crun\""),
+            ("[\"/l\"]", "[]"),
+            ("\"id\":\"a\"", "\"id\":\"../a\""),
+            ("\"name\":\"f\"", "\"name\":\"../f\""),
+            ("oom-v1", "other"),
+        ] {
+            assert!(GOOD.contains(good));
+            assert!(Task::parse(&GOOD.replace(good, bad)).is_err(), "{bad}");
+        }
+    }
+}

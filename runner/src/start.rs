@@ -1,0 +1,175 @@
+//! `runner serve`: from arguments to a listening socket. The socket takes its name only when it listens, so a client that finds the
+//! name can connect: there is no moment at which it is there and refuses.
+
+use crate::server::{Config, Server, signal_descriptor};
+use crate::sys::user::User;
+use crate::sys::{self, check};
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Variables that are for the runner and not for what it runs.
+const OUR_PREFIX: &[u8] = b"SANDKASTEN_RUNNER_";
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Options {
+    pub socket: Option<PathBuf>,
+    /// Gets the byte `\n` when the socket listens, and is then closed.
+    pub ready_fd: Option<i32>,
+    /// Who processes, shells and file operations run as by default.
+    pub user: Option<String>,
+    /// Where they start by default.
+    pub cwd: Option<PathBuf>,
+}
+
+impl Options {
+    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut arguments = arguments;
+        while let Some(name) = arguments.next() {
+            let name = name.to_string_lossy().into_owned();
+            let value = arguments
+                .next()
+                .ok_or_else(|| format!("{name}: a value is missing"))?;
+            let text = || {
+                value
+                    .to_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| format!("{name}: not UTF-8"))
+            };
+            match name.as_str() {
+                "--socket" => options.socket = Some(value.into()),
+                "--cwd" => options.cwd = Some(value.into()),
+                "--user" => options.user = Some(text()?),
+                "--ready-fd" => {
+                    let fd = text()?.parse().ok().filter(|fd| *fd > 2);
+                    options.ready_fd = Some(fd.ok_or_else(|| format!("{name}: a number above 2"))?);
+                }
+                _ => return Err(format!("{name}: no such option")),
+            }
+        }
+        Ok(options)
+    }
+
+    pub fn socket(&self) -> Result<PathBuf, String> {
+        let from_env = || std::env::var_os("SANDKASTEN_RUNNER_SOCKET").map(PathBuf::from);
+        self.socket
+            .clone()
+            .or_else(from_env)
+            .ok_or_else(|| "--socket or SANDKASTEN_RUNNER_SOCKET is needed".to_owned())
+    }
+}
+
+/// Serves until told to stop.
+pub fn serve(options: &Options) -> Result<(), String> {
+    let socket = options.socket()?;
+    prepare_process(options.ready_fd).map_err(|error| format!("preparing: {error}"))?;
+    let user = options
+        .user
+        .as_deref()
+        .map(User::resolve)
+        .transpose()
+        .map_err(|error| error.message)?;
+    let c_string = |path: &PathBuf| CString::new(path.clone().into_os_string().into_vec());
+    let cwd = options
+        .cwd
+        .as_ref()
+        .map(c_string)
+        .transpose()
+        .map_err(|_| "--cwd: a NUL byte".to_owned())?;
+    let env = std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .filter(|(name, _)| !name.starts_with(OUR_PREFIX))
+        .collect();
+    let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
+    let listener = listen(&socket).map_err(|error| format!("{}: {error}", socket.display()))?;
+    let mut server = Server::new(Config { user, cwd, env }, listener, signals)
+        .map_err(|error| format!("starting: {error}"))?;
+    if let Some(fd) = options.ready_fd {
+        // A launcher that has gone meanwhile is no reason not to serve.
+        let _ = sys::write(fd, b"\n");
+        // SAFETY: the caller gave us this descriptor to use and close; nothing else here has its number.
+        unsafe { libc::close(fd) };
+    }
+    server.run();
+    let _ = std::fs::remove_file(&socket);
+    Ok(())
+}
+
+fn prepare_process(ready_fd: Option<i32>) -> io::Result<()> {
+    // SAFETY: these calls take numbers, and change only this process.
+    unsafe {
+        // Descriptors that our parent left open are for nobody below us.
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        // Standard streams exist, so that no socket of ours ever becomes somebody's standard output.
+        for fd in 0..3 {
+            if libc::fcntl(fd, libc::F_GETFD) < 0 {
+                check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR))?;
+            }
+        }
+        if let Some(fd) = ready_fd {
+            check(libc::fcntl(fd, libc::F_GETFD))?;
+        }
+        // Orphans come to us also where we are not PID 1.
+        check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1))?;
+        // A process of our own user may neither trace us nor read our memory, environment or descriptors.
+        check(libc::prctl(libc::PR_SET_DUMPABLE, 0))?;
+        libc::umask(0o022);
+        // One arena for all threads, large buffers straight back to the kernel: small before fast.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 * 1024);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 64 * 1024);
+    }
+    Ok(())
+}
+
+fn listen(path: &Path) -> io::Result<OwnedFd> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another runner answers there",
+        ));
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
+    let _ = std::fs::remove_file(&draft);
+    let listener = UnixListener::bind(&draft)?;
+    listener.set_nonblocking(true)?;
+    // Whoever may connect may do everything: only our own user (and root) may.
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&draft, path)?;
+    Ok(listener.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_applied_or_refused() {
+        let parse = |words: &[&str]| Options::parse(words.iter().map(OsString::from));
+        let options = parse(&[
+            "--socket",
+            "/s",
+            "--ready-fd",
+            "3",
+            "--user",
+            "1000:1000",
+            "--cwd",
+            "/w",
+        ])
+        .unwrap();
+        assert_eq!(
+            (options.ready_fd, options.user.as_deref()),
+            (Some(3), Some("1000:1000"))
+        );
+        assert!(parse(&["--socket"]).is_err());
+        assert!(parse(&["--ready-fd", "1"]).is_err());
+        assert!(parse(&["--frobnicate", "1"]).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! Readiness, edge-triggered: one registration per descriptor for its whole life. Whoever is told
+//! "readable" remembers it until a read says "nothing there now", so backpressure is a reader that simply does
+//! not read, and costs no system call.
+
+use super::{check, own};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+pub struct Epoll(OwnedFd);
+
+#[derive(Clone, Copy)]
+pub struct Ready {
+    pub token: u64,
+    pub readable: bool,
+    pub writable: bool,
+}
+
+impl Epoll {
+    pub fn new() -> io::Result<Epoll> {
+        // SAFETY: takes flags, returns a descriptor.
+        own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(Epoll)
+    }
+
+    /// Closing the descriptor ends the registration. Regular files are not pollable and are refused by the kernel.
+    pub fn add(&self, fd: RawFd, token: u64) -> io::Result<()> {
+        let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let mut event = libc::epoll_event {
+            events: interest as u32,
+            u64: token,
+        };
+        // SAFETY: `event` is valid for the duration of the call.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) })?;
+        Ok(())
+    }
+
+    pub fn wait(&self, out: &mut Vec<Ready>, timeout_ms: i32) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        // SAFETY: the kernel writes at most `events.len()` entries.
+        let count = unsafe {
+            libc::epoll_wait(
+                self.0.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len() as i32,
+                timeout_ms,
+            )
+        };
+        out.clear();
+        for event in &events[..count.max(0) as usize] {
+            let flags = event.events as i32;
+            let broken = flags & (libc::EPOLLHUP | libc::EPOLLERR) != 0;
+            out.push(Ready {
+                token: event.u64,
+                readable: broken || flags & (libc::EPOLLIN | libc::EPOLLRDHUP) != 0,
+                writable: broken || flags & libc::EPOLLOUT != 0,
+            });
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The kernel, wrapped just enough that the rest of the runner is safe Rust.
+
+pub mod epoll;
+pub mod pty;
+pub mod spawn;
+pub mod user;
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Turns the C convention into a `Result`.
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Takes ownership of a descriptor that a system call has just returned.
+pub fn own(result: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel has just given us this descriptor, and nobody else has seen its number.
+    check(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// A pipe, close-on-exec at both ends, blocking; read end first.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` has room for the two descriptors that the call writes.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    Ok((own(ends[0])?, own(ends[1])?))
+}
+
+/// Two connected sockets, close-on-exec, blocking. Where a pipe could be opened by anybody of the same user through
+/// `/proc/<pid>/fd`, a socket cannot.
+pub fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: `ends` has room for the two descriptors that the call writes.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
+    Ok((own(ends[0])?, own(ends[1])?))
+}
+
+pub fn set_nonblocking(fd: RawFd) -> io::Result<()> {
+    // SAFETY: fcntl with these commands touches no memory of ours.
+    unsafe {
+        let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
+        check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+    }
+    Ok(())
+}
+
+pub fn duplicate(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: duplicating a borrowed (hence open) descriptor touches no memory.
+    own(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })
+}
+
+/// One read; `None` is "nothing there now", `Some(0)` the end.
+pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        // SAFETY: the pointer and length describe `buffer`, which outlives the call.
+        let count = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+        if count >= 0 {
+            return Ok(Some(count as usize));
+        }
+        match errno() {
+            libc::EINTR => continue,
+            libc::EAGAIN => return Ok(None),
+            code => return Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+}
+
+/// One write; `None` is "no room now". Never raises SIGPIPE: the runner ignores it.
+pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    loop {
+        // SAFETY: the pointer and length describe `bytes`, which outlives the call.
+        let count = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        if count >= 0 {
+            return Ok(Some(count as usize));
+        }
+        match errno() {
+            libc::EINTR => continue,
+            libc::EAGAIN => return Ok(None),
+            code => return Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+}
+
+/// An anonymous file with these bytes, positioned at its start.
+pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string constant.
+    let file = own(unsafe { libc::memfd_create(c"runner".as_ptr(), libc::MFD_CLOEXEC) })?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let count = write(file.as_raw_fd(), rest)?.unwrap_or(0);
+        rest = &rest[count..];
+    }
+    // SAFETY: seeking touches no memory.
+    unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_SET) };
+    Ok(file)
+}
+
+/// Fills `bytes` from the kernel's generator.
+pub fn random(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = &mut bytes[filled..];
+        // SAFETY: the pointer and length describe `rest`.
+        let count = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        if count > 0 {
+            filled += count as usize;
+        }
+    }
+}
+
+/// 128 random bits as hexadecimal digits.
+pub fn nonce() -> String {
+    let mut random = [0; 16];
+    self::random(&mut random);
+    random.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Signal by name (`TERM`, `SIGTERM`) as the wire carries it.
+pub fn signal_number(name: &str) -> Option<i32> {
+    let name = name.strip_prefix("SIG").unwrap_or(name);
+    SIGNALS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, number)| *number)
+}
+
+pub fn signal_name(number: i32) -> String {
+    match SIGNALS.iter().find(|(_, known)| *known == number) {
+        Some((name, _)) => format!("SIG{name}"),
+        None => format!("SIG{number}"),
+    }
+}
+
+const SIGNALS: [(&str, i32); 31] = [
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("ILL", libc::SIGILL),
+    ("TRAP", libc::SIGTRAP),
+    ("ABRT", libc::SIGABRT),
+    ("BUS", libc::SIGBUS),
+    ("FPE", libc::SIGFPE),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("SEGV", libc::SIGSEGV),
+    ("USR2", libc::SIGUSR2),
+    ("PIPE", libc::SIGPIPE),
+    ("ALRM", libc::SIGALRM),
+    ("TERM", libc::SIGTERM),
+    ("STKFLT", libc::SIGSTKFLT),
+    ("CHLD", libc::SIGCHLD),
+    ("CONT", libc::SIGCONT),
+    ("STOP", libc::SIGSTOP),
+    ("TSTP", libc::SIGTSTP),
+    ("TTIN", libc::SIGTTIN),
+    ("TTOU", libc::SIGTTOU),
+    ("URG", libc::SIGURG),
+    ("XCPU", libc::SIGXCPU),
+    ("XFSZ", libc::SIGXFSZ),
+    ("VTALRM", libc::SIGVTALRM),
+    ("PROF", libc::SIGPROF),
+    ("WINCH", libc::SIGWINCH),
+    ("IO", libc::SIGIO),
+    ("PWR", libc::SIGPWR),
+    ("SYS", libc::SIGSYS),
+];

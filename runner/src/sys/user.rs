@@ -1,0 +1,179 @@
+//! Users. `/etc/passwd` is read by hand: the C library's own lookup needs shared libraries at run time, which a
+//! static binary in a foreign image does not have.
+//!
+//! Two ways to become someone: a child changes all its ids for good (`spawn`), and a thread of the runner borrows
+//! the *file system* ids for one piece of work (`as_user`). The second uses raw system calls on purpose: they act on
+//! one thread, while the C library's wrappers change every thread. The ordinary ids stay ours, so no process of that
+//! user may signal or trace the runner meanwhile.
+
+use crate::wire::error::{OpError, OpResult};
+use std::io;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+    pub name: Option<String>,
+    pub home: Option<Vec<u8>>,
+    pub shell: Option<Vec<u8>>,
+}
+
+impl User {
+    /// `name`, `uid`, `name:group` or `uid:gid`, looked up inside the sandbox.
+    pub fn resolve(spec: &str) -> OpResult<User> {
+        let (who, group) = match spec.split_once(':') {
+            Some((who, group)) => (who, Some(group)),
+            None => (spec, None),
+        };
+        let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+        let groups = std::fs::read("/etc/group").unwrap_or_default();
+        resolve_in(who, group, &passwd, &groups)
+            .ok_or_else(|| OpError::new("not_found", format!("user: no user or group as in '{spec}'")))
+    }
+
+    pub fn is_current(&self) -> bool {
+        // SAFETY: these calls cannot fail and touch no memory.
+        unsafe { libc::geteuid() == self.uid && libc::getegid() == self.gid }
+    }
+}
+
+/// Runs `work` with the file system ids of `user` on this thread, then goes back. Fails closed: where the kernel
+/// does not grant the change, the work is not run.
+pub fn as_user<T>(user: Option<&User>, work: impl FnOnce() -> T) -> io::Result<T> {
+    let Some(user) = user.filter(|user| !user.is_current()) else {
+        return Ok(work());
+    };
+    let borrowed = Borrowed::take(user)?;
+    let result = work();
+    drop(borrowed);
+    Ok(result)
+}
+
+/// File system ids and supplementary groups that this thread has borrowed; dropping gives them back.
+struct Borrowed {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+impl Borrowed {
+    fn take(user: &User) -> io::Result<Borrowed> {
+        let mut groups = vec![0u32; 256];
+        // SAFETY: the call writes at most the given number of entries.
+        let count = unsafe { libc::getgroups(groups.len() as i32, groups.as_mut_ptr()) };
+        groups.truncate(count.max(0) as usize);
+        // SAFETY: these calls cannot fail and touch no memory.
+        let before = unsafe {
+            Borrowed {
+                uid: libc::geteuid(),
+                gid: libc::getegid(),
+                groups,
+            }
+        };
+        set_groups(&user.groups)?;
+        if set_fsid(libc::SYS_setfsgid, user.gid) && set_fsid(libc::SYS_setfsuid, user.uid) {
+            Ok(before)
+        } else {
+            drop(before);
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        }
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        set_fsid(libc::SYS_setfsuid, self.uid);
+        set_fsid(libc::SYS_setfsgid, self.gid);
+        // Cannot fail: the same thread was allowed to change its groups a moment ago.
+        let _ = set_groups(&self.groups);
+    }
+}
+
+fn set_groups(groups: &[u32]) -> io::Result<()> {
+    // SAFETY: pointer and length describe `groups`. The raw call acts on this thread only.
+    let result = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The call reports no error, only the id before; a second call with an impossible id reads the outcome back.
+fn set_fsid(call: libc::c_long, id: u32) -> bool {
+    // SAFETY: takes and returns integers; acts on this thread only.
+    unsafe {
+        libc::syscall(call, id);
+        libc::syscall(call, u32::MAX) as u32 == id
+    }
+}
+
+fn resolve_in(who: &str, group: Option<&str>, passwd: &[u8], groups: &[u8]) -> Option<User> {
+    let number = |text: &str| text.parse::<u32>().ok().filter(|id| *id != u32::MAX);
+    let fields = |line: &[u8]| -> Vec<Vec<u8>> { line.split(|b| *b == b':').map(<[u8]>::to_vec).collect() };
+    let id = |field: Option<&Vec<u8>>| field.and_then(|f| number(std::str::from_utf8(f).ok()?));
+    let entry = passwd.split(|b| *b == b'\n').map(fields).find(|f| {
+        f.len() >= 7 && (f[0] == who.as_bytes() || (number(who).is_some() && id(f.get(2)) == number(who)))
+    });
+    let name = entry.as_ref().and_then(|f| String::from_utf8(f[0].clone()).ok());
+    let uid = entry.as_ref().and_then(|f| id(f.get(2))).or(number(who))?;
+    let group_lines: Vec<_> = groups
+        .split(|b| *b == b'\n')
+        .map(fields)
+        .filter(|f| f.len() >= 4)
+        .collect();
+    let gid = match group {
+        Some(group) => number(group).or_else(|| {
+            group_lines
+                .iter()
+                .find(|f| f[0] == group.as_bytes())
+                .and_then(|f| id(f.get(2)))
+        })?,
+        // A bare number that no line knows: the group of the same number, as containers do.
+        None => entry.as_ref().and_then(|f| id(f.get(3))).unwrap_or(uid),
+    };
+    let mut all = vec![gid];
+    for line in &group_lines {
+        let member = name
+            .as_ref()
+            .is_some_and(|n| line[3].split(|b| *b == b',').any(|m| m == n.as_bytes()));
+        if let (true, Some(id)) = (member, id(line.get(2)))
+            && !all.contains(&id)
+        {
+            all.push(id);
+        }
+    }
+    let field = |index: usize| entry.as_ref().map(|f| f[index].clone()).filter(|f| !f.is_empty());
+    Some(User {
+        uid,
+        gid,
+        groups: all,
+        name,
+        home: field(5),
+        shell: field(6),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &[u8] = b"root:x:0:0:root:/root:/bin/sh\nann:x:1000:1001:,,,:/home/ann:/bin/bash\nbroken\n";
+    const GROUP: &[u8] = b"root:x:0:\nann:x:1001:\nwheel:x:10:bob,ann\n";
+
+    #[test]
+    fn names_numbers_and_groups() {
+        let ann = resolve_in("ann", None, PASSWD, GROUP).unwrap();
+        assert_eq!(
+            (ann.uid, ann.gid, ann.groups.clone()),
+            (1000, 1001, vec![1001, 10])
+        );
+        assert_eq!(resolve_in("1000", None, PASSWD, GROUP).unwrap(), ann);
+        let unknown = resolve_in("4242", Some("wheel"), PASSWD, GROUP).unwrap();
+        assert_eq!((unknown.uid, unknown.gid, unknown.name), (4242, 10, None));
+        assert!(resolve_in("nobody-here", None, PASSWD, GROUP).is_none());
+        assert!(resolve_in("ann", Some("no-group"), PASSWD, GROUP).is_none());
+        assert!(resolve_in("4294967295", None, PASSWD, GROUP).is_none());
+    }
+}

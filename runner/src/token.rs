@@ -1,0 +1,96 @@
+//! What an epoll token names. The tag sits in the top byte; keys are never reused while their descriptor is registered, and an
+//! event for something that is gone finds nothing.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    Listener,
+    Signals,
+    Bell,
+    Conn(u32),
+    TaskOut { task: u32, channel: u8 },
+    TaskIn(u32),
+    RelayIn { conn: u32, stream: u32 },
+    RelayOut { conn: u32, stream: u32 },
+    ShellStatus(u32),
+    ShellControl(u32),
+    ShellTerminal(u32),
+}
+
+/// Connection keys share a token with a stream id, so they have 24 bits.
+pub const CONN_MASK: u32 = 0x00ff_ffff;
+
+impl Token {
+    pub fn pack(self) -> u64 {
+        let pair = |tag: u64, conn: u32, stream: u32| tag << 56 | (conn as u64) << 32 | stream as u64;
+        match self {
+            Token::Listener => 0,
+            Token::Signals => 1 << 56,
+            Token::Bell => 10 << 56,
+            Token::Conn(key) => pair(2, 0, key),
+            Token::TaskOut { task, channel } => pair(3, channel as u32, task),
+            Token::TaskIn(key) => pair(4, 0, key),
+            Token::RelayIn { conn, stream } => pair(5, conn, stream),
+            Token::RelayOut { conn, stream } => pair(6, conn, stream),
+            Token::ShellStatus(key) => pair(7, 0, key),
+            Token::ShellControl(key) => pair(8, 0, key),
+            Token::ShellTerminal(key) => pair(9, 0, key),
+        }
+    }
+
+    pub fn unpack(token: u64) -> Option<Token> {
+        let (upper, key) = ((token >> 32) as u32 & CONN_MASK, token as u32);
+        Some(match token >> 56 {
+            0 => Token::Listener,
+            1 => Token::Signals,
+            2 => Token::Conn(key),
+            3 => Token::TaskOut {
+                task: key,
+                channel: upper as u8,
+            },
+            4 => Token::TaskIn(key),
+            5 => Token::RelayIn {
+                conn: upper,
+                stream: key,
+            },
+            6 => Token::RelayOut {
+                conn: upper,
+                stream: key,
+            },
+            7 => Token::ShellStatus(key),
+            8 => Token::ShellControl(key),
+            9 => Token::ShellTerminal(key),
+            10 => Token::Bell,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_packing() {
+        for token in [
+            Token::Listener,
+            Token::Signals,
+            Token::Bell,
+            Token::Conn(u32::MAX),
+            Token::TaskOut {
+                task: u32::MAX,
+                channel: 2,
+            },
+            Token::TaskIn(7),
+            Token::RelayIn {
+                conn: CONN_MASK,
+                stream: u32::MAX,
+            },
+            Token::RelayOut { conn: 1, stream: 0 },
+            Token::ShellStatus(1),
+            Token::ShellControl(2),
+            Token::ShellTerminal(3),
+        ] {
+            assert_eq!(Token::unpack(token.pack()), Some(token));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+/**
+ * What the tests need from the machine: on Debian as root it is installed; elsewhere it is said what is missing and
+ * what will be skipped for it.
+ */
+import { accessSync, constants, existsSync } from 'node:fs'
+import path from 'node:path'
+import { run } from './tools.ts'
+
+const programs = [
+  { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
+  { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
+] as const
+
+export async function prepare(): Promise<number> {
+  if (process.platform !== 'linux') {
+    console.log(`This is ${process.platform}: isolated sandboxes need Linux, and are skipped.`)
+    return 0
+  }
+  const missing = programs.filter(({ program }) => !onPath(program))
+  if (missing.length === 0) {
+    console.log(`${programs.map(({ program }) => program).join(' and ')} are here.`)
+    return 0
+  }
+  const packages = missing.map((one) => one.package)
+  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
+    console.log(`Skipped will be: ${missing.map(({ without }) => without).join(', ')}.`)
+    console.log(`To run them too: as root, apt-get install ${packages.join(' ')}, then sudo -E npm test.`)
+    return 0
+  }
+  const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }
+  const install = () =>
+    run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly)
+  if ((await install()) === 0) return 0
+  const updated = await run('apt-get', ['update', '-qq'], quietly)
+  return updated === 0 ? install() : updated
+}
+
+/** Cargo builds the runner; without it nothing isolated can be tested. */
+export function hasCargo(): boolean {
+  return onPath('cargo')
+}
+
+function onPath(program: string): boolean {
+  return (process.env.PATH ?? '').split(path.delimiter).some((folder) => {
+    try {
+      accessSync(path.join(folder, program), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
