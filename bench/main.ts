@@ -1,9 +1,11 @@
 /** `npm run bench -- <suite>`: measures, prints, cleans up. A missed target is a result (exit 0); what could not be measured is not (exit 1). */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Cleanup } from './cleanup.ts'
 import { engineStages, engineSuite, matches } from './engine/index.ts'
 import { machineFacts } from './machine.ts'
 import { Report } from './report.ts'
+import { stopOnSignals } from './stop.ts'
 
 const USAGE = `usage: npm run bench -- engine [--quick] [--json] [--only id,id]
 
@@ -12,23 +14,26 @@ const USAGE = `usage: npm run bench -- engine [--quick] [--json] [--only id,id]
   --json   one object a line; everything for people goes to stderr
   --only   these measurements: an id of the table, or its beginning, such as docker or engine.idle`
 
+const STOP_MS = 10_000
+
 const options = read(process.argv.slice(2))
 const say = options.json ? console.error : console.log
 for (const fact of machineFacts()) say(fact)
 const startedAt = performance.now()
 const report = new Report(options)
 const cleanup = new Cleanup()
-cleanup.onSignals()
-let problems: string[] = []
-try {
-  await engineSuite(report, cleanup, options)
-} catch (error) {
-  report.fail('engine', error)
-} finally {
-  problems = await cleanup.run()
-}
+const { stopped, exitCode } = stopOnSignals()
+const measured = engineSuite(report, cleanup, options).catch((error: unknown) => {
+  if (exitCode() === undefined) report.fail('engine', error)
+})
+// Once stopped it comes to rest by itself; whatever hangs does not keep us from cleaning up.
+await Promise.race([measured, stopped.then(() => Promise.race([measured, sleep(STOP_MS)]))])
+const problems = await cleanup.run()
+if (exitCode() !== undefined) process.exit(exitCode())
 const rssMib = Math.round(process.memoryUsage.rss() / 1024 ** 2)
-say(`\ntook ${Math.round((performance.now() - startedAt) / 1000)} s; this process had ${rssMib} MiB at the end`)
+say(
+  `\ntook ${Math.round((performance.now() - startedAt) / 1000)} s; this process had ${rssMib} MiB at the end`,
+)
 report.close()
 // Kept connections would hold the process for some seconds more.
 process.exit(report.failures.length > 0 || problems.length > 0 ? 1 : 0)

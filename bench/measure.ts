@@ -1,5 +1,8 @@
 /** Measuring: take turns, sort, take the middle. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { assertGoingOn } from './stop.ts'
 
 export interface Sample {
   readonly p50: number
@@ -48,10 +51,15 @@ export async function takeTurns(
     const order = shuffled(left)
     for (const turn of order) {
       try {
+        assertGoingOn()
         await sleep(restMs)
         await turn.measure()
-        for (let sample = 0; sample < turn.samples; sample += 1) push(values, turn.id, await turn.measure())
+        for (let sample = 0; sample < turn.samples; sample += 1) {
+          assertGoingOn()
+          push(values, turn.id, await turn.measure())
+        }
       } catch (error) {
+        assertGoingOn()
         left = left.filter((other) => other !== turn)
         values.delete(turn.id)
         onFailure(turn.id, error)
@@ -61,7 +69,7 @@ export async function takeTurns(
   return values
 }
 
-/** Runs `work` for each of `count`, at most `atOnce` at a time. The first failure is thrown after all have settled. */
+/** Runs `work` for each of `count`, at most `atOnce` at a time: for all of them, whoever fails. Then the first failure is thrown. */
 export async function inParallel<T>(
   count: number,
   atOnce: number,
@@ -71,7 +79,7 @@ export async function inParallel<T>(
   const errors: unknown[] = []
   let next = 0
   const worker = async () => {
-    while (next < count && errors.length === 0) {
+    while (next < count) {
       const index = next
       next += 1
       try {
@@ -84,6 +92,12 @@ export async function inParallel<T>(
   await Promise.all(Array.from({ length: Math.min(atOnce, count) }, worker))
   if (errors.length > 0) throw errors[0]
   return results
+}
+
+/** Gives back what earlier measurements have left in memory: what this process starts would be slower for it. */
+export function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
 }
 
 function push(values: Map<string, number[]>, id: string, value: number): void {

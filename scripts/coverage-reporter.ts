@@ -34,7 +34,7 @@ export default class CoverageReporter implements Reporter {
   }
 }
 
-const mustCover = ['local', 'memory']
+const mustCover = ['local', 'memory', 'engine on oci', 'engine on process']
 
 function reasonOf(test: TestCase): string {
   const result = test.result()

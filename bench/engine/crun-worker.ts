@@ -35,7 +35,7 @@ serve({
   async destroy(id = '') {
     const ms = await timed(async () => {
       await crun(['delete', '-f', id])
-      rmSync(join(folder, id), { recursive: true })
+      rmSync(join(folder, id), { recursive: true, force: true })
     })
     return { ms }
   },

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { findProgram } from '../machine.ts'
+import { assertGoingOn } from '../stop.ts'
 import { startWorker } from '../worker.ts'
 import { assertHardened, type Box, type Subject } from './subject.ts'
 import { folderIn, groupRoots, type Workplace } from './workplace.ts'
@@ -25,12 +26,20 @@ export async function openCrun(place: Workplace, rootfs: string): Promise<Subjec
     for (const id of live) await ask('destroy', id)
   })
 
-  async function cold(): Promise<{ ms: number; box: Box }> {
+  /** On a busy machine crun 1.8 now and then fails to enter what it has just started (`setns`: EPERM). Once is bad luck. */
+  async function cold(tries = 2): Promise<{ ms: number; box: Box }> {
+    assertGoingOn()
     count += 1
     const id = `crun-${count}`
     live.add(id)
-    const { ms } = await ask('cold', id)
-    return { ms, box: box(id) }
+    try {
+      const { ms } = await ask('cold', id)
+      return { ms, box: box(id) }
+    } catch (error) {
+      await box(id).destroy()
+      if (tries === 1) throw error
+      return cold(tries - 1)
+    }
   }
 
   function box(id: string): Box {
@@ -49,5 +58,5 @@ export async function openCrun(place: Workplace, rootfs: string): Promise<Subjec
   const first = await cold()
   assertHardened('crun', (await ask('status', 'crun-1')).text ?? '')
   await first.box.destroy()
-  return { name: 'crun', cold }
+  return { name: 'crun', cold: () => cold() }
 }

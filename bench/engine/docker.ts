@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { timed } from '../measure.ts'
+import { assertGoingOn } from '../stop.ts'
 import type { DockerApi } from './docker-api.ts'
 import { dockerFiles } from './docker-files.ts'
 import { startDockerd } from './dockerd.ts'
@@ -23,6 +24,7 @@ export async function openDocker(place: Workplace, rootfs: string): Promise<Dock
   })
 
   async function cold(): Promise<{ ms: number; box: Box & { id: string } }> {
+    assertGoingOn()
     let id = ''
     const ms = await timed(async () => {
       id = (await api.json<{ Id: string }>('POST', '/containers/create', container)).Id

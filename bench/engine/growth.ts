@@ -1,10 +1,12 @@
 /**
- * Does it get slower the more there are? One more command, one more box and its end, while so many others live and idle. A bare spawn takes
- * turns with them: if that gets slower as well, it is the machine.
+ * Does it get slower the more there are? One more command, one more box and its end, while so many others live and idle. Bare spawns take
+ * turns with them: if `spawn.command` gets slower as well, it is the machine; if `spawn.here`, it is the size of this process, which starts
+ * a shim for every sandbox and pays for its own memory each time (see `worker.ts`).
  *
  * Commands go to boxes spread over all of them, not to the one whose pages happen to be warm.
  */
-import { inParallel, sampleOf, takeTurns } from '../measure.ts'
+import { collectGarbage, inParallel, sampleOf, takeTurns } from '../measure.ts'
+import { spawnTurns } from './spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 import type { Box, Subject } from './subject.ts'
 
@@ -12,6 +14,7 @@ import type { Box, Subject } from './subject.ts'
 const FULL = { engine: [1, 10, 100, 500], crun: [1, 10, 100], docker: [1, 10, 50] }
 const QUICK = { engine: [1, 20], crun: [], docker: [] }
 const AMONG = 10
+const CONTROLS = ['spawn.command', 'spawn.here']
 
 /** Flat: with the most boxes one more command takes at most this much of what it takes with one. */
 export const FLAT = 1.5
@@ -23,7 +26,7 @@ export function growth(quick: boolean): Stage {
   )
   return {
     title: 'While so many live (@)',
-    ids: [...ids, ...levels.engine!.map((count) => `spawn.command@${count}`)],
+    ids: [...ids, ...levels.engine!.flatMap((count) => CONTROLS.map((id) => `${id}@${count}`))],
     async run(bench: Bench) {
       for (const subject of [bench.crun, bench.docker, bench.ours])
         if (subject && ids.some((id) => id.startsWith(`${subject.name}.`) && bench.wants(id)))
@@ -45,7 +48,8 @@ async function grow(
   const failed = (id: string, error: unknown) => report.fail(id, error)
   try {
     for (const level of levels) {
-      boxes.push(...(await inParallel(level - boxes.length, 4, async () => (await subject.cold()).box)))
+      await inParallel(level - boxes.length, 4, async () => boxes.push((await subject.cold()).box))
+      collectGarbage()
       const among = Array.from(
         { length: Math.min(level, AMONG) },
         (_, index) => boxes[Math.floor((index * level) / Math.min(level, AMONG))]!,
@@ -72,7 +76,9 @@ async function grow(
           },
         },
         ...(subject.name === 'engine'
-          ? [{ id: `spawn.command@${level}`, samples: AMONG * 2, measure: () => bare('command') }]
+          ? spawnTurns(bare, AMONG * 2)
+              .filter(({ id }) => CONTROLS.includes(id))
+              .map((turn) => ({ ...turn, id: `${turn.id}@${level}` }))
           : []),
       ]
       const values = await takeTurns(turns, quick || docker ? 3 : 6, failed)

@@ -1,7 +1,9 @@
 /** `npm run bench -- engine`: the engine beside a bare process, plain crun and Docker, in one run on one machine. */
 import { join } from 'node:path'
 import type { Cleanup } from '../cleanup.ts'
+import { collectGarbage } from '../measure.ts'
 import type { Report } from '../report.ts'
+import { assertGoingOn } from '../stop.ts'
 import { burst } from './burst.ts'
 import { commands } from './commands.ts'
 import { crunMissing, openCrun } from './crun.ts'
@@ -50,10 +52,12 @@ export async function engineSuite(
   const bench: Bench = { place, report, quick, wants, ...subjects }
   for (const { title, run } of stages) {
     report.heading(title)
+    collectGarbage()
     try {
       await run(bench)
-      if (bench.ours) assertNothingLeft(place.name, join('/run', place.name))
+      if (bench.ours) assertNothingLeft(place.group, join('/run', place.name))
     } catch (error) {
+      assertGoingOn()
       report.fail(title, error)
     }
   }
@@ -80,6 +84,7 @@ async function openSubjects(
     try {
       return await make()
     } catch (error) {
+      assertGoingOn()
       report.fail(name, error)
       return undefined
     }

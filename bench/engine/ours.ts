@@ -1,8 +1,9 @@
 /** Ours, as a user gets it: `EngineProvider` on the isolator `oci`, in folders and control groups of this run alone. */
-import { readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { EngineProvider } from '@sandkasten/engine'
+import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { timed } from '../measure.ts'
+import { assertGoingOn } from '../stop.ts'
 import { type Remains, remainsOf } from './remains.ts'
 import { assertHardened, type Box, COMMAND, type Subject } from './subject.ts'
 import { end, folderIn, processes, readOr, type Workplace } from './workplace.ts'
@@ -25,10 +26,13 @@ export async function openOurs(place: Workplace): Promise<Ours> {
   const root = folderIn(place, 'ours')
   // Sockets need a short path. The id ranges stay those of the machine: another sandbox here must never get the same.
   const runFolder = join('/run', place.name)
+  // A copy: somebody may build another while we measure.
+  const runner = join(place.folder, 'runner')
+  copyFileSync(await locateRunner(), runner)
   const provider = new EngineProvider({
     isolator: 'oci',
     root,
-    oci: { runFolder, imagesFolder: join(place.folder, 'images'), cgroupParent: place.name },
+    oci: { runFolder, imagesFolder: join(place.folder, 'images'), cgroupParent: place.group, runner },
   })
   place.cleanup.add('our sandboxes', async () => {
     try {
@@ -45,6 +49,7 @@ export async function openOurs(place: Workplace): Promise<Ours> {
   })
 
   async function create(): Promise<Sandbox> {
+    assertGoingOn()
     return provider.create()
   }
 
@@ -55,7 +60,7 @@ export async function openOurs(place: Workplace): Promise<Ours> {
   }
 
   const remains = ({ sandboxId }: Sandbox) =>
-    remainsOf({ sandboxId, folder: join(root, 'sandboxes', sandboxId), runFolder, group: place.name })
+    remainsOf({ sandboxId, folder: join(root, 'sandboxes', sandboxId), runFolder, group: place.group })
 
   async function destroy(sandbox: Sandbox): Promise<number> {
     const { assertNone } = remains(sandbox)
@@ -74,7 +79,7 @@ export async function openOurs(place: Workplace): Promise<Ours> {
     return { ms, box: { command: () => timed(() => command(made)), destroy: () => destroy(made) } }
   }
 
-  // The first one also builds the runner, if its source changed, and the image `host`.
+  // The first one also makes the image `host`.
   const first = await create()
   const { stdout } = await first.runCommand({ cmd: 'cat', args: ['/proc/self/status'] })
   assertHardened('engine', stdout)

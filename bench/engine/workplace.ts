@@ -16,8 +16,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cleanup } from '../cleanup.ts'
 
 export interface Workplace {
-  /** Also the parent control group of everything that is started. */
+  /** Also the parent control group of what crun and Docker start. */
   readonly name: string
+  /** The parent control group of our own sandboxes. */
+  readonly group: string
   /** Others may walk through it: a container's root is nobody on the host. */
   readonly folder: string
   readonly cleanup: Cleanup
@@ -28,8 +30,9 @@ export function openWorkplace(cleanup: Cleanup): Workplace {
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
   chmodSync(folder, 0o755)
   cleanup.add(`the folder ${folder}`, () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
-  cleanup.add(`the control groups ${name}`, () => removeGroups(name))
-  return { name, folder, cleanup }
+  const group = `${name}-engine`
+  for (const made of [name, group]) cleanup.add(`the control groups ${made}`, () => removeGroups(made))
+  return { name, group, folder, cleanup }
 }
 
 export function folderIn({ folder }: Workplace, name: string): string {
@@ -83,7 +86,7 @@ export async function end(find: () => number[]): Promise<void> {
 }
 
 async function removeGroups(name: string): Promise<void> {
-  await end(() => processes().filter((pid) => readOr(`/proc/${pid}/cgroup`)?.includes(`/${name}`)))
+  await end(() => processes().filter((pid) => readOr(`/proc/${pid}/cgroup`)?.includes(`/${name}/`)))
   for (const root of groupRoots()) removeGroup(join(root, name))
 }
 

@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 const MAX_CONNECTIONS: usize = 64;
 const HELLO_TIME: Duration = Duration::from_secs(10);
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Whose pid it is. Any other child was adopted: it is reaped and forgotten.
 #[derive(Clone, Copy, PartialEq)]
@@ -229,6 +230,7 @@ impl Server {
                     self.dirty.insert(key);
                 }
             }
+            Alarm::Accept => self.accept(),
             Alarm::Linger(key) => self.detach(key),
             Alarm::Kill { task, step } => self.over_time(task, step),
             Alarm::ShellKill { shell, pid } => {
@@ -253,7 +255,14 @@ impl Server {
                     flags,
                 )
             });
-            let Ok(fd) = accepted else { return };
+            let fd = match accepted.map_err(|error| error.raw_os_error()) {
+                Ok(fd) => fd,
+                // Nobody is waiting any more; or somebody hung up before we came to them.
+                Err(Some(libc::EAGAIN)) => return,
+                Err(Some(libc::ECONNABORTED | libc::EINTR)) => continue,
+                // Out of descriptors or memory: who is waiting is not announced a second time.
+                Err(_) => return self.timers.after(ACCEPT_AGAIN, Alarm::Accept),
+            };
             loop {
                 self.next_conn = (self.next_conn + 1) & CONN_MASK;
                 if !self.conns.contains_key(&self.next_conn) {

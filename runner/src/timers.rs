@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 pub enum Alarm {
     /// A connection that has not said hello.
     Hello(u32),
+    /// A connection could not be accepted for want of descriptors.
+    Accept,
     /// A connection that has been told goodbye.
     Linger(u32),
     /// A task over its time: the step of the escalation comes next.

@@ -87,6 +87,24 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/vercel/index.ts`, to: '@vercel/sandbox' },
   },
   {
+    name: 'the engine knows isolation, not HTTP and not SQL',
+    room: /^packages\/engine\//,
+    forbids: /^(node:https?|node:http2|node:sqlite|pg|kysely|fastify)$/,
+    example: { from: 'packages/engine/src/provider/ports.ts', to: 'node:http' },
+  },
+  {
+    name: 'the runner’s client knows neither isolators nor the provider',
+    room: /^packages\/engine\/src\/runner\//,
+    forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
+    example: { from: 'packages/engine/src/runner/client.ts', to: 'packages/engine/src/provider/driver.ts' },
+  },
+  {
+    name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
+    room: /^packages\/engine\/src\/(isolators\/(?!oci\/testing)|images\/)/,
+    forbids: /^packages\/engine\/src\/(runner|provider)\//,
+    example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
+  },
+  {
     name: 'the Cloudflare package depends on nothing else of ours',
     room: /^packages\/cloudflare\//,
     forbids: /^(@sandkasten\/|packages\/(?!cloudflare\/))/,

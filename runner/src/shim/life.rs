@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 /// Of what the runtime and the runner write as errors, the beginning is kept: it names the cause. After that they write into nothing.
 const MAX_ERRORS: usize = 4096;
 const MAX_WATCHERS: usize = 64;
-/// Says that we live: the kernel would accept a connection also for a process that is dying.
-const GREETING: &[u8] = b"{\"version\":1}\n";
 
 struct Life<'a> {
     task: &'a Task,
@@ -31,6 +29,8 @@ struct Life<'a> {
     ended: Vec<(libc::pid_t, i32)>,
     kill_asked: bool,
     groups_made: bool,
+    /// Who we are, in a line. It also says that we live: the kernel would accept a connection for a process that is dying.
+    greeting: String,
 }
 
 /// Returns when the sandbox has ended and nothing of it is left.
@@ -48,6 +48,7 @@ pub fn live(task: &Task) -> Result<(), String> {
         ended: Vec::new(),
         kill_asked: false,
         groups_made: false,
+        greeting: String::new(),
     };
     let started = now_ms();
     let born = life.be_born();
@@ -192,7 +193,7 @@ impl Life<'_> {
     }
 
     /// Tells who we are: to those who come later in a file, to whoever started us on standard output.
-    fn introduce(&self, host_pid: u32) -> Result<(), String> {
+    fn introduce(&mut self, host_pid: u32) -> Result<(), String> {
         let me = fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
         let me = me.to_string_lossy().into_owned();
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
@@ -206,7 +207,8 @@ impl Life<'_> {
                 number(birth::start_time(&host_pid.to_string())),
             ),
         ];
-        write_whole(&self.task.state, &Json::Map(facts.clone()).line())
+        self.greeting = Json::Map(facts.clone()).line();
+        write_whole(&self.task.state, &self.greeting)
             .map_err(|error| format!("{}: {error}", self.task.state))?;
         answer(&Ok(facts));
         Ok(())
@@ -232,7 +234,7 @@ impl Life<'_> {
                 && let Ok((mut watcher, _)) = witness.accept()
                 && watchers.len() < MAX_WATCHERS
                 && watcher.set_nonblocking(true).is_ok()
-                && watcher.write_all(GREETING).is_ok()
+                && watcher.write_all(self.greeting.as_bytes()).is_ok()
             {
                 watchers.push(watcher);
             }

@@ -106,6 +106,7 @@ export class RunnerConnection implements StreamHost {
         return stream
       }
       this.#streams.set(id, stream)
+      holdProcess(this.#socket, true)
       this.#socket.write(frame)
     }
     return stream
@@ -288,6 +289,7 @@ class ConnectionState {
   #forget(id: number): void {
     this.streams.delete(id)
     this.answered(id)
+    if (this.streams.size === 0) holdProcess(this.#socket, false)
   }
 
   #handshake(type: number, payload: Buffer): void {
@@ -303,6 +305,7 @@ class ConnectionState {
       throw new ProtocolError('version', `the runner speaks protocol ${welcome.major}, not ${major}`)
     this.#welcome?.(welcome)
     this.#welcome = undefined
+    holdProcess(this.#socket, false)
   }
 
   #pong(payload: Buffer): void {
@@ -321,6 +324,13 @@ class ConnectionState {
       }),
     )
   }
+}
+
+/** An idle connection does not keep a program alive that has nothing else to do; a request under way does. */
+function holdProcess(socket: Duplex, hold: boolean): void {
+  const own = socket as Duplex & { ref?: () => void; unref?: () => void }
+  if (hold) own.ref?.()
+  else own.unref?.()
 }
 
 function broken(error: ProtocolError): SandboxError {

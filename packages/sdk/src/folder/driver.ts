@@ -231,6 +231,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       if (record.status !== 'stopped') return record
       const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
       const started: SandboxRecord = { ...record, status: 'running', incarnation: randomId(), ...lifetime }
+      // Whoever stopped it wrote that down first and may still be ending it.
+      await this.halt(this.folderOf(sandboxId), record)
       await this.boot(this.folderOf(sandboxId), started)
       return started
     })

@@ -111,14 +111,16 @@ export function planGroups(layout: CgroupLayout, parent: string, name: string, l
   return [...files].map(([root, files]) => ({ path: join(root, parent, name), use: use(root), files }))
 }
 
+/** The hierarchies that we use. */
+export function groupRoots({ v1, v2 }: CgroupLayout): string[] {
+  const roots = new Set([v2?.root, ...[...NEEDED, 'freezer', 'cpuacct'].map((name) => v1[name])])
+  return [...roots].filter((root) => root !== undefined)
+}
+
 /** Makes the parent of all our groups, once per process. */
 export function prepareParents(layout: CgroupLayout, parent: string): void {
   const controllers = NEEDED.filter((name) => layout.v2?.controllers.includes(name))
-  const roots = new Set([
-    layout.v2?.root,
-    ...[...NEEDED, 'freezer', 'cpuacct'].map((name) => layout.v1[name]),
-  ])
-  for (const root of roots) if (root !== undefined) mkdirSync(join(root, parent), { recursive: true })
+  for (const root of groupRoots(layout)) mkdirSync(join(root, parent), { recursive: true })
   if (!layout.v2 || controllers.length === 0) return
   const enable = controllers.map((name) => `+${name}`).join(' ')
   for (const folder of [layout.v2.root, join(layout.v2.root, parent)]) {
@@ -236,9 +238,7 @@ export class SandboxGroups {
   }
 
   private all(): string[] {
-    const { v1, v2 } = this.layout
-    const roots = new Set([v2?.root, ...[...NEEDED, 'freezer', 'cpuacct'].map((name) => v1[name])])
-    return [...roots].filter((root) => root !== undefined).map(this.path)
+    return groupRoots(this.layout).map(this.path)
   }
 }
 

@@ -190,7 +190,14 @@ export class OciIsolator implements Isolator {
     const stage = join(this.options.runFolder, 'stage')
     if (!this.layout) {
       const layout = layoutOfThisMachine()
-      prepareParents(layout, this.options.cgroupParent)
+      try {
+        prepareParents(layout, this.options.cgroupParent)
+      } catch (cause) {
+        throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
+          cause,
+          hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
+        })
+      }
       mkdirSync(stage, { recursive: true, mode: 0o755 })
       // Whatever the umask: the runtime's child, nobody on the host, walks through both.
       for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)

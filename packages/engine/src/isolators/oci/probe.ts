@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
-import { layoutOfThisMachine, missingControllers, prepareParents } from './cgroups.ts'
+import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
@@ -33,7 +33,8 @@ export async function probe(options: {
   if (missing.length > 0)
     return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
   try {
-    prepareParents(layout, options.cgroupParent)
+    // As root this fails only where they are mounted read-only, as in most containers.
+    for (const root of groupRoots(layout)) accessSync(root, constants.W_OK)
   } catch (cause) {
     return no(
       `control groups cannot be made: ${(cause as Error).message}`,

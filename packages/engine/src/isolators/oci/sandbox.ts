@@ -6,7 +6,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { IsolatedSandbox, SandboxEnd, SandboxStats } from '../isolator.ts'
 import type { SandboxGroups } from './cgroups.ts'
 import { lifeOf, type Places } from './places.ts'
-import { readEnd, readShimProcess, type Witness } from './shim.ts'
+import { readEnd, type Witness } from './shim.ts'
 
 /** Not in Node's list. The same on x86-64 and arm64. */
 const O_PATH = 0o10000000
@@ -60,7 +60,7 @@ export class OciSandbox implements IsolatedSandbox {
     this.witness.kill()
     const stuck = new AbortController()
     const timer = sleep(KILL_TIMEOUT_MS, undefined, { signal: stuck.signal }).then(
-      () => killShim(this.places),
+      () => this.witness.killShim(),
       () => {},
     )
     const end = await this.ended
@@ -111,10 +111,4 @@ export class OciSandbox implements IsolatedSandbox {
     if (stillOurs()) rmSync(this.places.run, { recursive: true, force: true })
     return readEnd(this.places) ?? { killed: false, unwitnessed: true, errors: '' }
   }
-}
-
-/** The last resort for a shim that does not answer: its end is the sandbox's end. */
-function killShim(places: Places): void {
-  const shim = readShimProcess(places)
-  if (shim) process.kill(shim.pid, 'SIGKILL')
 }

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxEnd } from '../isolator.ts'
 import type { Places } from './places.ts'
@@ -55,11 +56,19 @@ export function startShim(runner: string, task: object, places: Places, sandboxI
 export class Witness {
   /** The end as the shim told it; undefined when it was cut off before it could. Never rejects. */
   readonly told: Promise<SandboxEnd | undefined>
+  /** The shim's process. A number is used again, so it comes with when that process started. */
+  private readonly process: { readonly pid: unknown; readonly startTime: unknown }
   private readonly socket: Socket
 
-  private constructor(socket: Socket, told: Promise<SandboxEnd | undefined>) {
+  private constructor(socket: Socket, greeting: string, told: Promise<SandboxEnd | undefined>) {
     this.socket = socket
-    this.told = told
+    const { pid, startTime } = parseLine(greeting) ?? {}
+    this.process = { pid, startTime }
+    // It closes its connections a moment before it has quite gone.
+    this.told = told.then(async (end) => {
+      for (let tries = 0; this.lives() && tries < 1000; tries++) await (tries < 50 ? nextTurn() : sleep(1))
+      return end
+    })
     // Waiting for a sandbox's end is no reason for a process to stay.
     socket.unref()
   }
@@ -90,7 +99,7 @@ export class Witness {
         text += chunk
         if (!text.includes('\n')) return
         clearTimeout(timer)
-        resolve(new Witness(socket, told))
+        resolve(new Witness(socket, text, told))
       })
       socket.on('error', (cause: NodeJS.ErrnoException) => {
         // Nobody there, or gone while we came: `close` says so. Anything else is no knowledge at all.
@@ -105,6 +114,16 @@ export class Witness {
     this.socket.ref()
     this.socket.write('kill\n')
   }
+
+  /** For one that does not answer: its end is the sandbox's end, by the kernel's hand. */
+  killShim(): void {
+    if (this.lives()) process.kill(this.process.pid as number, 'SIGKILL')
+  }
+
+  private lives(): boolean {
+    const { pid, startTime } = this.process
+    return typeof pid === 'number' && startTime !== undefined && startTimeOf(pid) === startTime
+  }
 }
 
 /** How the last life ended, if a shim wrote it down. */
@@ -114,19 +133,6 @@ export function readEnd(places: Places): SandboxEnd | undefined {
   } catch {
     return undefined
   }
-}
-
-/** What a killed shim leaves: its number and when that process started. Only both together mean it. */
-export function readShimProcess(places: Places): { pid: number; startTime: number } | undefined {
-  let fields: Record<string, unknown> | undefined
-  try {
-    fields = parseLine(readFileSync(places.state, 'utf8'))
-  } catch {
-    return undefined
-  }
-  const { pid, startTime } = fields ?? {}
-  if (typeof pid !== 'number' || typeof startTime !== 'number') return undefined
-  return startTimeOf(pid) === startTime ? { pid, startTime } : undefined
 }
 
 /** In ticks since boot; undefined when there is no such process, or only its remains. */

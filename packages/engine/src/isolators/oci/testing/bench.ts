@@ -49,7 +49,7 @@ const MiB = 1024 * 1024
 /** Why sandboxes cannot be tried here; undefined where they can. */
 export async function reasonToSkip(): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux: sudo -E npm test'
-  const probe = await new OciIsolator({ runner: '/bin/true', cgroupParent: 'sandkasten' }).probe()
+  const probe = await new OciIsolator({ runner: '/bin/true' }).probe()
   return probe.ok ? undefined : `${probe.reason}; ${probe.fix}`
 }
 

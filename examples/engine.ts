@@ -1,0 +1,14 @@
+import { EngineProvider } from '@sandkasten/engine'
+
+// Isolated where this machine can isolate; `process` (no isolation at all) only because this example says so.
+const provider = new EngineProvider({ isolator: 'auto', acceptNoIsolation: true })
+const sandbox = await provider.create({ lifetimeMs: 60_000 })
+
+const shell = await sandbox.openShell({ name: 'main' })
+await shell.exec('cd /tmp && export NAME=engine')
+
+// Another process finds the same sandbox, the same shell, and what it was doing.
+const again = await provider.get(sandbox.id)
+console.log((await (await again.openShell({ name: 'main' })).exec('echo "$NAME"')).output.trim())
+
+await sandbox.destroy()
