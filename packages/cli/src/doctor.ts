@@ -36,7 +36,7 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
 async function lookAtOci(): Promise<Finding> {
   const what = 'isolator oci'
   try {
-    const runner = await locateRunner()
+    const runner = await locateRunner({ onBuild: () => console.error('Building the runner, this once…') })
     const result = await new OciIsolator({ runner }).probe()
     if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
     return { what, ok: true, detail: `${result.detail}; ${await tryIt()}` }

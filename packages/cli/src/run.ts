@@ -1,4 +1,4 @@
-import { EngineProvider } from '@sandkasten/engine'
+import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/folder'
 import { attachTerminal } from './terminal.ts'
@@ -24,6 +24,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const provider = new EngineProvider({ isolator: options.isolator })
   if (provider.isolation === 'none')
     console.error('sandkasten: this command is NOT isolated (isolator process).')
+  if (provider.decision.isolator === 'oci')
+    await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
   await removeAbandoned(provider)
   const leaving = new AbortController()
   const leave = () => leaving.abort()

@@ -4,13 +4,13 @@ import { SandboxError } from '@sandkasten/sdk'
 import { buildRunner } from '../runner/build-runner.ts'
 
 /** The runner's binary: named by SANDKASTEN_RUNNER, carried by this package, or built from this checkout. */
-export async function locateRunner(): Promise<string> {
+export async function locateRunner(options: { onBuild?: () => void } = {}): Promise<string> {
   const named = process.env.SANDKASTEN_RUNNER
   if (named) return named
   const carried = fileURLToPath(new URL(`../../runner/runner-linux-${process.arch}`, import.meta.url))
   if (existsSync(carried)) return carried
   try {
-    return await buildRunner()
+    return await buildRunner(options.onBuild)
   } catch (cause) {
     throw new SandboxError(
       'unavailable',
