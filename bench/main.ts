@@ -12,7 +12,7 @@ const USAGE = `usage: npm run bench -- engine [--quick] [--json] [--only id,id]
   engine   bare spawn, hardened crun, the Docker Engine API and our engine, side by side; as root
   --quick  under a minute: to see that it works. Numbers for documents come from a full run
   --json   one object a line; everything for people goes to stderr
-  --only   these measurements: an id of the table, or its beginning, such as docker or engine.idle`
+  --only   these measurements: an id of the table, or its beginning, such as docker, engine.idle or engine.command@`
 
 const STOP_MS = 10_000
 

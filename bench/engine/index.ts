@@ -23,7 +23,7 @@ import { folderIn, openWorkplace, type Workplace } from './workplace.ts'
 
 export interface EngineSuiteOptions {
   readonly quick: boolean
-  /** An id, or the beginning of some up to a `.` or `@`. Empty: all. */
+  /** An id, or the beginning of some up to a `.`, or with an `@` at its end. Empty: all. */
   readonly only: readonly string[]
 }
 
@@ -33,7 +33,7 @@ export function engineStages(quick: boolean): Stage[] {
 }
 
 export function matches(id: string, chosen: string): boolean {
-  return id === chosen || id.startsWith(`${chosen}.`) || id.startsWith(`${chosen}@`)
+  return id === chosen || id.startsWith(`${chosen}.`) || (chosen.endsWith('@') && id.startsWith(chosen))
 }
 
 export async function engineSuite(

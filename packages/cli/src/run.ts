@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/folder'
@@ -93,6 +94,8 @@ async function stream(
     void command.kill(interrupts >= 3 ? 'SIGKILL' : (signal as ProcessSignal)).catch(() => {})
   }
   for (const signal of endings) process.on(signal, forward)
+  // A write that fails says so itself; without a listener the same error would end this process before it has cleaned up.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
     for await (const event of command.output()) {
       if (event.type !== 'exit') {
@@ -107,15 +110,22 @@ async function stream(
       return event.exitCode
     }
     throw new SandboxError('connection_lost', 'The sandbox ended before the command did.')
+  } catch (error) {
+    if (isBrokenPipe(error)) return 128 + constants.signals.SIGPIPE
+    throw error
   } finally {
     for (const signal of endings) process.off(signal, forward)
     process.stdin.destroy()
   }
 }
 
-/** Waits for a slow reader. One that is gone (`| head`) ends the command, as it would without a sandbox. */
+/** Waits for a slow reader. One that is gone (`| head`) ends the command, quietly, as it would without a sandbox. */
 function write(stream: NodeJS.WriteStream, data: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(error) : resolve()))
   })
+}
+
+function isBrokenPipe(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException | null)?.code === 'EPIPE'
 }

@@ -86,6 +86,21 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
     expect(stdout).toBe('ready\ngot it\n')
   })
 
+  it('a reader that leaves ends the command, and nothing is left of it', async () => {
+    const line = `"${process.execPath}" "${bin}" run --isolator ${isolator} -- yes | head -2`
+    const child = spawn('bash', ['-c', `${line}; echo "\${PIPESTATUS[0]}"`], {
+      env,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    let stdout = ''
+    child.stdout.on('data', (data) => {
+      stdout += data
+    })
+    await once(child, 'close')
+    expect(stdout).toBe('y\ny\n141\n')
+    expect(await readdir(path.join(home, 'engine/sandboxes'))).toEqual([])
+  })
+
   it('leaves nothing behind, also after it was killed: the next run sees to it', async () => {
     const child = spawn(
       process.execPath,

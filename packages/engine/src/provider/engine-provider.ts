@@ -73,7 +73,7 @@ function choose(options: EngineProviderOptions): {
       'unsupported',
       `Nothing on this machine can isolate a sandbox: ${missing.reason}`,
       {
-        hint: `${missing.fix} Or accept that there is none: { isolator: 'process' }.`,
+        hint: `${missing.fix} Or accept that there is none, with the isolator “process”.`,
       },
     )
   }
