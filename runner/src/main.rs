@@ -6,11 +6,13 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: runner serve  [--socket PATH] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
        runner bridge [--socket PATH]
        runner shim
+       runner launcher
        runner version
 
 serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET) and runs what clients ask for
 bridge  carries that socket over standard input and output
-shim    starts a sandbox as standard input says, outside of it, and is its parent and witness";
+shim    starts a sandbox as standard input says, outside of it, and is its parent and witness
+launcher  starts shims for an engine, whose own process is too large to start them quickly";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
             runner::bridge::run(&socket).map_err(|error| format!("{}: {error}", socket.display()))
         }),
         Some("shim") => runner::shim::run(),
+        Some("launcher") => runner::shim::launcher::run(),
         Some("version") => {
             println!("{}", env!("CARGO_PKG_VERSION"));
             Ok(())

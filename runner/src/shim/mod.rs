@@ -21,6 +21,7 @@ mod birth;
 mod cgroup;
 mod idmap;
 mod json;
+pub mod launcher;
 mod life;
 mod mounts;
 mod task;

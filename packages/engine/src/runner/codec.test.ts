@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { HeadTail } from '@sandkasten/sdk/provider'
 import { describe, expect, it } from 'vitest'
 import { type CborValue, decodeCbor, decodeMap, encodeCbor } from './cbor.ts'
-import { HeadTail } from './collect.ts'
 import { ProtocolError } from './errors.ts'
 import {
   decodeOutput,
@@ -252,7 +252,7 @@ describe('kept output (pitfall 120)', () => {
       const { bytes, omitted } = kept.result()
       const head = Math.min(Math.ceil(limit / 2), all.length)
       const tail = Math.min(Math.floor(limit / 2), all.length - head)
-      expect(bytes, `seed ${random.seed}`).toEqual(
+      expect(Buffer.from(bytes), `seed ${random.seed}`).toEqual(
         Buffer.concat([all.subarray(0, head), all.subarray(all.length - tail)]),
       )
       expect(omitted).toBe(all.length - head - tail)

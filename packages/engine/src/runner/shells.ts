@@ -1,7 +1,7 @@
 /** Stateful shells. */
+import { HeadTail } from '@sandkasten/sdk/provider'
 import { type CallOptions, call, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
-import { HeadTail } from './collect.ts'
 import type { RunnerConnection } from './connection.ts'
 import {
   type LaunchOptions,
@@ -133,5 +133,9 @@ export async function collect(
     if (event.type === 'output') kept[event.channel].push(event.data)
   }
   const [stdout, stderr] = [kept.stdout.result(), kept.stderr.result()]
-  return { stdout: stdout.bytes, stderr: stderr.bytes, omitted: stdout.omitted + stderr.omitted }
+  return {
+    stdout: Buffer.from(stdout.bytes.buffer),
+    stderr: Buffer.from(stderr.bytes.buffer),
+    omitted: stdout.omitted + stderr.omitted,
+  }
 }

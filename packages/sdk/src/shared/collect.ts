@@ -3,51 +3,66 @@
  * The cut never splits a UTF-8 character.
  */
 export class HeadTail {
-  readonly #half: number
-  readonly #head: Uint8Array[] = []
-  readonly #tail: Uint8Array[] = []
+  readonly #headLimit: number
+  readonly #tailLimit: number
+  #head: Uint8Array[] = []
+  #tail: Uint8Array[] = []
   #headBytes = 0
   #tailBytes = 0
   #total = 0
 
   constructor(maxBytes: number) {
-    this.#half = Math.max(1, Math.floor(maxBytes / 2))
+    this.#headLimit = Math.ceil(maxBytes / 2)
+    this.#tailLimit = Math.floor(maxBytes / 2)
   }
 
   push(chunk: Uint8Array): void {
     this.#total += chunk.byteLength
-    const room = this.#half - this.#headBytes
+    const room = Math.min(this.#headLimit - this.#headBytes, chunk.byteLength)
     if (room > 0) {
-      const part = chunk.subarray(0, room)
-      this.#head.push(part)
-      this.#headBytes += part.byteLength
-      chunk = chunk.subarray(part.byteLength)
+      // A copy: a view would keep the whole chunk that it is of.
+      this.#head.push(chunk.slice(0, room))
+      this.#headBytes += room
     }
-    if (chunk.byteLength === 0) return
-    this.#tail.push(chunk)
-    this.#tailBytes += chunk.byteLength
-    while (this.#tailBytes - this.#tail[0]!.byteLength >= this.#half)
+    if (room === chunk.byteLength || this.#tailLimit === 0) return
+    const rest = chunk.slice(Math.max(room, chunk.byteLength - this.#tailLimit))
+    this.#tail.push(rest)
+    this.#tailBytes += rest.byteLength
+    while (this.#tailBytes - this.#tail[0]!.byteLength >= this.#tailLimit)
       this.#tailBytes -= this.#tail.shift()!.byteLength
+    // Many small chunks must not cost more than their bytes.
+    if (this.#tail.length > 1024) this.#tail = [join(this.#tail, this.#tailBytes)]
+    if (this.#head.length > 1024) this.#head = [join(this.#head, this.#headBytes)]
   }
 
   get truncated(): boolean {
-    return this.#total > this.#headBytes + Math.min(this.#tailBytes, this.#half)
+    return this.#total > this.#headBytes + Math.min(this.#tailBytes, this.#tailLimit)
+  }
+
+  /** Head and tail without a seam, and how many bytes are missing between them. */
+  result(): { bytes: Uint8Array<ArrayBuffer>; omitted: number } {
+    const [head, tail] = this.#parts()
+    const bytes = join([head, tail], head.byteLength + tail.byteLength)
+    return { bytes, omitted: this.#total - bytes.byteLength }
   }
 
   /** All of it, or head and tail around a line that says how many bytes are missing. */
   text(): string {
-    const head = join(this.#head, this.#headBytes)
-    const tail = join(this.#tail, this.#tailBytes)
-    if (!this.truncated) return decode(join([head, tail], head.byteLength + tail.byteLength))
+    if (!this.truncated) return decode(this.result().bytes)
+    const [head, tail] = this.#parts()
     const first = head.subarray(0, lastBoundary(head))
-    const last = tail.subarray(tail.byteLength - this.#half)
-    const lastWhole = last.subarray(firstBoundary(last))
-    const missing = this.#total - first.byteLength - lastWhole.byteLength
-    return `${decode(first)}\n[… ${missing} bytes left out …]\n${decode(lastWhole)}`
+    const last = tail.subarray(firstBoundary(tail))
+    const missing = this.#total - first.byteLength - last.byteLength
+    return `${decode(first)}\n[… ${missing} bytes left out …]\n${decode(last)}`
+  }
+
+  #parts(): [head: Uint8Array, tail: Uint8Array] {
+    const tail = join(this.#tail, this.#tailBytes)
+    return [join(this.#head, this.#headBytes), tail.subarray(Math.max(0, tail.byteLength - this.#tailLimit))]
   }
 }
 
-function join(chunks: readonly Uint8Array[], size: number): Uint8Array {
+function join(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   const all = new Uint8Array(size)
   let at = 0
   for (const chunk of chunks) {

@@ -16,6 +16,7 @@ import { checkSpec } from './check-spec.ts'
 import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { defaultIdRanges, IdRanges } from './ids.ts'
+import { Launcher } from './launcher.ts'
 import { lifeOf, type Places, placesOf } from './places.ts'
 import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { OciSandbox } from './sandbox.ts'
@@ -52,10 +53,12 @@ export class OciIsolator implements Isolator {
   readonly isolation = 'container'
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids'>>
   private readonly ranges: IdRanges
+  private readonly launcher: Launcher
   private layout?: CgroupLayout
 
   constructor(options: OciIsolatorOptions) {
     this.ranges = new IdRanges({ ...defaultIdRanges, ...options.ids })
+    this.launcher = new Launcher(options.runner)
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
@@ -102,7 +105,7 @@ export class OciIsolator implements Isolator {
         volatile: this.options.volatile,
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
-      await startShim(this.options.runner, task, places, spec.sandboxId)
+      await startShim(this.launcher, task, places, spec.sandboxId)
       const witness = await Witness.open(places.witness)
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
       return new OciSandbox(spec.sandboxId, places, this.groups(spec.sandboxId), witness)

@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxEnd } from '../isolator.ts'
+import type { Launcher } from './launcher.ts'
 import type { Places } from './places.ts'
 
 /** How long a shim may take to greet. It does nothing else meanwhile, so this is the time of a stuck machine. */
@@ -13,43 +13,26 @@ const GREETING_MS = 10_000
 /** The shim's side of things, from here: starting one, finding one, hearing how its sandbox ended. */
 
 /** Resolves when the runner accepts connections. The shim goes on without us. */
-export function startShim(runner: string, task: object, places: Places, sandboxId: string): Promise<void> {
-  const log = openSync(places.log, 'a', 0o600)
-  const child = spawn(runner, ['shim'], { stdio: ['pipe', 'pipe', log], detached: true, env: {}, cwd: '/' })
-  closeSync(log)
+export async function startShim(
+  launcher: Launcher,
+  task: object,
+  places: Places,
+  sandboxId: string,
+): Promise<void> {
   const failed = (message: string, cause?: unknown) =>
     new SandboxError('unavailable', `the sandbox could not be started: ${message}`, {
       sandboxId,
       cause,
       hint: '`sandkasten doctor` says what this machine lacks.',
     })
-  return new Promise((resolve, reject) => {
-    let answer = ''
-    const { stdin, stdout } = child
-    if (!stdin || !stdout) return reject(failed('no pipes'))
-    const settle = () => {
-      stdout.destroy()
-      child.unref()
-      const fields = parseLine(answer)
-      if (typeof fields?.pid === 'number') resolve()
-      else
-        reject(
-          failed(
-            typeof fields?.error === 'string' ? fields.error : `no answer from its shim; see ${places.log}`,
-          ),
-        )
-    }
-    child.on('error', (cause) => reject(failed(`${runner}: ${cause.message}`, cause)))
-    // A shim that reads nothing has a reason, which comes as its answer.
-    stdin.on('error', () => {})
-    stdin.end(JSON.stringify(task))
-    stdout.setEncoding('utf8')
-    stdout.on('data', (text: string) => {
-      answer += text
-      if (answer.includes('\n')) settle()
-    })
-    stdout.on('close', settle)
+  const line = await launcher.start(JSON.stringify(task), places.log).catch((cause: Error) => {
+    throw failed(cause.message, cause)
   })
+  const fields = parseLine(line)
+  if (typeof fields?.pid === 'number') return
+  throw failed(
+    typeof fields?.error === 'string' ? fields.error : `no answer from its shim; see ${places.log}`,
+  )
 }
 
 /** A connection to a living shim. It names that very shim: a pid would be only a number, which is used again. */
