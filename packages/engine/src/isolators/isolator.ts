@@ -71,6 +71,8 @@ export interface IsolatedSandbox extends SandboxPlace {
   /** Resolves, never rejects, when the sandbox has ended and nothing of it runs any more. */
   readonly ended: Promise<SandboxEnd>
   stats(): Promise<SandboxStats>
+  /** Of the stats, the one that is wanted before every command; undefined where it is not counted. */
+  oomKills(): Promise<number | undefined>
   /** Resolves when no process in it runs. */
   freeze(): Promise<void>
   thaw(): Promise<void>

@@ -69,7 +69,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   /** How often the kernel has killed for lack of memory in it. */
   async oomKills(record: SandboxRecord): Promise<number | undefined> {
-    return (await (await this.#liveOf(record).isolated).stats()).oomKills
+    return (await this.#liveOf(record).isolated).oomKills()
   }
 
   async pause(record: SandboxRecord): Promise<void> {

@@ -89,7 +89,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       await this.fill(folder, record, spec)
       throwIfAborted(signal, 'Creating the sandbox')
       await this.boot(folder, record)
-      if (!spec.deferReady) await this.ready(sandboxId)
+      // Without the lock: only its creator and whoever destroys it touch a sandbox that is being created.
+      if (!spec.deferReady) await writeRecord(folder, { ...record, status: 'running' })
       this.#arm(sandboxId, record.expiresAt)
       return this.handle(folder, record)
     } catch (error) {

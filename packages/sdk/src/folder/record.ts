@@ -1,4 +1,4 @@
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
@@ -72,15 +72,18 @@ export async function replaceFile(file: string, content: string | Uint8Array): P
   }
 }
 
+let ownIdentity: string | undefined
+
 /** One at a time, across processes. The lock of a process that died is taken over. */
 export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
-  const mine = JSON.stringify(await identityOf(process.pid))
+  ownIdentity ??= JSON.stringify(await identityOf(process.pid))
+  const mine = ownIdentity
   for (let waited = 0; !(await tryLock(file, mine)); waited += 1)
     await new Promise((resolve) => setTimeout(resolve, Math.min(waited + 1, 20)))
   try {
     return await work()
   } finally {
-    rmSync(file, { force: true })
+    unlinkIfThere(file)
   }
 }
 
@@ -94,7 +97,7 @@ async function tryLock(file: string, mine: string): Promise<boolean> {
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw translate(error, `The lock ${path.basename(file)} cannot be taken`)
   } finally {
-    rmSync(own, { force: true })
+    unlinkIfThere(own)
   }
   const holder = readOr(file)
   if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
@@ -133,6 +136,14 @@ function startTime(pid: number): string | undefined {
   const text = readOr(`/proc/${pid}/stat`)
   const fields = text?.slice(text.lastIndexOf(')') + 2).split(' ')
   return fields?.[0] === 'Z' ? undefined : fields?.[19]
+}
+
+function unlinkIfThere(file: string): void {
+  try {
+    unlinkSync(file)
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+  }
 }
 
 function readOr(file: string): string | undefined {

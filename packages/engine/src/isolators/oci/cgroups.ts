@@ -142,37 +142,42 @@ export class SandboxGroups {
 
   stats(): SandboxStats {
     const { v1, v2 } = this.layout
-    const number = (root: string | undefined, file: string, key?: string) => {
-      const text = root === undefined ? undefined : readOr(join(this.path(root), file))
-      const value =
-        key === undefined
-          ? text
-          : text
-              ?.split('\n')
-              .find((line) => line.startsWith(`${key} `))
-              ?.slice(key.length + 1)
-      return value === undefined || !/^\d+\s*$/.test(value) ? undefined : Number(value)
-    }
-    const either = (controller: string, file2: string, file1: string, key2?: string, key1?: string) =>
-      v2?.controllers.includes(controller)
-        ? number(v2.root, file2, key2)
-        : number(v1[controller], file1, key1)
     const throttledNsec = v2?.controllers.includes('cpu')
       ? undefined
-      : number(v1.cpu, 'cpu.stat', 'throttled_time')
-    const acctNsec = v2 ? undefined : number(v1.cpuacct, 'cpuacct.usage')
+      : this.number(v1.cpu, 'cpu.stat', 'throttled_time')
+    const acctNsec = v2 ? undefined : this.number(v1.cpuacct, 'cpuacct.usage')
     return definedOnly({
-      memoryBytes: either('memory', 'memory.current', 'memory.usage_in_bytes'),
-      memoryLimitBytes: either('memory', 'memory.max', 'memory.limit_in_bytes'),
-      pids: either('pids', 'pids.current', 'pids.current'),
-      cpuUsec: v2 ? number(v2.root, 'cpu.stat', 'usage_usec') : acctNsec && Math.round(acctNsec / 1000),
+      memoryBytes: this.either('memory', 'memory.current', 'memory.usage_in_bytes'),
+      memoryLimitBytes: this.either('memory', 'memory.max', 'memory.limit_in_bytes'),
+      pids: this.either('pids', 'pids.current', 'pids.current'),
+      cpuUsec: v2 ? this.number(v2.root, 'cpu.stat', 'usage_usec') : acctNsec && Math.round(acctNsec / 1000),
       throttledUsec:
         throttledNsec === undefined
-          ? number(v2?.root, 'cpu.stat', 'throttled_usec')
+          ? this.number(v2?.root, 'cpu.stat', 'throttled_usec')
           : Math.round(throttledNsec / 1000),
-      oomKills: either('memory', 'memory.events', 'memory.oom_control', 'oom_kill', 'oom_kill'),
-      pidsRefused: either('pids', 'pids.events', 'pids.events', 'max', 'max'),
+      oomKills: this.oomKills(),
+      pidsRefused: this.either('pids', 'pids.events', 'pids.events', 'max'),
     })
+  }
+
+  /** One small file: it is read before every command. */
+  oomKills(): number | undefined {
+    return this.either('memory', 'memory.events', 'memory.oom_control', 'oom_kill')
+  }
+
+  private either(controller: string, file2: string, file1: string, key?: string): number | undefined {
+    const { v1, v2 } = this.layout
+    return v2?.controllers.includes(controller)
+      ? this.number(v2.root, file2, key)
+      : this.number(v1[controller], file1, key)
+  }
+
+  /** What a file says, or what its line with this key says. */
+  private number(root: string | undefined, file: string, key?: string): number | undefined {
+    const text = root === undefined ? undefined : readOr(join(this.path(root), file))
+    const line = key === undefined ? text : text?.split('\n').find((line) => line.startsWith(`${key} `))
+    const value = key === undefined ? line : line?.slice(key.length + 1)
+    return value === undefined || !/^\d+\s*$/.test(value) ? undefined : Number(value)
   }
 
   /** Frozen or thawed when it resolves; the kernel needs a moment to stop every thread. */

@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { hostImage } from '../../images/host.ts'
+import { type HostImage, hostImage } from '../../images/host.ts'
 import type {
   IsolatedSandbox,
   Isolator,
@@ -55,6 +55,7 @@ export class OciIsolator implements Isolator {
   private readonly ranges: IdRanges
   private readonly launcher: Launcher
   private layout?: CgroupLayout
+  private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
     this.ranges = new IdRanges({ ...defaultIdRanges, ...options.ids })
@@ -181,7 +182,10 @@ export class OciIsolator implements Isolator {
 
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') return { layers: [spec.image.rootfs], binds: [] }
-    const { layer, binds } = hostImage(this.options.imagesFolder)
+    // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
+    if (!this.host || Date.now() - this.host.at > 1000)
+      this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
+    const { layer, binds } = this.host.image
     return { layers: [layer], binds }
   }
 

@@ -44,6 +44,10 @@ export class OciSandbox implements IsolatedSandbox {
     }).finally(() => closeSync(fd))
   }
 
+  async oomKills(): Promise<number | undefined> {
+    return this.groups.oomKills()
+  }
+
   async stats(): Promise<SandboxStats> {
     return this.groups.stats()
   }
