@@ -14,6 +14,15 @@ export function leftoversOf(sandboxId: string): string[] {
   return left
 }
 
+/** The host's numbers of a sandbox's runner: PID 1 inside, known by its control group. */
+export function runnersOf(sandboxId: string): number[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return pids
+    .filter((pid) => readOr(`/proc/${pid}/cgroup`).includes(sandboxId))
+    .filter((pid) => readOr(`/proc/${pid}/cmdline`).includes('sandkasten-runner'))
+    .map(Number)
+}
+
 function readOr(file: string): string {
   try {
     return readFileSync(file, 'latin1')

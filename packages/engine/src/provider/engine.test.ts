@@ -1,0 +1,124 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
+import { EngineProvider } from './engine-provider.ts'
+import { runnersOf } from './test-helper.ts'
+
+const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-engine-'))
+afterAll(() => rm(root, { recursive: true, force: true }))
+const skipped = await reasonToSkip()
+
+/** Runs JavaScript in a process of its own, with `provider` over the same root; resolves with what it printed. */
+async function inAnotherProcess(code: string): Promise<string> {
+  const module = JSON.stringify(new URL('./engine-provider.ts', import.meta.url).href)
+  const script = `const { EngineProvider } = await import(${module})
+    const provider = new EngineProvider({ isolator: 'oci', root: ${JSON.stringify(root)} })
+    ${code}`
+  const args = ['--conditions=sandkasten-source', '--input-type=module', '-e', script]
+  return (await promisify(execFile)(process.execPath, args)).stdout.trim()
+}
+
+describe('EngineProvider on oci', () => {
+  beforeEach(({ skip }) => {
+    if (skipped) skip(skipped)
+  })
+
+  it('a new process finds the sandbox of an old one, its shell as it was, and what ran on meanwhile', async () => {
+    const id = await inAnotherProcess(`
+      const sandbox = await provider.create({ envVars: { GIVEN: 'at create' } })
+      const shell = await sandbox.openShell({ name: 'work' })
+      await shell.exec('cd /tmp; NAME=kept; greet() { echo "hello $1"; }; (while [ ! -e /tmp/go ]; do sleep 0.02; done; echo late > /tmp/late) &')
+      await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo early; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo late; exit 6'], processId: 'job' })
+      console.log(sandbox.id)`)
+    const sandbox = await new EngineProvider({ isolator: 'oci', root }).get(id)
+    try {
+      const shell = await sandbox.openShell({ name: 'work' })
+      expect(shell.cwd).toBe('/tmp')
+      expect(await shell.exec('echo "$NAME $GIVEN"; greet you; pwd')).toMatchObject({
+        output: 'kept at create\nhello you\n/tmp\n',
+        shellRestarted: false,
+      })
+      const job = await sandbox.getProcess('job')
+      expect(await job.status()).toEqual({ running: true })
+      await sandbox.files.writeFile('/tmp/go', '')
+      expect(await job.wait()).toMatchObject({ exitCode: 6, stdout: 'early\nlate\n' })
+      expect((await shell.exec('wait; cat late')).output).toBe('late\n')
+    } finally {
+      await sandbox.destroy()
+    }
+  })
+
+  it('says as a fact that memory ran out, and says nothing of the kind when somebody killed', async () => {
+    const provider = new EngineProvider({ isolator: 'oci', root })
+    const sandbox = await provider.create({ resources: { memoryMb: 64 } })
+    try {
+      const bomb = await sandbox.runCommand({
+        cmd: 'perl',
+        args: ['-e', 'my @a; push @a, "x" x 1048576 while 1'],
+      })
+      expect(bomb).toMatchObject({ signal: 'SIGKILL', oom: true, timedOut: false })
+      const killed = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'kill -9 $$'] })
+      expect(killed).toMatchObject({ signal: 'SIGKILL' })
+      expect(killed.oom).toBeUndefined()
+      expect((await sandbox.runCommand({ cmd: 'echo', args: ['still here'] })).stdout).toBe('still here\n')
+    } finally {
+      await sandbox.destroy()
+    }
+  })
+
+  it('a sandbox whose runner is killed is stopped, and starts again with its disk', async () => {
+    const provider = new EngineProvider({ isolator: 'oci', root })
+    const sandbox = await provider.create()
+    try {
+      await sandbox.files.writeFile('note', 'kept')
+      for (const pid of runnersOf(sandbox.sandboxId)) process.kill(pid, 'SIGKILL')
+      await expect.poll(() => sandbox.status(), { timeout: 10_000 }).toBe('stopped')
+      await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject({ code: 'not_running' })
+      await sandbox.start()
+      expect(await sandbox.files.readFile('note', 'utf8')).toBe('kept')
+    } finally {
+      await sandbox.destroy()
+    }
+  })
+
+  it.each([
+    [{ image: 'ubuntu' }, 'invalid_argument', 'image'],
+    [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
+    [{ resources: { diskMb: 10 } }, 'unsupported', 'disk'],
+    [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
+    [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
+    [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],
+    [{ snapshotId: 'x' }, 'unsupported', 'snapshotId'],
+  ])('refuses %j, and leaves nothing', async (options, code, word) => {
+    const provider = new EngineProvider({ isolator: 'oci', root })
+    await expect(provider.create(options)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(word),
+    })
+    expect(await provider.list()).toEqual([])
+  })
+})
+
+describe('the choice of an isolator', () => {
+  it('is explained', () => {
+    const { decision, isolation } = new EngineProvider({ isolator: 'process', root })
+    expect(decision).toMatchObject({ isolator: 'process', reason: expect.stringContaining('not isolate') })
+    expect(isolation).toBe('none')
+    if (!skipped) expect(new EngineProvider({ root }).decision.isolator).toBe('oci')
+  })
+
+  it('never falls back to no isolation unless that was accepted', () => {
+    const none = { root, oci: { runtime: 'no-such-runtime' } }
+    expect(() => new EngineProvider(none)).toThrow(
+      expect.objectContaining({ code: 'unsupported', hint: expect.stringContaining('process') }),
+    )
+    expect(new EngineProvider({ ...none, acceptNoIsolation: true }).decision.isolator).toBe('process')
+    expect(() => new EngineProvider({ isolator: 'docker' as never })).toThrow(
+      expect.objectContaining({ code: 'invalid_argument' }),
+    )
+  })
+})
