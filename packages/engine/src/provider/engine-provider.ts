@@ -60,7 +60,7 @@ function choose(options: EngineProviderOptions): {
     const defaults = { ...engineDefaults, ...options.defaults }
     const driver = new EngineDriver({
       root,
-      isolator: lazily(options),
+      isolator: lazily(options, root),
       defaults,
       capabilities: engineCapabilities,
     })
@@ -95,11 +95,13 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
 }
 
 /** Made when it is first needed: finding the runner may mean building it. */
-function lazily(options: EngineProviderOptions): () => Promise<Isolator> {
+function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Isolator> {
   let isolator: Promise<Isolator> | undefined
   return () => {
-    isolator ??= (async () =>
-      new OciIsolator({ ...options.oci, runner: options.oci?.runner ?? (await locateRunner()) }))()
+    isolator ??= (async () => {
+      const runner = oci?.runner ?? (await locateRunner())
+      return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...oci, runner })
+    })()
     isolator.catch(() => {
       isolator = undefined
     })
