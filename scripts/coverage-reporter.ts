@@ -26,7 +26,6 @@ export default class CoverageReporter implements Reporter {
     console.log(
       skipped.length === 0 ? 'Skipped: nothing.' : `Skipped (${skipped.length}):\n  ${skipped.join('\n  ')}`,
     )
-    const missing = mustCover.filter((name) => ![...covered].some((subject) => subject.startsWith(name)))
     if (process.env.CI && process.env.CI !== 'false' && missing.length > 0 && modules.length > 5) {
       console.error(`\n✗ Not covered, but must be on CI: ${missing.join(', ')}`)
       process.exitCode = 1
