@@ -20,6 +20,8 @@ export default class CoverageReporter implements Reporter {
       `\nPlatform: ${process.platform} ${release()} ${process.arch}, Node ${process.version}${process.getuid?.() === 0 ? ', as root' : ''}`,
     )
     console.log(`Conformance kit passed on: ${[...covered].sort().join('; ') || 'nothing in this run'}`)
+    const missing = mustCover.filter((name) => ![...covered].some((subject) => subject.startsWith(name)))
+    if (missing.length > 0) console.log(`Not in this run: the kit on ${missing.join(', ')}.`)
     console.log(
       'Not covered by this machine: other operating systems and architectures (run npm test there).',
     )
