@@ -1,7 +1,8 @@
 import { constants } from 'node:os'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
-import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/folder'
+import { endings, forwardSignals, tellEnd } from './steer.ts'
 import { attachTerminal } from './terminal.ts'
 
 export interface RunOptions {
@@ -46,7 +47,6 @@ export async function run(command: readonly string[], options: RunOptions): Prom
 }
 
 const ownerLabel = 'sandkasten.run'
-const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Sandboxes of earlier runs that were killed before they could clean up after themselves. */
 async function removeAbandoned(provider: EngineProvider): Promise<void> {
@@ -87,13 +87,7 @@ async function stream(
     ...(options.timeout === undefined ? {} : { timeoutMs: options.timeout * 1000 }),
     ...(forwardsInput ? { stdin: process.stdin } : {}),
   })
-  let interrupts = 0
-  const forward = (signal: NodeJS.Signals) => {
-    // Who presses Ctrl-C a third time does not want to wait for the program's consent.
-    if (signal === 'SIGINT') interrupts += 1
-    void command.kill(interrupts >= 3 ? 'SIGKILL' : (signal as ProcessSignal)).catch(() => {})
-  }
-  for (const signal of endings) process.on(signal, forward)
+  const stopForwarding = forwardSignals((signal) => command.kill(signal))
   // A write that fails says so itself; without a listener the same error would end this process before it has cleaned up.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
@@ -102,11 +96,7 @@ async function stream(
         await write(event.type === 'stdout' ? process.stdout : process.stderr, event.data)
         continue
       }
-      if (event.timedOut) console.error(`sandkasten: the command was ended after ${options.timeout} s.`)
-      if (event.oom)
-        console.error(
-          'sandkasten: the command was ended because the sandbox’s memory ran out; give it more with --memory.',
-        )
+      tellEnd(event, options.timeout)
       return event.exitCode
     }
     throw new SandboxError('connection_lost', 'The sandbox ended before the command did.')
@@ -114,7 +104,7 @@ async function stream(
     if (isBrokenPipe(error)) return 128 + constants.signals.SIGPIPE
     throw error
   } finally {
-    for (const signal of endings) process.off(signal, forward)
+    stopForwarding()
     process.stdin.destroy()
   }
 }

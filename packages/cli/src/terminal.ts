@@ -1,5 +1,6 @@
 import type { SandboxTerminal } from '@sandkasten/sdk'
 import type { RunOptions } from './run.ts'
+import { forwardSignals, tellEnd } from './steer.ts'
 
 interface WithTerminals {
   openTerminal(options: object): Promise<SandboxTerminal>
@@ -26,13 +27,25 @@ export async function attachTerminal(
   if (raw) stdin.setRawMode(true)
   if (options.interactive) stdin.on('data', type)
   stdout.on('resize', resize)
+  const stopForwarding = forwardSignals((signal) => terminal.kill(signal))
+  let timedOut = false
+  const end = () => {
+    timedOut = true
+    void terminal.kill('SIGKILL').catch(() => {})
+  }
+  const timer = options.timeout === undefined ? undefined : setTimeout(end, options.timeout * 1000)
   try {
     for await (const event of terminal.output()) {
-      if (event.type === 'exit') return event.exitCode
+      if (event.type === 'exit') {
+        tellEnd({ timedOut, oom: event.oom }, options.timeout)
+        return event.exitCode
+      }
       stdout.write(event.data)
     }
     return 125
   } finally {
+    clearTimeout(timer)
+    stopForwarding()
     stdout.off('resize', resize)
     stdin.off('data', type)
     if (raw) stdin.setRawMode(false)

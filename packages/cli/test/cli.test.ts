@@ -71,6 +71,11 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
     })
   })
 
+  it('--timeout ends it on a terminal too', async () => {
+    const result = await run(['-t', '--timeout', '0.5', '--', 'sleep', '1000'])
+    expect(result).toMatchObject({ code: 137, stderr: expect.stringContaining('0.5 s') })
+  })
+
   it('forwards a signal, and the exit code tells', async () => {
     const line = 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
     const child = spawn(process.execPath, [bin, 'run', '--isolator', isolator, '--', 'sh', '-c', line], {

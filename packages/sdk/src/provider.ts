@@ -1,6 +1,7 @@
 /** For authors of providers: a driver in, the whole contract out, and the helpers that drivers share. */
 export type * from './core/driver.ts'
 export { DriverProvider } from './core/provider.ts'
+export { checkCount, checkMs } from './core/validate.ts'
 export { abortable, abortedError, onAbort, throwIfAborted } from './shared/abort.ts'
 export { asBytes, chunksOf, concat, encode, streamOf } from './shared/bytes.ts'
 export { HeadTail } from './shared/collect.ts'

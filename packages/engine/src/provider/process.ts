@@ -161,6 +161,10 @@ export async function startProcess(
   place: { cwd: string; env: Readonly<Record<string, string>>; processId: string; oomBefore?: number },
   call: CallOptions,
 ): Promise<EngineProcess> {
+  if (spec.outputBufferBytes > maxRingBytes)
+    throw new SandboxError('unsupported', `The runner keeps at most ${maxRingBytes} bytes of output.`, {
+      hint: 'Lower outputBufferBytes, and read sooner.',
+    })
   const { processId, cwd, env, oomBefore } = place
   const options = {
     id: processId,
@@ -169,7 +173,7 @@ export async function startProcess(
     env,
     // A timeout is a wall, not a request: KILL follows TERM at once.
     ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs, graceMs: 0 }),
-    ringBytes: Math.min(spec.outputBufferBytes, maxRingBytes),
+    ringBytes: spec.outputBufferBytes,
     signal: call.signal,
   }
   if (spec.stdin === 'empty' && spec.reading) {

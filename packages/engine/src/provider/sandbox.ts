@@ -107,11 +107,12 @@ export class EngineSandbox implements SandboxDriver {
   ): Promise<SandboxTerminal> {
     const record = await this.#check()
     const client = await this.client()
-    const { cmd = 'bash', args = [], cols, rows } = options
+    const { cmd, args = [], cols, rows } = options
+    const argv = cmd === undefined ? ['sh', '-c', loginShell] : [cmd, ...args]
     const processId = options.terminalId ?? `terminal-${randomId()}`
     const stream = await client.start({
       id: processId,
-      argv: [cmd, ...args],
+      argv,
       cwd: this.#path(options.cwd),
       env: { TERM: 'xterm-256color', ...record.envVars, ...options.env },
       tty: true,
@@ -175,3 +176,6 @@ export class EngineSandbox implements SandboxDriver {
     return cwd.startsWith('/') ? cwd : `${this.workdir}/${cwd}`
   }
 }
+
+/** bash, and sh where the image has none. */
+const loginShell = 'command -v bash >/dev/null && exec bash; exec sh'

@@ -1,6 +1,6 @@
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import { HeadTail, randomId } from '@sandkasten/sdk/provider'
+import { checkCount, checkMs, HeadTail, randomId } from '@sandkasten/sdk/provider'
 import type { RunnerClient, RunnerShell } from '../runner/index.ts'
 
 /** A shell of the runner's: it is found again by its name, also from another process. */
@@ -31,7 +31,9 @@ export class EngineShell implements SandboxShell {
     if (typeof command !== 'string' || command.includes('\0'))
       throw new SandboxError('invalid_argument', '`command` must be a string without NUL characters.')
     if (this.#closed) throw closed(this.name)
-    const { timeoutMs, signal, onOutput, maxOutputBytes = 4 * 1024 * 1024 } = options
+    const { signal, onOutput } = options
+    const timeoutMs = options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs')
+    const maxOutputBytes = checkCount(options.maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
     const client = await this.#client()
     const shell = await this.#reopen(client)
     const id = `exec-${randomId()}`

@@ -6,8 +6,7 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '@sandkasten/sdk'
-import { SandboxError } from '@sandkasten/sdk'
-import { encode } from '@sandkasten/sdk/provider'
+import { checkCount, encode } from '@sandkasten/sdk/provider'
 import type { RunnerClient } from '../runner/index.ts'
 import type { EngineProcess } from './process.ts'
 
@@ -28,13 +27,8 @@ export class EngineTerminal implements SandboxTerminal {
   }
 
   async resize(size: { cols: number; rows: number }, { signal }: CallOptions = {}): Promise<void> {
-    for (const [name, value] of Object.entries({ cols: size?.cols, rows: size?.rows })) {
-      if (!Number.isInteger(value) || value < 1 || value > 1000)
-        throw new SandboxError('invalid_argument', `\`${name}\` is ${String(value)}.`, {
-          hint: 'Use a whole number from 1 to 1000.',
-        })
-    }
-    await (await this.#client()).resize(this.terminalId, size, { signal })
+    const checked = { cols: checkCount(size?.cols, 'cols', 1000), rows: checkCount(size?.rows, 'rows', 1000) }
+    await (await this.#client()).resize(this.terminalId, checked, { signal })
   }
 
   output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {
