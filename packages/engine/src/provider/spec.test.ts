@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest'
+import { engineDefaults, planOf } from './spec.ts'
+
+const nothing = { labels: {}, envVars: {}, deferReady: false }
+
+describe('planOf', () => {
+  it('gives a sandbox that asks for nothing what SPECIFICATION.md says', () => {
+    const MiB = 1024 * 1024
+    expect(planOf(nothing, engineDefaults)).toMatchObject({
+      image: 'host',
+      limits: { memoryBytes: 1024 * MiB, cpus: 1, pids: 512, tmpBytes: 256 * MiB },
+      mounts: [],
+      network: 'none',
+    })
+  })
+
+  it('gives what was asked for', () => {
+    const plan = planOf(
+      {
+        ...nothing,
+        image: '/rootfs',
+        resources: { memoryMb: 64, vcpus: 0.5 },
+        providerOptions: { pids: 9, tmpMb: 1, network: 'open' },
+      },
+      engineDefaults,
+    )
+    expect(plan).toMatchObject({
+      image: { rootfs: '/rootfs' },
+      limits: { memoryBytes: 64 * 1024 * 1024, cpus: 0.5, pids: 9, tmpBytes: 1024 * 1024 },
+      network: 'open',
+    })
+  })
+})
