@@ -8,6 +8,7 @@ import { run } from './tools.ts'
 
 const programs = [
   { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
+  { program: 'runc', package: 'runc', without: 'isolated sandboxes on runc' },
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
 ] as const
 
@@ -40,8 +41,9 @@ export function hasCargo(): boolean {
   return onPath('cargo')
 }
 
+/** Debian keeps some of them where only root's PATH leads. */
 function onPath(program: string): boolean {
-  return (process.env.PATH ?? '').split(path.delimiter).some((folder) => {
+  return [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin'].some((folder) => {
     try {
       accessSync(path.join(folder, program), constants.X_OK)
       return true

@@ -98,8 +98,12 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
     let listener = match (&socket, options.listen_fd) {
         (Some(socket), _) => listen(socket).map_err(|error| format!("{}: {error}", socket.display()))?,
-        // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked); nothing else here has its number.
-        (None, Some(fd)) => unsafe { OwnedFd::from_raw_fd(fd) },
+        (None, Some(fd)) => {
+            // Whoever handed it on may have changed this: a runtime written in Go does.
+            crate::sys::set_nonblocking(fd).map_err(|error| format!("--listen-fd: {error}"))?;
+            // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked); nothing else here has its number.
+            unsafe { OwnedFd::from_raw_fd(fd) }
+        }
         (None, None) => return Err("no socket".to_owned()),
     };
     let mut server = Server::new(Config { user, cwd, env }, listener, signals)

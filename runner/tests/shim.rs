@@ -30,7 +30,7 @@ fn said(output: &Output) -> String {
 /// What a shim is told, in an empty temporary folder; `root` is its path. The group is a plain folder: it can be made and joined like a real one.
 fn setup(root: &str) -> String {
     format!(
-        r#"{{"version":2,"runtime":"/bin/false","stage":"{root}/stage","groups":["{root}/groups"],"hide":[]}}"#
+        r#"{{"version":2,"runtime":"/bin/false","arguments":[],"stage":"{root}/stage","groups":["{root}/groups"],"hide":[],"readOnly":[]}}"#
     )
 }
 

@@ -1,4 +1,11 @@
-import { EngineProvider, locateRunner, OciIsolator } from '@sandkasten/engine'
+import {
+  EngineProvider,
+  locateRunner,
+  OciIsolator,
+  type RuntimeKind,
+  runtimeKinds,
+  versionOf,
+} from '@sandkasten/engine'
 
 interface Finding {
   readonly what: string
@@ -14,6 +21,7 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
   const findings: Finding[] = [
     { what: 'node', ok: true, detail: process.version },
     oci,
+    ...(await Promise.all(runtimeKinds.map(lookAtRuntime))),
     await lookAtPasta(),
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
@@ -56,6 +64,21 @@ async function tryIt(): Promise<string> {
     return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
   } finally {
     await sandbox.destroy()
+  }
+}
+
+/** Any one of them is enough. */
+async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
+  const what = `runtime ${kind}`
+  try {
+    return { what, ok: true, detail: await versionOf(kind) }
+  } catch {
+    return {
+      what,
+      ok: false,
+      detail: 'not installed',
+      fix: `For --runtime ${kind}, run: apt-get install ${kind}`,
+    }
   }
 }
 

@@ -14,6 +14,7 @@ export interface RunOptions {
   workdir?: string
   network: 'none' | 'open'
   isolator: 'auto' | 'oci' | 'process'
+  runtime?: string
   timeout?: number
   interactive?: boolean
   tty?: boolean
@@ -23,7 +24,11 @@ type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 /** One command in one sandbox, from nothing to nothing. Returns the command's own exit code. */
 export async function run(command: readonly string[], options: RunOptions): Promise<number> {
-  await using provider = new EngineProvider({ isolator: options.isolator })
+  await using provider = new EngineProvider({
+    // Whoever names a runtime wants it: `auto` would do without, where there is none.
+    isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
+    ...(options.runtime === undefined ? {} : { oci: { runtime: options.runtime } }),
+  })
   if (provider.isolation === 'none')
     console.error('sandkasten: this command is NOT isolated (isolator process).')
   if (provider.decision.isolator === 'oci')
@@ -56,12 +61,20 @@ async function removeAbandoned(provider: EngineProvider): Promise<void> {
   }
 }
 
-function engineOptions(provider: EngineProvider, { image, memory, cpus, mount, network }: RunOptions) {
+function engineOptions(
+  provider: EngineProvider,
+  { image, memory, cpus, mount, network, runtime }: RunOptions,
+) {
   if (provider.decision.isolator === 'process') {
-    if (mount.length > 0 || memory !== undefined || cpus !== undefined || image !== 'host')
-      throw new SandboxError('unsupported', 'Without isolation there are no images, mounts and limits.', {
-        hint: 'Leave them out, or use --isolator oci.',
-      })
+    const asked = memory !== undefined || cpus !== undefined || runtime !== undefined
+    if (mount.length > 0 || asked || image !== 'host')
+      throw new SandboxError(
+        'unsupported',
+        'Without isolation there are no images, mounts, limits and runtimes.',
+        {
+          hint: 'Leave them out, or use --isolator oci.',
+        },
+      )
     return {}
   }
   return {

@@ -176,7 +176,9 @@ describe('sandkasten', () => {
     const { isolated: works, findings } = JSON.parse(stdout)
     expect([works, code]).toEqual(isolated ? [false, 1] : [true, 0])
     for (const { ok, fix } of findings) if (!ok) expect(fix).toMatch(/\S/)
-    expect((await sandkasten(['doctor'])).stdout).toContain('isolator oci')
+    const { stdout: text } = await sandkasten(['doctor'])
+    expect(text).toContain('isolator oci')
+    for (const runtime of ['crun', 'runc']) expect(text).toMatch(new RegExp(`[✓✗] runtime ${runtime}: `))
   })
 
   it('has the Cloudflare command', async () => {

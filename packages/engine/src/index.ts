@@ -7,6 +7,7 @@ export type {
   SandboxStats,
 } from './isolators/isolator.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
+export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/runtime.ts'
 export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
 export {
   type EngineDecision,

@@ -17,7 +17,7 @@
 
 use super::task::{Bind, Entry, Task};
 use crate::sys::{check, own};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -197,20 +197,29 @@ struct MountAttributes {
 
 pub fn set_attributes(tree: &OwnedFd, set: u64, users: Option<&OwnedFd>) -> io::Result<()> {
     let user_namespace = users.map_or(0, |users| users.as_raw_fd() as u64);
+    change_attributes(tree.as_raw_fd(), c"", libc::AT_EMPTY_PATH, set, user_namespace)
+}
+
+/// In this mount namespace: whatever is mounted at a folder, and below it, cannot be written to any more.
+pub fn forbid_writing(path: &str) -> io::Result<()> {
+    change_attributes(libc::AT_FDCWD, &CString::new(path)?, libc::AT_RECURSIVE, ATTR_RDONLY, 0)
+}
+
+fn change_attributes(fd: RawFd, path: &CStr, flags: libc::c_int, set: u64, user_namespace: u64) -> io::Result<()> {
     let attributes = MountAttributes {
         set,
         clear: 0,
         propagation: 0,
         user_namespace,
     };
-    let (fd, size): (RawFd, usize) = (tree.as_raw_fd(), size_of::<MountAttributes>());
-    // SAFETY: the empty path is a C string constant; pointer and size describe `attributes`.
+    let size = size_of::<MountAttributes>();
+    // SAFETY: the path is a C string that outlives the call; pointer and size describe `attributes`.
     check(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             fd,
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
+            path.as_ptr(),
+            flags,
             &raw const attributes,
             size,
         ) as libc::c_int

@@ -6,12 +6,17 @@ use super::task::{VERSION, list, number, path, text_item};
 #[derive(Debug, PartialEq)]
 pub struct Setup {
     pub runtime: String,
+    /// What it is told, in its own words. It starts the sandbox that `config.json` on the stage describes, hands on the descriptors 3 and 4, and
+    /// comes back when it runs.
+    pub arguments: Vec<String>,
     /// An empty folder that everyone may enter, over which the shim mounts its private tmpfs.
     pub stage: String,
     /// Folders in which the sandbox's control groups are made, one in each.
     pub groups: Vec<String>,
     /// Mount points to take away before the runtime looks at them.
     pub hide: Vec<String>,
+    /// Folders that the runtime may look at, with all that is mounted below them, and not change.
+    pub read_only: Vec<String>,
 }
 
 impl Setup {
@@ -23,9 +28,11 @@ impl Setup {
         }
         Ok(Setup {
             runtime: path(&json, "runtime")?,
+            arguments: list(&json, "arguments", text_item)?,
             stage: path(&json, "stage")?,
             groups: list(&json, "groups", text_item)?,
             hide: list(&json, "hide", text_item)?,
+            read_only: list(&json, "readOnly", text_item)?,
         })
     }
 }

@@ -5,13 +5,15 @@
 //! /proc             of our pid namespace: the runtime finds its children by number in there
 //! stage/            tmpfs, in this namespace only, and the current folder from now on
 //!   program         the runtime itself, on a read-only mount of its own: see `waiting`
-//!   runtime/        crun's own state: vanishes with crun, so there is nothing to delete afterwards
+//!   runtime/        the runtime's own state: vanishes with us, so there is nothing to delete afterwards
 //!   config.json     a pipe, on which the runtime waits until there is a sandbox to start
 //! ```
 //!
 //! What `mounts` adds once there is one: the layers, the disk, `rootfs/`, sources of bind mounts.
 
-use super::mounts::{ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, at, clone_tree, mount, place, set_attributes};
+use super::mounts::{
+    ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, at, clone_tree, forbid_writing, mount, place, set_attributes,
+};
 use super::setup::Setup;
 use crate::sys::check;
 use std::fs;
@@ -41,6 +43,9 @@ pub fn make(setup: &Setup) -> Result<(), String> {
             path,
             mount("hidden", path, "tmpfs", FLAGS | libc::MS_RDONLY, "size=0"),
         )?;
+    }
+    for path in &setup.read_only {
+        at(path, forbid_writing(path))?;
     }
     let runtime = at(&setup.runtime, clone_tree(&setup.runtime))?;
     at(

@@ -162,14 +162,7 @@ fn become_runtime(
     unblock_signals();
     let error = Command::new(format!("{}/{}", setup.stage, stage::RUNTIME))
         .arg0(&setup.runtime)
-        .args([
-            "--root",
-            &format!("{}/runtime", setup.stage),
-            "--cgroup-manager=disabled",
-            "run",
-            "--detach",
-        ])
-        .args(["--preserve-fds=2", "--bundle", &setup.stage, "sandbox"])
+        .args(&setup.arguments)
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         // A container must not be able to write to the runtime's binary through /proc/<pid>/exe, so runtimes run themselves a second time

@@ -2,13 +2,13 @@ import { statSync } from 'node:fs'
 import { posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { IsolatorSpec } from '../isolator.ts'
+import { leastLimits, type RuntimeKind } from './runtime.ts'
 
 /** Refuses what would be misunderstood later, further from whoever wrote it. */
-export function checkSpec(spec: IsolatorSpec): void {
+export function checkSpec(spec: IsolatorSpec, runtime: RuntimeKind): void {
   const { limits } = spec
   const whole = {
-    memoryBytes: 8 * 1024 * 1024,
-    pids: 8,
+    ...leastLimits(runtime),
     tmpBytes: 4096,
     shmBytes: 4096,
     openFiles: 64,
@@ -16,7 +16,7 @@ export function checkSpec(spec: IsolatorSpec): void {
   for (const [name, least] of Object.entries(whole)) {
     const value = limits[name as keyof typeof whole]
     if (!Number.isSafeInteger(value) || value < least)
-      throw wrong(`limits.${name}: at least ${least} is needed, not ${value}`)
+      throw wrong(`limits.${name}: at least ${least} is needed on ${runtime}, not ${value}`)
   }
   if (!(limits.cpus >= 0.01 && limits.cpus <= 4096))
     throw wrong(`limits.cpus: 0.01 to 4096 is needed, not ${limits.cpus}`)

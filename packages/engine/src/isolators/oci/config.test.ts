@@ -28,6 +28,7 @@ const config = (changes: object = {}): any =>
     spec,
     firstId: 0x10000000,
     stage: '/stage',
+    runtime: 'crun',
     architecture: 'x86_64',
     binds: [],
     maxOpenFiles: 20000,
@@ -43,6 +44,7 @@ const task = (changes: Partial<IsolatorSpec> = {}) =>
     layout: hybrid,
     cgroupParent: 'sandkasten',
     stage: '/run/sandkasten/stage',
+    runtime: 'crun',
     runner: '/opt/runner',
     pasta: '/usr/bin/pasta',
     architecture: 'x86_64',
@@ -156,7 +158,8 @@ describe('a task', () => {
       },
       { parent: '/cg/unified/sandkasten', oom: null, freezer: 2, files: [] },
     ])
-    const setup = { runtime: '/usr/bin/crun', stage: '/stage', layout: hybrid, cgroupParent: 'sandkasten' }
+    const runtime = { kind: 'crun', program: '/usr/bin/crun' } as const
+    const setup = { runtime, stage: '/stage', layout: hybrid, cgroupParent: 'sandkasten' }
     expect(shimSetup(setup)).toMatchObject({
       groups: task().groups.map(({ parent }: { parent: string }) => parent),
       hide: ['/cg/unified'],

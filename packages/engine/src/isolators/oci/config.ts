@@ -1,6 +1,8 @@
 import type { IsolatorSpec } from '../isolator.ts'
 import { RANGE_SIZE } from './ids.ts'
+import type { RuntimeKind } from './runtime.ts'
 import { filterFor } from './seccomp/compile.ts'
+import { ociSeccomp } from './seccomp/oci-profile.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /**
@@ -20,6 +22,7 @@ export interface ConfigInput {
   /** First id of the sandbox's range. */
   readonly firstId: number
   readonly stage: string
+  readonly runtime: RuntimeKind
   readonly architecture: Architecture
   readonly binds: readonly {
     readonly name: string
@@ -143,11 +146,12 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/timer_stats',
       ],
       readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
+      ...(input.runtime === 'crun' ? {} : { seccomp: ociSeccomp(input.architecture) }),
     },
-    annotations: {
-      // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.
-      'run.oci.seccomp_bpf_data': filterFor(input.architecture),
-    },
+    // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.
+    ...(input.runtime === 'crun'
+      ? { annotations: { 'run.oci.seccomp_bpf_data': filterFor(input.architecture) } }
+      : {}),
   }
 }
 

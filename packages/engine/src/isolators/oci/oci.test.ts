@@ -163,7 +163,9 @@ describe('a start that fails leaves nothing', () => {
     writeFileSync(wrapper, `#!/bin/sh\n${process.execPath} ${wrapper}.cjs "$@" && exec crun "$@"\n`)
     chmodSync(wrapper, 0o755)
     const spec = bench.spec()
-    await expect(bench.another({ runtime: wrapper }).start(spec)).rejects.toThrow(message)
+    await expect(bench.another({ runtime: wrapper, runtimeKind: 'crun' }).start(spec)).rejects.toThrow(
+      message,
+    )
     expect(existsSync(spec.folder)).toBe(false)
     expect(bench.leftovers()).toEqual([])
   })
@@ -173,7 +175,7 @@ describe('a start that fails leaves nothing', () => {
     writeFileSync(wrapper, '#!/bin/sh\n(setsid sleep 1000 &)\nsleep 1000\n')
     chmodSync(wrapper, 0o755)
     await expect(
-      bench.another({ runtime: wrapper, readyTimeoutMs: 300 }).start(bench.spec()),
+      bench.another({ runtime: wrapper, runtimeKind: 'crun', readyTimeoutMs: 300 }).start(bench.spec()),
     ).rejects.toThrow(/no answer/)
     expect(bench.leftovers()).toEqual([])
   })
@@ -187,9 +189,9 @@ describe('a start that fails leaves nothing', () => {
     const box = await bench.start()
     await box.sh('echo precious > /workspace/file')
     await box.sandbox.kill()
-    await expect(bench.another({ runtime: '/usr/bin/false' }).start(box.spec)).rejects.toThrow(
-      /runtime failed/,
-    )
+    await expect(
+      bench.another({ runtime: '/usr/bin/false', runtimeKind: 'crun' }).start(box.spec),
+    ).rejects.toThrow(/runtime failed/)
     const again = await open(box.spec, await bench.isolator.start(box.spec))
     expect((await again.sh('cat /workspace/file')).out).toBe('precious')
   })
@@ -249,8 +251,8 @@ describe('limits', () => {
 })
 
 describe('what waits for the next sandbox', () => {
-  /** Shims without a sandbox whose groups are below this bench's. */
-  const spares = () =>
+  /** Shims without a sandbox whose groups are below this bench's: one of its own, on which no other isolator keeps any. */
+  const spares = (bench: Bench) =>
     readdirSync('/proc')
       .filter((pid) => readOr(`/proc/${pid}/comm`)?.trim() === 'shim-spare')
       .filter((pid) => !/^State:\s+[ZX]/m.test(readOr(`/proc/${pid}/status`) ?? 'State: X'))
@@ -258,6 +260,7 @@ describe('what waits for the next sandbox', () => {
       .map(Number)
 
   it('is taken away by close(), and made again by the next start', async () => {
+    await using bench = await createBench()
     const isolator = bench.another()
     for (let life = 0; life < 2; life++) {
       const spec = bench.spec()
@@ -266,19 +269,18 @@ describe('what waits for the next sandbox', () => {
       expect((await (await open(spec, sandbox)).sh('echo alive')).out).toBe('alive')
       await isolator.remove(spec)
     }
-    await bench.isolator.close()
     expect(bench.groups()).toEqual([])
   })
 
   it('goes with the process that wanted it, and what a killed one leaves is swept by the next', async () => {
-    await bench.isolator.close()
+    await using bench = await createBench()
     const isolator = bench.another()
     const spec = bench.spec()
     await isolator.start(spec)
-    await vi.waitFor(() => expect(spares()).toHaveLength(1))
-    const [first] = spares()
+    await vi.waitFor(() => expect(spares(bench)).toHaveLength(1))
+    const [first] = spares(bench)
     process.kill(first!, 'SIGKILL')
-    await vi.waitFor(() => expect(spares()).toEqual([]))
+    await vi.waitFor(() => expect(spares(bench)).toEqual([]))
     expect(bench.groups()).toHaveLength(2)
     // The next start gets a shim all the same; a new process takes away what the killed one has left.
     const second = bench.spec()

@@ -19,6 +19,7 @@ import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
 import { type Places, placesOf } from './places.ts'
 import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { findRuntime, type Runtime, type RuntimeKind } from './runtime.ts'
 import { OciSandbox } from './sandbox.ts'
 import { lastShim, readEnd, startShim, Witness } from './shim.ts'
 import { startTimeOf } from './shim-process.ts'
@@ -27,8 +28,10 @@ import { shimSetup, shimTask } from './task.ts'
 export interface OciIsolatorOptions {
   /** The runner's binary: PID 1 inside, and the shim outside. */
   readonly runner: string
-  /** An OCI runtime: a name in PATH or a path. */
+  /** An OCI runtime: `crun` (the default), `runc`, or a path to one. */
   readonly runtime?: string
+  /** Whose words it understands, where neither its name nor its version says so. */
+  readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
   /** For sockets: short, and not kept over a reboot. */
   readonly runFolder?: string
@@ -45,17 +48,18 @@ export interface OciIsolatorOptions {
 }
 
 /**
- * Sandboxes as OCI containers run by `crun`, without any daemon: a shim per sandbox (`runner/src/shim/mod.rs`) is its parent and its witness.
+ * Sandboxes as OCI containers run by `crun` or `runc`, without any daemon: a shim per sandbox (`runner/src/shim/mod.rs`) is its parent and its witness.
  *
  * The small file operations here are synchronous on purpose: each takes microseconds, and a thread pool would cost more than the start itself.
  */
 export class OciIsolator implements Isolator {
   readonly name = 'oci'
   readonly isolation = 'container'
-  private readonly options: Required<Omit<OciIsolatorOptions, 'ids'>>
+  private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
+    Pick<OciIsolatorOptions, 'runtimeKind'>
   private readonly ranges: IdRanges
   private readonly launcher: Launcher
-  private prepared?: Promise<{ layout: CgroupLayout; stage: string }> | undefined
+  private prepared?: Promise<Prepared> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
@@ -64,6 +68,7 @@ export class OciIsolator implements Isolator {
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
+      ...(options.runtimeKind ? { runtimeKind: options.runtimeKind } : {}),
       pasta: options.pasta ?? 'pasta',
       runFolder: options.runFolder ?? '/run/sandkasten',
       imagesFolder: options.imagesFolder ?? '/var/lib/sandkasten/images',
@@ -78,10 +83,10 @@ export class OciIsolator implements Isolator {
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
-    checkSpec(spec)
     const places = placesOf(spec, this.options.runFolder)
-    const { layout, stage } = await this.prepare()
-    this.launcher.warm(() => this.setup(layout, stage), join(this.options.runFolder, 'shim.log'))
+    const { layout, stage, runtime } = await this.prepare()
+    checkSpec(spec, runtime.kind)
+    this.launcher.warm(() => this.setup(layout, stage, runtime), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
     try {
@@ -97,6 +102,7 @@ export class OciIsolator implements Isolator {
         layout,
         stage,
         cgroupParent: this.options.cgroupParent,
+        runtime: runtime.kind,
         runner: this.options.runner,
         pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
         architecture: thisArchitecture(),
@@ -197,12 +203,12 @@ export class OciIsolator implements Isolator {
     return new OciSandbox(sandboxId, places, groups, witness)
   }
 
-  private setup(layout: CgroupLayout, stage: string): object {
+  private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {
     const { cgroupParent } = this.options
-    return shimSetup({ runtime: findProgram(this.options.runtime), stage, layout, cgroupParent })
+    return shimSetup({ runtime, stage, layout, cgroupParent })
   }
 
-  private prepare(): Promise<{ layout: CgroupLayout; stage: string }> {
+  private prepare(): Promise<Prepared> {
     this.prepared ??= this.makeReady()
     this.prepared.catch(() => {
       this.prepared = undefined
@@ -210,7 +216,7 @@ export class OciIsolator implements Isolator {
     return this.prepared
   }
 
-  private async makeReady(): Promise<{ layout: CgroupLayout; stage: string }> {
+  private async makeReady(): Promise<Prepared> {
     const stage = join(this.options.runFolder, 'stage')
     const layout = layoutOfThisMachine()
     try {
@@ -225,6 +231,17 @@ export class OciIsolator implements Isolator {
     mkdirSync(stage, { recursive: true, mode: 0o755 })
     // Whatever the umask: the runtime's child, nobody on the host, walks through both.
     for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
-    return { layout, stage }
+    return { layout, stage, runtime: await this.runtime() }
   }
+
+  /** Looked up once: a runtime is replaced only together with everything that waits on it. */
+  private runtime(): Promise<Runtime> {
+    return findRuntime(this.options.runtime, this.options.runtimeKind)
+  }
+}
+
+interface Prepared {
+  readonly layout: CgroupLayout
+  readonly stage: string
+  readonly runtime: Runtime
 }

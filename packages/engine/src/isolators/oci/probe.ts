@@ -1,16 +1,16 @@
-import { execFile } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
 import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
+import { findRuntime, type RuntimeKind, versionOf } from './runtime.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
 export async function probe(options: {
   runner: string
   runtime: string
+  runtimeKind?: RuntimeKind
   cgroupParent: string
 }): Promise<ProbeResult> {
   if (process.platform !== 'linux')
@@ -43,10 +43,11 @@ export async function probe(options: {
   }
   let version: string
   try {
-    const { stdout } = await promisify(execFile)(findProgram(options.runtime), ['--version'])
-    version = stdout.split('\n', 1)[0]!
+    await findRuntime(options.runtime, options.runtimeKind)
+    version = await versionOf(options.runtime)
   } catch (cause) {
-    return no(`${options.runtime} cannot be run: ${(cause as Error).message}`, 'Run: apt-get install crun')
+    const { message, hint = '' } = cause as SandboxError
+    return no(message, hint)
   }
   try {
     accessSync(options.runner, constants.X_OK)

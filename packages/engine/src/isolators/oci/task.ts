@@ -1,27 +1,28 @@
 import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { groupRoots, hiddenFromRuntime, planGroups } from './cgroups.ts'
+import { groupRoots, planGroups } from './cgroups.ts'
 import { ociConfig, RUNNER_CAPABILITY_BITS, RUNNER_PROGRAM } from './config.ts'
 import { RANGE_SIZE } from './ids.ts'
 import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
 import type { Places } from './places.ts'
+import { type Runtime, type RuntimeKind, waysOf } from './runtime.ts'
 import type { Architecture } from './seccomp/policy.ts'
 import { skeletonOf } from './skeleton.ts'
 
 /** What a shim is told before it has a sandbox, as `runner/src/shim/setup.rs` reads it. */
 export function shimSetup(input: {
-  readonly runtime: string
+  readonly runtime: Runtime
   readonly stage: string
   readonly layout: CgroupLayout
   readonly cgroupParent: string
 }): object {
   return {
     version: VERSION,
-    runtime: input.runtime,
+    runtime: input.runtime.program,
     stage: input.stage,
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
-    hide: hiddenFromRuntime(input.layout),
+    ...waysOf(input.runtime.kind, input.stage, input.layout),
   }
 }
 
@@ -37,6 +38,7 @@ export interface TaskInput {
   readonly layout: CgroupLayout
   readonly cgroupParent: string
   readonly stage: string
+  readonly runtime: RuntimeKind
   readonly runner: string
   readonly pasta: string
   readonly architecture: Architecture

@@ -59,18 +59,19 @@ export interface Said {
 const MiB = 1024 * 1024
 
 /** Why sandboxes cannot be tried here; undefined where they can. */
-export async function reasonToSkip(): Promise<string | undefined> {
+export async function reasonToSkip(runtime = 'crun'): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux: sudo -E npm test'
-  const probe = await new OciIsolator({ runner: '/bin/true' }).probe()
+  const probe = await new OciIsolator({ runner: '/bin/true', runtime }).probe()
   return probe.ok ? undefined : `${probe.reason}; ${probe.fix}`
 }
 
-export async function createBench(): Promise<Bench> {
+export async function createBench(runtime = 'crun'): Promise<Bench> {
   const name = `skt-${randomBytes(4).toString('hex')}`
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
   const runFolder = join('/run', name)
   const options: OciIsolatorOptions = {
     runner: process.env.SANDKASTEN_RUNNER ?? (await buildRunner()),
+    runtime,
     runFolder,
     imagesFolder: join(folder, 'images'),
     ids: { folder: join(folder, 'ids') },

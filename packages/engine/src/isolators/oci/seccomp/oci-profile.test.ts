@@ -1,0 +1,89 @@
+import { expect, it } from 'vitest'
+import { createBench, reasonToSkip } from '../testing/bench.ts'
+import { ALLOW, errnoAction } from './bpf.ts'
+import { ociSeccomp } from './oci-profile.ts'
+import type { Policy, Rule } from './policy.ts'
+import { policyFor } from './policy.ts'
+import { loadedFilter } from './testing/loaded-filter.ts'
+import { expected, run } from './testing/machine.ts'
+
+const architectures = ['x86_64', 'aarch64'] as const
+
+it.each(architectures)('%s: for each call one answer, and it is the policy’s', (architecture) => {
+  const policy = policyFor(architecture)
+  const decide = decider(policy)
+  for (const [name, number] of Object.entries(policy.numbers))
+    for (const args of policy.rules[name] ? samples(policy.rules[name]) : [[0, 0, 0]])
+      expect(decide(name, args), `${name} ${args}`).toBe(expected(policy, number, args))
+  expect(decide('a_call_of_the_future', [0, 0, 0])).toBe(errnoAction(38))
+})
+
+it('bits that the kernel does not read are in no comparison', () => {
+  for (const architecture of architectures)
+    for (const { args = [] } of ociSeccomp(architecture).syscalls)
+      for (const { value, valueTwo } of args)
+        expect(value <= 0xffffffff && (valueTwo & ~value) === 0).toBe(true)
+})
+
+it('what runc gives to the kernel decides as the policy does', async (ctx) => {
+  const reason = await reasonToSkip('runc')
+  ctx.skip(reason !== undefined, reason)
+  await using bench = await createBench('runc')
+  const box = await bench.start()
+  const program = loadedFilter(box.pids.runner)
+  ctx.skip(program === undefined, 'this kernel does not tell which filter a process has')
+  const policy = policyFor(process.arch === 'x64' ? 'x86_64' : 'aarch64')
+  const names = new Map(Object.entries(policy.numbers).map(([name, number]) => [number, name]))
+  for (let number = 0; number < 600; number++) {
+    const rule = policy.rules[names.get(number) ?? '']
+    for (const args of rule ? samples(rule) : [[0, 0, 0]]) {
+      const told = run(program!, policy.audit, number, args)
+      // What is newer than the runtime's libseccomp does not exist.
+      if (number >= NEWER && told === errnoAction(38)) continue
+      expect(told, `${names.get(number) ?? number} ${args}`).toBe(expected(policy, number, args))
+      const high = args.map((value) => BigInt(value >>> 0) | 0xdeadbeef_00000000n)
+      if (rule) expect(run(program!, policy.audit, number, high)).toBe(told)
+    }
+  }
+  for (const other of [0x40000003, 0x40000028, 0x80000016])
+    expect(run(program!, other, policy.numbers.read!, []) & 0x7fff0000).toBe(0)
+}, 120_000)
+
+/** The first call that Debian 12's libseccomp does not know. */
+const NEWER = 449
+
+/** What libseccomp would decide: an entry matches when all its comparisons hold. */
+function decider({ architecture }: Policy) {
+  const { syscalls, defaultErrnoRet } = ociSeccomp(architecture)
+  const byName = new Map<string, typeof syscalls>()
+  for (const entry of syscalls)
+    for (const name of entry.names) byName.set(name, [...(byName.get(name) ?? []), entry])
+  return (name: string, args: readonly number[]): number => {
+    const matching = (byName.get(name) ?? []).filter(({ args: comparisons = [] }) =>
+      comparisons.every(({ index, value, valueTwo }) => (args[index]! & value) >>> 0 === valueTwo),
+    )
+    // Two would leave the answer to libseccomp's order.
+    expect(matching.length, `${name} ${args}`).toBeLessThanOrEqual(1)
+    const [entry] = matching
+    if (!entry) return errnoAction(defaultErrnoRet)
+    return entry.action === 'SCMP_ACT_ALLOW' ? ALLOW : errnoAction(entry.errnoRet!)
+  }
+}
+
+/** Every value that the rule names, its neighbours by one bit, and all combinations of these. */
+function samples({ cases }: Rule): number[][] {
+  const checks = cases.flat()
+  const values = [0, 1, 2].map((arg) => {
+    const about = checks.filter((check) => check.arg === arg)
+    if (about.length === 0) return [0]
+    const found = new Set([0, 1, 0x80000000, 0xffffffff])
+    const bits = cases.length > 1 ? [0, 3, 4, 31] : Array.from({ length: 32 }, (_, bit) => bit)
+    for (const { in: among = [], notIn = [], mask = 0 } of about)
+      for (const value of [...among, ...notIn, mask]) {
+        found.add(value >>> 0)
+        for (const bit of bits) found.add((value ^ (1 << bit)) >>> 0)
+      }
+    return [...found]
+  })
+  return values[0]!.flatMap((a) => values[1]!.flatMap((b) => values[2]!.map((c) => [a, b, c])))
+}

@@ -1,0 +1,37 @@
+/** Sandboxes of `oci` for the escape corpus. */
+import { join } from 'node:path'
+import type { Cage, Captive, SpecChanges } from '../../testing/cage.ts'
+import { readOr } from '../../testing/cage.ts'
+import { createBench } from './bench.ts'
+
+/** What runtimes do differently, in ways that do not matter. */
+const traits = {
+  crun: { devices: ['core'], exactErrno: true },
+  // It makes the filter by libseccomp.
+  runc: { devices: [], exactErrno: true, x32Ends: true },
+} as const
+
+export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<Cage> {
+  const bench = await createBench(runtime)
+  return {
+    traits: { ids: 'own', entries: [], socket: 'unnamed', countsOom: true, ...traits[runtime] },
+    folder: bench.folder,
+    async start(changes?: SpecChanges): Promise<Captive> {
+      const box = await bench.start(changes)
+      const { folder, sandboxId } = box.spec
+      return {
+        ...box,
+        runnerPid: box.pids.runner,
+        outsiders: [box.pids.shim],
+        socket: join(bench.options.runFolder!, sandboxId, 'runner.sock'),
+        notes: ['shim.json', 'range'].map((file) => join(folder, file)),
+      }
+    },
+    async remove({ spec }) {
+      await bench.isolator.remove(spec)
+      const range = readOr(join(spec.folder, 'range'))
+      return range === undefined ? [] : [`range ${range}`]
+    },
+    [Symbol.asyncDispose]: () => bench[Symbol.asyncDispose](),
+  }
+}
