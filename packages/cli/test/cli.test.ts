@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -154,6 +155,18 @@ describe('sandkasten run, isolated', () => {
       'head -c 200m /dev/zero | tail -c 200m | wc -c; exit 137',
     ])
     expect(result).toMatchObject({ code: 137, stderr: expect.stringContaining('--memory') })
+  })
+})
+
+describe('sandkasten run --runtime', () => {
+  it('takes another runtime, and says so when it is not there', async ({ skip }) => {
+    if (isolated) skip(isolated)
+    const missing = await sandkasten(['run', '--runtime', 'no-such-runtime', '--', 'true'])
+    expect(missing).toMatchObject({ code: 125, stderr: expect.stringContaining('no-such-runtime') })
+    if (!existsSync('/usr/sbin/runc') && !existsSync('/usr/bin/runc'))
+      skip('needs runc: apt-get install runc')
+    const result = await sandkasten(['run', '--runtime', 'runc', '--', 'echo', 'in'])
+    expect(result).toMatchObject({ code: 0, stdout: 'in\n' })
   })
 })
 

@@ -202,10 +202,22 @@ pub fn set_attributes(tree: &OwnedFd, set: u64, users: Option<&OwnedFd>) -> io::
 
 /// In this mount namespace: whatever is mounted at a folder, and below it, cannot be written to any more.
 pub fn forbid_writing(path: &str) -> io::Result<()> {
-    change_attributes(libc::AT_FDCWD, &CString::new(path)?, libc::AT_RECURSIVE, ATTR_RDONLY, 0)
+    change_attributes(
+        libc::AT_FDCWD,
+        &CString::new(path)?,
+        libc::AT_RECURSIVE,
+        ATTR_RDONLY,
+        0,
+    )
 }
 
-fn change_attributes(fd: RawFd, path: &CStr, flags: libc::c_int, set: u64, user_namespace: u64) -> io::Result<()> {
+fn change_attributes(
+    fd: RawFd,
+    path: &CStr,
+    flags: libc::c_int,
+    set: u64,
+    user_namespace: u64,
+) -> io::Result<()> {
     let attributes = MountAttributes {
         set,
         clear: 0,

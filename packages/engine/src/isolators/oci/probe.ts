@@ -1,5 +1,4 @@
 import { accessSync, constants, readFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
 import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
@@ -68,29 +67,6 @@ export function thisArchitecture(): Architecture {
   const architecture = architectures[process.arch]
   if (architecture) return architecture
   throw new SandboxError('unsupported', `there is no seccomp table for ${process.arch}`)
-}
-
-/** Absolute, so that nothing is looked up again with another PATH. */
-export function findProgram(name: string): string {
-  if (name.startsWith('/')) return name
-  for (const folder of [
-    ...(process.env.PATH ?? '').split(delimiter),
-    '/usr/sbin',
-    '/usr/bin',
-    '/sbin',
-    '/bin',
-  ]) {
-    if (!folder.startsWith('/')) continue
-    try {
-      accessSync(join(folder, name), constants.X_OK)
-      return join(folder, name)
-    } catch {
-      // The next one.
-    }
-  }
-  throw new SandboxError('unavailable', `${name} is not installed`, {
-    hint: `Run: apt-get install ${name === 'pasta' ? 'passt' : name}`,
-  })
 }
 
 /** Without CAP_SYS_RESOURCE a limit can only be lowered. */

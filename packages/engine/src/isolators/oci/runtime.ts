@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { type CgroupLayout, hiddenFromRuntime } from './cgroups.ts'
-import { findProgram } from './probe.ts'
+import { findProgram } from './find-program.ts'
 
 /** Whose words a runtime understands. */
 export type RuntimeKind = 'crun' | 'runc'
