@@ -38,6 +38,15 @@ impl User {
     }
 }
 
+/// The supplementary groups of this thread.
+pub fn current_groups() -> Vec<u32> {
+    let mut groups = vec![0u32; 256];
+    // SAFETY: the call writes at most the given number of entries.
+    let count = unsafe { libc::getgroups(groups.len() as i32, groups.as_mut_ptr()) };
+    groups.truncate(count.max(0) as usize);
+    groups
+}
+
 /// Runs `work` with the file system ids of `user` on this thread, then goes back. Fails closed: where the kernel
 /// does not grant the change, the work is not run.
 pub fn as_user<T>(user: Option<&User>, work: impl FnOnce() -> T) -> io::Result<T> {
@@ -59,16 +68,12 @@ struct Borrowed {
 
 impl Borrowed {
     fn take(user: &User) -> io::Result<Borrowed> {
-        let mut groups = vec![0u32; 256];
-        // SAFETY: the call writes at most the given number of entries.
-        let count = unsafe { libc::getgroups(groups.len() as i32, groups.as_mut_ptr()) };
-        groups.truncate(count.max(0) as usize);
         // SAFETY: these calls cannot fail and touch no memory.
         let before = unsafe {
             Borrowed {
                 uid: libc::geteuid(),
                 gid: libc::getegid(),
-                groups,
+                groups: current_groups(),
             }
         };
         set_groups(&user.groups)?;
