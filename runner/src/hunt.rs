@@ -2,7 +2,9 @@
 //! a command that ends by itself costs nothing here.
 //!
 //! Programs may fork while we look. For KILL that is a race which we win: a process with a deadly signal pending cannot finish a fork,
-//! so once a whole pass finds only processes that were killed before the pass began, nobody is left who could have made another.
+//! so once a whole pass finds only processes that were killed before the pass began, nobody is left who could have made another. A process
+//! that ends between being listed and being looked at may have left a child that was not listed; so a zombie counts as found, and
+//! a pass in which somebody vanished is not a whole one. (To signal a zombie is harmless, and right: its other threads may live.)
 //!
 //! A process is known by what the kernel says about it at this moment, and signalled in the next; for the number to mean another
 //! process by then, all numbers would have to be used up in between.
@@ -14,7 +16,9 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 /// How long one hunt may hold up everything else that the runner does.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Strangers come and go too. After so many passes in which somebody vanished and nobody was found, it was strangers.
+const BROKEN_PASSES: u32 = 8;
 /// Asking politely is not repeated for ever: who forks faster than that is not polite.
 const POLITE_PASSES: usize = 4;
 /// What the kernel counts a process's start in, per second; a constant of its interface.
@@ -29,16 +33,24 @@ struct Carrier {
     group: u32,
 }
 
+/// One look at all processes.
+struct Pass {
+    found: Vec<Carrier>,
+    /// Nobody vanished before it could be looked at.
+    whole: bool,
+}
+
 /// KILL to all that carry the mark. False when some may be left: then it is to be done again.
 pub fn kill_all(mark: u32) -> bool {
-    until_nobody_is_new(|| carriers(mark))
+    until_nobody_is_new(|| look(mark))
 }
 
 /// Any other signal, once to each carrier outside of `group`, which has had it already.
 pub fn signal_all(mark: u32, group: i32, signal: i32) {
     let mut told = HashSet::new();
     for _ in 0..POLITE_PASSES {
-        let new: Vec<_> = carriers(mark)
+        let new: Vec<_> = look(mark)
+            .found
             .into_iter()
             .filter(|carrier| carrier.group != group as u32 && told.insert(carrier.pid))
             .collect();
@@ -54,14 +66,17 @@ pub fn signal_all(mark: u32, group: i32, signal: i32) {
 /// the command's.)
 pub fn kill_since(mark: u32, since: Moment, shell: Option<i32>) {
     until_nobody_is_new(|| {
-        let all = carriers(mark);
+        let Pass { found, whole } = look(mark);
         let shell = shell.map(|pid| pid as u32);
-        let known: HashMap<u32, (u32, bool)> = all
+        let known: HashMap<u32, (u32, bool)> = found
             .iter()
             .map(|carrier| (carrier.pid, (carrier.parent, since.is_before(carrier.pid))))
             .collect();
         let ours = |carrier: &Carrier| belongs(carrier.pid, shell, &known);
-        all.into_iter().filter(ours).collect()
+        Pass {
+            found: found.into_iter().filter(ours).collect(),
+            whole,
+        }
     });
 }
 
@@ -133,16 +148,18 @@ impl Moment {
     }
 }
 
-fn until_nobody_is_new(find: impl Fn() -> Vec<Carrier>) -> bool {
+fn until_nobody_is_new(look: impl Fn() -> Pass) -> bool {
     let deadline = Instant::now() + PATIENCE;
-    let mut killed = HashSet::new();
+    let (mut killed, mut broken) = (HashSet::new(), 0);
     loop {
+        let Pass { found, whole } = look();
         let mut new = false;
-        for carrier in find() {
+        for carrier in found {
             kill(carrier.pid as i32, libc::SIGKILL);
             new |= killed.insert(carrier.pid);
         }
-        if !new {
+        broken = if new { 0 } else { broken + 1 };
+        if !new && (whole || broken == BROKEN_PASSES) {
             return true;
         }
         if Instant::now() > deadline {
@@ -151,26 +168,27 @@ fn until_nobody_is_new(find: impl Fn() -> Vec<Carrier>) -> bool {
     }
 }
 
-/// Living processes with the mark. A zombie has ended.
-fn carriers(mark: u32) -> Vec<Carrier> {
+fn look(mark: u32) -> Pass {
     let us = std::process::id();
-    let carrier = |pid: u32| {
-        let status = read(pid, "status")?;
-        if matches!(field(&status, "State:")?.chars().next(), Some('Z' | 'X')) {
-            return None;
-        }
-        groups(&status).find(|group| *group == mark)?;
-        Some(Carrier {
-            pid,
-            parent: number(&status, "PPid:")?,
-            group: number(&status, "NSpgid:").unwrap_or(0),
-        })
+    let mut pass = Pass {
+        found: Vec::new(),
+        whole: true,
     };
-    pids()
-        .filter(|pid| *pid != us)
-        .filter_map(carrier)
-        .filter(|carrier| us == 1 || below(carrier.parent, us))
-        .collect()
+    for pid in pids().filter(|pid| *pid != us) {
+        let Some(status) = read(pid, "status") else {
+            pass.whole = false;
+            continue;
+        };
+        let parent = number(&status, "PPid:").unwrap_or(0);
+        if groups(&status).any(|group| group == mark) && (us == 1 || below(parent, us)) {
+            pass.found.push(Carrier {
+                pid,
+                parent,
+                group: number(&status, "NSpgid:").unwrap_or(0),
+            });
+        }
+    }
+    pass
 }
 
 /// Where we are not PID 1, `/proc` has more than what we started, and the mark may be somebody's real group. But orphans come to us,

@@ -36,8 +36,8 @@ const MAX_CONNECTIONS: usize = 64;
 const HELLO_TIME: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// A hunt that did not finish goes on after this, so many times.
-const HUNT_AGAIN: Duration = Duration::from_millis(5);
-const HUNTS: u32 = 200;
+const HUNT_AGAIN: Duration = Duration::from_millis(10);
+const HUNTS: u32 = 100;
 
 /// Whose pid it is. Any other child was adopted: it is reaped and forgotten.
 #[derive(Clone, Copy, PartialEq)]
