@@ -12,7 +12,10 @@
 use crate::mark::Set;
 use crate::server::kill;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long one hunt may hold up everything else that the runner does.
@@ -123,14 +126,9 @@ impl Moment {
         };
         // SAFETY: `time` is valid for the call to write to.
         unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
-        let loadavg = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         Moment {
             tick: time.tv_sec as u64 * TICKS + time.tv_nsec as u64 * TICKS / 1_000_000_000,
-            last_pid: loadavg
-                .rsplit(' ')
-                .next()
-                .and_then(|pid| pid.trim().parse().ok())
-                .unwrap_or(0),
+            last_pid: last_pid().unwrap_or(0),
         }
     }
 
@@ -146,6 +144,16 @@ impl Moment {
         let older_number = pid <= self.last_pid && self.last_pid - pid < PIDS_IN_A_TICK;
         tick > self.tick || (tick == self.tick && !older_number)
     }
+}
+
+/// The process that was started last in our pid namespace. Asked before every command of a shell, so the file stays open.
+fn last_pid() -> Option<u32> {
+    static LOADAVG: OnceLock<Option<File>> = OnceLock::new();
+    let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok());
+    let mut text = [0; 128];
+    let count = file.as_ref()?.read_at(&mut text, 0).ok()?;
+    let words = std::str::from_utf8(&text[..count]).ok()?;
+    words.split_ascii_whitespace().last()?.parse().ok()
 }
 
 fn until_nobody_is_new(look: impl Fn() -> Pass) -> bool {
@@ -211,7 +219,7 @@ fn pids() -> impl Iterator<Item = u32> {
 
 fn read(pid: u32, name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(2048);
-    let mut file = std::fs::File::open(format!("/proc/{pid}/{name}")).ok()?;
+    let mut file = File::open(format!("/proc/{pid}/{name}")).ok()?;
     file.read_to_end(&mut bytes).ok()?;
     // A program's name may be any bytes.
     Some(String::from_utf8_lossy(&bytes).into_owned())

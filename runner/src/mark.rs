@@ -2,7 +2,7 @@
 //!
 //! Every process and every shell that the runner starts gets one more supplementary group, a *mark*, which nothing else has. A process may
 //! leave its process group, its session and its parent; its supplementary groups it passes on to every child, and only
-//! CAP_SETGID, which no command has, changes them. So whoever carries the mark was started by that command (`hunt`).
+//! CAP_SETGID, which no command of another user than the runner's own has, changes them. So whoever carries the mark was started by that command (`hunt`).
 //!
 //! Where the kernel refuses (a runner that is not root, ids that are not mapped), a command runs without its mark, and signals reach its
 //! process group only.
