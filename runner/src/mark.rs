@@ -10,7 +10,8 @@
 //! Rejected: a variable in the environment (a program may wipe it, and reading it takes more rights), a control group for each command (not
 //! ours to make inside the sandbox), following forks by ptrace (slow, and visible).
 
-/// Ids inside the sandbox that are marks. The image `host` has names for them, so keep `etc.ts` in step.
+/// Ids inside the sandbox that are marks: below those that systems give out by themselves, and twice as many as a sandbox has processes
+/// unless asked for more. The image `host` has names for them, so keep `etc.ts` in step.
 pub const FIRST: u32 = 40_000;
 pub const COUNT: u32 = 1024;
 
