@@ -18,6 +18,7 @@ mod hunt;
 mod job;
 mod launch;
 mod mark;
+mod moment;
 mod ports;
 mod process;
 mod pump;
