@@ -18,6 +18,18 @@ export interface Isolator {
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
+  /** Gives up what is kept for sandboxes whose folders, somewhere below this one, are gone: left by processes that were killed. */
+  sweep?(below: string): Promise<void>
+  /** Where a disk is a folder over read-only layers. */
+  readonly disks?: LayeredDisks
+}
+
+/** For whoever keeps disks as layers. Folders in here are hostile: they are moved, copied and removed, never looked into by path. */
+export interface LayeredDisks {
+  /** What the sandbox has written, with the owners that it sees. Empty or not there: nothing yet. */
+  upperOf(place: SandboxPlace): string
+  /** What lies below everything that sandboxes have written. */
+  groundOf(spec: IsolatorSpec): readonly string[]
 }
 
 export type ProbeResult =
@@ -33,6 +45,8 @@ export interface SandboxPlace {
 
 export interface IsolatorSpec extends SandboxPlace {
   readonly image: Image
+  /** What other sandboxes have written, as folders, uppermost first: above the image and below this sandbox's own disk. */
+  readonly layers?: readonly string[]
   /** For every command, and readable by all of them. */
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits

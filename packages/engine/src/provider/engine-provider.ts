@@ -3,7 +3,6 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import type { Isolator } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
@@ -33,11 +32,27 @@ export interface EngineDecision {
 export class EngineProvider extends DriverProvider<EngineCapabilities> {
   readonly decision: EngineDecision
 
+  readonly #layered: EngineDriver | undefined
+
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#layered = driver instanceof EngineDriver ? driver : undefined
+  }
+
+  /**
+   * Clears away what processes that were killed have left below this root: half-made sandboxes, id ranges, layers that nobody needs. Safe while others
+   * use it. Returns the ids of the sandboxes that it removed.
+   */
+  async sweep(): Promise<string[]> {
+    return (await this.#layered?.sweep()) ?? []
+  }
+
+  /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
+  async idle(): Promise<void> {
+    await this.#layered?.idle()
   }
 }
 
@@ -58,9 +73,14 @@ function choose(options: EngineProviderOptions): {
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
     const defaults = { ...engineDefaults, ...options.defaults }
+    const runner = once(async () => options.oci?.runner ?? (await locateRunner()))
     const driver = new EngineDriver({
       root,
-      isolator: lazily(options, root),
+      runner,
+      isolator: once(async () => {
+        const imagesFolder = path.join(root, 'images')
+        return new OciIsolator({ imagesFolder, ...options.oci, runner: await runner() })
+      }),
       defaults,
       capabilities: engineCapabilities,
     })
@@ -94,18 +114,15 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-/** Made when it is first needed: finding the runner may mean building it. */
-function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Isolator> {
-  let isolator: Promise<Isolator> | undefined
+/** Made when it is first needed: finding the runner may mean building it. A failure is not kept. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
   return () => {
-    isolator ??= (async () => {
-      const runner = oci?.runner ?? (await locateRunner())
-      return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...oci, runner })
-    })()
-    isolator.catch(() => {
-      isolator = undefined
+    made ??= make()
+    made.catch(() => {
+      made = undefined
     })
-    return isolator
+    return made
   }
 }
 

@@ -33,7 +33,12 @@ export interface EngineOptions {
 }
 
 /** What the record remembers: enough to start the sandbox again. */
-export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'>
+export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers'> {
+  /** Ids of the layers that its disk stands on, uppermost first. */
+  readonly layers: readonly string[]
+  /** Its disk is just becoming this layer (`disk-layers.ts`). */
+  readonly sealing?: string
+}
 
 export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
   const options = checkedOptions(spec.providerOptions)
@@ -56,11 +61,17 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
     network: options.network ?? defaults.network,
     workdir: '/workspace',
     hostname: 'sandbox',
+    layers: [],
   }
 }
 
 export function extraOf(record: SandboxRecord): EngineExtra {
-  return record.extra as unknown as EngineExtra
+  // Records of sandboxes that were made before there were layers have none.
+  return { layers: [], ...record.extra } as unknown as EngineExtra
+}
+
+export function withExtra(record: SandboxRecord, extra: EngineExtra): SandboxRecord {
+  return { ...record, extra: { ...extra } }
 }
 
 function imageOf(image: string): IsolatorSpec['image'] {
