@@ -3,6 +3,7 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import type { Isolator } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
@@ -29,9 +30,9 @@ export interface EngineDecision {
 }
 
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
-export class EngineProvider extends DriverProvider<EngineCapabilities> {
+export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
-
+  readonly #close: () => Promise<void>
   readonly #layered: EngineDriver | undefined
 
   constructor(options: EngineProviderOptions = {}) {
@@ -40,6 +41,18 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> {
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
     this.#layered = driver instanceof EngineDriver ? driver : undefined
+    this.#close = async () => {
+      if (driver instanceof EngineDriver) await driver.close()
+    }
+  }
+
+  /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
+  close(): Promise<void> {
+    return this.#close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#close()
   }
 
   /**
@@ -73,14 +86,9 @@ function choose(options: EngineProviderOptions): {
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
     const defaults = { ...engineDefaults, ...options.defaults }
-    const runner = once(async () => options.oci?.runner ?? (await locateRunner()))
     const driver = new EngineDriver({
       root,
-      runner,
-      isolator: once(async () => {
-        const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...options.oci, runner: await runner() })
-      }),
+      ...lazily(options, root),
       defaults,
       capabilities: engineCapabilities,
     })
@@ -114,15 +122,31 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-/** Made when it is first needed: finding the runner may mean building it. A failure is not kept. */
-function once<T>(make: () => Promise<T>): () => Promise<T> {
+/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
+function lazily({ oci }: EngineProviderOptions, root: string) {
+  const runner = once(async () => oci?.runner ?? (await locateRunner()))
+  const isolator = once<Isolator>(async () => {
+    const imagesFolder = path.join(root, 'images')
+    return new OciIsolator({ imagesFolder, ...oci, runner: await runner.get() })
+  })
+  return {
+    runner: runner.get,
+    isolator: isolator.get,
+    closeIsolator: async () => (await isolator.made())?.close(),
+  }
+}
+
+function once<T>(make: () => Promise<T>): { get(): Promise<T>; made(): Promise<T> | undefined } {
   let made: Promise<T> | undefined
-  return () => {
-    made ??= make()
-    made.catch(() => {
-      made = undefined
-    })
-    return made
+  return {
+    made: () => made,
+    get: () => {
+      made ??= make()
+      made.catch(() => {
+        made = undefined
+      })
+      return made
+    },
   }
 }
 

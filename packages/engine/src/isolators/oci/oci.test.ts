@@ -139,11 +139,6 @@ describe('a start that fails leaves nothing', () => {
       /Cap/,
     ],
     [
-      'the host’s network',
-      'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "network"); delete config.linux.sysctl',
-      /our net namespace/,
-    ],
-    [
       'the host’s ipc',
       'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "ipc")',
       /our ipc namespace/,

@@ -65,6 +65,7 @@ export async function createBench(): Promise<Bench> {
     cgroupParent: name,
   }
   const isolator = new OciIsolator(options)
+  const isolators = [isolator]
   const boxes: Box[] = []
   const ranges: number[] = []
   const pids: number[] = []
@@ -108,19 +109,26 @@ export async function createBench(): Promise<Bench> {
 
   function leftovers(): string[] {
     const found = pids.filter((pid) => isOurs(pid, folder, name)).map((pid) => `process ${pid}`)
+    // What waits for the next sandbox is not left of the last one.
+    const isSpare = (text: string) =>
+      [...text.matchAll(new RegExp(`/${name}/(\\d+)-`, 'g'))].some(([, pid]) => isSpareShim(pid!))
     for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
       const status = readOr(`/proc/${pid}/status`) ?? ''
       const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1])
       if (!/^State:\s+[ZX]/m.test(status) && ranges.some((first) => uid >= first && uid < first + 65536))
         found.push(`process ${pid} of a sandbox`)
-      if (readOr(`/proc/${pid}/cgroup`)?.includes(`/${name}/`) && !/^State:\s+[ZX]/m.test(status))
+      const groups = readOr(`/proc/${pid}/cgroup`) ?? ''
+      if (isSpare(groups) || isSpareShim(pid)) continue
+      if (groups.includes(`/${name}/`) && !/^State:\s+[ZX]/m.test(status))
         found.push(`process ${pid} in a group`)
       const mounts = readOr(`/proc/${pid}/mountinfo`) ?? ''
-      if (mounts.includes(name)) found.push(`a mount in process ${pid}`)
+      if (mounts.includes(name) && !isSpareShim(/^PPid:\s+(\d+)/m.exec(status)?.[1] ?? ''))
+        found.push(`a mount in process ${pid}`)
     }
     for (const root of groupRoots()) {
       for (const entry of entriesOf(join(root, name)))
-        if (entry.isDirectory()) found.push(`group ${join(root, name, entry.name)}`)
+        if (entry.isDirectory() && !isSpare(`/${name}/${entry.name}`))
+          found.push(`group ${join(root, name, entry.name)}`)
     }
     for (const entry of entriesOf(runFolder))
       if (entry.isDirectory() && entry.name !== 'stage') found.push(`run folder ${entry.name}`)
@@ -139,13 +147,18 @@ export async function createBench(): Promise<Bench> {
     isolator,
     options,
     folder,
-    another: (changes) => new OciIsolator({ ...options, ...changes }),
+    another(changes) {
+      const another = new OciIsolator({ ...options, ...changes })
+      isolators.push(another)
+      return another
+    },
     spec,
     start,
     leftovers,
     clear,
     async [Symbol.asyncDispose]() {
       await clear()
+      await Promise.all(isolators.map((one) => one.close()))
       for (const root of groupRoots()) if (existsSync(join(root, name))) rmdirSync(join(root, name))
       rmSync(runFolder, { recursive: true, force: true })
       rmSync(folder, { recursive: true, force: true })
@@ -176,6 +189,10 @@ export async function open(spec: IsolatorSpec, sandbox: IsolatedSandbox): Promis
       }
     },
   }
+}
+
+function isSpareShim(pid: string): boolean {
+  return readOr(`/proc/${pid}/comm`)?.trim() === 'shim-spare'
 }
 
 /** Alive, and not another process that has got the number meanwhile. */
