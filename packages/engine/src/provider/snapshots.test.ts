@@ -37,8 +37,8 @@ const look = (sandbox: Sandbox) =>
   sh(
     sandbox,
     `cd /workspace
-    find . -printf '%p %y %m %U:%G %n %T@ %l ' -type f -printf '%s %b' -o -printf '\\n' -type f -printf '\\n' | LC_ALL=C sort
     find . -printf '%p %y %m %U:%G %T@ %l\\n' | LC_ALL=C sort
+    find . -type f -printf '%p %n %s\\n' | LC_ALL=C sort; [ $(stat -c %b holes) -lt 1000 ] && echo sparse
     find . -type f -readable -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
     tar --xattrs --xattrs-include='*' --format=pax --ignore-failed-read --warning=none -cf - a 2>/dev/null | grep -ao 'SCHILY.xattr[^=]*=[a-z ]*'
     find . -samefile hard | LC_ALL=C sort`,
@@ -87,6 +87,7 @@ describe('snapshots and forks on oci', () => {
       await sandbox.start()
       const first = await look(sandbox)
       expect(first).toContain('attribute kept')
+      expect(first).toContain('sparse')
       expect(first).toMatch(/a\/of-web f 644 33:33/)
       await change(sandbox)
       const second = await look(sandbox)
