@@ -118,6 +118,25 @@ fn deeper_than_any_path_and_any_stack() {
 }
 
 #[test]
+fn several_may_remove_the_same() {
+    let scratch = Scratch::new();
+    let root = scratch.folder("root");
+    sh(
+        &root,
+        "for i in {1..40}; do mkdir -p $i/{a,b,c}/{d,e,f}; touch $i/{a,b,c}/{d,e,f}/{1..9}; done",
+    );
+    std::thread::scope(|scope| {
+        let removers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| good(&[OsStr::new("remove"), root.as_os_str()])))
+            .collect();
+        for remover in removers {
+            remover.join().unwrap();
+        }
+    });
+    assert!(!root.exists());
+}
+
+#[test]
 fn a_failure_says_what_and_leaves_nothing() {
     let scratch = Scratch::new();
     let from = scratch.folder("from");

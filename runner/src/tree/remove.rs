@@ -1,14 +1,26 @@
 //! A whole tree, however deep: the walk holds one open folder and no path. It goes down by name and up by `..`, where it must find the very
 //! folder that it came from. (`files/remove.rs` is the same walk for a sandbox's own files, which can be cancelled and may change meanwhile.)
 
-use super::{Identity, Outcome, climb, doing};
+use super::{Failure, Identity, Outcome, climb, doing};
 use crate::files::dir::{Dir, open_folder, stat_at};
 use crate::sys::check;
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
 
-/// What is not there is removed already.
+/// What is not there is removed already. Several may remove the same: one who finds a folder gone that he was in begins again.
 pub fn remove(path: &CStr) -> Outcome<()> {
+    const ATTEMPTS: usize = 1000;
+    for attempt in 1.. {
+        match once(path) {
+            Err(Failure { errno, .. })
+                if matches!(errno, libc::ENOENT | libc::ENOTEMPTY | libc::EBUSY) && attempt < ATTEMPTS => {}
+            result => return result,
+        }
+    }
+    Ok(())
+}
+
+fn once(path: &CStr) -> Outcome<()> {
     let name = path.to_bytes();
     let stat = match stat_at(libc::AT_FDCWD, path, false) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
