@@ -87,7 +87,7 @@ async function oneLife(options: EngineProviderOptions, promised: Promised, alsoS
   const args = [
     '--conditions=sandkasten-source',
     worker,
-    ...[options, here, saved].map((each) => JSON.stringify(each)),
+    ...[options, here, saved, alsoShim].map((each) => JSON.stringify(each)),
   ]
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const exited = new Promise<void>((resolve) => child.once('close', () => resolve()))

@@ -154,7 +154,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   /** True when it was one that nobody finishes any more, and is removed. */
   async #settle(sandboxId: string): Promise<boolean> {
     const record = await readRecord(this.folderOf(sandboxId))
-    if (record?.status === 'creating' && !(await isAlive(record.creator))) return this.destroy(sandboxId)
+    if (record?.leaving || (record?.status === 'creating' && !(await isAlive(record.creator))))
+      return this.destroy(sandboxId)
     // Looking stops what has died; and whoever was starting it may have been killed before he could say so.
     await this.current(sandboxId).catch(ignoreNotFound)
     await this.change(sandboxId, async (record) => {
@@ -210,11 +211,13 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (!record) return false
     clearTimeout(this.#timers.get(sandboxId))
     this.#timers.delete(sandboxId)
-    // Stopped in the record first, so that no handle starts anything while its processes are being ended.
-    // On a full disk that cannot be written; removing must work all the same.
-    await this.change(sandboxId, (record) => ({ ...record, status: 'stopped' })).catch((error) => {
-      if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
-    })
+    // In the record first, so that no handle starts anything while its processes are being ended, and so that what is killed half-way does not come
+    // back with half its disk. On a full disk that cannot be written; removing must work all the same.
+    await this.change(sandboxId, (record) => ({ ...record, status: 'stopped', leaving: true })).catch(
+      (error) => {
+        if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
+      },
+    )
     await this.halt(this.folderOf(sandboxId), record)
     await this.release(this.folderOf(sandboxId), record)
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
@@ -243,7 +246,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   async current(sandboxId: string): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)
     const record = idPattern.test(sandboxId) ? await readRecord(folder) : undefined
-    if (!record) throw this.notFound(sandboxId)
+    if (!record || record.leaving) throw this.notFound(sandboxId)
     if (record.status !== 'running' && record.status !== 'paused') return record
     const over = record.expiresAt !== undefined && record.expiresAt <= Date.now()
     if (over) return this.stop(sandboxId, record.incarnation)
@@ -349,7 +352,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async #exists(sandboxId: string): Promise<boolean> {
-    return idPattern.test(sandboxId) && (await readRecord(this.folderOf(sandboxId))) !== undefined
+    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    return record !== undefined && !record.leaving
   }
 
   /** Changes the record, one at a time for each sandbox. What the function returns is what is written. */
@@ -361,7 +365,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (!(await this.#exists(sandboxId))) throw this.notFound(sandboxId)
     return withLock(path.join(folder, 'lock'), async () => {
       const record = await readRecord(folder)
-      if (!record) throw this.notFound(sandboxId)
+      if (!record || record.leaving) throw this.notFound(sandboxId)
       const mended = await this.mend(folder, record)
       if (mended !== record) await writeRecord(folder, mended)
       const changed = await change(mended)

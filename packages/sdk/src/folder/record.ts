@@ -34,6 +34,8 @@ export interface SandboxRecord {
   /** New at every start; a handle that remembers another one is out of date. */
   readonly incarnation: string
   readonly expiresAt?: number
+  /** Somebody has begun to remove it: it is gone for everybody, and whoever sweeps finishes that. */
+  readonly leaving?: true
   /** Its last life ended without being asked to. */
   readonly crashed?: true
   /** What only the provider that made it knows about. */

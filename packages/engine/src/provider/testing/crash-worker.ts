@@ -2,14 +2,14 @@
  * A process that uses the engine until it is killed, for `crash.test.ts`: several loops at once that create, write, copy, stop and destroy. It prints
  * a line before whatever it would be a lie to promise later (`about`), and a line after each thing that it was told is done (`done`).
  *
- *     node crash-worker.ts '{ provider options }' 'sandboxes that are there' 'snapshots that are there'
+ *     node crash-worker.ts '{ provider options }' '[sandboxes that are there]' '[snapshots that are there]' 'are shims killed, true or false'
  */
 import { randomBytes } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { EngineProvider } from '../engine-provider.ts'
 import { noteOf, type Said, showDisk } from './crash-picture.ts'
 
-const [options, sandboxes, snapshots] = process.argv.slice(2).map((text) => JSON.parse(text))
+const [options, sandboxes, snapshots, shimsAreKilled] = process.argv.slice(2).map((text) => JSON.parse(text))
 const provider = new EngineProvider(options)
 type Sandbox = Awaited<ReturnType<typeof provider.create>>
 const mine: string[] = sandboxes
@@ -77,9 +77,10 @@ async function turn(): Promise<void> {
 async function loop(): Promise<never> {
   for (;;) {
     await turn().catch((error) => {
-      // A shim was killed under us, or a snapshot deleted that another loop was about to use: both are part of the game.
+      // A snapshot was deleted that another loop was about to use, or a shim was killed under us: both are part of the game.
       const code = String(error?.code ?? error)
-      if (!['not_running', 'connection_lost', 'not_found', 'interrupted'].includes(code)) {
+      const expected = shimsAreKilled ? ['not_running', 'connection_lost', 'interrupted', 'unavailable'] : []
+      if (![...expected, 'not_found'].includes(code)) {
         say({ failed: `${code}: ${error?.message} ${error?.cause ?? ''}` })
       }
     })
