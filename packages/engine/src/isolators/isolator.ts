@@ -52,7 +52,7 @@ export interface IsolatorSpec extends SandboxPlace {
   /** For every command, and readable by all of them. */
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits
-  /** Folders or files of the host, shown read-only. */
+  /** Folders or files of the host. */
   readonly mounts: readonly ReadOnlyMount[]
   readonly network: 'none' | 'open'
   /** Made, and given to the sandbox's user, when the disk is new. */
@@ -78,6 +78,8 @@ export interface Limits {
 export interface ReadOnlyMount {
   readonly source: string
   readonly target: string
+  /** Unless this is false. What is written then has the owners that the sandbox sees. */
+  readonly readOnly?: boolean
 }
 
 /** A running sandbox. Several processes may hold the same one. */

@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { errnoOf, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
+import { identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, tidy, writeWhole } from './whole-file.ts'
+import { namesIn, readWhole, tidy, writeWhole } from './whole-file.ts'
 
 /**
  * Who is working with which layers right now: a file each, for the moment between taking a layer and writing down in a record that it is used.
@@ -30,7 +30,8 @@ export class Holds {
     await tidy(this.#folder)
     for (const name of namesIn(this.#folder).filter((name) => name.endsWith('.json'))) {
       const file = path.join(this.#folder, name)
-      const hold = read(file)
+      // Undefined when it has been let go meanwhile.
+      const hold = readWhole<Hold>(file)
       if (hold && (await isAlive(hold.by))) for (const id of hold.ids) ids.add(id)
       else rmSync(file, { force: true })
     }
@@ -41,14 +42,4 @@ export class Holds {
 interface Hold {
   readonly by: ProcessIdentity
   readonly ids: readonly string[]
-}
-
-/** Undefined when it has been let go meanwhile. */
-function read(file: string): Hold | undefined {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Hold
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined
-    throw error
-  }
 }

@@ -1,5 +1,15 @@
-import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 
@@ -25,6 +35,22 @@ export async function writeWhole(
   } catch (error) {
     rmSync(partial, { force: true })
     throw translate(error, `Writing ${path.basename(file)}`)
+  }
+}
+
+/** Undefined when there is none. */
+export function readWhole<T>(file: string): T | undefined {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw translate(error, `${path.basename(file)} cannot be read`)
+  }
+  try {
+    return JSON.parse(text) as T
+  } catch (cause) {
+    throw new SandboxError('internal', `${file} is damaged.`, { cause, hint: `Remove ${file}.` })
   }
 }
 

@@ -116,12 +116,17 @@ export class EngineDriver extends LayeredDriver {
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
-    this.needLayers(record)
-    const live = this.#remember(
-      record,
-      this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
-    )
-    await live.isolated
+    try {
+      await this.claimDisks(record)
+      const live = this.#remember(
+        record,
+        this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
+      )
+      await live.isolated
+    } catch (error) {
+      await this.giveUpVolumes(record)
+      throw error
+    }
   }
 
   protected async halt(folder: string, record: SandboxRecord): Promise<void> {
@@ -131,6 +136,7 @@ export class EngineDriver extends LayeredDriver {
     const known = await live?.isolated.catch(() => undefined)
     const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
     await isolated?.kill()
+    await this.giveUpVolumes(record)
   }
 
   /** Lets go of everything that this process holds: connections, forwarded ports, what is kept for the next start. Sandboxes go on. */

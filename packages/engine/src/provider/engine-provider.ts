@@ -6,6 +6,7 @@ import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import type { Isolator } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
+import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
@@ -33,6 +34,8 @@ export interface EngineDecision {
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
   readonly #close: () => Promise<void>
+  /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
+  readonly volumes: VolumeAdmin
   readonly #layered: EngineDriver | undefined
 
   constructor(options: EngineProviderOptions = {}) {
@@ -41,6 +44,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
     this.#layered = driver instanceof EngineDriver ? driver : undefined
+    this.volumes = volumesOf(this.#layered)
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
@@ -66,6 +70,21 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
   async idle(): Promise<void> {
     await this.#layered?.idle()
+  }
+}
+
+function volumesOf(driver: EngineDriver | undefined): VolumeAdmin {
+  const volumes = async () => {
+    if (driver) return (await driver.prepared()).volumes
+    throw new SandboxError('unsupported', 'The isolator “process” has no volumes.', {
+      hint: 'Use the isolator “oci”.',
+    })
+  }
+  return {
+    create: async (name) => (await volumes()).create(name),
+    get: async (name) => (await volumes()).get(name),
+    list: async () => (await volumes()).list(),
+    remove: async (name) => (await volumes()).remove(name),
   }
 }
 

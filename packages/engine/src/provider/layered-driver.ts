@@ -1,11 +1,13 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { FolderDriver, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { FolderDriver, isAlive, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, IsolatorSpec, LayeredDisks } from '../isolators/isolator.ts'
 import { type Draft, LayerStore, Snapshots, Trees } from '../layers/index.ts'
+import { Volumes } from '../volumes/volumes.ts'
+import type { WriterClaim } from '../volumes/writers.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { DiskLayers } from './disk-layers.ts'
 import { type EngineExtra, extraOf } from './spec.ts'
@@ -143,6 +145,7 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
     const removed = await super.sweep()
     await (await this.isolator()).sweep?.(path.join(this.root, 'sandboxes'))
     await this.#layered.snapshots.tidy()
+    await this.volumes.sweep()
     await this.sweepLayers()
     return removed
   }
@@ -160,21 +163,75 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
 
   /** What the isolator is told. Refuses when a layer is gone. */
   protected spec(folder: string, record: SandboxRecord): IsolatorSpec {
-    const { layers, sealing: _, ...extra } = extraOf(record)
+    const { layers, volumes, sealing: _, ...extra } = extraOf(record)
     const place = { sandboxId: record.sandboxId, folder: path.join(folder, 'disk') }
-    return { ...extra, ...place, env: {}, layers: layers.map((id) => this.#layered.layers.treeOf(id)) }
+    const mounted = volumes.map(({ name, target, readOnly }) => ({
+      source: this.volumes.dataOf(name),
+      target,
+      readOnly: readOnly ?? false,
+    }))
+    return {
+      ...extra,
+      ...place,
+      env: {},
+      mounts: [...extra.mounts, ...mounted],
+      layers: layers.map((id) => this.#layered.layers.treeOf(id)),
+    }
   }
 
-  protected needLayers(record: SandboxRecord): void {
-    this.#layered.layers.need(extraOf(record).layers)
+  /** Before it is brought to life: is all there that it stands on, and may it write where it wants to? */
+  protected async claimDisks(record: SandboxRecord): Promise<void> {
+    const { layers, volumes } = extraOf(record)
+    this.#layered.layers.need(layers)
+    if (volumes.length > 0) await this.volumes.need(volumes.map(({ name }) => name))
+    for (const { name, readOnly } of volumes)
+      if (!readOnly) await this.volumes.writers.take(name, record.sandboxId, record.incarnation)
+  }
+
+  /** After its end. */
+  protected async giveUpVolumes(record: SandboxRecord): Promise<void> {
+    for (const { name, readOnly } of extraOf(record).volumes)
+      if (!readOnly) await this.volumes.writers.giveUp(name, record.sandboxId)
+  }
+
+  /** Known once anything was asked of this provider, as its root. */
+  get volumes(): Volumes {
+    return this.#layered.volumes
+  }
+
+  /** Resolves when they may be used. */
+  async prepared(): Promise<this> {
+    await this.prepare()
+    return this
   }
 
   get #layered(): Stores {
     if (this.#stores) return this.#stores
     const layers = new LayerStore(this.root, this.#trees)
     const snapshots = new Snapshots<EngineExtra['image']>(this.root, layers)
-    this.#stores = { layers, snapshots, disk: new DiskLayers(layers, this.#trees) }
+    const volumes = new Volumes(this.root, this.#trees, {
+      usersOf: async (name) => {
+        const users = (await this.#records()).filter((record) =>
+          extraOf(record).volumes.some((volume) => volume.name === name),
+        )
+        return users.map(({ sandboxId }) => sandboxId)
+      },
+      lives: (claim) => this.#holdsClaim(claim),
+    })
+    this.#stores = { layers, snapshots, volumes, disk: new DiskLayers(layers, this.#trees) }
     return this.#stores
+  }
+
+  /** While it starts, its record does not say so yet: then whoever starts it must live. */
+  async #holdsClaim({ sandboxId, incarnation, by }: WriterClaim): Promise<boolean> {
+    const record = await this.current(sandboxId).catch((error) => {
+      if (!SandboxError.is(error, 'not_found')) throw error
+    })
+    if (!record) return false
+    const runs = record.status === 'running' || record.status === 'paused'
+    return (
+      (runs && record.incarnation === incarnation) || (record.status !== 'running' && (await isAlive(by)))
+    )
   }
 
   /** The layers that show a sandbox's disk as it is at one moment; held until `done`. */
@@ -271,6 +328,7 @@ export interface Binding {
 interface Stores {
   readonly layers: LayerStore
   readonly snapshots: Snapshots<EngineExtra['image']>
+  readonly volumes: Volumes
   readonly disk: DiskLayers
 }
 

@@ -54,7 +54,7 @@ export function shimTask(input: TaskInput): object {
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
     { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here.
-    ...spec.mounts.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: true })),
+    ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
