@@ -7,6 +7,7 @@
 //! task      a process or a command        process  start, attach, signal …       ring    numbered output
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
 //! shim/     a sandbox from outside        tree/    whole disks, on the host
+//! mark      whose process it is           hunt     all of a command, wherever it went
 //! ```
 
 pub mod bridge;
@@ -14,8 +15,10 @@ mod conn;
 mod dial;
 mod files;
 mod flow;
+mod hunt;
 mod job;
 mod launch;
+mod mark;
 mod ports;
 mod process;
 mod pump;

@@ -94,7 +94,12 @@ impl Launcher {
             && let Some((id, task)) = self.waiting.pop_front()
         {
             let shim = match self.spare.take() {
-                Some(shim) => Ok(shim),
+                // One that has something to say already has failed, or was killed: another one may do better.
+                Some(spare) if has_spoken(&spare.output) => {
+                    self.ended.push(spare.child);
+                    start(&self.setup)
+                }
+                Some(spare) => Ok(spare),
                 None => start(&self.setup),
             };
             match shim {
@@ -178,6 +183,16 @@ fn send(input: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
     let mut frame = (message.len() as u32).to_be_bytes().to_vec();
     frame.extend_from_slice(message);
     input.write_all(&frame)
+}
+
+fn has_spoken(output: &ChildStdout) -> bool {
+    let mut fd = libc::pollfd {
+        fd: output.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the pointer is to one entry, which outlives the call.
+    unsafe { libc::poll(&raw mut fd, 1, 0) != 0 }
 }
 
 /// True when the line is whole, or will not come.

@@ -53,10 +53,6 @@ export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' |
 export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
   const options = checkedOptions(spec.providerOptions)
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
-  if (diskMb !== undefined)
-    throw new SandboxError('unsupported', 'A limit for the disk cannot be set yet.', {
-      hint: 'Leave resources.diskMb out.',
-    })
   return {
     image: imageOf(spec.image ?? defaults.image),
     limits: {
@@ -66,6 +62,7 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
       tmpBytes: positive(options.tmpMb ?? defaults.tmpMb, 'providerOptions.tmpMb') * 1024 * 1024,
       shmBytes: 64 * 1024 * 1024,
       openFiles: 4096,
+      ...(diskMb === undefined ? {} : { diskBytes: diskBytes(diskMb) }),
     },
     mounts: (options.mounts ?? []).map(checkedMount),
     network: options.network ?? defaults.network,
@@ -129,6 +126,14 @@ function checkedVolumeMount(mount: VolumeMount): VolumeMount {
       `The target of a volume (${String(target)}) must be an absolute path.`,
     )
   return { name: checkedVolume(name), target: path.posix.normalize(target), readOnly: readOnly === true }
+}
+
+function diskBytes(diskMb: number): number {
+  const megabytes = Math.floor(positive(diskMb, 'resources.diskMb'))
+  if (megabytes >= 8) return megabytes * 1024 * 1024
+  throw new SandboxError('invalid_argument', `\`resources.diskMb\` is ${diskMb}.`, {
+    hint: 'Use at least 8: a file system has to fit.',
+  })
 }
 
 function positive(value: number, option: string): number {

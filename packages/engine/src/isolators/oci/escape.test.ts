@@ -182,6 +182,22 @@ describe('who one is', () => {
   })
 })
 
+describe('what is mounted', () => {
+  it('nothing honours setuid, and no device file means anything but in /dev; nothing dumps core', async () => {
+    const mounts = (await box.sh('cat /proc/self/mountinfo')).out.split('\n').map((line) => line.split(' '))
+    expect(mounts.length).toBeGreaterThan(8)
+    for (const [, , , , target, options] of mounts) {
+      // A masked path is an empty, read-only one, or the null device.
+      const masked = target!.startsWith('/proc/')
+      if (masked) continue
+      expect(`${target}: ${options}`).toMatch(/\bnosuid\b/)
+      // In /dev are the host's harmless devices, one mount each, and its terminals.
+      if (!/^\/dev(\/|$)/.test(target!)) expect(`${target}: ${options}`).toMatch(/\bnodev\b/)
+    }
+    expect((await box.sh('ulimit -Hc; ulimit -c 100 && echo raised')).out).toBe('0')
+  })
+})
+
 describe('the runner and its socket', () => {
   it('are out of reach of what runs in the sandbox', async () => {
     const tries =

@@ -69,7 +69,8 @@ export function shimTask(input: TaskInput): object {
     // Those that sandboxes wrote: above what is made anew for each life.
     written: spec.layers?.length ?? 0,
     skeleton: skeletonOf(spec),
-    disk: places.disk,
+    disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
+    limited: spec.limits.diskBytes !== undefined,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
     config: JSON.stringify(ociConfig({ ...input, binds })),

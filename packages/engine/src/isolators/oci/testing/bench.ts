@@ -1,6 +1,15 @@
 /** Real sandboxes for tests, in folders and control groups of this test process alone; `leftovers` says what is still there of them. */
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildRunner } from '../../../runner/build-runner.ts'
@@ -20,6 +29,9 @@ export interface Bench extends AsyncDisposable {
   start(changes?: SpecChanges): Promise<Box>
   /** Every process, mount, control group, id range and socket folder of this bench's sandboxes. Empty is what a test wants to see. */
   leftovers(): string[]
+  /** Names of the control groups below this bench's own, of sandboxes and of what waits for one. */
+  groups(): string[]
+  frozen(box: Box): boolean
   /** Removes every sandbox that was started. */
   clear(): Promise<void>
 }
@@ -136,6 +148,20 @@ export async function createBench(): Promise<Bench> {
     return found
   }
 
+  function groups(): string[] {
+    const all = groupRoots().flatMap((root) => entriesOf(join(root, name)))
+    return [...new Set(all.filter((entry) => entry.isDirectory()).map((entry) => entry.name))]
+  }
+
+  function frozen({ pids }: Box): boolean {
+    return groupRoots().some((root) => {
+      const [group] = globSync(join(root, name, `${pids.shim}-*`))
+      const state =
+        group && (readOr(join(group, 'cgroup.freeze')) ?? readOr(join(group, 'freezer.self_freezing')))
+      return state?.trim() === '1'
+    })
+  }
+
   async function clear(): Promise<void> {
     for (const { spec, client } of boxes.splice(0)) {
       client.close()
@@ -155,6 +181,8 @@ export async function createBench(): Promise<Bench> {
     spec,
     start,
     leftovers,
+    groups,
+    frozen,
     clear,
     async [Symbol.asyncDispose]() {
       await clear()
