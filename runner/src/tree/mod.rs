@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! runner tree copy    [--sync] FROM TO             a faithful copy; TO must not be there
+//! runner tree copy    [--sync] --disk FILE TO      the same of the folder `upper` in a file with a file system in it
 //! runner tree squash  [--sync] [--user] TO LAYER… [--onto LAYER…]
 //!                                                  the layers, uppermost first, as one that shows the same on what lies below
 //! runner tree remove  PATH…                        nothing left, however deep
@@ -14,6 +15,7 @@
 //! takes. The answer is one line of JSON, also for an error: `{"error":"…","errno":28}`.
 
 mod content;
+mod disk;
 mod links;
 mod measure;
 mod merge;
@@ -92,16 +94,19 @@ fn os(errno: i32) -> io::Error {
 }
 
 fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
-    let usage = || Failure {
-        what: "usage: runner tree copy|squash|remove|measure|sync [--sync] [--user] PATH… [--onto PATH…]"
+    let usage = || {
+        Failure {
+        what: "usage: runner tree copy|squash|remove|measure|sync [--sync] [--user] [--disk] PATH… [--onto PATH…]"
             .to_owned(),
         errno: libc::EINVAL,
+    }
     };
-    let (mut words, mut onto, mut sync, mut user) = (Vec::new(), None, false, false);
+    let (mut words, mut onto, mut sync, mut user, mut disk) = (Vec::new(), None, false, false, false);
     for word in arguments {
         match word.to_str() {
             Some("--sync") => sync = true,
             Some("--user") => user = true,
+            Some("--disk") => disk = true,
             Some("--onto") => drop(onto.get_or_insert_with(Vec::new)),
             _ => {
                 let list = onto.as_mut().unwrap_or(&mut words);
@@ -120,6 +125,7 @@ fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
         }
     };
     match (command.to_bytes(), paths) {
+        (b"copy", [file, to]) if disk => durable(disk::copy(file, to)?, to),
         (b"copy", [from, to]) => durable(merge::copy(from, to)?, to),
         (b"squash", [to, layers @ ..]) if !layers.is_empty() => {
             durable(merge::squash(layers, onto.as_deref(), to, user)?, to)

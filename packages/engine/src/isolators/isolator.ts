@@ -26,13 +26,19 @@ export interface Isolator {
   readonly disks?: LayeredDisks
 }
 
-/** For whoever keeps disks as layers. Folders in here are hostile: they are moved, copied and removed, never looked into by path. */
+/** For whoever keeps disks as layers. What is in them is hostile: it is moved, copied and removed as a whole, never looked into by path. */
 export interface LayeredDisks {
-  /** What the sandbox has written, with the owners that it sees. Empty or not there: nothing yet. */
-  upperOf(place: SandboxPlace): string
+  /** What a sandbox that does not run has written. */
+  upperOf(spec: IsolatorSpec): Upper
   /** What lies below everything that sandboxes have written. */
   groundOf(spec: IsolatorSpec): readonly string[]
 }
+
+/** With the owners that the sandbox sees. Not there: nothing yet. */
+export type Upper =
+  | { readonly folder: string }
+  /** A file with a file system in it, which has the folder `upper`. */
+  | { readonly file: string }
 
 export type ProbeResult =
   | { readonly ok: true; readonly detail: string }
@@ -98,6 +104,8 @@ export interface IsolatedSandbox extends SandboxPlace {
   thaw(): Promise<void>
   /** The same for a moment: until what it resolves to is called, or this process ends, however it ends. One that was frozen before stays so. */
   hold(): Promise<() => void>
+  /** What it has written, as a folder that can be read while it is held. Undefined where disks are not layers. */
+  readonly upper?: string
   /** Resolves when no process, mount or control group of it is left. Its disk stays. */
   kill(): Promise<SandboxEnd>
 }

@@ -26,6 +26,11 @@ export class Trees {
     return this.#run('The disk could not be copied', ['copy', from, to])
   }
 
+  /** The same of the disk in a file that nobody has mounted: of its folder `upper`. */
+  copyDisk(file: string, to: string): Promise<TreeSize> {
+    return this.#run('The disk could not be copied', ['copy', '--disk', file, to])
+  }
+
   /** Layers, uppermost first, as one that shows the same on those it will lie on. */
   squash(to: string, layers: readonly string[], onto: readonly string[]): Promise<TreeSize> {
     const ground = onto.length > 0 ? ['--onto', ...onto] : []

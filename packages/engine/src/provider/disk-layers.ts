@@ -9,8 +9,9 @@ import {
   rmSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord, writeRecord } from '@sandkasten/sdk/folder'
-import type { IsolatedSandbox, LayeredDisks, SandboxPlace } from '../isolators/isolator.ts'
+import type { IsolatedSandbox } from '../isolators/isolator.ts'
 import type { Draft, LayerStore } from '../layers/store.ts'
 import type { Trees } from '../layers/trees.ts'
 import { extraOf, withExtra } from './spec.ts'
@@ -25,7 +26,7 @@ import { extraOf, withExtra } from './spec.ts'
  * Whoever next takes the lock finds `sealing` in the record if somebody died on the way, and goes on from what he sees (`mend`). Before the first
  * rename nothing has happened; after it, all that is left to do can be done again.
  *
- * Of a running sandbox the folder is copied while everything in it is stopped.
+ * Of a running sandbox the folder is copied while everything in it is stopped. So is a disk with a limit, which is a file system of its own.
  */
 export class DiskLayers {
   readonly #store: LayerStore
@@ -39,12 +40,10 @@ export class DiskLayers {
   /** Its stack after it was sealed is in the record that this resolves to. Nothing to seal: the same record. */
   async sealStopped(
     folder: string,
-    place: SandboxPlace,
     record: SandboxRecord,
-    disks: LayeredDisks,
+    upper: string,
     draft: Draft,
   ): Promise<SandboxRecord> {
-    const upper = disks.upperOf(place)
     if (!existsSync(upper) || this.#isUnchanged(upper, extraOf(record).layers[0])) return record
     return guarded('The disk could not be sealed', async () => {
       makeEmpty(`${upper}.next`, upper)
@@ -52,15 +51,14 @@ export class DiskLayers {
       await writeRecord(folder, noted)
       draft.keep()
       renameSync(upper, draft.tree)
-      return this.mend(place, noted, disks)
+      return this.mend(noted, upper)
     })
   }
 
   /** Goes on where a `sealStopped` ended, wherever that was. */
-  async mend(place: SandboxPlace, record: SandboxRecord, disks: LayeredDisks): Promise<SandboxRecord> {
+  async mend(record: SandboxRecord, upper: string): Promise<SandboxRecord> {
     const { sealing, ...extra } = extraOf(record)
     if (sealing === undefined) return record
-    const upper = disks.upperOf(place)
     const moved = existsSync(this.#store.draftTreeOf(sealing)) || existsSync(this.#store.treeOf(sealing))
     if (!moved) {
       rmSync(`${upper}.next`, { recursive: true, force: true })
@@ -76,13 +74,21 @@ export class DiskLayers {
   }
 
   /** Its content at one moment, as a draft's tree. A sandbox that is frozen stays so. */
-  async copyRunning(isolated: IsolatedSandbox, disks: LayeredDisks, draft: Draft): Promise<void> {
+  async copyRunning(isolated: IsolatedSandbox, draft: Draft): Promise<void> {
+    if (isolated.upper === undefined) throw new SandboxError('internal', 'The disk cannot be found.')
     const release = await isolated.hold()
     try {
-      await this.#trees.copy(disks.upperOf(isolated), draft.tree)
+      await this.#trees.copy(isolated.upper, draft.tree)
     } finally {
       release()
     }
+  }
+
+  /** False when nothing was ever written. */
+  async copyStopped(file: string, draft: Draft): Promise<boolean> {
+    if (!existsSync(file)) return false
+    await this.#trees.copyDisk(file, draft.tree)
+    return true
   }
 
   /** Nothing in it, and its root folder is as the layer's below. */

@@ -157,8 +157,8 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
 
   protected override async mend(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
     if (extraOf(record).sealing === undefined) return record
-    const { disks } = await this.isolator()
-    return disks ? this.#layered.disk.mend(this.spec(folder, record), record, disks) : record
+    const upper = (await this.isolator()).disks?.upperOf(this.spec(folder, record))
+    return upper && 'folder' in upper ? this.#layered.disk.mend(record, upper.folder) : record
   }
 
   /** What the isolator is told. Refuses when a layer is gone. */
@@ -247,10 +247,12 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
         if (record.incarnation !== incarnation) throw this.interrupted(sandboxId)
         draft = await layers.begin(extraOf(record).layers)
         const folder = this.folderOf(sandboxId)
-        if (record.status === 'stopped')
-          return disk.sealStopped(folder, this.spec(folder, record), record, disks, draft)
-        await disk.copyRunning(await this.isolatedOf(record), disks, draft)
-        copied = true
+        const upper = disks.upperOf(this.spec(folder, record))
+        if (record.status !== 'stopped') {
+          await disk.copyRunning(await this.isolatedOf(record), draft)
+          copied = true
+        } else if ('folder' in upper) return disk.sealStopped(folder, record, upper.folder, draft)
+        else copied = await disk.copyStopped(upper.file, draft)
         return record
       })
       const extra = extraOf(record)

@@ -203,6 +203,29 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
+  it('a disk with a limit is copied, running or stopped, with its owners; the copy has a limit of its own', async () => {
+    const sandbox = await provider.create({ resources: { diskMb: 32 } })
+    const made: Sandbox[] = [sandbox]
+    const snapshots: string[] = []
+    try {
+      await sh(sandbox, 'mkdir d; echo one > d/note; ln d/note hard; chmod 4711 d/note')
+      const shown = 'find . -printf "%p %y %m %U:%G %n %T@\\n" | LC_ALL=C sort; cat hard'
+      const first = await sh(sandbox, shown)
+      snapshots.push((await sandbox.snapshot()).snapshotId)
+      await sandbox.stop()
+      made.push(...((await sandbox.fork()) as Sandbox[]))
+      made.push(await provider.create({ snapshotId: snapshots[0]! }))
+      for (const copy of made.slice(1)) expect(await sh(copy, shown)).toBe(first)
+      expect(await sh(made[1]!, 'head -c 64M /dev/zero > bomb 2>/dev/null || echo full')).toBe('full\n')
+      await sandbox.start()
+      expect(await sh(sandbox, shown)).toBe(first)
+    } finally {
+      for (const each of made) await each.destroy()
+      for (const each of snapshots) await provider.deleteSnapshot(each)
+    }
+    expect(layersLeft()).toEqual([])
+  }, 30_000)
+
   it('a layer that is gone is named, and nothing else is harmed', async () => {
     const sandbox = await provider.create()
     await sh(sandbox, 'echo here > note')

@@ -76,7 +76,10 @@ export class OciIsolator implements Isolator {
   }
 
   readonly disks: LayeredDisks = {
-    upperOf: (place) => placesOf(place, this.options.runFolder).upper,
+    upperOf: (spec) => {
+      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
+      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+    },
     groundOf: (spec) => this.image(spec).layers,
   }
 
@@ -207,7 +210,16 @@ export class OciIsolator implements Isolator {
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
-    return new OciSandbox(sandboxId, places, groups, witness)
+    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    const limited = join(
+      '/proc',
+      String(witness.shim.pid),
+      'root',
+      this.options.runFolder,
+      'stage/limited/upper',
+    )
+    const upper = existsSync(places.limitedDisk) ? limited : places.upper
+    return new OciSandbox(sandboxId, places, groups, witness, upper)
   }
 
   private setup(layout: CgroupLayout, stage: string): object {
