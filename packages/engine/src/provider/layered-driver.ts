@@ -108,14 +108,16 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
         ...(label === undefined ? {} : { label }),
         ...(lifetimeMs === undefined ? {} : { lifetimeMs }),
       }
-      const extra = { ...taken.extra, layers: taken.layers }
-      const forks = await Promise.allSettled(
-        Array.from({ length: count }, () => this.make(spec, { ...extra }, call)),
-      )
+      const copies = (layers: readonly string[]) =>
+        Promise.allSettled(
+          Array.from({ length: count }, () => this.make(spec, { ...taken.extra, layers }, call)),
+        )
+      // They run, so nobody could merge their stack later; and a fork of a fork of a fork would not fit one day.
+      const deep = taken.layers.length > MANY_LAYERS
+      const forks = deep ? await this.#squash(taken, (layer) => copies([layer])) : await copies(taken.layers)
       await taken.done()
-      await this.#keepShallow(taken)
       const made = forks.map((fork) => (fork.status === 'fulfilled' ? fork.value : (fork.reason as Error)))
-      if (made.every((fork) => fork instanceof Error)) await this.#giveBack(taken)
+      if (deep || made.some((fork) => fork instanceof Error)) await this.#giveBack(taken)
       return made
     } catch (error) {
       await this.#giveBack(taken)
@@ -280,21 +282,27 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
     await this.sweepLayers().catch(() => {})
   }
 
-  async #keepShallow({ record, layers: stack }: Taken): Promise<void> {
+  async #keepShallow(taken: Taken): Promise<void> {
+    const { layers: stack } = taken
     if (stack.length <= MANY_LAYERS) return
     const key = stack.join()
-    let work = this.#squashing.get(key)
-    if (!work) {
-      const disks = await this.#disks()
-      const ground = disks.groundOf(this.spec(this.folderOf(record.sandboxId), record))
-      work = squash(stack, ground, { ...this.#layered, trees: this.#trees, sandboxes: this.#sandboxes })
-        .then(async () => void (await this.sweepLayers()))
+    const work =
+      this.#squashing.get(key) ??
+      this.#squash(taken, async () => {})
         // A stack that stays deep works; the next snapshot tries again.
         .catch(() => {})
         .finally(() => this.#squashing.delete(key))
-      this.#squashing.set(key, work)
-    }
+    this.#squashing.set(key, work)
     if (stack.length > MOST_LAYERS) await work
+  }
+
+  async #squash<T>({ record, layers: stack }: Taken, use: (layer: string) => Promise<T>): Promise<T> {
+    const disks = await this.#disks()
+    const ground = disks.groundOf(this.spec(this.folderOf(record.sandboxId), record))
+    const parts = { ...this.#layered, trees: this.#trees, sandboxes: this.#sandboxes }
+    const used = await squash(stack, ground, parts, use)
+    await this.sweepLayers()
+    return used
   }
 
   readonly #sandboxes = {

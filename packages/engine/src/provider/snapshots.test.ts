@@ -203,6 +203,24 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
+  it('forks of forks do not grow deeper and deeper', async () => {
+    let newest = await provider.create()
+    try {
+      for (let turn = 0; turn < 23; turn++) {
+        await sh(newest, `echo ${turn} > file${turn}; rm -f file${turn - 2}`)
+        const [fork] = (await newest.fork()) as [Sandbox]
+        await newest.destroy()
+        newest = fork
+      }
+      expect(layersOf(newest).length).toBeLessThanOrEqual(4)
+      expect(await sh(newest, 'ls')).toBe('file21\nfile22\n')
+      expect(layersLeft().sort()).toEqual([...layersOf(newest)].sort())
+    } finally {
+      await newest.destroy()
+    }
+    expect(layersLeft()).toEqual([])
+  }, 60_000)
+
   it('a disk with a limit is copied, running or stopped, with its owners; the copy has a limit of its own', async () => {
     const sandbox = await provider.create({ resources: { diskMb: 32 } })
     const made: Sandbox[] = [sandbox]

@@ -15,13 +15,14 @@ export interface SquashParts {
 /**
  * A deep stack as one layer, and that one in its place: in the snapshots that are this stack, and in the sandboxes that stand on it and are stopped.
  * One that runs has the old layers mounted and keeps them; nothing of what anybody still names is taken away. Cut off anywhere, it leaves a
- * layer that nobody names.
+ * layer that nobody names. `use` gets the new layer while it is held.
  */
-export async function squash(
+export async function squash<T>(
   stack: readonly string[],
   ground: readonly string[],
   { layers, snapshots, trees, sandboxes }: SquashParts,
-): Promise<void> {
+  use: (layer: string) => Promise<T>,
+): Promise<T> {
   const draft = await layers.begin(stack)
   try {
     await trees.squash(
@@ -32,6 +33,7 @@ export async function squash(
     layers.seal(draft.id)
     draft.keep()
     await layers.sync()
+    const used = await use(draft.id)
     await snapshots.relayer(stack, [draft.id])
     for (const { sandboxId, ...record } of await sandboxes.all()) {
       if (!standsOn(extraOf({ sandboxId, ...record }).layers, stack)) continue
@@ -44,6 +46,7 @@ export async function squash(
     }
     // The old layers may go only when the records that no longer name them are safe.
     await layers.sync()
+    return used
   } finally {
     await draft.done()
   }
