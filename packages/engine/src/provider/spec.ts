@@ -3,6 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { IsolatorSpec } from '../isolators/isolator.ts'
+import { checkedVolume } from '../volumes/volumes.ts'
 
 /** What is used where `create` says nothing. */
 export interface EngineDefaults {
@@ -28,12 +29,26 @@ export interface EngineOptions {
   network?: 'none' | 'open'
   /** Folders and files of this machine, read-only inside. */
   mounts?: ReadonlyArray<{ source: string; target: string }>
+  /** Volumes of this provider. Many may read one, and one sandbox at a time may write. */
+  volumes?: ReadonlyArray<VolumeMount>
   pids?: number
   tmpMb?: number
 }
 
+export interface VolumeMount {
+  readonly name: string
+  readonly target: string
+  readonly readOnly?: boolean
+}
+
 /** What the record remembers: enough to start the sandbox again. */
-export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'>
+export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers'> {
+  /** Ids of the layers that its disk stands on, uppermost first. */
+  readonly layers: readonly string[]
+  readonly volumes: readonly VolumeMount[]
+  /** Its disk is just becoming this layer (`disk-layers.ts`). */
+  readonly sealing?: string
+}
 
 export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
   const options = checkedOptions(spec.providerOptions)
@@ -53,11 +68,18 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
     network: options.network ?? defaults.network,
     workdir: '/workspace',
     hostname: 'sandbox',
+    layers: [],
+    volumes: (options.volumes ?? []).map(checkedVolumeMount),
   }
 }
 
 export function extraOf(record: SandboxRecord): EngineExtra {
-  return record.extra as unknown as EngineExtra
+  // Records of sandboxes that were made before there were layers and volumes have none.
+  return { layers: [], volumes: [], ...record.extra } as unknown as EngineExtra
+}
+
+export function withExtra(record: SandboxRecord, extra: EngineExtra): SandboxRecord {
+  return { ...record, extra: { ...extra } }
 }
 
 function imageOf(image: string): IsolatorSpec['image'] {
@@ -69,7 +91,7 @@ function imageOf(image: string): IsolatorSpec['image'] {
 }
 
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
-  const known = ['network', 'mounts', 'pids', 'tmpMb']
+  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb']
   for (const key of Object.keys(given ?? {})) {
     if (!known.includes(key))
       throw new SandboxError('invalid_argument', `The engine has no option \`${key}\`.`, {
@@ -94,6 +116,16 @@ function checkedMount(mount: { source: string; target: string }): { source: stri
     )
   }
   return { source: path.normalize(source), target: path.posix.normalize(target) }
+}
+
+function checkedVolumeMount(mount: VolumeMount): VolumeMount {
+  const { name, target, readOnly = false } = mount ?? {}
+  if (typeof target !== 'string' || !path.isAbsolute(target) || target.includes('\0'))
+    throw new SandboxError(
+      'invalid_argument',
+      `The target of a volume (${String(target)}) must be an absolute path.`,
+    )
+  return { name: checkedVolume(name), target: path.posix.normalize(target), readOnly: readOnly === true }
 }
 
 function diskBytes(diskMb: number): number {
