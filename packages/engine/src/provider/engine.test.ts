@@ -139,7 +139,7 @@ describe('EngineProvider on oci', () => {
   it.each([
     [{ image: 'ubuntu' }, 'invalid_argument', 'image'],
     [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
-    [{ resources: { diskMb: 10 } }, 'unsupported', 'disk'],
+    [{ resources: { diskMb: 4 } }, 'invalid_argument', 'diskMb'],
     [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
     [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
     [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],
