@@ -5,6 +5,7 @@
 //! wire/     frames and bodies             sys/     the kernel, wrapped
 //! server    the loop                      serve    what a connection says        pump    what it is sent
 //! task      a process or a command        process  start, attach, signal …       ring    numbered output
+//! unpack/   image layers, outside
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
 //! ```
 
@@ -31,4 +32,5 @@ mod sys;
 mod task;
 mod timers;
 mod token;
+pub mod unpack;
 pub mod wire;

@@ -7,12 +7,14 @@ const USAGE: &str = "usage: runner serve  [--socket PATH] [--ready-fd N] [--user
        runner bridge [--socket PATH]
        runner shim
        runner launcher
+       runner unpack FOLDER [--plain] [--max-entries N] [--max-bytes N]
        runner version
 
 serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET) and runs what clients ask for
 bridge  carries that socket over standard input and output
 shim    starts a sandbox as standard input says, outside of it, and is its parent and witness
-launcher  starts shims for an engine, whose own process is too large to start them quickly";
+launcher  starts shims for an engine, whose own process is too large to start them quickly
+unpack  makes FOLDER, which is empty, the image layer whose tar archive is on standard input; --plain: no layer, just the files";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         }),
         Some("shim") => runner::shim::run(),
         Some("launcher") => runner::shim::launcher::run(),
+        Some("unpack") => return runner::unpack::run(arguments),
         Some("version") => {
             println!("{}", env!("CARGO_PKG_VERSION"));
             Ok(())

@@ -42,10 +42,19 @@ export interface IsolatorSpec extends SandboxPlace {
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
   readonly hostname: string
+  /** Who commands run as, inside; 1000 where nothing is said. Never 0: that is the runner. */
+  readonly user?: { readonly uid: number; readonly gid: number }
 }
 
-/** The machine's own programs, or a folder with a root file system in it. */
-export type Image = 'host' | { readonly rootfs: string }
+/** The machine's own programs, a folder with a root file system in it, or an image of the store. */
+export type Image = 'host' | { readonly rootfs: string } | StoredImage
+
+/** An image whose layers are folders of this machine, uppermost first. Its working folder and its user's home are in them. */
+export interface StoredImage {
+  readonly name: string
+  readonly digest: string
+  readonly layers: readonly string[]
+}
 
 export interface Limits {
   readonly memoryBytes: number

@@ -8,7 +8,7 @@ import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { PortForwards } from './ports.ts'
 import { EngineSandbox } from './sandbox.ts'
-import { type EngineDefaults, type EngineExtra, extraOf, planOf } from './spec.ts'
+import { type EngineDefaults, type EngineExtra, extraOf, type FindImage, planOf } from './spec.ts'
 
 /** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
 export class EngineDriver extends FolderDriver<EngineCapabilities> {
@@ -30,6 +30,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   ]
   readonly #isolator: () => Promise<Isolator>
   readonly #defaults: EngineDefaults
+  readonly #findImage: FindImage
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
@@ -37,8 +38,10 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     isolator: () => Promise<Isolator>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
+    findImage: FindImage
   }) {
     super(options.root)
+    this.#findImage = options.findImage
     this.#isolator = options.isolator
     this.#defaults = options.defaults
     this.capabilities = options.capabilities
@@ -92,8 +95,8 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     )
   }
 
-  protected override plan(spec: CreateSpec): Record<string, unknown> {
-    return { ...planOf(spec, this.#defaults) }
+  protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
+    return { ...(await planOf(spec, this.#defaults, this.#findImage)) }
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
@@ -163,7 +166,8 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   #spec(folder: string, record: SandboxRecord): IsolatorSpec {
     const extra: EngineExtra = extraOf(record)
-    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {} }
+    const env = extra.imageEnv ?? {}
+    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env }
   }
 }
 

@@ -2,6 +2,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { ImageLayers } from '../images/index.ts'
 import type { IsolatorSpec } from '../isolators/isolator.ts'
 
 /** What is used where `create` says nothing. */
@@ -33,9 +34,19 @@ export interface EngineOptions {
 }
 
 /** What the record remembers: enough to start the sandbox again. */
-export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'>
+export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'> & {
+  /** The image's own variables. */
+  readonly imageEnv?: Readonly<Record<string, string>>
+}
 
-export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
+/** Finds an image of the store, or throws with the command that gets it. */
+export type FindImage = (name: string) => ImageLayers | Promise<ImageLayers>
+
+export async function planOf(
+  spec: CreateSpec,
+  defaults: EngineDefaults,
+  findImage: FindImage,
+): Promise<EngineExtra> {
   const options = checkedOptions(spec.providerOptions)
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
   if (diskMb !== undefined)
@@ -43,7 +54,7 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
       hint: 'Leave resources.diskMb out.',
     })
   return {
-    image: imageOf(spec.image ?? defaults.image),
+    ...(await imageOf(spec.image ?? defaults.image, findImage)),
     limits: {
       memoryBytes: positive(memoryMb, 'resources.memoryMb') * 1024 * 1024,
       cpus: positive(vcpus, 'resources.vcpus'),
@@ -54,7 +65,6 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
     },
     mounts: (options.mounts ?? []).map(checkedMount),
     network: options.network ?? defaults.network,
-    workdir: '/workspace',
     hostname: 'sandbox',
   }
 }
@@ -63,12 +73,19 @@ export function extraOf(record: SandboxRecord): EngineExtra {
   return record.extra as unknown as EngineExtra
 }
 
-function imageOf(image: string): IsolatorSpec['image'] {
-  if (image === 'host') return 'host'
-  if (path.isAbsolute(image)) return { rootfs: image }
-  throw new SandboxError('invalid_argument', `There is no image “${image}”.`, {
-    hint: 'Use `host`, or the absolute path of a folder that holds a root file system.',
-  })
+async function imageOf(
+  wanted: string,
+  findImage: FindImage,
+): Promise<Pick<EngineExtra, 'image' | 'workdir' | 'user' | 'imageEnv'>> {
+  if (wanted === 'host') return { image: 'host', workdir: '/workspace' }
+  if (path.isAbsolute(wanted)) return { image: { rootfs: wanted }, workdir: '/workspace' }
+  const { name, digest, layers, config } = await findImage(wanted)
+  return {
+    image: { name, digest, layers },
+    workdir: config.workdir,
+    user: config.user,
+    imageEnv: config.env,
+  }
 }
 
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {

@@ -48,7 +48,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   /** What a new sandbox's record has to remember of the options it was made with. Refuses what cannot be. */
-  protected plan(_spec: CreateSpec): SandboxRecord['extra'] {
+  protected async plan(_spec: CreateSpec): Promise<SandboxRecord['extra']> {
     return undefined
   }
 
@@ -75,7 +75,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async create(spec: CreateSpec, { signal }: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
-    const extra = this.plan(spec)
+    const extra = await this.plan(spec)
     const record = await newRecord(spec, extra)
     const { sandboxId, name } = record
     const folder = this.folderOf(sandboxId)

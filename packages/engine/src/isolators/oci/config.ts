@@ -62,7 +62,7 @@ export function ociConfig(input: ConfigInput): object {
         '--ready-fd',
         '3',
         '--user',
-        `${SANDBOX_USER}:${SANDBOX_USER}`,
+        spec.user ? `${spec.user.uid}:${spec.user.gid}` : `${SANDBOX_USER}:${SANDBOX_USER}`,
         '--cwd',
         spec.workdir,
       ],

@@ -72,8 +72,10 @@ export function prepareDisk(places: Places, spec: IsolatorSpec, first: number): 
     writeFileSync(path, text, { mode: 0o644 })
     chownSync(path, first, first)
   }
+  // An image of the store has it, with the owners and modes of the folders that lead to it.
+  const isThere = typeof spec.image === 'object' && 'layers' in spec.image
   let path = 'upper'
-  for (const [index, part] of spec.workdir.split('/').filter(Boolean).entries()) {
+  for (const [index, part] of isThere ? [] : spec.workdir.split('/').filter(Boolean).entries()) {
     path = join(path, part)
     if (path === 'upper/etc') continue
     // `/home` is the system's, `/home/sandbox/project` the user's.

@@ -1,0 +1,251 @@
+import { existsSync, statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { guarded } from '@sandkasten/sdk/folder'
+import { addImage, addLayer } from './add.ts'
+import { type BuildOptions, buildImage } from './build.ts'
+import { Draft } from './drafts.ts'
+import { type Collected, collectGarbage, layersInUse } from './garbage.ts'
+import { missingLayer } from './missing-layer.ts'
+import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
+import { askRegistry, type PullOptions } from './pull.ts'
+import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
+import { parseReference, type Reference, shown } from './reference.ts'
+import { type ImageSource, openDockerArchive, openLayout } from './source.ts'
+import { type UnpackLimits, unpackFile, unpackLimits } from './unpack.ts'
+
+export interface ImageStoreOptions {
+  /** The engine's root: images are in `images` below it. */
+  readonly root: string
+  /** Where they are instead. */
+  readonly imagesFolder?: string
+  /** The runner's binary, which unpacks layers. */
+  readonly runner: () => Promise<string>
+  readonly limits?: Partial<UnpackLimits>
+}
+
+export type ImageProgress =
+  | { readonly phase: 'fetch'; readonly done: number; readonly total: number }
+  | { readonly phase: 'unpack'; readonly layer: number; readonly layers: number; readonly bytes: number }
+  | { readonly phase: 'build'; readonly step: string }
+
+export interface ImportOptions {
+  /** What the store calls it. Without it, what it calls itself. */
+  readonly name?: string
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: ImageProgress) => void
+}
+
+/** An image as sandboxes use it. */
+export interface ImageLayers {
+  readonly name: string
+  readonly digest: string
+  /** Folders on this machine, uppermost first. They are never changed. */
+  readonly layers: readonly string[]
+  readonly config: ImageConfig
+}
+
+/**
+ * Images of this machine: each layer unpacked once, shared by all images and all sandboxes. The folders are the truth; any number of processes may use
+ * them at once, and each may be killed at any instant. `places.ts` draws what is where, `garbage.ts` how something is removed.
+ */
+export class ImageStore {
+  readonly #places: ImagePlaces
+  readonly #users: readonly string[]
+  readonly #runner: () => Promise<string>
+  readonly #limits: UnpackLimits
+
+  constructor(options: ImageStoreOptions) {
+    this.#places = imagePlaces(options.imagesFolder ?? join(options.root, 'images'))
+    // Whatever is kept here names the layers that it stands on.
+    this.#users = ['sandboxes', 'snapshots', 'layers'].map((name) => join(options.root, name))
+    this.#runner = options.runner
+    this.#limits = { ...unpackLimits, ...options.limits }
+  }
+
+  list(): ImageRecord[] {
+    return allImages(this.#places)
+  }
+
+  /** By name, by digest (`name@sha256:…` of an image that came by its tag), or by where it came from. */
+  find(text: string): ImageRecord | undefined {
+    const { name } = parseReference(text)
+    const [, digest] = name.split('@')
+    return (
+      readImage(this.#places, name) ??
+      this.list().find(
+        (image) =>
+          image.source === name ||
+          (digest !== undefined &&
+            image.digest === digest &&
+            repositoryOf(image.name) === repositoryOf(name)),
+      )
+    )
+  }
+
+  /** What a sandbox of this image stands on. Throws `not_found` with the command that gets it. */
+  imageLayers(text: string): ImageLayers {
+    const image = this.find(text)
+    if (!image) throw this.#absent(text)
+    const missing = image.layers.find((key) => !existsSync(layerFolder(this.#places, key)))
+    if (missing) throw missingLayer(image, missing)
+    const { name, digest, config } = image
+    return { name, digest, config, layers: image.layers.map((key) => layerFolder(this.#places, key)) }
+  }
+
+  /** An OCI layout (a folder, or a tar archive of one) or a `docker save` archive: `oci:/path`, `docker-archive:/path`, or just its path. */
+  async import(text: string, options: ImportOptions = {}): Promise<ImageRecord> {
+    const reference = parseReference(text.startsWith('/') || text.startsWith('.') ? `oci:${text}` : text)
+    if (reference.kind === 'registry')
+      throw new SandboxError('invalid_argument', `“${shown(text)}” is not on this disk.`, {
+        hint: `To get it from a registry: sandkasten image pull ${shown(text)}`,
+      })
+    await using draft = await Draft.open(this.#places)
+    const source = await this.#open(reference, draft, options)
+    const given = options.name ?? source.name
+    const name = given === undefined ? reference.name : parseReference(given).name
+    return await this.#add(draft, source, { name, source: reference.name }, options)
+  }
+
+  /** From a registry. Nothing is fetched when it is here already, under any name. */
+  async pull(
+    text: string,
+    options: Omit<ImportOptions, 'name'> & Pick<PullOptions, 'authfile' | 'skopeo'> = {},
+  ): Promise<ImageRecord & { readonly changed: boolean }> {
+    const reference = parseReference(text)
+    if (reference.kind !== 'registry') return { ...(await this.import(text, options)), changed: true }
+    const { name } = reference
+    const before = readImage(this.#places, name)
+    await using draft = await Draft.open(this.#places)
+    const remote = await askRegistry(reference, {
+      ...options,
+      scratch: draft.folder,
+      onProgress: (done, total) => options.onProgress?.({ phase: 'fetch', done, total }),
+    })
+    const same = this.list().find(({ digest }) => digest === remote.digest)
+    const pinned = reference.digest === undefined ? {} : { pinned: reference.digest }
+    if (same) {
+      await draft.need(same.layers)
+      if (same.layers.every((key) => readLayer(this.#places, key))) {
+        const { pinned: _, ...rest } = same
+        const record = { ...rest, ...pinned, name, source: name, addedAt: Date.now() }
+        if (before?.digest !== same.digest) await writeImage(this.#places, record)
+        return {
+          ...(before?.digest === same.digest ? before : record),
+          changed: before?.digest !== same.digest,
+        }
+      }
+    }
+    const source = await remote.fetch(join(draft.folder, 'copy'))
+    const record = await this.#add(draft, source, { name, source: name, ...pinned }, options)
+    return { ...record, changed: true }
+  }
+
+  /** From a recipe: a name of ours (`base`, `python`, `node`), or a folder with a `recipe.json`. */
+  async build(recipe: string, options: ImportOptions & BuildOptions = {}): Promise<ImageRecord> {
+    await using draft = await Draft.open(this.#places)
+    return await buildImage(this.#places, draft, recipe, {
+      ...options,
+      runner: await this.#runner(),
+      limits: this.#limits,
+    })
+  }
+
+  /** Forgets the name. Layers that nothing else needs go with it; those of sandboxes and snapshots stay until these are gone. */
+  async remove(text: string): Promise<Collected & { readonly kept: boolean }> {
+    const image = this.find(text)
+    if (!image) throw this.#absent(text)
+    await guarded('The image could not be removed', () => rm(refFile(this.#places, image.name)))
+    const collected = await this.prune()
+    return { ...collected, kept: image.layers.some((key) => readLayer(this.#places, key) !== undefined) }
+  }
+
+  /** Removes what no image, sandbox and snapshot needs; with `unused`, images too that no sandbox and no snapshot stands on. */
+  async prune({ unused = false } = {}): Promise<Collected & { readonly images: readonly string[] }> {
+    const images: string[] = []
+    if (unused) {
+      const used = layersInUse(this.#users)
+      for (const { name, layers } of this.list().filter(
+        (image) => !image.layers.some((key) => used.has(key)),
+      )) {
+        void layers
+        await rm(refFile(this.#places, name), { force: true })
+        images.push(name)
+      }
+    }
+    return { ...(await collectGarbage(this.#places, this.#users)), images }
+  }
+
+  async #add(
+    draft: Draft,
+    source: ImageSource,
+    named: Pick<ImageRecord, 'name' | 'source'> & { pinned?: string },
+    options: ImportOptions,
+  ): Promise<ImageRecord> {
+    const unpacking = await this.#unpacking(options)
+    for (const [index, layer] of source.layers.entries()) {
+      let bytes = 0
+      const tell = (count: number) => {
+        bytes += count
+        const [nth, layers] = [index + 1, source.layers.length]
+        options.onProgress?.({ phase: 'unpack', layer: nth, layers, bytes })
+      }
+      await addLayer(this.#places, draft, layer, { ...unpacking, onBytes: tell })
+    }
+    const diffIds = source.layers.map(({ diffId }) => diffId)
+    return addImage(this.#places, draft, {
+      ...named,
+      digest: source.digest,
+      document: source.config,
+      diffIds,
+    })
+  }
+
+  async #open(
+    reference: Exclude<Reference, { kind: 'registry' }>,
+    draft: Draft,
+    options: ImportOptions,
+  ): Promise<ImageSource> {
+    const { path, tag } = splitTag(reference.path)
+    const stats = statSync(path, { throwIfNoEntry: false })
+    if (!stats)
+      throw new SandboxError('invalid_argument', `${shown(path)} does not exist.`, {
+        hint: 'Name the folder of an OCI image layout, or a tar archive of one.',
+      })
+    if (stats.isDirectory()) return openLayout(path, tag)
+    const folder = join(draft.folder, 'archive')
+    await unpackFile(path, folder, { ...(await this.#unpacking(options)), plain: true })
+    const isLayout = existsSync(join(folder, 'index.json'))
+    const isDocker = existsSync(join(folder, 'manifest.json'))
+    if (isDocker && (reference.kind === 'docker-archive' || !isLayout)) return openDockerArchive(folder)
+    if (isLayout) return openLayout(folder, tag)
+    throw new SandboxError('invalid_argument', `${basename(path)} holds no image.`, {
+      hint: 'Use an OCI image layout (index.json) or the output of docker save (manifest.json).',
+    })
+  }
+
+  async #unpacking({ signal }: { signal?: AbortSignal }) {
+    return { runner: await this.#runner(), limits: this.#limits, ...(signal ? { signal } : {}) }
+  }
+
+  #absent(text: string): SandboxError {
+    const { name, kind } = parseReference(text)
+    const near = this.list().filter((image) => repositoryOf(image.name) === repositoryOf(name))
+    const others = near.length > 0 ? ` Here are: ${near.map((image) => image.name).join(', ')}.` : ''
+    const command = kind === 'registry' ? `pull ${shown(text)}` : `import ${shown(text)}`
+    return new SandboxError('not_found', `The image “${shown(text)}” is not on this machine.`, {
+      hint: `Run: sandkasten image ${command}${others}`,
+      details: { image: name },
+    })
+  }
+}
+
+const repositoryOf = (name: string) => name.replace(/@.*$|:[^:/]*$/, '')
+
+/** `/path:tag`, unless that is the whole path. */
+function splitTag(path: string): { path: string; tag?: string } {
+  const colon = path.lastIndexOf(':')
+  if (colon <= path.lastIndexOf('/') || existsSync(path)) return { path }
+  return { path: path.slice(0, colon), tag: path.slice(colon + 1) }
+}
