@@ -55,7 +55,11 @@ export async function keepLayer(
   facts: LayerFacts,
 ): Promise<void> {
   await replaceFile(join(folder, 'layer.json'), JSON.stringify(facts))
-  await rename(folder, join(places.layers, key)).catch((error) => {
+  const target = join(places.layers, key)
+  // Remains of a layer that somebody has damaged are in the way.
+  if (existsSync(target) && !readLayer(places, key))
+    await rename(target, join(places.trash, `${key}.${randomId(8)}`)).catch(() => {})
+  await rename(folder, target).catch((error) => {
     if (!['EEXIST', 'ENOTEMPTY'].includes(errnoOf(error) ?? ''))
       throw translate(error, 'The image store cannot be written')
   })
@@ -127,7 +131,7 @@ async function addTop(
 
 function presentLayer(places: ImagePlaces, key: string): LayerFacts {
   const facts = readLayer(places, key)
-  if (facts && existsSync(layerFolder(places, key))) return facts
+  if (facts) return facts
   throw new SandboxError('conflict', `The layer ${key} was removed while it was being added.`, {
     hint: 'Try again.',
   })

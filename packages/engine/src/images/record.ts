@@ -1,8 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/folder'
-import { type ImagePlaces, refFile } from './places.ts'
+import { type ImagePlaces, layerFolder, refFile } from './places.ts'
 
 /** An image in the store. */
 export interface ImageRecord {
@@ -57,8 +57,14 @@ export function allImages(places: ImagePlaces): ImageRecord[] {
   return images.filter((image) => image !== undefined).sort((one, other) => (one.name < other.name ? -1 : 1))
 }
 
+/** Undefined when the layer is not there, or not whole. */
 export function readLayer(places: ImagePlaces, key: string): LayerFacts | undefined {
-  return readJson(join(places.layers, key, 'layer.json')) as LayerFacts | undefined
+  if (!existsSync(layerFolder(places, key))) return undefined
+  try {
+    return readJson(join(places.layers, key, 'layer.json')) as LayerFacts | undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Names in a folder; none where there is no such folder. */

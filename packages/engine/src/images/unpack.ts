@@ -45,13 +45,14 @@ export async function unpackFile(
   folder: string,
   options: Unpacking & { digest?: string },
 ): Promise<Unpacked> {
+  const decompress = await compressionOf(file)
   const hash = createHash('sha256')
-  const input = createReadStream(file)
-  input.on('data', (chunk) => {
+  const seen = seeing((chunk) => {
     hash.update(chunk)
     options.onBytes?.(chunk.length)
   })
-  const unpacked = await unpackStream(input, folder, { ...options, decompress: await compressionOf(file) })
+  const through = decompress ? [seen, decompress] : [seen]
+  const unpacked = await unpackStream(createReadStream(file), folder, { ...options, through })
   const digest = `sha256:${hash.digest('hex')}`
   if (options.digest !== undefined && digest !== options.digest)
     throw broken(`a layer is ${digest}, and should be ${options.digest}`)
@@ -61,9 +62,9 @@ export async function unpackFile(
 export async function unpackStream(
   input: Readable,
   folder: string,
-  options: Unpacking & { decompress?: Transform | undefined },
+  options: Unpacking & { through?: readonly Transform[] },
 ): Promise<Unpacked> {
-  const { runner, limits, plain, signal, decompress } = options
+  const { runner, limits, plain, signal, through = [] } = options
   await mkdir(folder, { mode: 0o755 }).catch((error) => {
     throw translate(error, 'The image store cannot be written')
   })
@@ -80,15 +81,8 @@ export async function unpackStream(
   })
   said.catch(() => {})
   const hash = createHash('sha256')
-  const hashing = new Transform({
-    transform(chunk, _encoding, done) {
-      hash.update(chunk)
-      done(null, chunk)
-    },
-  })
-  const streams = decompress
-    ? pipeline(input, decompress, hashing, child.stdin, { signal })
-    : pipeline(input, hashing, child.stdin, { signal })
+  const hashing = seeing((chunk) => hash.update(chunk))
+  const streams = pipeline([input, ...through, hashing, child.stdin], { signal })
   const failed = await streams.then(
     () => undefined,
     (error: unknown) => error,
@@ -101,6 +95,16 @@ export async function unpackStream(
   if (failed) throw unreadable(failed)
   if (typeof answer.error === 'string') throw refusal(answer.error, answer.errno)
   return { facts: factsOf(answer), diffId: `sha256:${hash.digest('hex')}` }
+}
+
+/** Passes everything on, and shows it to somebody. */
+function seeing(look: (chunk: Buffer) => void): Transform {
+  return new Transform({
+    transform(chunk, _encoding, done) {
+      look(chunk)
+      done(null, chunk)
+    },
+  })
 }
 
 /** By the first bytes: media types are often wrong. */

@@ -1,5 +1,14 @@
 import { execFile } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
@@ -56,8 +65,10 @@ export function prepareDisk(places: Places, spec: IsolatorSpec, first: number): 
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(draft, { mode: 0o700 })
   const make = (path: string, owner: number, mode = 0o755) => {
-    mkdirSync(join(draft, path), { mode })
+    mkdirSync(join(draft, path))
     chownSync(join(draft, path), owner, owner)
+    // Whatever this process's umask: the sandbox's user walks through these.
+    chmodSync(join(draft, path), mode)
   }
   make('upper', first)
   make('work', first, 0o700)
@@ -69,8 +80,9 @@ export function prepareDisk(places: Places, spec: IsolatorSpec, first: number): 
   }
   for (const [name, text] of Object.entries(files)) {
     const path = join(draft, 'upper/etc', name)
-    writeFileSync(path, text, { mode: 0o644 })
+    writeFileSync(path, text)
     chownSync(path, first, first)
+    chmodSync(path, 0o644)
   }
   // An image of the store has it, with the owners and modes of the folders that lead to it.
   const isThere = typeof spec.image === 'object' && 'layers' in spec.image
