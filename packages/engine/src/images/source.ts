@@ -69,12 +69,7 @@ export function openCopy(folder: string): ImageSource {
 /** An unpacked `docker save` archive. */
 export function openDockerArchive(folder: string): ImageSource {
   const bytes = read(inside(folder, 'manifest.json'), 'manifest')
-  const images = JSON.parse(bytes.toString('utf8')) as Array<{
-    Config?: unknown
-    RepoTags?: unknown
-    Layers?: unknown
-  }>
-  if (!Array.isArray(images) || images.length === 0) throw broken('its manifest.json names no image')
+  const images = savedImages(bytes)
   if (images.length > 1)
     throw new SandboxError('invalid_argument', `The archive holds ${images.length} images.`, {
       hint: 'Save one image to an archive: docker save NAME > archive.tar',
@@ -92,6 +87,28 @@ export function openDockerArchive(folder: string): ImageSource {
     config,
     layers: config.diffIds.map((diffId, index) => ({ diffId, file: inside(folder, String(Layers[index])) })),
   }
+}
+
+interface SavedImage {
+  readonly Config?: unknown
+  readonly RepoTags?: unknown
+  readonly Layers?: unknown
+}
+
+function savedImages(bytes: Buffer): SavedImage[] {
+  let json: unknown
+  try {
+    json = JSON.parse(bytes.toString('utf8'))
+  } catch {
+    throw broken('its manifest.json is not JSON')
+  }
+  if (
+    !Array.isArray(json) ||
+    json.length === 0 ||
+    !json.every((one) => typeof one === 'object' && one !== null)
+  )
+    throw broken('its manifest.json names no image')
+  return json
 }
 
 function fromManifest(

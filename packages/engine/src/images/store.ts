@@ -37,6 +37,9 @@ export interface ImportOptions {
   readonly onProgress?: (progress: ImageProgress) => void
 }
 
+export type RegistryOptions = Omit<ImportOptions, 'name'> & Pick<PullOptions, 'authfile' | 'skopeo'>
+type RegistryReference = Extract<Reference, { kind: 'registry' }>
+
 /** An image as sandboxes use it. */
 export interface ImageLayers {
   readonly name: string
@@ -101,55 +104,28 @@ export class ImageStore {
       throw new SandboxError('invalid_argument', `“${shown(text)}” is not on this disk.`, {
         hint: `To get it from a registry: sandkasten image pull ${shown(text)}`,
       })
-    await using draft = await Draft.open(this.#places)
-    const source = await this.#open(reference, draft, options)
-    const given = options.name ?? source.name
-    const name = given === undefined ? reference.name : parseReference(given).name
-    return await this.#add(draft, source, { name, source: reference.name }, options)
+    return this.#making(async (draft) => {
+      const source = await this.#open(reference, draft, options)
+      const given = options.name ?? source.name
+      const name = given === undefined ? reference.name : parseReference(given).name
+      return this.#add(draft, source, { name, source: reference.name }, options)
+    })
   }
 
   /** From a registry. Nothing is fetched when it is here already, under any name. */
   async pull(
     text: string,
-    options: Omit<ImportOptions, 'name'> & Pick<PullOptions, 'authfile' | 'skopeo'> = {},
+    options: RegistryOptions = {},
   ): Promise<ImageRecord & { readonly changed: boolean }> {
     const reference = parseReference(text)
     if (reference.kind !== 'registry') return { ...(await this.import(text, options)), changed: true }
-    const { name } = reference
-    const before = readImage(this.#places, name)
-    await using draft = await Draft.open(this.#places)
-    const remote = await askRegistry(reference, {
-      ...options,
-      scratch: draft.folder,
-      onProgress: (done, total) => options.onProgress?.({ phase: 'fetch', done, total }),
-    })
-    const same = this.list().find(({ digest }) => digest === remote.digest)
-    const pinned = reference.digest === undefined ? {} : { pinned: reference.digest }
-    if (same) {
-      await draft.need(same.layers)
-      if (same.layers.every((key) => readLayer(this.#places, key))) {
-        const { pinned: _, ...rest } = same
-        const record = { ...rest, ...pinned, name, source: name, addedAt: Date.now() }
-        if (before?.digest !== same.digest) await writeImage(this.#places, record)
-        return {
-          ...(before?.digest === same.digest ? before : record),
-          changed: before?.digest !== same.digest,
-        }
-      }
-    }
-    const source = await remote.fetch(join(draft.folder, 'copy'))
-    const record = await this.#add(draft, source, { name, source: name, ...pinned }, options)
-    return { ...record, changed: true }
+    return this.#making((draft) => this.#pull(reference, draft, options))
   }
 
   /** From a recipe: a name of ours (`base`, `python`, `node`), or a folder with a `recipe.json`. */
   async build(recipe: string, options: ImportOptions & BuildOptions = {}): Promise<ImageRecord> {
-    await using draft = await Draft.open(this.#places)
-    return await buildImage(this.#places, draft, recipe, {
-      ...options,
-      runner: await this.#runner(),
-      limits: this.#limits,
-    })
+    const unpacking = { runner: await this.#runner(), limits: this.#limits }
+    return this.#making((draft) => buildImage(this.#places, draft, recipe, { ...options, ...unpacking }))
   }
 
   /** Forgets the name. Layers that nothing else needs go with it; those of sandboxes and snapshots stay until these are gone. */
@@ -166,15 +142,50 @@ export class ImageStore {
     const images: string[] = []
     if (unused) {
       const used = layersInUse(this.#users)
-      for (const { name, layers } of this.list().filter(
-        (image) => !image.layers.some((key) => used.has(key)),
-      )) {
-        void layers
+      for (const { name } of this.list().filter(({ layers }) => !layers.some((key) => used.has(key)))) {
         await rm(refFile(this.#places, name), { force: true })
         images.push(name)
       }
     }
     return { ...(await collectGarbage(this.#places, this.#users)), images }
+  }
+
+  /** Work in a draft. When it fails, layers that it has finished go too. */
+  async #making<T>(work: (draft: Draft) => Promise<T>): Promise<T> {
+    try {
+      await using draft = await Draft.open(this.#places)
+      return await work(draft)
+    } catch (error) {
+      // What was wrong in the first place is what to tell; what this leaves, the next one removes.
+      await this.prune().catch(() => {})
+      throw error
+    }
+  }
+
+  async #pull(reference: RegistryReference, draft: Draft, options: RegistryOptions) {
+    const { name } = reference
+    const before = readImage(this.#places, name)
+    const remote = await askRegistry(reference, {
+      ...options,
+      scratch: draft.folder,
+      onProgress: (done, total) => options.onProgress?.({ phase: 'fetch', done, total }),
+    })
+    const named = {
+      name,
+      source: name,
+      ...(reference.digest === undefined ? {} : { pinned: reference.digest }),
+    }
+    const same = this.list().find(({ digest }) => digest === remote.digest)
+    await draft.need(same?.layers ?? [])
+    if (same?.layers.every((key) => readLayer(this.#places, key))) {
+      if (before?.digest === same.digest) return { ...before, changed: false }
+      const { pinned: _, ...rest } = same
+      const record = { ...rest, ...named, addedAt: Date.now() }
+      await writeImage(this.#places, record)
+      return { ...record, changed: true }
+    }
+    const source = await remote.fetch(join(draft.folder, 'copy'))
+    return { ...(await this.#add(draft, source, named, options)), changed: true }
   }
 
   async #add(
