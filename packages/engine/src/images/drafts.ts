@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { mkdir, rename } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
 import {
   errnoOf,
-  guarded,
   identityOf,
   isAlive,
   type ProcessIdentity,
   replaceFile,
+  translate,
 } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { ImagePlaces } from './places.ts'
@@ -29,9 +30,8 @@ export class Draft {
   }
 
   static async open(places: ImagePlaces): Promise<Draft> {
-    return guarded('The image store cannot be written', async () => {
-      for (const folder of [places.layers, places.refs, places.drafts, places.trash])
-        await mkdir(folder, { recursive: true, mode: 0o700 })
+    return writing(places, async () => {
+      for (const folder of [places.layers, places.refs, places.drafts, places.trash]) await makeFolder(folder)
       await removeAbandoned(places)
       const id = randomId()
       const draft = new Draft(join(places.drafts, id), await identityOf(process.pid))
@@ -56,6 +56,33 @@ export class Draft {
 
   #text(): string {
     return JSON.stringify({ ...this.#owner, layers: [...this.#needs] })
+  }
+}
+
+/** Not by `recursive`, which says of a read-only disk that there is no such folder. */
+async function makeFolder(folder: string): Promise<void> {
+  // Somebody else may make the same one at the same time.
+  const make = () =>
+    mkdir(folder, { mode: 0o700 }).catch((error) => {
+      if (errnoOf(error) !== 'EEXIST') throw error
+    })
+  await make().catch(async (error) => {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    await makeFolder(dirname(folder))
+    await make()
+  })
+}
+
+async function writing<T>(places: ImagePlaces, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    const error = translate(cause, 'The image store cannot be written')
+    if (error.code !== 'permission_denied') throw error
+    throw new SandboxError('permission_denied', error.message, {
+      cause,
+      hint: `Let this process write ${places.root}, or choose another \`root\` (SANDKASTEN_HOME).`,
+    })
   }
 }
 

@@ -179,9 +179,10 @@ describe('create', () => {
       const { EngineProvider } = await import(${module})
       const provider = new EngineProvider({ isolator: 'oci', root: ${JSON.stringify(join(bench.folder, 'private'))} })
       const sandbox = await provider.create()
+      try {
       const { stdout, stderr } = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'cat /etc/passwd /etc/hosts /etc/nsswitch.conf; ls / /etc /var/tmp /workspace >/dev/null; touch x; ls'] })
-      await sandbox.destroy()
-      console.log(stdout + stderr)`
+      console.log(stdout + stderr)
+      } finally { await sandbox.destroy() }`
     const args = ['--conditions=sandkasten-source', '--input-type=module', '-e', script]
     const { stdout } = await promisify(execFile)(process.execPath, args)
     expect(stdout).toContain('sandbox:x:1000:1000')

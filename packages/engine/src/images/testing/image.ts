@@ -84,6 +84,7 @@ export interface TestStore extends Disposable {
   readonly root: string
   readonly images: string
   readonly store: ImageStore
+  readonly runner: string
   another(options?: Partial<ImageStoreOptions>): ImageStore
 }
 
@@ -98,6 +99,7 @@ export async function testStore(): Promise<TestStore> {
     root,
     images: join(root, 'images'),
     store: another(),
+    runner: binary,
     another,
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   }
