@@ -90,10 +90,9 @@ export async function unpackStream(
   const answer = parseAnswer(await said.catch((error) => Promise.reject(translate(error, 'The runner'))))
   throwIfAborted(signal, 'Unpacking the image')
   // A pipe that broke says only that the other side went first; why, it has said itself.
-  if (typeof answer.error === 'string' && (!failed || errnoOf(failed) === 'EPIPE'))
-    throw refusal(answer.error, answer.errno)
-  if (failed) throw unreadable(failed)
+  if (failed && !BROKEN_PIPE.includes(errnoOf(failed) ?? '')) throw unreadable(failed)
   if (typeof answer.error === 'string') throw refusal(answer.error, answer.errno)
+  if (failed) throw unreadable(failed)
   return { facts: factsOf(answer), diffId: `sha256:${hash.digest('hex')}` }
 }
 
@@ -106,6 +105,8 @@ function seeing(look: (chunk: Buffer) => void): Transform {
     },
   })
 }
+
+const BROKEN_PIPE = ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_DESTROYED']
 
 /** By the first bytes: media types are often wrong. */
 async function compressionOf(file: string): Promise<Transform | undefined> {
