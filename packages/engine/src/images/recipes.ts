@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { nearest } from './nearest.ts'
 import { shown } from './reference.ts'
 
 /** What an image is made of: packages of this machine's own distribution, and the settings of its sandboxes. */
@@ -26,9 +27,10 @@ export function recipeNames(): string[] {
 export function readRecipe(text: string, depth = 0): Recipe {
   const isPath = text.includes('/')
   const names = recipeNames()
+  const [meant] = nearest(text, names)
   if (!isPath && !names.includes(text))
     throw new SandboxError('not_found', `There is no recipe “${shown(text)}”.`, {
-      hint: `There are: ${names.join(', ')}. Or name a folder with a recipe.json: ./${shown(text)}`,
+      hint: `${meant ? `Did you mean ${meant}? ` : ''}There are: ${names.join(', ')}. Or name a folder with a recipe.json: ./${shown(text)}`,
     })
   const json = read(join(isPath ? text : join(recipesFolder(), text), 'recipe.json'))
   if (depth > 8) throw wrong(text, 'extends')

@@ -8,6 +8,7 @@ import { type BuildOptions, buildImage } from './build.ts'
 import { Draft } from './drafts.ts'
 import { type Collected, collectGarbage, layersInUse } from './garbage.ts'
 import { missingLayer } from './missing-layer.ts'
+import { nearest } from './nearest.ts'
 import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
 import { askRegistry, type PullOptions } from './pull.ts'
 import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
@@ -242,8 +243,9 @@ export class ImageStore {
 
   #absent(text: string): SandboxError {
     const { name, kind } = parseReference(text)
-    const near = this.list().filter((image) => repositoryOf(image.name) === repositoryOf(name))
-    const others = near.length > 0 ? ` Here are: ${near.map((image) => image.name).join(', ')}.` : ''
+    const names = this.list().map((image) => image.name)
+    const near = [...names.filter((one) => repositoryOf(one) === repositoryOf(name)), ...nearest(name, names)]
+    const others = near.length > 0 ? ` Here are: ${[...new Set(near)].join(', ')}.` : ''
     const command = kind === 'registry' ? `pull ${shown(text)}` : `import ${shown(text)}`
     return new SandboxError('not_found', `The image “${shown(text)}” is not on this machine.`, {
       hint: `Run: sandkasten image ${command}${others}`,
