@@ -1,9 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { nearest } from './nearest.ts'
+import { entriesOf } from './record.ts'
 import { shown } from './reference.ts'
 
 /** What an image is made of: packages of this machine's own distribution, and the settings of its sandboxes. */
@@ -15,10 +16,10 @@ export interface Recipe {
   readonly workdir: string
 }
 
-/** Of ours: carried by this package, or in this checkout. */
+/** Of ours. */
 export function recipeNames(): string[] {
   const folder = recipesFolder()
-  return readdirSync(folder)
+  return entriesOf(folder)
     .filter((name) => existsSync(join(folder, name, 'recipe.json')))
     .sort()
 }
@@ -53,11 +54,10 @@ export function readRecipe(text: string, depth = 0): Recipe {
   }
 }
 
+/** In a checkout at its root; the published package carries them. */
 function recipesFolder(): string {
-  const places = ['../../images', '../../../../images'].map((path) =>
-    fileURLToPath(new URL(path, import.meta.url)),
-  )
-  return places.find((folder) => existsSync(join(folder, 'base/recipe.json'))) ?? places[0]!
+  const place = import.meta.url.endsWith('.ts') ? '../../../../images' : '../../images'
+  return fileURLToPath(new URL(place, import.meta.url))
 }
 
 function read(file: string): Record<string, unknown> {
