@@ -1,9 +1,11 @@
 //! One entry after the other, each made whole before the next is looked at.
 
 use super::Options;
+use super::counts::Counts;
+use super::entry::{Entry, Extra, about, parts_of};
 use super::input::{Input, malformed};
 use super::make;
-use crate::files::tar::{self, Parsed, pax, without_nul};
+use crate::files::tar::{self, without_nul};
 use crate::wire::error::{OpError, OpResult};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -13,31 +15,6 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 const LAST_ID: u64 = 65535;
 const NOBODY: u32 = 65534;
 
-#[derive(Default)]
-pub struct Counts {
-    entries: u64,
-    bytes: u64,
-    /// Owners that do not exist in a sandbox.
-    foreign_owners: u64,
-    /// Extended attributes that are not an image's business, or that this file system does not take.
-    skipped_attributes: u64,
-    /// Folders through which nothing below shows; "" is the root, which overlayfs itself does not ask.
-    opaque: Vec<String>,
-}
-
-impl Counts {
-    pub fn json(&self) -> String {
-        format!(
-            "{{\"entries\":{},\"bytes\":{},\"foreignOwners\":{},\"skippedAttributes\":{},\"opaque\":[{}]}}",
-            self.entries,
-            self.bytes,
-            self.foreign_owners,
-            self.skipped_attributes,
-            self.opaque.join(",")
-        )
-    }
-}
-
 pub struct Layer<'a> {
     root: &'a OwnedFd,
     input: Input,
@@ -46,25 +23,6 @@ pub struct Layer<'a> {
     counts: Counts,
     /// Folders get their times at the end: what is made in them changes these.
     folders: Vec<(CString, (i64, i64))>,
-}
-
-/// What extra headers say about the entry that follows.
-#[derive(Default)]
-struct Extra {
-    name: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    size: Option<u64>,
-    uid: Option<u64>,
-    gid: Option<u64>,
-    time: Option<(i64, i64)>,
-    attributes: Vec<(CString, Vec<u8>)>,
-}
-
-struct Entry {
-    header: Parsed,
-    owner: (u32, u32),
-    time: (i64, i64),
-    attributes: Vec<(CString, Vec<u8>)>,
 }
 
 impl<'a> Layer<'a> {
@@ -86,7 +44,7 @@ impl<'a> Layer<'a> {
             match header.kind {
                 b'L' => extra.name = Some(without_nul(self.input.extra(header.size)?)),
                 b'K' => extra.link = Some(without_nul(self.input.extra(header.size)?)),
-                b'x' => self.pax(header.size, &mut extra)?,
+                b'x' => extra.read(&self.input.extra(header.size)?)?,
                 b'g' => drop(self.input.extra(header.size)?),
                 _ => {
                     let extra = std::mem::take(&mut extra);
@@ -331,32 +289,6 @@ impl<'a> Layer<'a> {
         self.counts.foreign_owners += 1;
         NOBODY
     }
-
-    fn pax(&mut self, size: u64, extra: &mut Extra) -> OpResult<()> {
-        for (key, value) in pax(&self.input.extra(size)?).map_err(malformed)? {
-            let number = || {
-                std::str::from_utf8(&value)
-                    .ok()
-                    .and_then(|text| text.parse().ok())
-            };
-            match key.as_slice() {
-                b"path" => extra.name = Some(value),
-                b"linkpath" => extra.link = Some(value),
-                b"size" => extra.size = Some(number().ok_or_else(|| malformed("a size in a pax header"))?),
-                b"uid" => extra.uid = number(),
-                b"gid" => extra.gid = number(),
-                b"mtime" => extra.time = time_of(&value),
-                key if key.starts_with(b"GNU.sparse.") => return Err(malformed("a sparse file")),
-                key => {
-                    if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-                        let name = CString::new(name).map_err(|_| malformed("an attribute's name"))?;
-                        extra.attributes.push((name, value));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 #[derive(PartialEq)]
@@ -397,70 +329,6 @@ fn at_same_place(from: &OwnedFd, old: &CStr, to: &OwnedFd, name: &CStr) -> bool 
     old == name && matches!((place(from), place(to)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// `1700000000.25`; `None` for what is no time, or before there were any.
-fn time_of(text: &[u8]) -> Option<(i64, i64)> {
-    let text = std::str::from_utf8(text).ok()?;
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    Some((
-        seconds.parse().ok().filter(|time| *time >= 0)?,
-        digits.parse().ok()?,
-    ))
-}
-
-/// A name taken apart; empty for the root itself.
-fn parts_of(name: &[u8]) -> OpResult<Vec<CString>> {
-    let mut parts = Vec::new();
-    for part in name.split(|byte| *byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => return Err(OpError::new("denied", "a name with '..' in it")),
-            part => parts.push(CString::new(part).map_err(|_| OpError::invalid("a NUL in a name"))?),
-        }
-    }
-    if name.starts_with(b"/") && !parts.is_empty() {
-        return Err(OpError::new("denied", "an absolute name"));
-    }
-    Ok(parts)
-}
-
-/// Which entry it was: shortened, and with what a terminal might obey taken out.
-fn about(name: &[u8], error: OpError) -> OpError {
-    let name: String = String::from_utf8_lossy(name)
-        .chars()
-        .map(|character| if character.is_control() { '?' } else { character })
-        .take(200)
-        .collect();
-    OpError {
-        message: format!("'{name}': {}", error.message),
-        ..error
-    }
-}
-
 fn io_error(error: io::Error) -> OpError {
     OpError::io(&error, "unpacking")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_stay_inside() {
-        let parts = |name: &[u8]| parts_of(name).map(|parts| parts.len());
-        assert_eq!(parts(b"./a//b/").ok(), Some(2));
-        assert_eq!(parts(b"/").ok(), Some(0));
-        assert!(parts(b"a/../b").is_err());
-        assert!(parts(b"/etc/passwd").is_err());
-        assert!(parts(b"..").is_err());
-    }
-
-    #[test]
-    fn times_have_fractions() {
-        assert_eq!(time_of(b"12"), Some((12, 0)));
-        assert_eq!(time_of(b"12.5"), Some((12, 500_000_000)));
-        assert_eq!(time_of(b"12.1234567899"), Some((12, 123_456_789)));
-        assert_eq!(time_of(b"-1"), None);
-        assert_eq!(time_of(b"soon"), None);
-    }
 }

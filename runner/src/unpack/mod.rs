@@ -11,6 +11,8 @@
 //!
 //! It says one line of JSON on standard output, counts or an error. What a failed run leaves in the folder is its caller's to remove.
 
+mod counts;
+mod entry;
 mod input;
 mod layer;
 mod make;

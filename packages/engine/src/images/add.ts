@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, replaceFile, translate, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { Draft } from './drafts.ts'
 import type { LayerView } from './lookup.ts'
@@ -74,9 +74,18 @@ export interface NewImage extends Pick<ImageRecord, 'name' | 'digest' | 'source'
 
 /** The layer on top, and the reference. */
 export async function addImage(places: ImagePlaces, draft: Draft, image: NewImage): Promise<ImageRecord> {
-  const { document, diffIds, ...named } = image
-  const keys = [...diffIds].reverse().map(keyOf)
+  const keys = [...image.diffIds].reverse().map(keyOf)
   await draft.need(keys)
+  // Not while somebody collects: a layer that he has renamed to look at it again is not gone.
+  return withLock(places.lock, () => addNamed(places, draft, image, keys))
+}
+
+async function addNamed(
+  places: ImagePlaces,
+  draft: Draft,
+  { document, diffIds: _, ...named }: NewImage,
+  keys: readonly string[],
+): Promise<ImageRecord> {
   const facts = keys.map((key) => presentLayer(places, key))
   // overlayfs does not ask whether a layer's root hides what is below it.
   const closed = facts.findIndex(({ opaque }) => opaque.includes(''))

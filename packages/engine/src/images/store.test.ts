@@ -331,5 +331,56 @@ describe('garbage', () => {
   })
 })
 
+describe('a process that is killed at any instant', () => {
+  it('leaves nothing that the next one does not put right, and no image without its layers', async () => {
+    const layers = [
+      lower,
+      upper,
+      tar(Array.from({ length: 200 }, (_, index) => file(`f${index}`, 'x'.repeat(3000)))),
+    ]
+    const one = writeLayout(join(bench.folder, 'one'), { layers, compress: gzip })
+    const two = writeLayout(join(bench.folder, 'two'), { layers: layers.slice(1), compress: gzip })
+    const script = `
+      import { ImageStore } from ${JSON.stringify(new URL('./store.ts', import.meta.url).href)}
+      const store = new ImageStore({ root: ${JSON.stringify(bench.root)}, runner: async () => ${JSON.stringify(bench.runner)} })
+      console.log('ready')
+      for (;;) {
+        await store.import(${JSON.stringify(one.path)}, { name: 'one' })
+        await store.import(${JSON.stringify(two.path)}, { name: 'two' })
+        await store.remove('one')
+        await store.remove('two')
+      }`
+    const args = ['--conditions=sandkasten-source', '--input-type=module', '-e', script]
+    for (let round = 0; round < 6; round += 1) {
+      const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+      await once(child.stdout, 'data')
+      // Where in its work that hits is up to chance; every place must do.
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 150))
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      await bench.store.prune()
+      const needed = new Set(bench.store.list().flatMap(({ layers }) => layers))
+      expect(readdirSync(join(bench.images, 'layers')).sort()).toEqual([...needed].sort())
+      expect(contents().filter((name) => /^(drafts|trash)/.test(name))).toEqual([])
+      for (const { name } of bench.store.list()) expect(bench.store.imageLayers(name).name).toBe(name)
+    }
+    expect(await bench.store.import(one.path, { name: 'one' })).toMatchObject({ digest: one.digest })
+  })
+
+  it('several who add and remove the same at once never see half of it', async () => {
+    const { path } = writeLayout(join(bench.folder, 'one'), { layers: [lower, upper], compress: gzip })
+    const worker = async (name: string) => {
+      const store = bench.another()
+      for (let round = 0; round < 8; round += 1) {
+        await store.import(path, { name })
+        expect(readFileSync(join(store.imageLayers(name).layers[1]!, 'etc/name'), 'utf8')).toBe('upper')
+        await store.remove(name)
+      }
+    }
+    await Promise.all(['a', 'b', 'c'].map(worker))
+    expect(contents()).toEqual([])
+  })
+})
+
 const blobOf = (path: string, layer: Buffer) => join(path, 'blobs/sha256', digestOf(layer).slice(7))
 const swap = (path: string, layer: Buffer, content: Buffer) => writeFileSync(blobOf(path, layer), content)

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { guarded } from '@sandkasten/sdk/folder'
+import { guarded, withLock } from '@sandkasten/sdk/folder'
 import { addImage, addLayer } from './add.ts'
 import { type BuildOptions, buildImage } from './build.ts'
 import { Draft } from './drafts.ts'
@@ -178,7 +178,8 @@ export class ImageStore {
     }
     const same = this.list().find(({ digest }) => digest === remote.digest)
     await draft.need(same?.layers ?? [])
-    if (same?.layers.every((key) => readLayer(this.#places, key))) {
+    const isWhole = () => same?.layers.every((key) => readLayer(this.#places, key))
+    if (same && (await withLock(this.#places.lock, async () => isWhole()))) {
       if (before?.digest === same.digest) return { ...before, changed: false }
       const { pinned: _, ...rest } = same
       const record = { ...rest, ...named, addedAt: Date.now() }
