@@ -7,7 +7,7 @@ const USAGE: &str = "usage: runner serve  [--socket PATH] [--ready-fd N] [--user
        runner bridge [--socket PATH]
        runner shim
        runner launcher
-       runner unpack FOLDER [--plain] [--max-entries N] [--max-bytes N]
+       runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
 
 serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET) and runs what clients ask for

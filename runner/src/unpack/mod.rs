@@ -33,6 +33,7 @@ struct Options {
     plain: bool,
     max_entries: u64,
     max_bytes: u64,
+    sync: bool,
 }
 
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -59,9 +60,12 @@ fn unpack(options: &Options) -> OpResult<String> {
     let root = enter(options).map_err(|error| OpError::io(&error, "opening the folder"))?;
     let mut layer = Layer::new(&root, Input::new(options.max_bytes), options);
     let counts = layer.run()?;
-    // On disk before anybody relies on it: a layer is made once and used for years.
-    // SAFETY: takes a descriptor.
-    check(unsafe { libc::syncfs(root.as_raw_fd()) }).map_err(|error| OpError::io(&error, "writing out"))?;
+    if options.sync {
+        // On disk before anybody relies on it: a layer is made once and used for years.
+        // SAFETY: takes a descriptor.
+        check(unsafe { libc::syncfs(root.as_raw_fd()) })
+            .map_err(|error| OpError::io(&error, "writing out"))?;
+    }
     Ok(counts.json())
 }
 
@@ -87,6 +91,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
         plain: false,
         max_entries: 4_000_000,
         max_bytes: 256 << 30,
+        sync: true,
     };
     while let Some(name) = arguments.next() {
         let mut number = || {
@@ -97,6 +102,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
         };
         match name.to_str() {
             Some("--plain") => options.plain = true,
+            Some("--no-sync") => options.sync = false,
             Some("--max-entries") => options.max_entries = number()?,
             Some("--max-bytes") => options.max_bytes = number()?,
             _ => return Err(OpError::invalid("unpack: no such option")),

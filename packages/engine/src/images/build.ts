@@ -12,7 +12,7 @@ import { type Recipe, readRecipe } from './recipes.ts'
 import type { ImageRecord } from './record.ts'
 import { parseReference } from './reference.ts'
 import type { ImportOptions } from './store.ts'
-import { type UnpackLimits, unpackStream } from './unpack.ts'
+import { type Unpacking, unpackStream } from './unpack.ts'
 
 export interface BuildOptions {
   readonly mmdebstrap?: string
@@ -29,7 +29,7 @@ export async function buildImage(
   places: ImagePlaces,
   draft: Draft,
   recipeName: string,
-  options: ImportOptions & BuildOptions & { runner: string; limits: UnpackLimits },
+  options: ImportOptions & BuildOptions & Pick<Unpacking, 'runner' | 'limits' | 'volatile'>,
 ): Promise<ImageRecord> {
   if (process.getuid?.() !== 0)
     throw new SandboxError('unsupported', 'An image is built as root.', {
@@ -53,6 +53,7 @@ export async function buildImage(
       unpackStream(stdout as Readable, join(folder, 'fs'), {
         runner: options.runner,
         limits: options.limits,
+        volatile: options.volatile ?? false,
         ...signal,
       }),
   )

@@ -342,7 +342,7 @@ describe('a process that is killed at any instant', () => {
     const two = writeLayout(join(bench.folder, 'two'), { layers: layers.slice(1), compress: gzip })
     const script = `
       import { ImageStore } from ${JSON.stringify(new URL('./store.ts', import.meta.url).href)}
-      const store = new ImageStore({ root: ${JSON.stringify(bench.root)}, runner: async () => ${JSON.stringify(bench.runner)} })
+      const store = new ImageStore({ root: ${JSON.stringify(bench.root)}, runner: async () => ${JSON.stringify(bench.runner)}, volatile: true })
       console.log('ready')
       for (;;) {
         await store.import(${JSON.stringify(one.path)}, { name: 'one' })

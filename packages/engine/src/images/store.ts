@@ -24,6 +24,8 @@ export interface ImageStoreOptions {
   /** The runner's binary, which unpacks layers. */
   readonly runner: () => Promise<string>
   readonly limits?: Partial<UnpackLimits>
+  /** Do not wait until a layer is on the disk. For tests: a power cut would leave half of it. */
+  readonly volatile?: boolean
 }
 
 export type ImageProgress =
@@ -59,6 +61,7 @@ export class ImageStore {
   readonly #users: readonly string[]
   readonly #runner: () => Promise<string>
   readonly #limits: UnpackLimits
+  readonly #volatile: boolean
 
   constructor(options: ImageStoreOptions) {
     this.#places = imagePlaces(options.imagesFolder ?? join(options.root, 'images'))
@@ -66,6 +69,7 @@ export class ImageStore {
     this.#users = ['sandboxes', 'snapshots', 'layers'].map((name) => join(options.root, name))
     this.#runner = options.runner
     this.#limits = { ...unpackLimits, ...options.limits }
+    this.#volatile = options.volatile ?? false
   }
 
   list(): ImageRecord[] {
@@ -125,7 +129,7 @@ export class ImageStore {
 
   /** From a recipe: a name of ours (`base`, `python`, `node`), or a folder with a `recipe.json`. */
   async build(recipe: string, options: ImportOptions & BuildOptions = {}): Promise<ImageRecord> {
-    const unpacking = { runner: await this.#runner(), limits: this.#limits }
+    const unpacking = await this.#unpacking({})
     return this.#making((draft) => buildImage(this.#places, draft, recipe, { ...options, ...unpacking }))
   }
 
@@ -239,7 +243,8 @@ export class ImageStore {
   }
 
   async #unpacking({ signal }: { signal?: AbortSignal }) {
-    return { runner: await this.#runner(), limits: this.#limits, ...(signal ? { signal } : {}) }
+    const settings = { runner: await this.#runner(), limits: this.#limits, volatile: this.#volatile }
+    return { ...settings, ...(signal ? { signal } : {}) }
   }
 
   #absent(text: string): SandboxError {

@@ -58,7 +58,7 @@ class Top {
     const before = lookUp(this.#layers, path)
     this.#parents(before.path)
     const target = join(this.#root, before.path)
-    writeFileSync(target, content)
+    writeFileSync(target, content, { flush: true })
     chownSync(target, before.stats?.uid ?? 0, before.stats?.gid ?? 0)
     chmodSync(target, (before.stats?.mode ?? 0o644) & 0o7777)
   }

@@ -25,6 +25,8 @@ export interface Unpacking {
   readonly limits: UnpackLimits
   /** No layer: names of whiteouts mean nothing. */
   readonly plain?: boolean
+  /** Return before it is on the disk: a power cut may then leave half of it. */
+  readonly volatile?: boolean
   readonly signal?: AbortSignal
   /** Bytes of the input that were read since the last time. */
   readonly onBytes?: (count: number) => void
@@ -64,12 +66,17 @@ export async function unpackStream(
   folder: string,
   options: Unpacking & { through?: readonly Transform[] },
 ): Promise<Unpacked> {
-  const { runner, limits, plain, signal, through = [] } = options
+  const { runner, limits, plain, volatile, signal, through = [] } = options
   await mkdir(folder, { mode: 0o755 }).catch((error) => {
     throw translate(error, 'The image store cannot be written')
   })
   const args = ['unpack', folder, '--max-entries', String(limits.maxEntries)]
-  args.push('--max-bytes', String(limits.maxBytes), ...(plain ? ['--plain'] : []))
+  args.push(
+    '--max-bytes',
+    String(limits.maxBytes),
+    ...(plain ? ['--plain'] : []),
+    ...(plain || volatile ? ['--no-sync'] : []),
+  )
   const child = spawn(runner, args, { stdio: ['pipe', 'pipe', 'inherit'], env: {} })
   const said = new Promise<string>((resolve, reject) => {
     let text = ''

@@ -93,7 +93,7 @@ export async function testStore(): Promise<TestStore> {
   const root = join(folder, 'root')
   const binary = process.env.SANDKASTEN_RUNNER ?? (await buildRunner())
   const another = (options: Partial<ImageStoreOptions> = {}) =>
-    new ImageStore({ root, runner: async () => binary, ...options })
+    new ImageStore({ root, runner: async () => binary, volatile: true, ...options })
   return {
     folder,
     root,
