@@ -96,6 +96,8 @@ async function argumentsFor(recipe: Recipe, scratch: string): Promise<string[]> 
     '--variant=minbase',
     '--format=tar',
     '--aptopt=APT::Install-Recommends "false"',
+    // What is built is written out once, as a layer; each of its thousand files need not be waited for.
+    '--dpkgopt=force-unsafe-io',
     ...LEFT_OUT.map((path) => `--dpkgopt=path-exclude=${path}`),
     '--dpkgopt=path-include=/usr/share/locale/locale.alias',
     `--include=${recipe.packages.join(',')}`,
