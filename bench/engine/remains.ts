@@ -22,8 +22,8 @@ const RANGE_SIZE = 65536
 
 /** Taken while the sandbox lives, because only then its processes and its ids are known. */
 export function remainsOf({ sandboxId, folder, runFolder, group }: Whose): Remains {
-  const groups = groupRoots().map((root) => join(root, group, sandboxId))
-  const shim = JSON.parse(readOr(join(folder, 'disk/shim.json')) ?? '{}') as { pid?: number }
+  const shim = JSON.parse(readOr(join(folder, 'disk/shim.json')) ?? '{}') as { pid?: number; group?: string }
+  const groups = groupRoots().map((root) => join(root, group, shim.group ?? 'unknown'))
   const firstId = Number(readOr(join(folder, 'disk/range')))
   if (shim.pid === undefined || !firstId || !groups.some(existsSync))
     throw new Error(

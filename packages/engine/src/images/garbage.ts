@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errnoOf, guarded, translate, withLock } from '@sandkasten/sdk/folder'
@@ -76,26 +76,26 @@ async function neededLayers(places: ImagePlaces, users: readonly string[]): Prom
   return new Set([...drafts, ...images, ...layersInUse(users)])
 }
 
-/** Layers that are named in a JSON file of anybody's folder: `<user>/<id>/*.json`. */
+/** Layers that are named in a record of anybody: `<user>/<id>.json` or `<user>/<id>/….json`. */
 export function layersInUse(users: readonly string[]): Set<string> {
-  const found = new Set<string>()
-  for (const user of users) {
-    for (const id of entriesOf(user)) {
-      for (const key of layersNamedIn(recordsIn(join(user, id)))) found.add(key)
-    }
-  }
-  return found
+  return new Set(users.flatMap((user) => recordsIn(user, 1)).flatMap(layersNamedIn))
 }
 
-function recordsIn(folder: string): string {
-  let text = ''
+function recordsIn(folder: string, depth: number): string[] {
+  const entries = unlessGone(() => readdirSync(folder, { withFileTypes: true })) ?? []
+  return entries.flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return depth > 0 ? recordsIn(path, depth - 1) : []
+    return (entry.name.endsWith('.json') && unlessGone(() => readFileSync(path, 'utf8'))) || []
+  })
+}
+
+/** What was removed since we saw its name needs nothing. */
+function unlessGone<T>(read: () => T): T | undefined {
   try {
-    for (const name of entriesOf(folder).filter((name) => name.endsWith('.json')))
-      text += readFileSync(join(folder, name), 'utf8')
+    return read()
   } catch (error) {
-    // A file among folders, or a sandbox that is just being removed.
-    const code = errnoOf(error) ?? (error as { details?: { errno?: string } }).details?.errno
-    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw translate(error, `${folder} cannot be read`)
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw translate(error, 'A record that may name layers cannot be read')
   }
-  return text
 }

@@ -278,6 +278,10 @@ describe('garbage', () => {
     expect(await bench.store.remove('one')).toMatchObject({ layers: 0, kept: true })
     expect(layers.every((layer) => existsSync(layer))).toBe(true)
     rmSync(join(bench.root, 'sandboxes/used'), { recursive: true })
+    mkdirSync(join(bench.root, 'snapshots'))
+    writeFileSync(join(bench.root, 'snapshots/kept.json'), JSON.stringify({ image: { layers } }))
+    expect(await bench.store.prune()).toMatchObject({ layers: 0 })
+    rmSync(join(bench.root, 'snapshots/kept.json'))
     // The upper layer and the one on top; the lower one is the other image's.
     expect(await bench.store.prune()).toMatchObject({ layers: 2, bytes: 5 })
     expect(bench.store.imageLayers('two').layers.every((layer) => existsSync(layer))).toBe(true)

@@ -18,6 +18,8 @@ export interface Isolator {
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
+  /** Gives up what it keeps for the next start; it may start again all the same. Sandboxes go on. */
+  close(): Promise<void>
 }
 
 export type ProbeResult =
@@ -42,18 +44,24 @@ export interface IsolatorSpec extends SandboxPlace {
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
   readonly hostname: string
-  /** Who commands run as, inside; 1000 where nothing is said. Never 0: that is the runner. */
-  readonly user?: { readonly uid: number; readonly gid: number }
 }
 
 /** The machine's own programs, a folder with a root file system in it, or an image of the store. */
 export type Image = 'host' | { readonly rootfs: string } | StoredImage
 
-/** An image whose layers are folders of this machine, uppermost first. Its working folder and its user's home are in them. */
+/** An image whose layers are folders of this machine, uppermost first. The sandbox's working folder and its user's home are in them. */
 export interface StoredImage {
   readonly name: string
   readonly digest: string
   readonly layers: readonly string[]
+  /** Below what the spec says. */
+  readonly env: Readonly<Record<string, string>>
+  /** Who commands run as, inside. Never 0: that is the runner. */
+  readonly user: { readonly uid: number; readonly gid: number }
+}
+
+export function storedImage(image: Image): StoredImage | undefined {
+  return image !== 'host' && 'layers' in image ? image : undefined
 }
 
 export interface Limits {
@@ -82,9 +90,11 @@ export interface IsolatedSandbox extends SandboxPlace {
   stats(): Promise<SandboxStats>
   /** Of the stats, the one that is wanted before every command; undefined where it is not counted. */
   oomKills(): Promise<number | undefined>
-  /** Resolves when no process in it runs. */
+  /** Resolves when no process in it runs. It stays so until somebody thaws it. */
   freeze(): Promise<void>
   thaw(): Promise<void>
+  /** The same for a moment: until what it resolves to is called, or this process ends, however it ends. One that was frozen before stays so. */
+  hold(): Promise<() => void>
   /** Resolves when no process, mount or control group of it is left. Its disk stays. */
   kill(): Promise<SandboxEnd>
 }

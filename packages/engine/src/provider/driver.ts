@@ -29,6 +29,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     'providerOptions',
   ]
   readonly #isolator: () => Promise<Isolator>
+  readonly #closeIsolator: () => Promise<void>
   readonly #defaults: EngineDefaults
   readonly #findImage: FindImage
   readonly #live = new Map<string, Live>()
@@ -36,6 +37,8 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   constructor(options: {
     root: string
     isolator: () => Promise<Isolator>
+    /** Where the isolator has been made, closes it. */
+    closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
     findImage: FindImage
@@ -43,6 +46,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     super(options.root)
     this.#findImage = options.findImage
     this.#isolator = options.isolator
+    this.#closeIsolator = options.closeIsolator
     this.#defaults = options.defaults
     this.capabilities = options.capabilities
   }
@@ -116,6 +120,22 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     await isolated?.kill()
   }
 
+  /** Lets go of everything that this process holds: connections, forwarded ports, what is kept for the next start. Sandboxes go on. */
+  async close(): Promise<void> {
+    const all = [...this.#live.values()]
+    this.#live.clear()
+    await Promise.all(
+      all.map(async ({ forwards, client }) => {
+        await forwards.close()
+        await client?.then(
+          (client) => client.close(),
+          () => {},
+        )
+      }),
+    )
+    await this.#closeIsolator()
+  }
+
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
     await (await this.#isolator()).remove(this.#spec(folder, record))
   }
@@ -166,8 +186,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   #spec(folder: string, record: SandboxRecord): IsolatorSpec {
     const extra: EngineExtra = extraOf(record)
-    const env = extra.imageEnv ?? {}
-    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env }
+    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {} }
   }
 }
 

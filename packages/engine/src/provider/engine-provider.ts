@@ -33,14 +33,27 @@ export interface EngineDecision {
 }
 
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
-export class EngineProvider extends DriverProvider<EngineCapabilities> {
+export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
+  readonly #close: () => Promise<void>
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#close = async () => {
+      if (driver instanceof EngineDriver) await driver.close()
+    }
+  }
+
+  /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
+  close(): Promise<void> {
+    return this.#close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#close()
   }
 }
 
@@ -63,7 +76,7 @@ function choose(options: EngineProviderOptions): {
     const defaults = { ...engineDefaults, ...options.defaults }
     const driver = new EngineDriver({
       root,
-      isolator: lazily(options, root),
+      ...lazily(options, root),
       defaults,
       capabilities: engineCapabilities,
       findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
@@ -99,9 +112,12 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
 }
 
 /** Made when it is first needed: finding the runner may mean building it. */
-function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Isolator> {
+function lazily(
+  { oci }: EngineProviderOptions,
+  root: string,
+): { isolator: () => Promise<Isolator>; closeIsolator: () => Promise<void> } {
   let isolator: Promise<Isolator> | undefined
-  return () => {
+  const make = () => {
     isolator ??= (async () => {
       const runner = oci?.runner ?? (await locateRunner())
       return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...oci, runner })
@@ -111,6 +127,7 @@ function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Iso
     })
     return isolator
   }
+  return { isolator: make, closeIsolator: async () => (await isolator)?.close() }
 }
 
 /** The images of a root, as the provider over the same root uses them. */

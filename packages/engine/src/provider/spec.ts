@@ -34,10 +34,7 @@ export interface EngineOptions {
 }
 
 /** What the record remembers: enough to start the sandbox again. */
-export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'> & {
-  /** The image's own variables. */
-  readonly imageEnv?: Readonly<Record<string, string>>
-}
+export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'>
 
 /** Finds an image of the store, or throws with the command that gets it. */
 export type FindImage = (name: string) => ImageLayers | Promise<ImageLayers>
@@ -76,16 +73,12 @@ export function extraOf(record: SandboxRecord): EngineExtra {
 async function imageOf(
   wanted: string,
   findImage: FindImage,
-): Promise<Pick<EngineExtra, 'image' | 'workdir' | 'user' | 'imageEnv'>> {
+): Promise<Pick<EngineExtra, 'image' | 'workdir'>> {
   if (wanted === 'host') return { image: 'host', workdir: '/workspace' }
   if (path.isAbsolute(wanted)) return { image: { rootfs: wanted }, workdir: '/workspace' }
   const { name, digest, layers, config } = await findImage(wanted)
-  return {
-    image: { name, digest, layers },
-    workdir: config.workdir,
-    user: config.user,
-    imageEnv: config.env,
-  }
+  const { env, user, workdir } = config
+  return { image: { name, digest, layers, env, user }, workdir }
 }
 
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {

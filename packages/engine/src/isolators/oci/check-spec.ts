@@ -40,12 +40,6 @@ export function checkSpec(spec: IsolatorSpec): void {
       throw wrong(`mounts: ${source}: an absolute path is needed`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
-  if (
-    spec.user &&
-    ![spec.user.uid, spec.user.gid].every((id) => Number.isInteger(id) && id >= 0 && id < 65536)
-  )
-    throw wrong('user: ids from 0 to 65535 are needed')
-  if (spec.user?.uid === 0) throw wrong('user: 0 is the runner')
   checkImage(spec.image)
 }
 
@@ -56,6 +50,9 @@ function checkImage(image: IsolatorSpec['image']): void {
     if (!isFolder(image.rootfs)) throw wrong(`image: ${image.rootfs} is not a folder`)
     return
   }
+  const { uid, gid } = image.user
+  if (![uid, gid].every((id) => Number.isInteger(id) && id >= 0 && id < 65536) || uid === 0)
+    throw wrong(`image: its user ${uid}:${gid} is none that a sandbox has`)
   const missing = image.layers.find((layer) => !isFolder(layer))
   if (missing) throw missingLayer(image, missing)
 }
