@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type TestStore, testStore, writeLayout } from '../images/testing/image.ts'
 import { file, folder, symlink, tar } from '../images/testing/tar.ts'
-import { staticBusybox } from '../images/testing/tools.ts'
+import { findTool, startRegistry, staticBusybox } from '../images/testing/tools.ts'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
 import { locateRunner } from './locate-runner.ts'
@@ -171,6 +171,29 @@ describe('create', () => {
       message: expect.stringMatching(/not-here|skopeo/),
     })
     expect(await provider.list()).toEqual([])
+  })
+
+  it('pulls, when it was told to, and only what is not here', async ({ skip }) => {
+    const [program, skopeo] = [findTool('docker-registry'), findTool('skopeo')]
+    if (!program || !skopeo) skip('needs docker-registry and skopeo: npm test fetches them on Debian')
+    const { path } = writeLayout(join(bench.folder, 'pushed'), { layers: [await bareLayer()], name: 'x' })
+    const registry = await startRegistry(program!)
+    const image = `${registry.host}/tool:1`
+    const args = ['--insecure-policy', 'copy', '--quiet', '--dest-tls-verify=false']
+    await promisify(execFile)(skopeo!, [...args, `oci:${path}:x`, `docker://${image}`]).catch(
+      async (error) => {
+        await registry[Symbol.asyncDispose]()
+        throw error
+      },
+    )
+    const pulling = new EngineProvider({ isolator: 'oci', root: bench.root, pull: true })
+    for (const isThere of [false, true]) {
+      // The second time the registry is gone, and nobody misses it.
+      if (isThere) await registry[Symbol.asyncDispose]()
+      const sandbox = await pulling.create({ image })
+      expect((await sandbox.runCommand({ cmd: '/tool', args: ['version'] })).exitCode).toBe(0)
+      await sandbox.destroy()
+    }
   })
 
   it('works whatever the umask is: what is made for everyone in the sandbox is everyone’s to read', async () => {
