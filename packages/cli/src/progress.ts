@@ -30,7 +30,7 @@ export class Progress {
     if (!isNew && performance.now() - this.#shownAt < 100) return
     this.#last = stepOf(event)
     this.#shownAt = performance.now()
-    this.#out.write(`\r\x1b[K${lineOf(event).slice(0, (this.#out.columns ?? 80) - 1)}`)
+    this.#out.write(`\r\x1b[K${lineOf(event).slice(0, (this.#out.columns || 80) - 1)}`)
   }
 }
 

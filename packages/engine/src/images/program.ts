@@ -24,9 +24,16 @@ export async function runProgram<T = Buffer>(
   const child = spawn(cmd, [...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, LC_ALL: 'C.UTF-8', ...program.env },
+    // A group of its own: it is ended with all that it has started, which may be at work for minutes.
+    detached: true,
   })
-  const stop = () => child.kill('SIGTERM')
+  let patience: NodeJS.Timeout | undefined
+  const stop = () => {
+    endGroup(child.pid, 'SIGTERM')
+    patience ??= setTimeout(() => endGroup(child.pid, 'SIGKILL'), 10_000)
+  }
   signal?.addEventListener('abort', stop)
+  if (signal?.aborted) stop()
   const lastLines: string[] = []
   let rest = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -44,7 +51,7 @@ export async function runProgram<T = Buffer>(
   })
   ended.catch(() => {})
   const used = (use ?? collect)(child.stdout) as Promise<T>
-  used.catch(() => child.kill('SIGTERM'))
+  used.catch(stop)
   try {
     const code = await ended
     throwIfAborted(signal, cmd)
@@ -61,7 +68,16 @@ export async function runProgram<T = Buffer>(
       hint: `Run: ${program.install}`,
     })
   } finally {
+    clearTimeout(patience)
     signal?.removeEventListener('abort', stop)
+  }
+}
+
+function endGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal)
+  } catch {
+    // It has ended.
   }
 }
 
