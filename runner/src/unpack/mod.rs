@@ -74,6 +74,8 @@ fn enter(options: &Options) -> std::io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: C strings that outlive their calls, and numbers.
     unsafe {
+        // Who asked for this is gone: then what it makes is being removed, and must not grow meanwhile.
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
         let root = own(libc::open(options.folder.as_ptr(), flags))?;
         check(libc::fchdir(root.as_raw_fd()))?;
         check(libc::chroot(c".".as_ptr()))?;

@@ -102,8 +102,11 @@ export async function removeAbandoned(places: ImagePlaces): Promise<number> {
     // One that is being named belongs to whoever has that number now: at worst it is kept for longer.
     const alive = unnamed ? owner?.started !== undefined : await isAlive(owner)
     if (alive) continue
-    await removeTree(folder)
-    removed += 1
+    // What a killed builder has started may still be at work in there: then it is the next one's to remove.
+    removed += await removeTree(folder).then(
+      () => 1,
+      () => 0,
+    )
   }
   return removed
 }

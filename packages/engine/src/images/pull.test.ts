@@ -184,6 +184,30 @@ describe('pull', () => {
   })
 })
 
+describe('archives that another program wrote', () => {
+  it.each(['docker-archive', 'oci-archive'])('%s', async (kind) => {
+    const layout = writeLayout(join(bench.folder, 'layout'), {
+      layers: [first, second],
+      compress: gzip,
+      config: { Env: ['A=1'], WorkingDir: '/srv' },
+      name: 'x',
+    })
+    const archive = join(bench.folder, `${kind}.tar`)
+    const args = [
+      '--insecure-policy',
+      'copy',
+      '--quiet',
+      `oci:${layout.path}:x`,
+      `${kind}:${archive}:saved:2`,
+    ]
+    await promisify(execFile)(skopeo!, args)
+    const image = await bench.store.import(`${kind}:${archive}`)
+    expect(image).toMatchObject({ size: 2, config: { env: { A: '1' }, workdir: '/srv' } })
+    expect(image.name).toMatch(/saved:2$/)
+    expect(bench.store.imageLayers(`${kind}:${archive}`).layers).toHaveLength(3)
+  })
+})
+
 describe('references', () => {
   it.each([
     ['python', 'python:latest', undefined],

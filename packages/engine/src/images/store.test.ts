@@ -90,6 +90,25 @@ describe('import', () => {
     expect(readdirSync(join(bench.images, 'layers'))).toHaveLength(3)
   })
 
+  it('of a layout with several images, the one whose tag is named', async () => {
+    const path = join(bench.folder, 'layout')
+    const [one, two] = [
+      writeLayout(path, { layers: [lower], name: 'one' }),
+      writeLayout(path, { layers: [upper], name: 'two' }),
+    ]
+    const manifests = [one, two].map(({ digest }, index) => ({
+      digest,
+      annotations: { 'org.opencontainers.image.ref.name': ['one', 'two'][index] },
+    }))
+    writeFileSync(join(path, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }))
+    expect(await bench.store.import(`oci:${path}:two`, { name: 'x' })).toMatchObject({ digest: two.digest })
+    expect(await bench.store.import(`oci:${path}:one`)).toMatchObject({
+      name: 'one:latest',
+      digest: one.digest,
+    })
+    await expect(bench.store.import(`oci:${path}`)).rejects.toMatchObject({ hint: 'It has: one, two.' })
+  })
+
   it('many at once, by several processes’ stores, make one', async () => {
     const { path } = writeLayout(join(bench.folder, 'layout'), { layers: [lower, upper], compress: gzip })
     const images = await Promise.all(

@@ -157,6 +157,10 @@ export class ImageStore {
 
   /** Work in a draft. When it fails, layers that it has finished go too. */
   async #making<T>(work: (draft: Draft) => Promise<T>): Promise<T> {
+    if (process.getuid?.() !== 0)
+      throw new SandboxError('unsupported', 'Images are unpacked as root: their files have many owners.', {
+        hint: 'Use sudo. The image `host`, and a folder with a root file system, need no unpacking.',
+      })
     try {
       await using draft = await Draft.open(this.#places)
       return await work(draft)
