@@ -1,3 +1,16 @@
+export {
+  type ImageConfig,
+  type ImageLayers,
+  type ImageProgress,
+  type ImageRecord,
+  ImageStore,
+  type ImageStoreOptions,
+  type ImportOptions,
+  parseReference,
+  type Recipe,
+  readRecipe,
+  recipeNames,
+} from './images/index.ts'
 export type {
   IsolatedSandbox,
   Isolator,
@@ -13,6 +26,7 @@ export {
   type EngineDecision,
   EngineProvider,
   type EngineProviderOptions,
+  imageStore,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
 export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'

@@ -7,7 +7,7 @@ mod list;
 mod manage;
 mod read;
 mod remove;
-mod tar;
+pub mod tar;
 mod tar_in;
 mod tar_out;
 mod watch;

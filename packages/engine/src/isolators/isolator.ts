@@ -66,8 +66,23 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly hostname: string
 }
 
-/** The machine's own programs, or a folder with a root file system in it. */
-export type Image = 'host' | { readonly rootfs: string }
+/** The machine's own programs, a folder with a root file system in it, or an image of the store. */
+export type Image = 'host' | { readonly rootfs: string } | StoredImage
+
+/** An image whose layers are folders of this machine, uppermost first. The sandbox's working folder and its user's home are in them. */
+export interface StoredImage {
+  readonly name: string
+  readonly digest: string
+  readonly layers: readonly string[]
+  /** Below what the spec says. */
+  readonly env: Readonly<Record<string, string>>
+  /** Who commands run as, inside. Never 0: that is the runner. */
+  readonly user: { readonly uid: number; readonly gid: number }
+}
+
+export function storedImage(image: Image): StoredImage | undefined {
+  return image !== 'host' && 'layers' in image ? image : undefined
+}
 
 export interface Limits {
   readonly memoryBytes: number

@@ -9,7 +9,7 @@ import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
 import { PortForwards } from './ports.ts'
 import { EngineSandbox } from './sandbox.ts'
-import { type EngineDefaults, extraOf, planOf } from './spec.ts'
+import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 
 /** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
 export class EngineDriver extends LayeredDriver {
@@ -33,6 +33,7 @@ export class EngineDriver extends LayeredDriver {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   readonly #defaults: EngineDefaults
+  readonly #findImage: FindImage
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
@@ -44,8 +45,10 @@ export class EngineDriver extends LayeredDriver {
     closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
+    findImage: FindImage
   }) {
     super(options.root, options.runner)
+    this.#findImage = options.findImage
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
     this.#defaults = options.defaults
@@ -111,8 +114,8 @@ export class EngineDriver extends LayeredDriver {
     )
   }
 
-  protected override plan(spec: CreateSpec): Record<string, unknown> {
-    return { ...planOf(spec, this.#defaults) }
+  protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
+    return { ...(await planOf(spec, this.#defaults, this.#findImage)) }
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {

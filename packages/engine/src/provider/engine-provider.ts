@@ -3,6 +3,7 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import { ImageStore } from '../images/index.ts'
 import type { Isolator } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
@@ -10,11 +11,13 @@ import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
-import { type EngineDefaults, engineDefaults } from './spec.ts'
+import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'process'
+  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
+  pull?: boolean
   /** Where sandboxes are kept. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`. */
   root?: string
   defaults?: Partial<EngineDefaults>
@@ -110,6 +113,7 @@ function choose(options: EngineProviderOptions): {
       ...lazily(options, root),
       defaults,
       capabilities: engineCapabilities,
+      findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
     })
     const reason =
       isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
@@ -166,6 +170,24 @@ function once<T>(make: () => Promise<T>): { get(): Promise<T>; made(): Promise<T
       })
       return made
     },
+  }
+}
+
+/** The images of a root, as the provider over the same root uses them. */
+export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> = {}): ImageStore {
+  const { imagesFolder, runner } = options.oci ?? {}
+  return new ImageStore({
+    root: path.resolve(options.root ?? defaultRoot()),
+    ...(imagesFolder === undefined ? {} : { imagesFolder }),
+    runner: async () => runner ?? locateRunner(),
+  })
+}
+
+function finder(images: ImageStore, pull: boolean): FindImage {
+  return async (name) => {
+    // A name that is none is said to be none here, not by a registry.
+    if (pull && !images.find(name)) await images.pull(name)
+    return images.imageLayers(name)
   }
 }
 

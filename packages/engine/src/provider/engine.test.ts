@@ -137,7 +137,8 @@ describe('EngineProvider on oci', () => {
   })
 
   it.each([
-    [{ image: 'ubuntu' }, 'invalid_argument', 'image'],
+    [{ image: 'ubuntu' }, 'not_found', 'image'],
+    [{ image: '../ubuntu' }, 'invalid_argument', 'image'],
     [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
     [{ resources: { diskMb: 4 } }, 'invalid_argument', 'diskMb'],
     [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],

@@ -33,12 +33,12 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
 
   protected abstract isolator(): Promise<Isolator>
   protected abstract isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox>
-  protected abstract override plan(spec: CreateSpec): Record<string, unknown>
+  protected abstract override plan(spec: CreateSpec): Promise<Record<string, unknown>>
 
   override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
     const { snapshotId } = spec
-    const plan = this.plan(spec)
+    const plan = await this.plan(spec)
     if (snapshotId === undefined) return this.make(spec, plan, call)
     if (spec.image !== undefined)
       throw new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {

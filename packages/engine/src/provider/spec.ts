@@ -2,6 +2,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { ImageLayers } from '../images/index.ts'
 import type { IsolatorSpec } from '../isolators/isolator.ts'
 import { checkedVolume } from '../volumes/volumes.ts'
 
@@ -50,11 +51,18 @@ export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' |
   readonly sealing?: string
 }
 
-export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
+/** Finds an image of the store, or throws with the command that gets it. */
+export type FindImage = (name: string) => ImageLayers | Promise<ImageLayers>
+
+export async function planOf(
+  spec: CreateSpec,
+  defaults: EngineDefaults,
+  findImage: FindImage,
+): Promise<EngineExtra> {
   const options = checkedOptions(spec.providerOptions)
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
   return {
-    image: imageOf(spec.image ?? defaults.image),
+    ...(await imageOf(spec.image ?? defaults.image, findImage)),
     limits: {
       memoryBytes: positive(memoryMb, 'resources.memoryMb') * 1024 * 1024,
       cpus: positive(vcpus, 'resources.vcpus'),
@@ -66,7 +74,6 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
     },
     mounts: (options.mounts ?? []).map(checkedMount),
     network: options.network ?? defaults.network,
-    workdir: '/workspace',
     hostname: 'sandbox',
     layers: [],
     volumes: (options.volumes ?? []).map(checkedVolumeMount),
@@ -82,12 +89,15 @@ export function withExtra(record: SandboxRecord, extra: EngineExtra): SandboxRec
   return { ...record, extra: { ...extra } }
 }
 
-function imageOf(image: string): IsolatorSpec['image'] {
-  if (image === 'host') return 'host'
-  if (path.isAbsolute(image)) return { rootfs: image }
-  throw new SandboxError('invalid_argument', `There is no image “${image}”.`, {
-    hint: 'Use `host`, or the absolute path of a folder that holds a root file system.',
-  })
+async function imageOf(
+  wanted: string,
+  findImage: FindImage,
+): Promise<Pick<EngineExtra, 'image' | 'workdir'>> {
+  if (wanted === 'host') return { image: 'host', workdir: '/workspace' }
+  if (path.isAbsolute(wanted)) return { image: { rootfs: wanted }, workdir: '/workspace' }
+  const { name, digest, layers, config } = await findImage(wanted)
+  const { env, user, workdir } = config
+  return { image: { name, digest, layers, env, user }, workdir }
 }
 
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {

@@ -48,7 +48,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   /** What a new sandbox's record has to remember of the options it was made with. Refuses what cannot be. */
-  protected plan(_spec: CreateSpec): SandboxRecord['extra'] {
+  protected async plan(_spec: CreateSpec): Promise<SandboxRecord['extra']> {
     return undefined
   }
 
@@ -82,7 +82,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
-    return this.make(spec, this.plan(spec), call)
+    return this.make(spec, await this.plan(spec), call)
   }
 
   /** Makes a sandbox by a plan. Leaves nothing behind when it rejects. */

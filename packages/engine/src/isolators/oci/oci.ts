@@ -200,7 +200,9 @@ export class OciIsolator implements Isolator {
   }
 
   private image(spec: IsolatorSpec) {
-    if (spec.image !== 'host') return { layers: [spec.image.rootfs], binds: [] }
+    if (spec.image !== 'host') {
+      return { layers: 'rootfs' in spec.image ? [spec.image.rootfs] : spec.image.layers, binds: [] }
+    }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
     if (!this.host || Date.now() - this.host.at > 1000)
       this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
