@@ -38,12 +38,13 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
   override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
     const { snapshotId } = spec
-    const plan = await this.plan(spec)
-    if (snapshotId === undefined) return this.make(spec, plan, call)
+    if (snapshotId === undefined) return this.make(spec, await this.plan(spec), call)
     if (spec.image !== undefined)
       throw new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {
         hint: 'A snapshot stands on the image of its sandbox: leave image out.',
       })
+    // Whatever image is the default: the snapshot's counts.
+    const plan = await this.plan({ ...spec, image: 'host' })
     const { layers, snapshots } = this.#layered
     let snapshot = snapshots.get(snapshotId)
     const release = await layers.hold(() => {
