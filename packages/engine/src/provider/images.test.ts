@@ -21,7 +21,12 @@ beforeAll(async () => {
   bench = await testStore()
   provider = new EngineProvider({ isolator: 'oci', root: bench.root })
 })
-afterAll(() => bench?.[Symbol.dispose]())
+afterAll(async () => {
+  if (skipped) return
+  // What a test that failed has left.
+  for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
+  bench[Symbol.dispose]()
+})
 beforeEach(({ skip }) => {
   if (skipped) skip(skipped)
 })
@@ -154,6 +159,33 @@ describe('sandboxes of an image without any shell', () => {
     await expect(sandbox.start()).rejects.toMatchObject(wanted)
     await expect(provider.create({ image: 'gone' })).rejects.toMatchObject(wanted)
     expect(await sandbox.destroy()).toBe(true)
+    expect(await provider.list()).toEqual([])
+  })
+})
+
+describe('sandboxes of an image that wants out', () => {
+  it('do not start, or have walls where they should be', async () => {
+    const attacks = {
+      // Were these followed on this machine, something of it would be covered or shown.
+      proc: [symlink('proc', '/etc'), symlink('dev', '/')],
+      run: [folder('run'), symlink('run/sandkasten', '/etc'), symlink('run/sandkasten-runner', '/tool')],
+      etc: [symlink('etc', '/proc/self/root/etc'), symlink('workspace', '/proc'), symlink('home', '/dev')],
+    }
+    const started: string[] = []
+    for (const [name, entries] of Object.entries(attacks)) {
+      const layers = [await bareLayer(), tar(entries)]
+      await bench.store.import(writeLayout(join(bench.folder, name), { layers }).path, { name })
+      const sandbox = await provider.create({ image: name }).catch((error) => {
+        expect(error).toMatchObject({ name: 'SandboxError', code: 'unavailable' })
+      })
+      if (!sandbox) continue
+      started.push(name)
+      expect((await sandbox.runCommand({ cmd: '/tool', args: ['version'] })).exitCode).toBe(0)
+      expect(await sandbox.files.readFile('/etc/hostname', 'utf8')).toBe('sandbox\n')
+      expect(await sandbox.files.readFile('/proc/1/comm', 'utf8')).toMatch(/^sandkasten/)
+      await sandbox.destroy()
+    }
+    expect(started).toEqual(['run', 'etc'])
     expect(await provider.list()).toEqual([])
   })
 })
