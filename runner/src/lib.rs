@@ -7,6 +7,8 @@
 //! task      a process or a command        process  start, attach, signal …       ring    numbered output
 //! unpack/   image layers, outside
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
+//! shim/     a sandbox from outside        tree/    whole disks, on the host
+//! mark      whose process it is           hunt     all of a command, wherever it went
 //! ```
 
 pub mod bridge;
@@ -14,8 +16,11 @@ mod conn;
 mod dial;
 mod files;
 mod flow;
+mod hunt;
 mod job;
 mod launch;
+mod mark;
+mod moment;
 mod ports;
 mod process;
 mod pump;
@@ -32,5 +37,6 @@ mod sys;
 mod task;
 mod timers;
 mod token;
+pub mod tree;
 pub mod unpack;
 pub mod wire;

@@ -15,6 +15,7 @@ export type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
+  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxStats,
@@ -28,5 +29,6 @@ export {
   imageStore,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
-export { type EngineDefaults, type EngineOptions, engineDefaults } from './provider/spec.ts'
+export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'
 export * from './runner/index.ts'
+export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

@@ -19,6 +19,9 @@ export function checkSpec(spec: IsolatorSpec): void {
     if (!Number.isSafeInteger(value) || value < least)
       throw wrong(`limits.${name}: at least ${least} is needed, not ${value}`)
   }
+  const { diskBytes } = limits
+  if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
+    throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, not ${diskBytes}`)
   if (!(limits.cpus >= 0.01 && limits.cpus <= 4096))
     throw wrong(`limits.cpus: 0.01 to 4096 is needed, not ${limits.cpus}`)
   if (!/^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(spec.hostname))
@@ -56,6 +59,9 @@ function checkImage(image: IsolatorSpec['image']): void {
   const missing = image.layers.find((layer) => !isFolder(layer))
   if (missing) throw missingLayer(image, missing)
 }
+
+/** A file system has to fit, and something in it. */
+const MIN_DISK_BYTES = 8 * 1024 * 1024
 
 /** Places that are the wall's own. */
 const RESERVED = ['/proc', '/dev', '/sys', '/run', '/etc']
