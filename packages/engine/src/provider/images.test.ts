@@ -125,6 +125,35 @@ describe('sandboxes of an image of busybox alone', () => {
   })
 })
 
+describe('snapshots of a sandbox of an image', () => {
+  it('keep the image’s layers and user when its name is long gone', async () => {
+    const layers = [await bareLayer(), tar([file('part', 'of the image')])]
+    const { path } = writeLayout(join(bench.folder, 'snapped'), {
+      layers,
+      config: { User: '77:78', Env: ['A=1'], WorkingDir: '/srv/x' },
+    })
+    await bench.store.import(path, { name: 'snapped' })
+    const { layers: folders } = bench.store.imageLayers('snapped')
+    const sandbox = await provider.create({ image: 'snapped' })
+    await sandbox.files.writeFile('note', 'written')
+    const { snapshotId } = await sandbox.snapshot()
+    await sandbox.destroy()
+    await bench.store.remove('snapped')
+    await bench.store.prune({ unused: true })
+    const again = await provider.create({ snapshotId })
+    expect(await again.files.readFile('/srv/x/note', 'utf8')).toBe('written')
+    expect(await again.files.readFile('/part', 'utf8')).toBe('of the image')
+    const tool = await again.spawn({ cmd: '/tool', args: ['serve', '--socket', '/tmp/s'] })
+    expect(await again.files.readFile(`/proc/${tool.pid}/status`, 'utf8')).toMatch(
+      /^Uid:\s+77\s[\s\S]*^Gid:\s+78\s/m,
+    )
+    await again.destroy()
+    await provider.deleteSnapshot(snapshotId)
+    await bench.store.prune()
+    expect(folders.filter((folder) => existsSync(folder))).toEqual([])
+  })
+})
+
 describe('sandboxes of an image without any shell', () => {
   it('run its program, have files, and say that there is no shell', async () => {
     const { path } = writeLayout(join(bench.folder, 'bare'), { layers: [await bareLayer()] })
