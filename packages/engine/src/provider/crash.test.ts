@@ -54,7 +54,10 @@ describe('killed at any moment', () => {
       }
       const provider = new EngineProvider(options)
       try {
-        for (let kill = 0; kill < KILLS; kill++) await oneLife(options, promised, kill % 4 === 0)
+        for (let kill = 1; kill <= KILLS; kill++) {
+          await oneLife(options, promised, kill % 4 === 0)
+          if (kill % 10 === 0) await clearUnpromised(provider, promised)
+        }
         await provider.sweep()
         expect(promised.failures).toEqual([])
         await holds(provider, promised)
@@ -113,6 +116,14 @@ async function oneLife(options: EngineProviderOptions, promised: Promised, alsoS
   child.kill('SIGKILL')
   await exited
   for (const line of text.split('\n').slice(0, -1)) note(JSON.parse(line) as Said, promised)
+}
+
+/** What was made, and its maker killed before he could say so, would pile up. */
+async function clearUnpromised(provider: EngineProvider, { sandboxes, snapshots }: Promised): Promise<void> {
+  for (const { sandboxId } of await provider.list())
+    if (!sandboxes.has(sandboxId)) await provider.destroy(sandboxId)
+  for (const { snapshotId } of await provider.listSnapshots())
+    if (!snapshots.has(snapshotId)) await provider.deleteSnapshot(snapshotId)
 }
 
 function killOneOf({ root }: EngineProviderOptions): void {

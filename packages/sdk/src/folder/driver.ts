@@ -136,19 +136,18 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   async sweep(): Promise<string[]> {
     await this.prepare()
     const place = path.join(this.#root, 'sandboxes')
-    const removed: string[] = []
-    for (const name of await readdir(place)) {
-      if (idPattern.test(name)) {
-        if (await this.#settle(name)) removed.push(name)
-        continue
-      }
-      const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
-      const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
-      if (name.startsWith('.') && !(await isAlive(maker)))
-        await removeFolder(path.join(place, name)).catch(ignoreNotFound)
-    }
+    const removed = await Promise.all(
+      (await readdir(place)).map(async (name) => {
+        if (idPattern.test(name)) return (await this.#settle(name)) ? [name] : []
+        const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
+        const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
+        if (name.startsWith('.') && !(await isAlive(maker)))
+          await removeFolder(path.join(place, name)).catch(ignoreNotFound)
+        return []
+      }),
+    )
     await this.#names.sweep((id) => this.#exists(id))
-    return removed
+    return removed.flat()
   }
 
   /** True when it was one that nobody finishes any more, and is removed. */
