@@ -70,6 +70,8 @@ export interface NewImage extends Pick<ImageRecord, 'name' | 'digest' | 'source'
   readonly document: ConfigDocument
   /** Lowest first; all in the store. */
   readonly diffIds: readonly string[]
+  /** As in `Unpacking`. */
+  readonly volatile?: boolean
 }
 
 /** The layer on top, and the reference. */
@@ -83,7 +85,7 @@ export async function addImage(places: ImagePlaces, draft: Draft, image: NewImag
 async function addNamed(
   places: ImagePlaces,
   draft: Draft,
-  { document, diffIds: _, ...named }: NewImage,
+  { document, diffIds: _, volatile = false, ...named }: NewImage,
   keys: readonly string[],
 ): Promise<ImageRecord> {
   const facts = keys.map((key) => presentLayer(places, key))
@@ -91,7 +93,7 @@ async function addNamed(
   const closed = facts.findIndex(({ opaque }) => opaque.includes(''))
   const visible = closed === -1 ? keys : keys.slice(0, closed + 1)
   const views = visible.map((key, index) => viewOf(places, key, facts[index]!))
-  const top = await addTop(places, draft, visible, views, document)
+  const top = await addTop(places, draft, visible, views, document, volatile)
   const record: ImageRecord = {
     version: 1,
     ...named,
@@ -114,13 +116,14 @@ async function addTop(
   keys: readonly string[],
   views: readonly LayerView[],
   document: ConfigDocument,
+  volatile: boolean,
 ) {
   const { env: _, created: __, diffIds: ___, ...rest } = document
   const key = `top-${sha256(JSON.stringify([TOP_VERSION, keys, rest])).slice(0, 32)}`
   await draft.need([key])
   const folder = await layerDraft(draft)
   try {
-    const config = makeTop(join(folder, 'fs'), views, document)
+    const config = makeTop(join(folder, 'fs'), views, document, { volatile })
     const facts = {
       version: 1,
       entries: 0,

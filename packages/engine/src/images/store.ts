@@ -217,6 +217,7 @@ export class ImageStore {
     const diffIds = source.layers.map(({ diffId }) => diffId)
     return addImage(this.#places, draft, {
       ...named,
+      volatile: this.#volatile,
       digest: source.digest,
       document: source.config,
       diffIds,

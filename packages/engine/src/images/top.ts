@@ -16,13 +16,18 @@ const TAKEN = /^\/(proc|dev|sys|run|tmp|etc)(\/|$)/
  * The layer that we put on top of every image: its user's line in `/etc/passwd` and home, where the image has none, and its working folder. Like the
  * skeleton of the image `host` it is made once, and shared by all sandboxes of the image.
  */
-export function makeTop(folder: string, layers: readonly LayerView[], document: ConfigDocument): ImageConfig {
+export function makeTop(
+  folder: string,
+  layers: readonly LayerView[],
+  document: ConfigDocument,
+  { volatile = false } = {},
+): ImageConfig {
   mkdirSync(folder)
   chmodSync(folder, 0o755)
   const [passwd, group] = [readText(layers, '/etc/passwd'), readText(layers, '/etc/group')]
   const asked = userOf(document.user, passwd ?? '', group ?? '')
   const user = asked ?? { uid: SANDBOX_ID, gid: SANDBOX_ID }
-  const top = new Top(folder, layers)
+  const top = new Top(folder, layers, volatile)
   if (!lines(passwd).some((fields) => Number(fields[2]) === user.uid)) {
     const name = lines(passwd).some(([known]) => known === 'sandbox') ? `sandbox-${user.uid}` : 'sandbox'
     const home = `/home/${name}`
@@ -41,9 +46,11 @@ export function makeTop(folder: string, layers: readonly LayerView[], document: 
 class Top {
   readonly #root: string
   readonly #layers: readonly LayerView[]
+  readonly #volatile: boolean
 
-  constructor(root: string, layers: readonly LayerView[]) {
+  constructor(root: string, layers: readonly LayerView[], volatile: boolean) {
     this.#root = root
+    this.#volatile = volatile
     this.#layers = layers
   }
 
@@ -58,7 +65,7 @@ class Top {
     const before = lookUp(this.#layers, path)
     this.#parents(before.path)
     const target = join(this.#root, before.path)
-    writeFileSync(target, content, { flush: true })
+    writeFileSync(target, content, { flush: !this.#volatile })
     chownSync(target, before.stats?.uid ?? 0, before.stats?.gid ?? 0)
     chmodSync(target, (before.stats?.mode ?? 0o644) & 0o7777)
   }

@@ -140,7 +140,7 @@ describe('EngineProvider on oci', () => {
     [{ image: 'ubuntu' }, 'not_found', 'image'],
     [{ image: '../ubuntu' }, 'invalid_argument', 'image'],
     [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
-    [{ resources: { diskMb: 4 } }, 'invalid_argument', 'diskMb'],
+    [{ resources: { diskMb: 1 } }, 'invalid_argument', 'disk'],
     [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
     [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
     [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],

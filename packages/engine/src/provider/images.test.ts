@@ -21,7 +21,12 @@ beforeAll(async () => {
   bench = await testStore()
   provider = new EngineProvider({ isolator: 'oci', root: bench.root })
 })
-afterAll(() => bench?.[Symbol.dispose]())
+afterAll(async () => {
+  if (skipped) return
+  // What a test that failed has left.
+  for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
+  bench[Symbol.dispose]()
+})
 beforeEach(({ skip }) => {
   if (skipped) skip(skipped)
 })
@@ -120,6 +125,35 @@ describe('sandboxes of an image of busybox alone', () => {
   })
 })
 
+describe('snapshots of a sandbox of an image', () => {
+  it('keep the image’s layers and user when its name is long gone', async () => {
+    const layers = [await bareLayer(), tar([file('part', 'of the image')])]
+    const { path } = writeLayout(join(bench.folder, 'snapped'), {
+      layers,
+      config: { User: '77:78', Env: ['A=1'], WorkingDir: '/srv/x' },
+    })
+    await bench.store.import(path, { name: 'snapped' })
+    const { layers: folders } = bench.store.imageLayers('snapped')
+    const sandbox = await provider.create({ image: 'snapped' })
+    await sandbox.files.writeFile('note', 'written')
+    const { snapshotId } = await sandbox.snapshot()
+    await sandbox.destroy()
+    await bench.store.remove('snapped')
+    await bench.store.prune({ unused: true })
+    const again = await provider.create({ snapshotId })
+    expect(await again.files.readFile('/srv/x/note', 'utf8')).toBe('written')
+    expect(await again.files.readFile('/part', 'utf8')).toBe('of the image')
+    const tool = await again.spawn({ cmd: '/tool', args: ['serve', '--socket', '/tmp/s'] })
+    expect(await again.files.readFile(`/proc/${tool.pid}/status`, 'utf8')).toMatch(
+      /^Uid:\s+77\s[\s\S]*^Gid:\s+78\s/m,
+    )
+    await again.destroy()
+    await provider.deleteSnapshot(snapshotId)
+    await bench.store.prune()
+    expect(folders.filter((folder) => existsSync(folder))).toEqual([])
+  })
+})
+
 describe('sandboxes of an image without any shell', () => {
   it('run its program, have files, and say that there is no shell', async () => {
     const { path } = writeLayout(join(bench.folder, 'bare'), { layers: [await bareLayer()] })
@@ -183,6 +217,33 @@ describe('sandboxes of an image without any shell', () => {
     await expect(sandbox.start()).rejects.toMatchObject(wanted)
     await expect(provider.create({ image: 'gone' })).rejects.toMatchObject(wanted)
     expect(await sandbox.destroy()).toBe(true)
+    expect(await provider.list()).toEqual([])
+  })
+})
+
+describe('sandboxes of an image that wants out', () => {
+  it('do not start, or have walls where they should be', async () => {
+    const attacks = {
+      // Were these followed on this machine, something of it would be covered or shown.
+      proc: [symlink('proc', '/etc'), symlink('dev', '/')],
+      run: [folder('run'), symlink('run/sandkasten', '/etc'), symlink('run/sandkasten-runner', '/tool')],
+      etc: [symlink('etc', '/proc/self/root/etc'), symlink('workspace', '/proc'), symlink('home', '/dev')],
+    }
+    const started: string[] = []
+    for (const [name, entries] of Object.entries(attacks)) {
+      const layers = [await bareLayer(), tar(entries)]
+      await bench.store.import(writeLayout(join(bench.folder, name), { layers }).path, { name })
+      const sandbox = await provider.create({ image: name }).catch((error) => {
+        expect(error).toMatchObject({ name: 'SandboxError', code: 'unavailable' })
+      })
+      if (!sandbox) continue
+      started.push(name)
+      expect((await sandbox.runCommand({ cmd: '/tool', args: ['version'] })).exitCode).toBe(0)
+      expect(await sandbox.files.readFile('/etc/hostname', 'utf8')).toBe('sandbox\n')
+      expect(await sandbox.files.readFile('/proc/1/comm', 'utf8')).toMatch(/^sandkasten/)
+      await sandbox.destroy()
+    }
+    expect(started).toEqual(['run', 'etc'])
     expect(await provider.list()).toEqual([])
   })
 })
