@@ -155,6 +155,7 @@ export class EngineDriver extends LayeredDriver {
         )
       }),
     )
+    await this.trees.close()
     await this.#closeIsolator()
   }
 
