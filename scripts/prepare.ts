@@ -2,13 +2,14 @@
  * What the tests need from the machine: on Debian as root it is installed; elsewhere it is said what is missing and
  * what will be skipped for it.
  */
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { run } from './tools.ts'
 
 const programs = [
   { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
+  { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
 ] as const
 
 export async function prepare(): Promise<number> {
@@ -28,11 +29,20 @@ export async function prepare(): Promise<number> {
     return 0
   }
   const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }
+  if (packages.includes('postgresql')) keepPostgresQuiet()
   const install = () =>
     run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly)
   if ((await install()) === 0) return 0
   const updated = await run('apt-get', ['update', '-qq'], quietly)
   return updated === 0 ? install() : updated
+}
+
+/** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
+function keepPostgresQuiet(): void {
+  const folder = '/etc/postgresql-common'
+  if (existsSync(`${folder}/createcluster.conf`)) return
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(`${folder}/createcluster.conf`, 'create_main_cluster = false\n')
 }
 
 /** Cargo builds the runner; without it nothing isolated can be tested. */

@@ -1,0 +1,121 @@
+import type { ServerResponse } from 'node:http'
+import { SandboxError } from '@sandkasten/sdk'
+import type { FastifyReply } from 'fastify'
+import type { Metrics } from '../metrics.ts'
+import { problemOf } from './problems.ts'
+
+const heartbeatMs = 15_000
+
+export interface ServerEvent {
+  event: string
+  id?: number
+  data: unknown
+}
+
+/** Answers that go on for long: counted, kept alive, and ended together when the daemon ends. */
+export class Streams {
+  readonly #open = new Set<AbortController>()
+  readonly #metrics: Metrics
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics
+    metrics.onRead(() => metrics.set('sandkasten_open_streams', {}, this.#open.size))
+  }
+
+  /** Fires when the daemon ends, or when the stream's own end is told by the returned function. */
+  enter(): { signal: AbortSignal; leave: () => void } {
+    const controller = new AbortController()
+    this.#open.add(controller)
+    return { signal: controller.signal, leave: () => void this.#open.delete(controller) }
+  }
+
+  /**
+   * Sends events (SSE) until there are no more. The first is awaited for a moment before the head is sent, so that what
+   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream.
+   */
+  async send(
+    reply: FastifyReply,
+    source: (signal: AbortSignal) => AsyncIterable<ServerEvent>,
+    gone: AbortSignal,
+  ): Promise<void> {
+    const { signal, leave } = this.enter()
+    const ending = AbortSignal.any([signal, gone])
+    const events = source(ending)[Symbol.asyncIterator]()
+    const requestId = reply.request.id
+    try {
+      const first = events.next()
+      first.catch(() => {})
+      await Promise.race([first, new Promise((resolve) => setTimeout(resolve, 50))])
+      const failed = await Promise.race([
+        first.then(
+          () => undefined,
+          (error: unknown) => ({ error }),
+        ),
+        undefined,
+      ])
+      if (failed) throw failed.error
+      reply.hijack()
+      const { raw } = reply
+      raw.writeHead(200, {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+        'x-request-id': requestId,
+      })
+      raw.flushHeaders()
+      await this.#pump(raw, events, first, ending, requestId)
+    } finally {
+      leave()
+      this.#metrics.count('sandkasten_http_requests_total', { route: 'stream', status: 200 }, 0)
+    }
+  }
+
+  close(): void {
+    for (const controller of this.#open) controller.abort()
+  }
+
+  async #pump(
+    raw: ServerResponse,
+    events: AsyncIterator<ServerEvent>,
+    first: Promise<IteratorResult<ServerEvent>>,
+    ending: AbortSignal,
+    requestId: string,
+  ): Promise<void> {
+    const beat = setInterval(() => raw.write(': still here\n\n'), heartbeatMs)
+    const over = new Promise<undefined>((resolve) =>
+      ending.addEventListener('abort', () => resolve(undefined), { once: true }),
+    )
+    try {
+      for (let next: Promise<IteratorResult<ServerEvent>> = first; ; next = events.next()) {
+        next.catch(() => {})
+        const result = ending.aborted ? undefined : await Promise.race([next, over])
+        if (!result || result.done) return
+        if (!raw.write(encode(result.value))) await Promise.race([drained(raw), over])
+      }
+    } catch (error) {
+      if (!ending.aborted && !SandboxError.is(error, 'aborted'))
+        raw.write(encode({ event: 'problem', data: problemOf(error, requestId) }))
+    } finally {
+      clearInterval(beat)
+      void Promise.resolve(events.return?.()).catch(() => {})
+      raw.end()
+    }
+  }
+}
+
+export function encode({ event, id, data }: ServerEvent): string {
+  // JSON has no raw newlines, so one data line is enough.
+  return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
+}
+
+function drained(raw: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      raw.off('drain', done)
+      raw.off('close', done)
+      resolve()
+    }
+    raw.on('drain', done)
+    raw.on('close', done)
+  })
+}
