@@ -39,10 +39,9 @@ export async function prepare(): Promise<number> {
 
 /** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
 function keepPostgresQuiet(): void {
-  const folder = '/etc/postgresql-common'
-  if (existsSync(`${folder}/createcluster.conf`)) return
+  const folder = '/etc/postgresql-common/createcluster.d'
   mkdirSync(folder, { recursive: true })
-  writeFileSync(`${folder}/createcluster.conf`, 'create_main_cluster = false\n')
+  writeFileSync(`${folder}/sandkasten.conf`, 'create_main_cluster = false\n')
 }
 
 /** Cargo builds the runner; without it nothing isolated can be tested. */

@@ -2,7 +2,15 @@ import path from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { pino } from 'pino'
-import { Audit, allRoutes, buildServer, type Services, Streams } from './api/index.ts'
+import {
+  Audit,
+  allRoutes,
+  buildServer,
+  handleUpgrades,
+  type Services,
+  Streams,
+  terminalSocket,
+} from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
@@ -111,6 +119,7 @@ async function assemble(
     if (closing)
       throw new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Try again in a moment.' })
   })
+  handleUpgrades(app.server, services, [terminalSocket(services)])
   undo.push(async () => {
     closing = true
     streams.close()

@@ -62,7 +62,7 @@ export class LiveSessions {
   }
 
   open(id: string, incarnation: number, sandbox: Sandbox): Open {
-    const open: Open = { incarnation, sandbox, shells: new Map() }
+    const open: Open = { incarnation, sandbox, shells: new Map(), terminals: new Set() }
     this.#entry(id).open = open
     return open
   }
@@ -118,6 +118,8 @@ export interface Open {
   readonly incarnation: number
   readonly sandbox: Sandbox
   readonly shells: Map<string, Promise<SandboxShell>>
+  /** Those that this process has opened. */
+  readonly terminals: Set<string>
 }
 
 interface Entry {

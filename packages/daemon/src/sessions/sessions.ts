@@ -11,6 +11,7 @@ import { quotasOf } from './quotas.ts'
 import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
+import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
 
 /** The room's door: everything that can be done with sessions, for a caller. */
@@ -19,6 +20,7 @@ export class SessionService {
   readonly use: Use
   readonly commands: Commands
   readonly snapshots: SnapshotsOfSessions
+  readonly terminals: Terminals
   readonly reaper: Reaper
   readonly reconciler: Reconciler
   readonly leases: Leases
@@ -32,6 +34,7 @@ export class SessionService {
     this.use = new Use(context, this.#lifecycle)
     this.commands = new Commands(context, this.use)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
+    this.terminals = new Terminals(context, this.use)
     this.leases = new Leases(context)
     this.reaper = new Reaper(context, this.#lifecycle, this.commands)
     this.reconciler = new Reconciler(context, {
@@ -111,6 +114,11 @@ export class SessionService {
       session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
     const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
     return (await store.sessions.update(id, undefined, changes)) ?? session
+  }
+
+  /** Who did what in the caller's project, newest first. */
+  audit(caller: Caller, options: { before?: number; limit: number }) {
+    return this.context.store.records.audit(caller.projectId, options)
   }
 
   /** What the project uses, and what it may. */

@@ -20,7 +20,7 @@ export class Execs {
   }
 
   /** Newest first, without their output. */
-  async list(sessionId: string, limit: number): Promise<Array<Omit<ExecRow, 'events'>>> {
+  async list(sessionId: string, limit: number, kind?: 'terminal'): Promise<Array<Omit<ExecRow, 'events'>>> {
     return this.#db
       .selectFrom('execs')
       .select([
@@ -38,6 +38,7 @@ export class Execs {
         'result',
       ])
       .where('session_id', '=', sessionId)
+      .where('kind', kind === 'terminal' ? '=' : '!=', 'terminal')
       .orderBy('created_at', 'desc')
       .orderBy('exec_id', 'desc')
       .limit(limit)

@@ -87,7 +87,7 @@ export interface SessionRow {
 export interface ExecRow {
   session_id: string
   exec_id: string
-  kind: 'exec' | 'run'
+  kind: 'exec' | 'run' | 'terminal'
   /** running, done, lost (the sandbox or its shell ended before the command did). */
   status: 'running' | 'done' | 'lost'
   /** Nobody waits for it: it does not put off the session's end. */

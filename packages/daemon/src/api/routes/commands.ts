@@ -303,7 +303,7 @@ function viewOf(row: ExecRow) {
 function execView(row: Omit<ExecRow, 'events'>): z.infer<typeof schemas.exec> {
   return {
     exec_id: row.exec_id,
-    kind: row.kind,
+    kind: row.kind === 'exec' ? 'exec' : 'run',
     status: row.status,
     shell: row.shell,
     command: JSON.parse(row.command),

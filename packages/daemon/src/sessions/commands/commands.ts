@@ -57,7 +57,7 @@ export class Commands {
     const tracked = this.#tracked.get(`${id}/${execId}`)
     if (tracked) return tracked
     const row = await this.#context.store.execs.get(id, execId)
-    if (row) return row
+    if (row && row.kind !== 'terminal') return row
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
       hint: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
     })
@@ -107,7 +107,7 @@ export class Commands {
   async recover(session: Session, used: () => Promise<Used & { release: () => void }>): Promise<void> {
     const { store, log } = this.#context
     for (const row of await store.execs.running(session.id)) {
-      if (this.#tracked.has(`${row.session_id}/${row.exec_id}`)) continue
+      if (row.kind === 'terminal' || this.#tracked.has(`${row.session_id}/${row.exec_id}`)) continue
       if (row.incarnation !== session.incarnation || session.status !== 'running') {
         await this.#save(row, {
           status: 'lost',
