@@ -122,7 +122,7 @@ async function assemble(
   handleUpgrades(app.server, services, [terminalSocket(services)])
   undo.push(async () => {
     closing = true
-    streams.close()
+    await streams.close()
     await app.close()
   })
   const url = await listen(app, config)

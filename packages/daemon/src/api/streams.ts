@@ -15,10 +15,8 @@ export interface ServerEvent {
 /** Answers that go on for long: counted, kept alive, and ended together when the daemon ends. */
 export class Streams {
   readonly #open = new Set<AbortController>()
-  readonly #metrics: Metrics
 
   constructor(metrics: Metrics) {
-    this.#metrics = metrics
     metrics.onRead(() => metrics.set('sandkasten_open_streams', {}, this.#open.size))
   }
 
@@ -66,12 +64,15 @@ export class Streams {
       await this.#pump(raw, events, first, ending, requestId)
     } finally {
       leave()
-      this.#metrics.count('sandkasten_http_requests_total', { route: 'stream', status: 200 }, 0)
     }
   }
 
-  close(): void {
+  /** Ends all, and waits a moment for them to say so to their clients. */
+  async close(): Promise<void> {
     for (const controller of this.#open) controller.abort()
+    const startedAt = performance.now()
+    while (this.#open.size > 0 && performance.now() - startedAt < 500)
+      await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
   async #pump(
@@ -98,7 +99,9 @@ export class Streams {
     } finally {
       clearInterval(beat)
       void Promise.resolve(events.return?.()).catch(() => {})
-      raw.end()
+      await new Promise<void>((resolve) =>
+        raw.destroyed ? resolve() : raw.end(resolve).once('close', resolve),
+      )
     }
   }
 }

@@ -38,7 +38,8 @@ export class Lifecycle {
     return this.#locked(id, async (session) => {
       if (session.status === 'running') return session
       if (session.status === 'paused') return this.#resume(session, by, reason)
-      if (session.status !== 'stopped' && session.status !== 'crashed') throw notUsable(session)
+      if (session.live === 0 || (session.status !== 'stopped' && session.status !== 'crashed'))
+        throw notUsable(session)
       const { provider, live } = this.#context
       live.drop(id)
       const sandbox = (await provider.get(session.sandbox_id!, { resume: true })) as Sandbox
@@ -57,7 +58,7 @@ export class Lifecycle {
 
   stop(id: string, by: string, reason = 'stopped'): Promise<Session> {
     return this.#locked(id, async (session) => {
-      if (session.status === 'stopped' || session.status === 'crashed') return session
+      if (session.live === 1 && (session.status === 'stopped' || session.status === 'crashed')) return session
       if (session.status !== 'running' && session.status !== 'paused') throw notUsable(session)
       return this.#stop(session, by, reason)
     })

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { Session } from '../../sessions/index.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
@@ -13,6 +12,7 @@ const size = z.int().min(1).max(1000)
 const terminal = z
   .object({
     terminal_id: z.string(),
+    session_id: z.string(),
     status: z.enum(['running', 'done', 'lost']),
     incarnation: z.int(),
     created_at: z.iso.datetime(),
@@ -125,7 +125,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
 
 type Row = Awaited<ReturnType<Services['sessions']['terminals']['find']>>
 
-function view(row: Omit<Row, 'events'>): z.infer<typeof terminal> & { session_id: Session['id'] } {
+function view(row: Omit<Row, 'events'>): z.infer<typeof terminal> {
   return {
     terminal_id: row.exec_id,
     session_id: row.session_id,
