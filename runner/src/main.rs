@@ -3,15 +3,15 @@
 use runner::start::{Options, serve};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: runner serve  [--socket PATH] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
+const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
        runner bridge [--socket PATH]
        runner shim
        runner launcher
        runner version
 
-serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET) and runs what clients ask for
+serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET), or on a socket that it was given, and runs what clients ask for
 bridge  carries that socket over standard input and output
-shim    starts a sandbox as standard input says, outside of it, and is its parent and witness
+shim    prepares and starts a sandbox as standard input says, outside of it, and is its parent and witness
 launcher  starts shims for an engine, whose own process is too large to start them quickly";
 
 fn main() -> ExitCode {

@@ -49,7 +49,8 @@ async function lookAtOci(): Promise<Finding> {
 /** Nothing proves that it works but doing it. */
 async function tryIt(): Promise<string> {
   const startedAt = performance.now()
-  const sandbox = await new EngineProvider({ isolator: 'oci' }).create()
+  await using provider = new EngineProvider({ isolator: 'oci' })
+  const sandbox = await provider.create()
   try {
     await sandbox.runCommand({ cmd: 'true' })
     return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`

@@ -18,6 +18,8 @@ export interface Isolator {
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
+  /** Gives up what it keeps for the next start; it may start again all the same. Sandboxes go on. */
+  close(): Promise<void>
 }
 
 export type ProbeResult =
@@ -73,9 +75,11 @@ export interface IsolatedSandbox extends SandboxPlace {
   stats(): Promise<SandboxStats>
   /** Of the stats, the one that is wanted before every command; undefined where it is not counted. */
   oomKills(): Promise<number | undefined>
-  /** Resolves when no process in it runs. */
+  /** Resolves when no process in it runs. It stays so until somebody thaws it. */
   freeze(): Promise<void>
   thaw(): Promise<void>
+  /** The same for a moment: until what it resolves to is called, or this process ends, however it ends. One that was frozen before stays so. */
+  hold(): Promise<() => void>
   /** Resolves when no process, mount or control group of it is left. Its disk stays. */
   kill(): Promise<SandboxEnd>
 }

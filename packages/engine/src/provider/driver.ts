@@ -29,17 +29,21 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     'providerOptions',
   ]
   readonly #isolator: () => Promise<Isolator>
+  readonly #closeIsolator: () => Promise<void>
   readonly #defaults: EngineDefaults
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
     root: string
     isolator: () => Promise<Isolator>
+    /** Where the isolator has been made, closes it. */
+    closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
   }) {
     super(options.root)
     this.#isolator = options.isolator
+    this.#closeIsolator = options.closeIsolator
     this.#defaults = options.defaults
     this.capabilities = options.capabilities
   }
@@ -111,6 +115,22 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     const known = await live?.isolated.catch(() => undefined)
     const isolated = known ?? (await (await this.#isolator()).attach(this.#spec(folder, record)))
     await isolated?.kill()
+  }
+
+  /** Lets go of everything that this process holds: connections, forwarded ports, what is kept for the next start. Sandboxes go on. */
+  async close(): Promise<void> {
+    const all = [...this.#live.values()]
+    this.#live.clear()
+    await Promise.all(
+      all.map(async ({ forwards, client }) => {
+        await forwards.close()
+        await client?.then(
+          (client) => client.close(),
+          () => {},
+        )
+      }),
+    )
+    await this.#closeIsolator()
   }
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {

@@ -30,14 +30,27 @@ export interface EngineDecision {
 }
 
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
-export class EngineProvider extends DriverProvider<EngineCapabilities> {
+export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
+  readonly #close: () => Promise<void>
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#close = async () => {
+      if (driver instanceof EngineDriver) await driver.close()
+    }
+  }
+
+  /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
+  close(): Promise<void> {
+    return this.#close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#close()
   }
 }
 
@@ -60,7 +73,7 @@ function choose(options: EngineProviderOptions): {
     const defaults = { ...engineDefaults, ...options.defaults }
     const driver = new EngineDriver({
       root,
-      isolator: lazily(options, root),
+      ...lazily(options, root),
       defaults,
       capabilities: engineCapabilities,
     })
@@ -95,9 +108,12 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
 }
 
 /** Made when it is first needed: finding the runner may mean building it. */
-function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Isolator> {
+function lazily(
+  { oci }: EngineProviderOptions,
+  root: string,
+): { isolator: () => Promise<Isolator>; closeIsolator: () => Promise<void> } {
   let isolator: Promise<Isolator> | undefined
-  return () => {
+  const make = () => {
     isolator ??= (async () => {
       const runner = oci?.runner ?? (await locateRunner())
       return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...oci, runner })
@@ -107,6 +123,7 @@ function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Iso
     })
     return isolator
   }
+  return { isolator: make, closeIsolator: async () => (await isolator)?.close() }
 }
 
 function defaultRoot(): string {

@@ -5,6 +5,7 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   symlinkSync,
   writeFileSync,
@@ -13,8 +14,8 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type Bench, createBench, open, reasonToSkip } from './testing/bench.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type Bench, createBench, open, readOr, reasonToSkip } from './testing/bench.ts'
 
 const reason = await reasonToSkip()
 let bench: Bench
@@ -139,11 +140,6 @@ describe('a start that fails leaves nothing', () => {
       /Cap/,
     ],
     [
-      'the host’s network',
-      'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "network"); delete config.linux.sysctl',
-      /our net namespace/,
-    ],
-    [
       'the host’s ipc',
       'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "ipc")',
       /our ipc namespace/,
@@ -252,6 +248,49 @@ describe('limits', () => {
   })
 })
 
+describe('what waits for the next sandbox', () => {
+  /** Shims without a sandbox whose groups are below this bench's. */
+  const spares = () =>
+    readdirSync('/proc')
+      .filter((pid) => readOr(`/proc/${pid}/comm`)?.trim() === 'shim-spare')
+      .filter((pid) => !/^State:\s+[ZX]/m.test(readOr(`/proc/${pid}/status`) ?? 'State: X'))
+      .filter((pid) => bench.groups().some((name) => name.startsWith(`${pid}-`)))
+      .map(Number)
+
+  it('is taken away by close(), and made again by the next start', async () => {
+    const isolator = bench.another()
+    for (let life = 0; life < 2; life++) {
+      const spec = bench.spec()
+      const sandbox = await isolator.start(spec)
+      await isolator.close()
+      expect((await (await open(spec, sandbox)).sh('echo alive')).out).toBe('alive')
+      await isolator.remove(spec)
+    }
+    await bench.isolator.close()
+    expect(bench.groups()).toEqual([])
+  })
+
+  it('goes with the process that wanted it, and what a killed one leaves is swept by the next', async () => {
+    await bench.isolator.close()
+    const isolator = bench.another()
+    const spec = bench.spec()
+    await isolator.start(spec)
+    await vi.waitFor(() => expect(spares()).toHaveLength(1))
+    const [first] = spares()
+    process.kill(first!, 'SIGKILL')
+    await vi.waitFor(() => expect(spares()).toEqual([]))
+    expect(bench.groups()).toHaveLength(2)
+    // The next start gets a shim all the same; a new process takes away what the killed one has left.
+    const second = bench.spec()
+    await isolator.start(second)
+    await bench.another().attach(spec)
+    expect(bench.groups().filter((name) => name.startsWith(`${first}-`))).toEqual([])
+    for (const one of [spec, second]) await isolator.remove(one)
+    await isolator.close()
+    expect(bench.groups()).toEqual([])
+  })
+})
+
 describe('freezing', () => {
   it('stops every process and lets them go on; what is frozen can be killed', async () => {
     const box = await bench.start()
@@ -268,6 +307,44 @@ describe('freezing', () => {
     await expect.poll(async () => (await box.sandbox.stats()).cpuUsec).toBeGreaterThan(frozen!)
     await box.sandbox.freeze()
     expect((await box.sandbox.kill()).killed).toBe(true)
+  })
+
+  it('is held for a moment: until it is let go, or its holder has died, and a pause outlives both', async () => {
+    const box = await bench.start()
+    const count = async () => Number((await box.sh('wc -c < /tmp/ticks')).out)
+    await box.client.run({
+      id: 'ticks',
+      argv: ['/bin/sh', '-c', '(while :; do printf . >> /tmp/ticks; sleep 0.01; done) & sleep 0.1'],
+    })
+    const release = await box.sandbox.hold()
+    expect(bench.frozen(box)).toBe(true)
+    release()
+    await vi.waitFor(() => expect(bench.frozen(box)).toBe(false))
+    const before = await count()
+    await vi.waitFor(async () => expect(await count()).toBeGreaterThan(before))
+    // Another process holds it, and is killed.
+    const module = new URL('../index.ts', import.meta.url).href
+    const script = `
+      import { OciIsolator } from ${JSON.stringify(module)}
+      const sandbox = await new OciIsolator(${JSON.stringify(bench.options)}).attach(${JSON.stringify(box.spec)})
+      await sandbox.hold()
+      console.log('held')
+      setInterval(() => {}, 1000)`
+    const args = ['--conditions=sandkasten-source', '--input-type=module-typescript', '-e', script]
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    await once(child.stdout, 'data')
+    expect(bench.frozen(box)).toBe(true)
+    child.kill('SIGKILL')
+    await vi.waitFor(() => expect(bench.frozen(box)).toBe(false), 10_000)
+    // What was paused stays so.
+    await box.sandbox.freeze()
+    const again = await box.sandbox.hold()
+    again()
+    const other = await bench.another().attach(box.spec)
+    ;(await other!.hold())()
+    expect(bench.frozen(box)).toBe(true)
+    await box.sandbox.thaw()
+    expect(await count()).toBeGreaterThan(before)
   })
 })
 

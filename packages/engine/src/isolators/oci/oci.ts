@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
@@ -11,17 +11,18 @@ import type {
   SandboxPlace,
 } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { layoutOfThisMachine, prepareParents, SandboxGroups } from './cgroups.ts'
+import { layoutOfThisMachine, prepareParents, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
 import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
-import { lifeOf, type Places, placesOf } from './places.ts'
+import { type Places, placesOf } from './places.ts'
 import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { OciSandbox } from './sandbox.ts'
-import { readEnd, startShim, Witness } from './shim.ts'
-import { shimTask } from './task.ts'
+import { lastShim, readEnd, startShim, Witness } from './shim.ts'
+import { startTimeOf } from './shim-process.ts'
+import { shimSetup, shimTask } from './task.ts'
 
 export interface OciIsolatorOptions {
   /** The runner's binary: PID 1 inside, and the shim outside. */
@@ -54,7 +55,7 @@ export class OciIsolator implements Isolator {
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids'>>
   private readonly ranges: IdRanges
   private readonly launcher: Launcher
-  private layout?: CgroupLayout
+  private prepared?: Promise<{ layout: CgroupLayout; stage: string }> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
@@ -79,16 +80,14 @@ export class OciIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     checkSpec(spec)
     const places = placesOf(spec, this.options.runFolder)
-    const { layout, stage } = this.prepare()
+    const { layout, stage } = await this.prepare()
+    this.launcher.warm(() => this.setup(layout, stage), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
     try {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = rangeOf(places, this.ranges)
-      prepareDisk(places, spec, firstId)
-      // The runner makes its socket in here as the sandbox's root; the sandbox's user may not even look.
-      mkdirSync(places.io, { mode: 0o700 })
-      chownSync(places.io, firstId, firstId)
+      prepareDisk(places)
       rmSync(places.end, { force: true })
       const task = shimTask({
         spec,
@@ -98,7 +97,6 @@ export class OciIsolator implements Isolator {
         layout,
         stage,
         cgroupParent: this.options.cgroupParent,
-        runtime: findProgram(this.options.runtime),
         runner: this.options.runner,
         pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
         architecture: thisArchitecture(),
@@ -106,10 +104,10 @@ export class OciIsolator implements Isolator {
         volatile: this.options.volatile,
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
-      await startShim(this.launcher, task, places, spec.sandboxId)
+      await startShim(this.launcher, task, spec.sandboxId)
       const witness = await Witness.open(places.witness)
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
-      return new OciSandbox(spec.sandboxId, places, this.groups(spec.sandboxId), witness)
+      return this.sandbox(spec.sandboxId, places, layout, witness)
     } catch (error) {
       await this.undo(spec, places, isNew)
       throw error
@@ -118,14 +116,13 @@ export class OciIsolator implements Isolator {
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const places = placesOf(place, this.options.runFolder)
-    const groups = this.groups(place.sandboxId)
-    // In this order: a shim listens before it makes groups and until it has removed them. So groups that were there while nobody listened
-    // were left by a shim that was killed, and not made by one that is just starting.
-    const left = groups.exist()
-    const stillOurs = sameLife(places)
+    const { layout } = await this.prepare()
+    // In this order: who is named here while nobody listens was killed, and is not one that is just starting.
+    const last = lastShim(places)
     const witness = await Witness.open(places.witness)
-    if (witness) return new OciSandbox(place.sandboxId, places, groups, witness)
-    if (left) await groups.clear(stillOurs)
+    if (witness) return this.sandbox(place.sandboxId, places, layout, witness)
+    if (last && startTimeOf(last.pid) !== last.startTime)
+      await new SandboxGroups(layout, this.options.cgroupParent, last.group).clear()
     return undefined
   }
 
@@ -152,6 +149,11 @@ export class OciIsolator implements Isolator {
     return existed
   }
 
+  /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
+  async close(): Promise<void> {
+    await this.launcher.close()
+  }
+
   /** The run folder is the claim: who makes it starts the sandbox. */
   private async claim(places: Places, sandboxId: string): Promise<void> {
     try {
@@ -176,6 +178,7 @@ export class OciIsolator implements Isolator {
    */
   private async undo(place: SandboxPlace, places: Places, isNew: boolean): Promise<void> {
     if (await this.attach(place)) return
+    await sweepGroups((await this.prepare()).layout, this.options.cgroupParent)
     rmSync(places.run, { recursive: true, force: true })
     if (isNew) await this.remove(place)
   }
@@ -189,33 +192,39 @@ export class OciIsolator implements Isolator {
     return { layers: [layer], binds }
   }
 
-  private groups(sandboxId: string): SandboxGroups {
-    return new SandboxGroups(this.prepare().layout, this.options.cgroupParent, sandboxId)
+  private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
+    const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
+    return new OciSandbox(sandboxId, places, groups, witness)
   }
 
-  private prepare(): { layout: CgroupLayout; stage: string } {
+  private setup(layout: CgroupLayout, stage: string): object {
+    const { cgroupParent } = this.options
+    return shimSetup({ runtime: findProgram(this.options.runtime), stage, layout, cgroupParent })
+  }
+
+  private prepare(): Promise<{ layout: CgroupLayout; stage: string }> {
+    this.prepared ??= this.makeReady()
+    this.prepared.catch(() => {
+      this.prepared = undefined
+    })
+    return this.prepared
+  }
+
+  private async makeReady(): Promise<{ layout: CgroupLayout; stage: string }> {
     const stage = join(this.options.runFolder, 'stage')
-    if (!this.layout) {
-      const layout = layoutOfThisMachine()
-      try {
-        prepareParents(layout, this.options.cgroupParent)
-      } catch (cause) {
-        throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
-          cause,
-          hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
-        })
-      }
-      mkdirSync(stage, { recursive: true, mode: 0o755 })
-      // Whatever the umask: the runtime's child, nobody on the host, walks through both.
-      for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
-      this.layout = layout
+    const layout = layoutOfThisMachine()
+    try {
+      prepareParents(layout, this.options.cgroupParent)
+      await sweepGroups(layout, this.options.cgroupParent)
+    } catch (cause) {
+      throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
+        cause,
+        hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
+      })
     }
-    return { layout: this.layout, stage }
+    mkdirSync(stage, { recursive: true, mode: 0o755 })
+    // Whatever the umask: the runtime's child, nobody on the host, walks through both.
+    for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
+    return { layout, stage }
   }
-}
-
-/** Does the run folder's life, as it is now, go on to be the one there? */
-function sameLife(places: Places): () => boolean {
-  const life = lifeOf(places)
-  return () => lifeOf(places) === life
 }
