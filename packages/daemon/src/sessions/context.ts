@@ -1,4 +1,4 @@
-import type { AllCapabilities, CallOptions, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
+import type { AllCapabilities, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
 import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -22,7 +22,7 @@ export interface Context {
 /** Any provider of the SDK's contract; these two more are asked for where they are there. */
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
-  stats?(sandboxId: string, options?: CallOptions): Promise<Readonly<Record<string, number | undefined>>>
+  stats?(sandboxId: string): Promise<object>
 }
 
 export type Sandbox = SandboxHandle<AllCapabilities>

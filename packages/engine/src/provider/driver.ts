@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type CreateOption, SandboxError } from '@sandkasten/sdk'
 import { FolderDriver, guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../isolators/isolator.ts'
+import type { IsolatedSandbox, Isolator, IsolatorSpec, SandboxStats } from '../isolators/isolator.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { PortForwards } from './ports.ts'
@@ -74,6 +74,14 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   /** How often the kernel has killed for lack of memory in it. */
   async oomKills(record: SandboxRecord): Promise<number | undefined> {
     return (await this.#liveOf(record).isolated).oomKills()
+  }
+
+  /** What it uses now. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status === 'stopped') await this.check(sandboxId, record.incarnation)
+    return (await this.#liveOf(record).isolated).stats()
   }
 
   async pause(record: SandboxRecord): Promise<void> {

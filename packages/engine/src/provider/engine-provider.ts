@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import type { Isolator } from '../isolators/isolator.ts'
+import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
@@ -33,6 +33,7 @@ export interface EngineDecision {
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
   readonly #close: () => Promise<void>
+  readonly #stats: (sandboxId: string) => Promise<SandboxStats>
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
@@ -42,6 +43,17 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+    this.#stats = async (sandboxId) => {
+      if (driver instanceof EngineDriver) return driver.stats(sandboxId)
+      throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
+        hint: 'Use the isolator oci.',
+      })
+    }
+  }
+
+  /** What a sandbox uses now. What this machine does not count is undefined. */
+  stats(sandboxId: string): Promise<SandboxStats> {
+    return this.#stats(sandboxId)
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
