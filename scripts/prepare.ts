@@ -17,15 +17,20 @@ export async function prepare(): Promise<number> {
     console.log(`This is ${process.platform}: isolated sandboxes need Linux, and are skipped.`)
     return 0
   }
-  const missing = programs.filter(({ program }) => !onPath(program))
+  return installMissing(programs.map(({ program }) => program))
+}
+
+/** Installs those of these programs that are missing, where it may; elsewhere says what will be missing without them. */
+export async function installMissing(wanted: readonly string[]): Promise<number> {
+  const missing = programs.filter(({ program }) => wanted.includes(program) && !onPath(program))
   if (missing.length === 0) {
-    console.log(`${programs.map(({ program }) => program).join(' and ')} are here.`)
+    console.log(`${wanted.join(' and ')} ${wanted.length === 1 ? 'is' : 'are'} here.`)
     return 0
   }
-  const packages = missing.map((one) => one.package)
+  const packages: string[] = missing.map((one) => one.package)
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
-    console.log(`Skipped will be: ${missing.map(({ without }) => without).join(', ')}.`)
-    console.log(`To run them too: as root, apt-get install ${packages.join(' ')}, then sudo -E npm test.`)
+    console.log(`Without: ${missing.map(({ without }) => without).join(', ')}.`)
+    console.log(`To have them too: as root, apt-get install ${packages.join(' ')}.`)
     return 0
   }
   const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }

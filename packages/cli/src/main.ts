@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
+import { addDaemonCommands } from './daemon/commands.ts'
 import { doctor } from './doctor.ts'
 import { reportError } from './errors.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
@@ -50,6 +51,9 @@ export async function main(argv: readonly string[]): Promise<number> {
     .action(async (command: string[], options: RunOptions) => {
       code = await run(command, options)
     })
+  addDaemonCommands(program, (result) => {
+    code = result
+  })
   program
     .command('doctor')
     .description('What this machine can do, what is missing, and what installs it.')
