@@ -4,26 +4,42 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { main } from '../src/main.ts'
 
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-up-'))
 const env = { PATH: process.env.PATH, HOME: home, SANDKASTEN_HOME: home }
 
-function sandkasten(
+/** A command in this process: starting one for each would take longer than all that is tried here. */
+async function sandkasten(
   args: string[],
   more: Record<string, string> = {},
 ): Promise<{ code: number; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [bin, ...args],
-      { env: { ...env, ...more }, cwd: home },
-      (error, stdout, stderr) => {
-        resolve({ code: error ? ((error.code as number | undefined) ?? -1) : 0, stdout, stderr })
-      },
-    )
-  })
+  const before = { ...process.env }
+  const said = { stdout: '', stderr: '' }
+  const spies = [
+    vi.spyOn(console, 'log').mockImplementation((text) => {
+      said.stdout += `${text}\n`
+    }),
+    vi.spyOn(console, 'error').mockImplementation((text) => {
+      said.stderr += `${text}\n`
+    }),
+    vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+      said.stdout += text.toString()
+      return true
+    }),
+  ]
+  Object.assign(process.env, env, more)
+  try {
+    const code = await main([process.execPath, bin, ...args])
+    return { code, ...said }
+  } finally {
+    for (const name of Object.keys({ ...env, ...more }))
+      if (before[name] === undefined) delete process.env[name]
+    Object.assign(process.env, before)
+    for (const spy of spies) spy.mockRestore()
+  }
 }
 
 function up(args: string[] = []) {
