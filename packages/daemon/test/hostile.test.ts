@@ -121,7 +121,8 @@ describe('the API, fuzzed from its own document', () => {
         })
         seen.add(response.status)
         expect(response.status, `${method} ${where}?${query} ${body}\n${logged.join('\n')}`).not.toBe(500)
-        if (response.status >= 400) expect(((await response.json()) as { type: string }).type).toMatch(/^urn:sandkasten:problem:/)
+        if (response.status >= 400)
+          expect(((await response.json()) as { type: string }).type).toMatch(/^urn:sandkasten:problem:/)
         else if (!response.headers.get('content-type')?.includes('event-stream')) await response.arrayBuffer()
         leaving.abort()
       }
