@@ -91,18 +91,22 @@ describe('a daemon that is ended', () => {
     const running = eventsOf(await request('POST', `${base}/run`, body, 'text/event-stream'))
     await running.next()
     const plain = request('POST', `${base}/exec`, { cmd: 'sleep 600' }).catch(() => 'cut')
-    await expect.poll(async () => (await json('GET', `${base}/shells`)).shells.length).toBe(1)
+    const inShell = { cmd: 'sleep 600', shell: 'other', exec_id: 'in-shell' }
+    const tracked = request('POST', `${base}/exec`, inShell).catch(() => 'cut')
+    await expect.poll(async () => (await json('GET', `${base}/shells`)).shells.length).toBe(2)
     const startedAt = performance.now()
     expect(await daemon.end('SIGTERM')).toEqual({ code: 0, signal: null })
     // Not a measurement: a daemon that waits for its streams or commands would wait for ten minutes.
     expect(performance.now() - startedAt).toBeLessThan(20_000)
     expect(await all(running)).toEqual([])
     await events.text()
-    await plain
+    await Promise.all([plain, tracked])
     const next = await spawnDaemon(config)
     cleanUps.push(() => next.end('SIGTERM'))
     const after = client(next)
     expect((await after.json('GET', `${base}/execs/sleeper`)).status).toBe('running')
+    // Without isolation a shell ends with its daemon, and that is said; nothing is run twice.
+    expect(await after.json('POST', `${base}/exec`, inShell)).toMatchObject({ code: 'interrupted' })
     await after.json('DELETE', base)
   })
 })
