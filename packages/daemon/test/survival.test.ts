@@ -128,6 +128,13 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
         code: 'conflict',
       })
       await neighbour.daemon.sessions.reconciler.run()
+      // Neither is told by the other what it wrote.
+      const stream = eventsOf(await neighbour.fetch(`${base}/events`))
+      expect((await stream.next()).value.event).toBe('session.running')
+      await daemon.call('POST', `${base}/stop`)
+      expect((await stream.next()).value.event).toBe('session.stopped')
+      await stream.return(undefined)
+      await daemon.call('POST', `${base}/start`)
     } finally {
       await neighbour.stop()
     }
