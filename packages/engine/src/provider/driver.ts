@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type CreateOption, SandboxError } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, Isolator } from '../isolators/isolator.ts'
+import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
@@ -81,6 +81,14 @@ export class EngineDriver extends LayeredDriver {
   /** How often the kernel has killed for lack of memory in it. */
   async oomKills(record: SandboxRecord): Promise<number | undefined> {
     return (await this.#liveOf(record).isolated).oomKills()
+  }
+
+  /** What it uses now. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status === 'stopped') await this.check(sandboxId, record.incarnation)
+    return (await this.#liveOf(record).isolated).stats()
   }
 
   /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
