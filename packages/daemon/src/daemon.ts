@@ -16,6 +16,7 @@ import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
 import type { Log } from './log.ts'
 import { Metrics } from './metrics.ts'
+import { startPreviews } from './preview/index.ts'
 import {
   type Context,
   type DaemonProvider,
@@ -36,6 +37,8 @@ export interface DaemonOptions {
 /** A daemon that listens. */
 export interface Daemon {
   readonly url: string
+  /** Where previews are served; undefined when they are not. */
+  readonly previewUrl?: string
   readonly instanceId: string
   /** Only at the very first start without a configured key: shown once, kept nowhere. */
   readonly firstKey?: string
@@ -100,9 +103,12 @@ async function assemble(
   const streams = new Streams(metrics)
   watchGauges(metrics, store, instance.id)
   let closing = false
+  const previews = await startPreviews(context, sessions, keys)
+  undo.push(() => previews.close())
   const services: Services = {
     config,
     sessions,
+    ports: previews.ports,
     keys,
     events,
     audit,
@@ -127,10 +133,12 @@ async function assemble(
     await app.close()
   })
   const url = await listen(app, config)
+  previews.own(url)
   await instance.writeAddress(url)
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   return {
     url,
+    ...(previews.url ? { previewUrl: previews.url } : {}),
     instanceId: instance.id,
     ...(firstKey ? { firstKey } : {}),
     sessions,

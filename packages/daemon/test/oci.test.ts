@@ -1,23 +1,12 @@
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { locateRunner } from '@sandkasten/engine'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventsOf, startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { spawnDaemon } from '../src/testing/spawn-daemon.ts'
+import { isolationMissing } from './isolation.ts'
 
-async function missing(): Promise<string | undefined> {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'isolated sandboxes need root on Linux'
-  if (!['/usr/bin/crun', '/usr/local/bin/crun'].some((file) => existsSync(file)))
-    return 'crun is not installed'
-  return locateRunner().then(
-    () => undefined,
-    () => 'the runner cannot be built here',
-  )
-}
-
-const reason = await missing()
+const reason = await isolationMissing()
 const key = 'sk-test-0123456789abcdef'
 
 describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})` : ''}`, () => {

@@ -2,13 +2,16 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
-import { type ListenAddress, parseListen, refuseUnsafe } from './listen.ts'
+import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen.ts'
 import { type FileConfig, fileSchema } from './schema.ts'
 import { problemOf, unknownKeys } from './unknown.ts'
 
 /** The configuration that is in force: checked, complete, with absolute paths. */
-export interface DaemonConfig extends Omit<FileConfig, 'listen' | 'data_dir' | 'db_path' | 'allowed_images'> {
+export interface DaemonConfig
+  extends Omit<FileConfig, 'listen' | 'preview_listen' | 'data_dir' | 'db_path' | 'allowed_images'> {
   readonly listen: ListenAddress
+  /** Undefined: there are no previews. */
+  readonly preview_listen?: ListenAddress
   readonly data_dir: string
   readonly db_path: string
   readonly allowed_images: readonly string[]
@@ -49,6 +52,7 @@ function complete(
   const config: DaemonConfig = {
     ...values,
     listen: parseListen(values.listen),
+    preview_listen: previewListen(values.preview_listen, parseListen(values.listen)),
     data_dir,
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
     allowed_images: values.allowed_images ?? [values.default_image],

@@ -91,7 +91,21 @@ export const fileSchema = z.strictObject({
       'must be a host name in small letters',
     )
     .optional()
-    .describe('Previews are at http://<port>-<id>.<domain>.'),
+    .describe(
+      'Previews are at http://<port>-<id>.<domain>. Default: localhost, if that is where they are served.',
+    ),
+  preview_listen: z
+    .string()
+    .optional()
+    .describe('Where previews are served, or `off`. Default: the address of listen, its port + 1.'),
+  preview_url: z
+    .string()
+    .regex(
+      /^https?:\/\/[a-z0-9.-]+(:\d{1,5})?$/,
+      'must be a scheme and a host, such as https://previews.example.com',
+    )
+    .optional()
+    .describe('What others call that address; its scheme and port also hold for the names below domain.'),
   reaper_interval_seconds: z.number().positive().max(3600).default(5),
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),
