@@ -3,6 +3,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/commands.ts'
 import { doctor } from './doctor.ts'
 import { reportError } from './errors.ts'
+import { addImageCommands } from './image.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
 import { type RunOptions, run } from './run.ts'
 
@@ -20,7 +21,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     .command('run')
     .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
-    .option('--image <image>', '`host`, or the folder of a root file system', 'host')
+    .option('--image <image>', '`host`, the name of an image, or the folder of a root file system', 'host')
     .option(
       '--mount <source:target>',
       'show a folder or file of this machine, read-only (again for more)',
@@ -54,6 +55,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   addDaemonCommands(program, (result) => {
     code = result
   })
+  addImageCommands(program)
   program
     .command('doctor')
     .description('What this machine can do, what is missing, and what installs it.')

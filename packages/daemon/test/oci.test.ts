@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventsOf, startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
+import { isolationMissing } from '../src/testing/isolator.ts'
 import { spawnDaemon } from '../src/testing/spawn-daemon.ts'
 import { isolationMissing } from './isolation.ts'
 

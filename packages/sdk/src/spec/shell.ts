@@ -36,6 +36,8 @@ export interface ShellExecOptions extends CallOptions {
   maxOutputBytes?: number
   /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
   commandId?: string
+  /** Called once `attach` has found the command. */
+  onFound?: () => void
 }
 
 export interface ShellResult {
