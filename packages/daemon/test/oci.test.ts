@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventsOf, startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { isolationMissing } from '../src/testing/isolator.ts'
 import { spawnDaemon } from '../src/testing/spawn-daemon.ts'
-import { isolationMissing } from './isolation.ts'
 
 const reason = await isolationMissing()
 const key = 'sk-test-0123456789abcdef'

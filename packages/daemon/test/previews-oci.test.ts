@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventsOf, startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
-import { isolationMissing } from './isolation.ts'
+import { isolationMissing } from '../src/testing/isolator.ts'
 import { visit } from './preview-helper.ts'
 
 const reason = await isolationMissing()
