@@ -106,7 +106,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'the daemon’s API alone knows HTTP',
-    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts)/,
+    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts|testing\/)/,
     forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
     example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
   },
@@ -130,7 +130,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'the daemon knows the engine by the SDK’s contract; it is named once',
-    room: /^packages\/daemon\/src\/(?!daemon\.ts)/,
+    room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
     forbids: /^@sandkasten\/engine/,
     example: { from: 'packages/daemon/src/sessions/lifecycle.ts', to: '@sandkasten/engine' },
   },

@@ -1,4 +1,3 @@
-import path from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { pino } from 'pino'
@@ -94,6 +93,7 @@ async function assemble(
   const { firstKey } = await keys.prepare(config.api_key)
   await instance.writeCommandLineKey(await keys.commandLineKey(await instance.readCommandLineKey()))
   undo.push(() => sessions.leases.write())
+  await sessions.reconciler.tidy()
   await sessions.reconciler.run()
   await sessions.reconciler.recover()
   undo.push(() => sessions.commands.close())
@@ -152,7 +152,8 @@ function engineOf(config: DaemonConfig): DaemonProvider {
   return new EngineProvider({
     isolator: config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
-    root: path.join(config.data_dir, 'engine'),
+    root: config.engine_dir,
+    pull: config.pull_images,
     defaults: {
       memoryMb: defaults.mem_limit_mb,
       vcpus: defaults.cpu_limit,
@@ -225,7 +226,7 @@ async function listen(app: ReturnType<typeof buildServer>, config: DaemonConfig)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const hints: Record<string, string> = {
-      EADDRINUSE: `Something listens there already. Stop it, or choose another port with listen: "${host}:${port + 1}".`,
+      EADDRINUSE: `Something listens there already. Stop it, or choose another port with listen: "${host}:${port + 2}".`,
       EACCES: 'Ports below 1024 need root. Choose another one.',
       EADDRNOTAVAIL: 'This machine does not have that address.',
     }

@@ -99,6 +99,15 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
       expect(await post('stop')).toMatchObject({ status: 'stopped' })
       expect(await post('start')).toMatchObject({ status: 'running', incarnation: 2 })
       expect((await post('run', { cmd: 'cat', args: ['file'] })).stdout).toBe('kept\n')
+      const snapshot = await post('snapshots', { name: 's' })
+      const copy = await daemon.session({ snapshot_id: snapshot.id })
+      const forks = await post('fork', { count: 2 })
+      for (const { id } of [{ id: copy }, ...forks.sessions])
+        expect((await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'cat file' })).body.output).toBe(
+          'kept\n',
+        )
+      await daemon.daemon.sessions.reconciler.run()
+      expect((await daemon.call('GET', '/v1/sessions?status=running')).body.sessions).toHaveLength(4)
       expect((await daemon.call('POST', '/v1/sessions', { network_mode: 'open' })).body).toMatchObject({
         code: 'forbidden',
       })

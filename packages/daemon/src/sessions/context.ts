@@ -19,10 +19,12 @@ export interface Context {
   readonly log: Log
 }
 
-/** Any provider of the SDK's contract; these two more are asked for where they are there. */
+/** Any provider of the SDK's contract; these more are asked for where they are there. */
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
   stats?(sandboxId: string): Promise<object>
+  /** Clears away what processes that were killed have left. */
+  sweep?(): Promise<unknown>
 }
 
 export type Sandbox = SandboxHandle<AllCapabilities>
