@@ -21,6 +21,7 @@ import {
   type DaemonProvider,
   EventBus,
   LiveSessions,
+  Pool,
   SessionService,
 } from './sessions/index.ts'
 import { Store } from './store/index.ts'
@@ -78,7 +79,7 @@ async function assemble(
   const metrics = new Metrics()
   const events = new EventBus(store, log)
   undo.push(() => events.close())
-  const context: Context = {
+  const parts = {
     config,
     store,
     provider,
@@ -88,6 +89,7 @@ async function assemble(
     metrics,
     log,
   }
+  const context: Context = { ...parts, pool: new Pool(parts) }
   const sessions = new SessionService(context)
   const keys = new KeyRing(store)
   const { firstKey } = await keys.prepare(config.api_key)
@@ -97,7 +99,9 @@ async function assemble(
   await sessions.reconciler.run()
   await sessions.reconciler.recover()
   undo.push(() => sessions.commands.close())
+  undo.push(() => context.pool.close())
   undo.push(housekeeping(sessions, config, log))
+  void context.pool.tend()
   const audit = new Audit((rows) => store.records.addAudit(rows), log)
   undo.push(() => audit.flush())
   const streams = new Streams(metrics)
@@ -183,6 +187,7 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
     { name: 'reaper', everyMs: config.reaper_interval_seconds * 1000, run: () => sessions.reaper.run() },
+    { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
   const timers = jobs.map(({ name, everyMs, run }) => {

@@ -22,6 +22,7 @@ export class Metrics {
       'gauge',
       'Requests and WebSockets to previews that are open.',
     )
+    this.#define('sandkasten_pool_ready', 'gauge', 'Sandboxes that wait in the pool, by image.')
     this.#define('sandkasten_open_streams', 'gauge', 'Event streams and terminals that are open.')
     this.#define('sandkasten_store_up', 'gauge', 'Whether the database answers.')
     this.#define('process_resident_memory_bytes', 'gauge', 'Memory of the daemon.')

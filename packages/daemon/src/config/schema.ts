@@ -95,6 +95,25 @@ export const fileSchema = z.strictObject({
     .array(z.enum(['none', 'open']))
     .min(1)
     .default(['none']),
+  pool: z
+    .array(
+      z.strictObject({
+        size: z.int().positive().max(1000).describe('How many are kept.'),
+        image: z.string().min(1).optional(),
+        cpu_limit: z.number().positive().optional(),
+        mem_limit_mb: megabytes.optional(),
+        pids_limit: z.int().positive().optional(),
+        disk_limit_mb: megabytes.optional(),
+        network_mode: z.enum(['none', 'open']).optional(),
+      }),
+    )
+    .default([])
+    .describe('Sandboxes made beforehand, for sessions that ask for exactly this.'),
+  pool_min_available_mb: z
+    .int()
+    .nonnegative()
+    .default(512)
+    .describe('With less memory than this to be had on the machine, the pool is emptied.'),
   quotas: quotas.prefault({}).describe('For every project that has none of its own.'),
   domain: z
     .string()
