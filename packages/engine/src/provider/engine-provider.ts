@@ -40,12 +40,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
   readonly volumes: VolumeAdmin
   readonly #layered: EngineDriver | undefined
+  readonly #folders: { handOver: EngineDriver['handOver'] }
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#folders = driver as unknown as EngineDriver
     this.#layered = driver instanceof EngineDriver ? driver : undefined
     this.volumes = volumesOf(this.#layered)
     this.#close = async () => {
@@ -59,6 +61,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
       hint: 'Use the isolator oci.',
     })
+  }
+
+  /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
+  handOver(
+    sandboxId: string,
+    to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
+  ): Promise<void> {
+    return this.#folders.handOver(sandboxId, to)
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
