@@ -35,7 +35,14 @@ export default class CoverageReporter implements Reporter {
   }
 }
 
-const mustCover = ['local', 'memory', 'engine on oci', 'engine on process']
+const mustCover = [
+  'local',
+  'memory',
+  'engine on oci',
+  'engine on process',
+  'daemon on SQLite',
+  'daemon on Postgres',
+]
 
 function reasonOf(test: TestCase): string {
   const result = test.result()
