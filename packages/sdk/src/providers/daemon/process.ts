@@ -86,7 +86,7 @@ export async function startProcess(
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(processId === undefined ? {} : { execId: processId }),
       ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
-      outputBufferBytes: Math.min(outputBufferBytes, maxBufferBytes),
+      outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all of it; the result need not carry it once more.
       maxOutputBytes: 1,
       // Who waits for it uses the session; one that was started to run on does not keep it from its end.
@@ -103,7 +103,8 @@ export async function startProcess(
   }
 }
 
-/** The most that a daemon keeps. */
+/** At least what a program says until the daemon, which may be busy, is there to read it. At most what a daemon keeps. */
+const minBufferBytes = 1024 * 1024
 const maxBufferBytes = 16 * 1024 * 1024
 
 /** How it ended, if that is known. */
