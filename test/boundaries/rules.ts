@@ -112,13 +112,13 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
-    room: /^packages\/engine\/src\/(isolators\/(?!oci\/testing)|images\/)/,
-    forbids: /^packages\/engine\/src\/(runner|provider)\//,
+    room: /^packages\/engine\/src\/(isolators\/(?!oci\/testing)|images\/(?!testing))/,
+    forbids: /^packages\/engine\/src\/(runner|provider|layers|volumes)\//,
     example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
   },
   {
     name: 'the daemon’s API alone knows HTTP',
-    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts)/,
+    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts|testing\/)/,
     forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
     example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
   },
@@ -142,9 +142,18 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'the daemon knows the engine by the SDK’s contract; it is named once',
-    room: /^packages\/daemon\/src\/(?!daemon\.ts)/,
+    room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
     forbids: /^@sandkasten\/engine/,
     example: { from: 'packages/daemon/src/sessions/lifecycle.ts', to: '@sandkasten/engine' },
+  },
+  {
+    name: 'layers and volumes are folders: they know neither isolators nor the provider',
+    room: /^packages\/engine\/src\/(layers|volumes)\//,
+    forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
+    example: {
+      from: 'packages/engine/src/layers/store.ts',
+      to: 'packages/engine/src/provider/layered-driver.ts',
+    },
   },
   {
     name: 'the Cloudflare package depends on nothing else of ours',

@@ -47,7 +47,8 @@ export interface Daemon {
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config } = options
-  const log = options.log ?? pino({ level: config.log_level, base: {} })
+  const log =
+    options.log ?? pino({ level: config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
     while (undo.length > 0) await undo.pop()!()
@@ -90,6 +91,7 @@ async function assemble(
   const { firstKey } = await keys.prepare(config.api_key)
   await instance.writeCommandLineKey(await keys.commandLineKey(await instance.readCommandLineKey()))
   undo.push(() => sessions.leases.write())
+  await sessions.reconciler.tidy()
   await sessions.reconciler.run()
   await sessions.reconciler.recover()
   undo.push(() => sessions.commands.close())
@@ -126,6 +128,7 @@ async function assemble(
     await app.close()
   })
   const url = await listen(app, config)
+  await instance.writeAddress(url)
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   return {
     url,

@@ -1,11 +1,4 @@
-export {
-  configOf,
-  type DaemonConfig,
-  type LoadOptions,
-  loadConfig,
-  maskedConfig,
-  showConfig,
-} from './config/index.ts'
+export * from './config-entry.ts'
 export { type Daemon, type DaemonOptions, startDaemon } from './daemon.ts'
 export type { DaemonProvider } from './sessions/index.ts'
 export { version } from './version.ts'

@@ -10,6 +10,8 @@ export interface Instance {
   /** A key that this machine's command line uses; only its owner can read it. */
   readCommandLineKey(): Promise<string | undefined>
   writeCommandLineKey(key: string): Promise<void>
+  /** Where this machine's command line finds the daemon. */
+  writeAddress(url: string): Promise<void>
   release(): Promise<void>
 }
 
@@ -27,8 +29,19 @@ export async function takeDataFolder(folder: string): Promise<Instance> {
     id: await instanceId(folder),
     readCommandLineKey: async () => (await readFile(keyFile, 'utf8').catch(() => '')).trim() || undefined,
     writeCommandLineKey: (key) => writeWhole(keyFile, `${key}\n`),
-    release: () => rm(lock, { force: true }),
+    writeAddress: (url) => writeWhole(path.join(folder, 'address'), `${url}\n`),
+    async release() {
+      await rm(path.join(folder, 'address'), { force: true })
+      await rm(lock, { force: true })
+    },
   }
+}
+
+/** The address and key that a daemon of this machine left for the command line; what is not there is undefined. */
+export async function readAddress(folder: string): Promise<{ url?: string; key?: string }> {
+  const read = async (file: string) =>
+    (await readFile(path.join(folder, file), 'utf8').catch(() => '')).trim() || undefined
+  return { url: await read('address'), key: await read('cli-key') }
 }
 
 async function instanceId(folder: string): Promise<string> {

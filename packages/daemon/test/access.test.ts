@@ -39,6 +39,8 @@ describe('every route', () => {
     expect((await daemon.call('DELETE', `/v1/keys/${revoked.id}`)).body).toEqual({ revoked: true })
     const closed = operations.filter(({ scope }) => scope !== 'public')
     expect(closed.length).toBeGreaterThan(45)
+    const open = operations.filter(({ scope }) => scope === 'public').map(({ path }) => path)
+    expect(open.sort()).toEqual(['/healthz', '/openapi.json', '/readyz'])
     for (const { method, path } of closed) {
       const answers = await Promise.all(['', 'wrong', revoked.key].map((key) => ask(method, path, key)))
       const [first] = answers

@@ -147,6 +147,24 @@ describe('reconciliation', () => {
     expect(again.body.id).not.toBe(made)
   })
 
+  it('removes a snapshot that nobody was told of, and no other', async () => {
+    const id = await daemon.session()
+    const { body: told } = await daemon.call('POST', `/v1/sessions/${id}/snapshots`, {})
+    const { provider, store } = daemon.daemon.sessions.context
+    const sandbox = await provider.get((await store.sessions.get(id))!.sandbox_id!)
+    const untold = await sandbox.snapshot()
+    const stranger = await provider.create({})
+    const theirs = await stranger.snapshot()
+    await daemon.restart()
+    const left = (await daemon.daemon.sessions.context.provider.listSnapshots()).map(
+      ({ snapshotId }) => snapshotId,
+    )
+    expect(left).not.toContain(untold.snapshotId)
+    expect(left).toContain(theirs.snapshotId)
+    expect(await daemon.session({ snapshot_id: told.id })).toBeTypeOf('string')
+    await stranger.destroy()
+  })
+
   it('notices a sandbox that ended when it is used, and wakes it if asked for', async () => {
     const plain = await daemon.session()
     const waking = await daemon.session({ wake_on_use: true })

@@ -130,6 +130,44 @@ describe('commands with an id', () => {
     expect(replay.map(({ event }) => event)).toEqual(['output', 'exit'])
   })
 
+  it('say that history is gone, while they run and after', async () => {
+    const id = await daemon.session()
+    const base = `/v1/sessions/${id}`
+    const loud =
+      'i=0; while [ $i -lt 400 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; '
+    const body = {
+      cmd: 'sh',
+      args: ['-c', `${loud} while [ ! -e go ]; do sleep 0.05; done`],
+      exec_id: 'loud',
+      detach: true,
+      output_buffer_bytes: 4096,
+    }
+    await daemon.call('POST', `${base}/run`, body)
+    await expect
+      .poll(
+        async () => (await daemon.call('GET', `${base}/execs/loud/output?after=0`)).body.code ?? 'stream',
+        { timeout: 20_000 },
+      )
+      .toBe('gone')
+    await daemon.call('POST', `${base}/fs/write`, { path: 'go', content: '' })
+    expect((await daemon.call('GET', `${base}/execs/loud?wait_ms=30000`)).body.result.exit_code).toBe(0)
+    const gone = await daemon.call('GET', `${base}/execs/loud/output?after=0`)
+    expect(gone).toMatchObject({
+      status: 410,
+      body: { code: 'gone', details: { oldest: expect.any(Number) } },
+    })
+    const rest = await daemon.fetch(`${base}/execs/loud/output`, {
+      headers: { 'last-event-id': String(gone.body.details.oldest - 1) },
+    })
+    expect((await all(eventsOf(rest))).at(-1)?.event).toBe('exit')
+    // Its sandbox does not run any more; the store still has what came last.
+    await daemon.call('POST', `${base}/stop`)
+    expect((await daemon.call('GET', `${base}/execs/loud`)).body).toMatchObject({ status: 'done' })
+    const from = gone.body.details.oldest - 1
+    const stored = await all(eventsOf(await daemon.fetch(`${base}/execs/loud/output?after=${from}`)))
+    expect(stored.at(-1)).toMatchObject({ event: 'exit' })
+  })
+
   it('are ended by a signal', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
@@ -178,6 +216,24 @@ describe('sessions', () => {
     )
     expect(stale.body).toMatchObject({ code: 'interrupted' })
     expect((await daemon.call('POST', `${base}/exec`, { cmd: 'cat f' })).body.output).toBe('kept')
+  })
+
+  it('are listed in pages, by status, name and label', async () => {
+    const ids: string[] = []
+    for (const n of [1, 2, 3])
+      ids.unshift(await daemon.session({ name: `page-${n}`, labels: { page: 'yes', n: String(n) } }))
+    const list = async (query: string) => (await daemon.call('GET', `/v1/sessions?${query}`)).body
+    const first = await list('label=page=yes&limit=2')
+    const second = await list(`label=page=yes&limit=2&cursor=${first.next_cursor}`)
+    expect([...first.sessions, ...second.sessions].map(({ id }) => id)).toEqual(ids)
+    expect(second.next_cursor).toBeUndefined()
+    expect((await list('label=page=yes&label=n=2')).sessions).toHaveLength(1)
+    expect((await list('name=page-3')).sessions).toMatchObject([
+      { id: ids[0], labels: { page: 'yes', n: '3' } },
+    ])
+    await daemon.call('POST', `/v1/sessions/${ids[0]}/stop`)
+    expect((await list('label=page=yes&status=stopped,paused')).sessions).toHaveLength(1)
+    expect((await list('status=asleep')).code).toBe('invalid_argument')
   })
 
   it('wake on use when asked for', async () => {

@@ -112,10 +112,22 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
   it('works, says when the database is away, and goes on by itself', async () => {
     const postgres = await startPostgres()
     cleanUps.push(() => postgres.stop())
-    const daemon = await startTestDaemon({ db_url: await postgres.database('d') })
+    const db_url = await postgres.database('d')
+    const daemon = await startTestDaemon({ db_url })
     cleanUps.push(() => daemon.stop())
     const id = await daemon.session({ labels: { a: 'b' } })
     const base = `/v1/sessions/${id}`
+    const neighbour = await startTestDaemon({ db_url })
+    try {
+      expect((await neighbour.call('GET', base)).body.status).toBe('running')
+      expect((await neighbour.call('POST', `${base}/run`, { cmd: 'true' })).body).toMatchObject({
+        code: 'conflict',
+      })
+      await neighbour.daemon.sessions.reconciler.run()
+    } finally {
+      await neighbour.stop()
+    }
+    expect((await daemon.call('GET', base)).body.status).toBe('running')
     expect((await daemon.call('GET', '/v1/sessions?label=a=b')).body.sessions).toHaveLength(1)
     const run = {
       cmd: 'sh',

@@ -4,6 +4,7 @@
 //! stage/
 //!   skeleton/       on the stage's own tmpfs: /etc/hosts and the like, made anew for each life
 //!   layer-0 …       read-only, id-mapped: owner 0 on the disk shows as the sandbox's owner 0
+//!   limited/        where the disk has a limit: its own file system
 //!   disk/           the sandbox's own upper and work folder, id-mapped likewise
 //!   rootfs/         overlay of all of these
 //!   <bind>          a source for a bind mount of config.json
@@ -15,6 +16,7 @@
 //!
 //! Sources are staged because the runtime's child, which is nobody on the host, could not walk through the private folders that lead to them.
 
+use super::limited;
 use super::task::{Bind, Entry, Task};
 use crate::sys::{check, own};
 use std::ffi::CString;
@@ -48,9 +50,15 @@ pub fn make(task: &Task, users: &OwnedFd) -> Result<(), String> {
     if task.written == task.layers.len() {
         lower.push("skeleton".to_owned());
     }
+    let disk = if task.limited {
+        at(&task.disk, limited::attach(&task.disk, "limited"))?;
+        "limited"
+    } else {
+        &task.disk
+    };
     at(
-        &task.disk,
-        mapped(&task.disk, "disk", ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, users),
+        disk,
+        mapped(disk, "disk", ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, users),
     )?;
     let options = format!(
         "lowerdir={},upperdir=disk/upper,workdir=disk/work,xino=off,index=off,metacopy=off,redirect_dir=nofollow{}",

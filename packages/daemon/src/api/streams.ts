@@ -5,6 +5,8 @@ import type { Metrics } from '../metrics.ts'
 import { problemOf } from './problems.ts'
 
 const heartbeatMs = 15_000
+/** How long the first event is awaited before the head is sent. */
+const headMs = 100
 
 export interface ServerEvent {
   event: string
@@ -42,16 +44,15 @@ export class Streams {
     const requestId = reply.request.id
     try {
       const first = events.next()
-      first.catch(() => {})
-      await Promise.race([first, new Promise((resolve) => setTimeout(resolve, 50))])
-      const failed = await Promise.race([
-        first.then(
-          () => undefined,
-          (error: unknown) => ({ error }),
-        ),
-        undefined,
-      ])
-      if (failed) throw failed.error
+      let failure: { error: unknown } | undefined
+      const settled = first.then(
+        () => {},
+        (error: unknown) => {
+          failure = { error }
+        },
+      )
+      await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, headMs))])
+      if (failure) throw failure.error
       reply.hijack()
       const { raw } = reply
       raw.writeHead(200, {

@@ -26,6 +26,7 @@ const defaults = z.strictObject({
   mem_limit_mb: megabytes.default(512),
   pids_limit: z.int().positive().max(1_000_000).default(256),
   tmp_limit_mb: megabytes.default(256),
+  disk_limit_mb: megabytes.optional(),
   max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
   network_mode: z.enum(['none', 'open']).default('none'),
   readonly_rootfs: z

@@ -1,4 +1,4 @@
-import type { AllCapabilities, CallOptions, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
+import type { AllCapabilities, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
 import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -19,10 +19,12 @@ export interface Context {
   readonly log: Log
 }
 
-/** Any provider of the SDK's contract; these two more are asked for where they are there. */
+/** Any provider of the SDK's contract; these more are asked for where they are there. */
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
-  stats?(sandboxId: string, options?: CallOptions): Promise<Readonly<Record<string, number | undefined>>>
+  stats?(sandboxId: string): Promise<object>
+  /** Clears away what processes that were killed have left. */
+  sweep?(): Promise<unknown>
 }
 
 export type Sandbox = SandboxHandle<AllCapabilities>

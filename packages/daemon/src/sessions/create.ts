@@ -61,7 +61,7 @@ export class Creator {
       return { session: await this.#earlier(inserted.sessionId), repeat: true }
     }
     const making = this.#context.live.locked(row.id, () =>
-      this.#make(row, plan, request.env ?? {}, snapshot, signal),
+      this.#make(row, plan, { caller, env: request.env ?? {}, snapshot, signal }),
     )
     this.#pending.set(row.id, making)
     try {
@@ -97,10 +97,9 @@ export class Creator {
   async #make(
     row: Session,
     plan: Plan,
-    env: Readonly<Record<string, string>>,
-    snapshot: string | undefined,
-    signal: AbortSignal | undefined,
+    given: { caller: Caller; env: Readonly<Record<string, string>>; snapshot?: string; signal?: AbortSignal },
   ): Promise<Session> {
+    const { env, snapshot, signal } = given
     const { provider, instanceId, live, log, metrics } = this.#context
     const startedAt = performance.now()
     let sandbox: Sandbox | undefined
@@ -124,8 +123,9 @@ export class Creator {
       live.open(row.id, row.incarnation, sandbox)
       const totalMs = performance.now() - startedAt
       metrics.observe('sandkasten_session_create_seconds', {}, totalMs / 1000)
+      const steps = { sandboxMs, rowMs: totalMs - sandboxMs }
       log.info(
-        { session: row.id, image: row.image, steps: { sandboxMs, rowMs: totalMs - sandboxMs } },
+        { session: row.id, request: given.caller.requestId, image: row.image, steps },
         'session created',
       )
       return session

@@ -61,10 +61,12 @@ export function planOf({ config, provider }: Context, request: CreateRequest): P
       'max.mem_limit_mb',
     ),
     pids: atMost(limits.pids ?? defaults.pids_limit, max.pids_limit, 'limits.pids', 'max.pids_limit'),
-    diskMb:
-      limits.diskMb === undefined
-        ? 0
-        : atMost(limits.diskMb, max.disk_limit_mb, 'limits.disk_mb', 'max.disk_limit_mb'),
+    diskMb: atMost(
+      limits.diskMb ?? defaults.disk_limit_mb ?? 0,
+      max.disk_limit_mb,
+      'limits.disk_mb',
+      'max.disk_limit_mb',
+    ),
     ttlMs: atMost(
       request.ttlMs ?? config.session_ttl_seconds * 1000,
       config.max_ttl_seconds * 1000,

@@ -48,6 +48,23 @@ export class Reconciler {
     }
   }
 
+  /**
+   * Once, at the start, when nothing is under way: what a provider keeps for nobody. A snapshot of one of our sandboxes that
+   * has no row was made in the moment when an earlier process ended, and nobody was told of it.
+   */
+  async tidy(): Promise<void> {
+    const { store, provider, instanceId, log } = this.#context
+    await provider.sweep?.()
+    if (!provider.capabilities.snapshot) return
+    const known = new Set(await store.snapshots.providerIds(instanceId))
+    const ours = new Set((await store.sessions.live(instanceId)).map(({ sandbox_id }) => sandbox_id))
+    for (const { snapshotId, sandboxId } of await provider.listSnapshots()) {
+      if (sandboxId === undefined || !ours.has(sandboxId) || known.has(snapshotId)) continue
+      log.info({ snapshot: snapshotId }, 'a snapshot that nobody was told of is removed')
+      await provider.deleteSnapshot(snapshotId)
+    }
+  }
+
   /** Once, at the start: commands that an earlier process started are followed again. */
   async recover(): Promise<void> {
     const { store, instanceId, log } = this.#context

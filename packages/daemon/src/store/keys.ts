@@ -1,16 +1,19 @@
 import type { Kysely } from 'kysely'
+import { compiled } from './compiled.ts'
 import type { KeyRow, ProjectRow, Tables } from './tables.ts'
 
 /** Projects, and the keys that open them. */
 export class Keys {
   readonly #db: Kysely<Tables>
+  readonly #byHash: (hash: string) => Promise<KeyRow | undefined>
 
   constructor(db: Kysely<Tables>) {
     this.#db = db
+    this.#byHash = compiled(db, (hash) => db.selectFrom('keys').selectAll().where('hash', '=', hash))
   }
 
-  async byHash(hash: string): Promise<KeyRow | undefined> {
-    return this.#db.selectFrom('keys').selectAll().where('hash', '=', hash).executeTakeFirst()
+  byHash(hash: string): Promise<KeyRow | undefined> {
+    return this.#byHash(hash)
   }
 
   async get(projectId: string, id: string): Promise<KeyRow | undefined> {

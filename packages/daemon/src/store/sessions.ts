@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { compiled } from './compiled.ts'
 import { isDuplicate } from './errors.ts'
 import type { IdempotencyRow, SessionRow, SessionStatus, Tables } from './tables.ts'
 
@@ -21,13 +22,15 @@ export interface SessionFilter {
 
 export class Sessions {
   readonly #db: Kysely<Tables>
+  readonly #get: (id: string) => Promise<SessionRow | undefined>
 
   constructor(db: Kysely<Tables>) {
     this.#db = db
+    this.#get = compiled(db, (id) => db.selectFrom('sessions').selectAll().where('id', '=', id))
   }
 
-  async get(id: string): Promise<SessionRow | undefined> {
-    return this.#db.selectFrom('sessions').selectAll().where('id', '=', id).executeTakeFirst()
+  get(id: string): Promise<SessionRow | undefined> {
+    return this.#get(id)
   }
 
   /** Newest first. */

@@ -35,6 +35,16 @@ export class Snapshots {
     return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(options.limit).execute()
   }
 
+  /** What the provider calls those of one daemon. */
+  async providerIds(instanceId: string): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('snapshots')
+      .select('provider_id')
+      .where('instance_id', '=', instanceId)
+      .execute()
+    return rows.map(({ provider_id }) => provider_id)
+  }
+
   async insert(row: SnapshotRow): Promise<void> {
     await this.#db.insertInto('snapshots').values(row).execute()
   }

@@ -88,7 +88,7 @@ class SqliteDriver implements Driver {
 
 class SqliteConnection implements DatabaseConnection {
   readonly database: DatabaseSync
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements = new Map<string, Prepared>()
 
   constructor(database: DatabaseSync) {
     this.database = database
@@ -96,9 +96,9 @@ class SqliteConnection implements DatabaseConnection {
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
     return this.#patiently(() => {
-      const statement = this.#prepare(sql)
+      const { statement, reads } = this.#prepare(sql)
       const values = parameters as Array<string | number | bigint | Uint8Array | null>
-      if (statement.columns().length > 0) return { rows: statement.all(...values) as R[] }
+      if (reads) return { rows: statement.all(...values) as R[] }
       const { changes, lastInsertRowid } = statement.run(...values)
       return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
     })
@@ -131,12 +131,19 @@ class SqliteConnection implements DatabaseConnection {
     }
   }
 
-  #prepare(sql: string): StatementSync {
+  #prepare(sql: string): Prepared {
     const known = this.#statements.get(sql)
     if (known) return known
     const statement = this.database.prepare(sql)
+    const prepared = { statement, reads: statement.columns().length > 0 }
     if (this.#statements.size >= statementsKept) this.#statements.clear()
-    this.#statements.set(sql, statement)
-    return statement
+    this.#statements.set(sql, prepared)
+    return prepared
   }
+}
+
+interface Prepared {
+  readonly statement: StatementSync
+  /** Gives rows, rather than changing some. */
+  readonly reads: boolean
 }

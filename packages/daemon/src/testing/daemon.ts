@@ -49,7 +49,10 @@ export async function startTestDaemon(
       }),
       ...options,
     })
-  let daemon = await start()
+  let daemon = await start().catch(async (error) => {
+    await rm(folder, { recursive: true, force: true })
+    throw error
+  })
   const request = (where: string, { key: other, ...init }: RequestInit & { key?: string } = {}) =>
     fetch(`${daemon.url}${where}`, {
       ...init,

@@ -8,6 +8,8 @@ export interface EngineCapabilities {
   readonly watch: 'native'
   readonly stop: 'native'
   readonly pause: 'native'
+  readonly snapshot: 'native'
+  readonly fork: 'native'
   readonly lifetime: 'native'
 }
 
@@ -20,5 +22,7 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   watch: 'native',
   stop: 'native',
   pause: 'native',
+  snapshot: 'native',
+  fork: 'native',
   lifetime: 'native',
 })

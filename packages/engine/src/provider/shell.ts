@@ -45,6 +45,7 @@ export class EngineShell implements SandboxShell {
   async attach(commandId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
     const client = await this.#client()
     const task = await client.attach(commandId, { signal: options.signal })
+    options.onFound?.()
     return this.#follow(client, commandId, task, options)
   }
 

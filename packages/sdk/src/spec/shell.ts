@@ -30,12 +30,14 @@ export interface SandboxShell {
 }
 
 export interface ShellExecOptions extends CallOptions {
-  /** Ends the command, not the shell. */
+  /** Ends the command and everything it started, also in the background; not the shell, nor what earlier commands have left running. */
   timeoutMs?: number
   onOutput?: (text: string) => void
   maxOutputBytes?: number
   /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
   commandId?: string
+  /** Called once `attach` has found the command. */
+  onFound?: () => void
 }
 
 export interface ShellResult {

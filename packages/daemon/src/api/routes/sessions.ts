@@ -168,14 +168,14 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       summary: 'What its sandbox uses now. What is not counted here is absent.',
       params,
       answer: { description: 'Facts of this moment.', schema: z.record(z.string(), z.number()) },
-      async handle({ caller, params, signal }) {
+      async handle({ caller, params }) {
         const { provider } = sessions.context
         const session = await sessions.use.findHere(caller, params.id)
         if (!provider.stats || session.sandbox_id === null)
           throw new SandboxError('unsupported', 'Nothing is counted for sandboxes here.', {
             hint: 'Use the isolator oci.',
           })
-        const stats = await provider.stats(session.sandbox_id, { signal })
+        const stats = await provider.stats(session.sandbox_id)
         return Object.fromEntries(Object.entries(stats).map(([name, value]) => [snake(name), value]))
       },
     }),

@@ -194,11 +194,13 @@ export class Commands {
       const shell = await shellOf(used.open, row.shell!)
       if (!shell.attach) throw new SandboxError('interrupted', 'The shell ended with the daemon.')
       const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
-      this.#keep(used, trackShell(shell, row, { signal, onEnd }, save))
+      const tracked = trackShell(shell, row, { signal, onEnd }, save)
+      if (!(await tracked.found)) throw new SandboxError('not_found', 'It was never started.')
+      this.#keep(used, tracked)
     } catch (error) {
       used.release()
       // It was written down and never started: nobody was told of it, and a repeat may start it.
-      if (row.kind === 'run' && SandboxError.is(error, 'not_found'))
+      if (SandboxError.is(error, 'not_found'))
         await this.#context.store.execs.delete(row.session_id, row.exec_id)
       else
         await save({ status: 'lost', ended_at: Date.now(), result: JSON.stringify({ lost: 'interrupted' }) })

@@ -16,7 +16,8 @@ export function trackShell(
     onEnd: (result: ShellResult) => void
   },
   save: (changes: Partial<ExecRow>) => Promise<ExecRow>,
-): Tracked {
+): Tracked & { found: Promise<boolean> } {
+  const found = Promise.withResolvers<boolean>()
   const log = new OutputLog({ capacityBytes: 8 * 1024 * 1024 })
   const stop = new AbortController()
   let pieces = 0
@@ -44,7 +45,7 @@ export function trackShell(
   }
   const running = request
     ? shell.exec(request.command, { ...calls, timeoutMs: request.timeoutMs }).catch(again)
-    : shell.attach!(row.exec_id, calls).catch(again)
+    : shell.attach!(row.exec_id, { ...calls, onFound: () => found.resolve(true) }).catch(again)
   const done = running.then(
     async (result) => {
       log.end({ exitCode: result.exitCode, timedOut: result.timedOut, durationMs: result.durationMs })
@@ -59,7 +60,9 @@ export function trackShell(
       })
     },
     async (error: unknown) => {
-      if (options.signal.aborted) return row
+      // It was written down and never started: nobody was told of it, and a repeat may start it.
+      found.resolve(!SandboxError.is(error, 'not_found'))
+      if (options.signal.aborted || (!request && SandboxError.is(error, 'not_found'))) return row
       const killed = stop.signal.aborted && SandboxError.is(error, 'aborted')
       if (!killed) return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) })
       const durationMs = Date.now() - row.created_at
@@ -88,6 +91,7 @@ export function trackShell(
   return {
     row,
     done,
+    found: found.promise,
     output: (after, signal) => log.read(after, AbortSignal.any([signal, ending.signal])),
     async kill(signal) {
       if (!killers.has(signal))

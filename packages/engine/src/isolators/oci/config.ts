@@ -1,4 +1,4 @@
-import type { IsolatorSpec } from '../isolator.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { RANGE_SIZE } from './ids.ts'
 import { filterFor } from './seccomp/compile.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -44,6 +44,8 @@ const MIN_OPEN_FILES = 1024
 
 export function ociConfig(input: ConfigInput): object {
   const { spec, firstId, stage } = input
+  const image = storedImage(spec.image)
+  const { uid, gid } = image?.user ?? { uid: SANDBOX_USER, gid: SANDBOX_USER }
   const ids = [{ containerID: 0, hostID: firstId, size: RANGE_SIZE }]
   const open = spec.network === 'open'
   const openFiles = Math.min(Math.max(spec.limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles)
@@ -62,11 +64,11 @@ export function ociConfig(input: ConfigInput): object {
         '--listen-fd',
         '4',
         '--user',
-        `${SANDBOX_USER}:${SANDBOX_USER}`,
+        `${uid}:${gid}`,
         '--cwd',
         spec.workdir,
       ],
-      env: environment(spec.env),
+      env: environment({ ...image?.env, ...spec.env }),
       capabilities: {
         bounding: RUNNER_CAPABILITIES,
         permitted: RUNNER_CAPABILITIES,

@@ -1,11 +1,12 @@
-import { chmodSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
+  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxPlace,
@@ -17,6 +18,7 @@ import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
+import { prepareLimitedDisk } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { OciSandbox } from './sandbox.ts'
@@ -73,6 +75,14 @@ export class OciIsolator implements Isolator {
     }
   }
 
+  readonly disks: LayeredDisks = {
+    upperOf: (spec) => {
+      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
+      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+    },
+    groundOf: (spec) => this.image(spec).layers,
+  }
+
   probe(): Promise<ProbeResult> {
     return probe(this.options)
   }
@@ -87,7 +97,8 @@ export class OciIsolator implements Isolator {
     try {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = rangeOf(places, this.ranges)
-      prepareDisk(places)
+      if (spec.limits.diskBytes === undefined) prepareDisk(places)
+      else await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
       const task = shimTask({
         spec,
@@ -138,7 +149,7 @@ export class OciIsolator implements Isolator {
     const firstId = readRange(places)
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
-    if (existed) await removeTree(places.disk, `${places.disk}.new`)
+    if (existed) await removeTree(places.disk, places.limitedDisk)
     if (firstId !== undefined) this.ranges.free(firstId, places.folder)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
@@ -152,6 +163,11 @@ export class OciIsolator implements Isolator {
   /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
   async close(): Promise<void> {
     await this.launcher.close()
+  }
+
+  async sweep(below: string): Promise<void> {
+    for (const [first, owner] of this.ranges.owners())
+      if (owner.startsWith(`${below}/`) && !existsSync(dirname(owner))) this.ranges.free(first, owner)
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
@@ -184,7 +200,9 @@ export class OciIsolator implements Isolator {
   }
 
   private image(spec: IsolatorSpec) {
-    if (spec.image !== 'host') return { layers: [spec.image.rootfs], binds: [] }
+    if (spec.image !== 'host') {
+      return { layers: 'rootfs' in spec.image ? [spec.image.rootfs] : spec.image.layers, binds: [] }
+    }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
     if (!this.host || Date.now() - this.host.at > 1000)
       this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
@@ -194,7 +212,16 @@ export class OciIsolator implements Isolator {
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
-    return new OciSandbox(sandboxId, places, groups, witness)
+    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    const limited = join(
+      '/proc',
+      String(witness.shim.pid),
+      'root',
+      this.options.runFolder,
+      'stage/limited/upper',
+    )
+    const upper = existsSync(places.limitedDisk) ? limited : places.upper
+    return new OciSandbox(sandboxId, places, groups, witness, upper)
   }
 
   private setup(layout: CgroupLayout, stage: string): object {

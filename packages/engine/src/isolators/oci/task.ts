@@ -54,7 +54,7 @@ export function shimTask(input: TaskInput): object {
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
     { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here.
-    ...spec.mounts.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: true })),
+    ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
@@ -65,10 +65,12 @@ export function shimTask(input: TaskInput): object {
     firstId: input.firstId,
     ids: RANGE_SIZE,
     groups: planGroups(input.layout, input.cgroupParent, withNetwork(spec)),
-    layers: image.layers,
-    written: 0,
+    layers: [...(spec.layers ?? []), ...image.layers],
+    // Those that sandboxes wrote: above what is made anew for each life.
+    written: spec.layers?.length ?? 0,
     skeleton: skeletonOf(spec),
-    disk: places.disk,
+    disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
+    limited: spec.limits.diskBytes !== undefined,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
     config: JSON.stringify(ociConfig({ ...input, binds })),

@@ -7,6 +7,8 @@ export interface DaemonCapabilities {
   readonly watch: 'native'
   readonly stop: 'native'
   readonly pause: 'native'
+  readonly snapshot: 'native'
+  readonly fork: 'native'
   readonly lifetime: 'native'
 }
 
@@ -18,5 +20,7 @@ export const daemonCapabilities: DaemonCapabilities = Object.freeze({
   watch: 'native',
   stop: 'native',
   pause: 'native',
+  snapshot: 'native',
+  fork: 'native',
   lifetime: 'native',
 })

@@ -4,7 +4,13 @@ import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { matches } from '../../shared/page.ts'
-import type { CallOptions, CreateOption, ListSandboxesOpts, SandboxPage } from '../../spec/index.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxPage,
+  SnapshotInfo,
+} from '../../spec/index.ts'
 import { type DaemonCapabilities, daemonCapabilities } from './capabilities.ts'
 import { DaemonSandbox } from './sandbox.ts'
 import {
@@ -30,6 +36,7 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
     'labels',
     'envVars',
     'lifetimeMs',
+    'snapshotId',
     'image',
     'resources',
     'repo',
@@ -93,12 +100,28 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
     }
   }
 
+  async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
+    return (await this.#client.listSnapshots({ signal })).map(
+      ({ id, sessionId, name, createdAt, sizeBytes }) => ({
+        snapshotId: id,
+        sandboxId: sessionId,
+        createdAt,
+        ...(name === undefined ? {} : { name }),
+        ...(sizeBytes === undefined ? {} : { sizeBytes }),
+      }),
+    )
+  }
+
+  deleteSnapshot(snapshotId: string, { signal }: CallOptions): Promise<boolean> {
+    return this.#client.deleteSnapshot(snapshotId, { signal })
+  }
+
   health(call: CallOptions): Promise<boolean> {
     return this.#client.isReady(call)
   }
 
   #sandbox(info: SessionInfo): DaemonSandbox {
-    return new DaemonSandbox(this.#client.session(info.id, { bound: info.incarnation }), info)
+    return new DaemonSandbox(this.#client, info)
   }
 
   /** The session once nobody is making it or setting it up any more. */
@@ -121,11 +144,12 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
 }
 
 function createOptions(spec: CreateSpec) {
-  const { name, label, labels, envVars, lifetimeMs, image, resources, providerOptions } = spec
+  const { name, label, labels, envVars, lifetimeMs, image, snapshotId, resources, providerOptions } = spec
   const lifetimeSeconds = lifetimeMs === undefined ? undefined : lifetimeMs / 1000
   return {
     ...(name === undefined ? {} : { name }),
     ...(image === undefined ? {} : { image }),
+    ...(snapshotId === undefined ? {} : { snapshotId }),
     labels: {
       ...labels,
       ...(label === undefined ? {} : { [peopleLabel]: label }),

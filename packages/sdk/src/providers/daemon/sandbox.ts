@@ -1,4 +1,4 @@
-import type { Session, SessionInfo } from '../../client/index.ts'
+import type { SandboxClient, Session, SessionInfo } from '../../client/index.ts'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
@@ -23,9 +23,12 @@ export class DaemonSandbox implements SandboxDriver {
   readonly name?: string
   readonly workdir: string
   readonly files: DaemonFiles
+  readonly #client: SandboxClient
   readonly #session: Session
 
-  constructor(session: Session, info: SessionInfo) {
+  constructor(client: SandboxClient, info: SessionInfo) {
+    this.#client = client
+    const session = client.session(info.id, { bound: info.incarnation })
     this.#session = session
     this.sandboxId = info.id
     if (info.name !== undefined) this.name = info.name
@@ -108,6 +111,20 @@ export class DaemonSandbox implements SandboxDriver {
   async resume(call: CallOptions): Promise<void> {
     this.#refuseOther(await this.#session.info(call))
     await this.#translated(this.#session.resume(call))
+  }
+
+  async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
+    await this.#check(call)
+    const { id } = await this.#translated(
+      this.#session.snapshot({ ...(name === undefined ? {} : { name }), ...call }),
+    )
+    return { snapshotId: id }
+  }
+
+  async fork(count: number, call: CallOptions): Promise<Array<DaemonSandbox | Error>> {
+    await this.#check(call)
+    const copies = await this.#translated(this.#session.fork({ count, ...call }))
+    return copies.map((copy) => (copy instanceof Error ? copy : new DaemonSandbox(this.#client, copy.info)))
   }
 
   async extendLifetime(ms: number, call: CallOptions): Promise<void> {

@@ -32,6 +32,8 @@ export interface Bench extends AsyncDisposable {
   /** Names of the control groups below this bench's own, of sandboxes and of what waits for one. */
   groups(): string[]
   frozen(box: Box): boolean
+  /** Takes away what any of its isolators keeps for a next sandbox. */
+  closeAll(): Promise<void>
   /** Removes every sandbox that was started. */
   clear(): Promise<void>
 }
@@ -162,6 +164,10 @@ export async function createBench(): Promise<Bench> {
     })
   }
 
+  async function closeAll(): Promise<void> {
+    await Promise.all(isolators.map((one) => one.close()))
+  }
+
   async function clear(): Promise<void> {
     for (const { spec, client } of boxes.splice(0)) {
       client.close()
@@ -183,10 +189,11 @@ export async function createBench(): Promise<Bench> {
     leftovers,
     groups,
     frozen,
+    closeAll,
     clear,
     async [Symbol.asyncDispose]() {
       await clear()
-      await Promise.all(isolators.map((one) => one.close()))
+      await closeAll()
       for (const root of groupRoots()) if (existsSync(join(root, name))) rmdirSync(join(root, name))
       rmSync(runFolder, { recursive: true, force: true })
       rmSync(folder, { recursive: true, force: true })
