@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import vm from 'node:vm'
 import {
@@ -215,7 +217,10 @@ describe('the client of the daemon’s API', () => {
     const wrong = new SandboxClient({ baseUrl: daemon.daemon.url, apiKey: 'sk-wrong-key' })
     await expect(wrong.listSessions()).rejects.toMatchObject({ code: 'unauthenticated', status: 401 })
     expect([await wrong.isReady(), await client.isReady()]).toEqual([false, true])
-    const away = new SandboxClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'sk-any-key' })
+    const away = new SandboxClient({
+      baseUrl: `http://127.0.0.1:${await unusedPort()}`,
+      apiKey: 'sk-any-key',
+    })
     await expect(away.listSessions()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
     for (const id of ['..', '.', '', '../keys', 'aaaaaaaaaaaaaaaa'])
       await expect(client.getSession(id)).rejects.toMatchObject({ code: 'not_found' })
@@ -259,6 +264,14 @@ describe('the client of the daemon’s API', () => {
     expect(answer).toBe('page\nand bytes\nand contract\n')
   })
 })
+
+async function unusedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
 
 /** A body whose connection is lost after so many bytes. */
 function cutAfter(body: ReadableStream<Uint8Array>, bytes: number): ReadableStream<Uint8Array> {
