@@ -89,4 +89,4 @@ describe('examples of the daemon', () => {
   })
 })
 
-const pythonAgents = 'openai-agents==0.0.0'
+const pythonAgents = 'openai-agents==0.24.0'
