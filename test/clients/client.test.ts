@@ -124,6 +124,15 @@ describe('the client of the daemon’s API', () => {
     expect(await sleeper.signal('SIGKILL')).toBe(false)
   })
 
+  it('input that a program does not want is refused, and the connection is good for the next request', async () => {
+    const waiting = await session.start('sleep', { args: ['1000000'], stdinOpen: true })
+    const writing = waiting.write(new Uint8Array(2 * 1024 * 1024)).catch((error: unknown) => error)
+    await waiting.signal('SIGKILL')
+    expect(await writing).toMatchObject({ code: 'stdin_closed' })
+    const next = await Promise.all(Array.from({ length: 8 }, () => session.run('echo', { args: ['on'] })))
+    expect(next.map(({ stdout }) => stdout)).toEqual(next.map(() => 'on\n'))
+  })
+
   it('cancelling ends the command, and the shell goes on', async () => {
     const controller = new AbortController()
     const running = session.exec('echo begun; sleep 1000000', {
