@@ -1,6 +1,7 @@
 import type { ExecResult, Session, ShellInfo } from '../../client/index.ts'
 import { checkMs } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
+import { abortable } from '../../shared/abort.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import { translating } from './translation.ts'
 
@@ -10,6 +11,8 @@ export class DaemonShell implements SandboxShell {
   readonly #session: Session
   #cwd: string
   #closed = false
+  /** Requests may overtake each other on their way; commands of one handle must not. */
+  #turn: Promise<unknown> = Promise.resolve()
 
   constructor(session: Session, { name, cwd }: ShellInfo) {
     this.#session = session
@@ -28,6 +31,14 @@ export class DaemonShell implements SandboxShell {
       throw new SandboxError('not_running', `The shell “${this.name}” is closed.`, {
         hint: 'Open a new one with openShell().',
       })
+    const before = this.#turn
+    const running = abortable(before, options.signal, 'The command').then(() => this.#exec(command, options))
+    // Also when this one is cancelled while it waits, the next one waits for those before it.
+    this.#turn = Promise.allSettled([before, running])
+    return running
+  }
+
+  async #exec(command: string, options: ShellExecOptions): Promise<ShellResult> {
     const { commandId, timeoutMs, ...rest } = options
     const running = this.#session.exec(command, {
       shell: this.name,
