@@ -1,4 +1,3 @@
-import path from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { pino } from 'pino'
@@ -145,7 +144,8 @@ function engineOf(config: DaemonConfig): DaemonProvider {
   return new EngineProvider({
     isolator: config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
-    root: path.join(config.data_dir, 'engine'),
+    root: config.engine_dir,
+    pull: config.pull_images,
     defaults: {
       memoryMb: defaults.mem_limit_mb,
       vcpus: defaults.cpu_limit,

@@ -91,18 +91,22 @@ describe('a daemon that is ended', () => {
     const running = eventsOf(await request('POST', `${base}/run`, body, 'text/event-stream'))
     await running.next()
     const plain = request('POST', `${base}/exec`, { cmd: 'sleep 600' }).catch(() => 'cut')
-    await expect.poll(async () => (await json('GET', `${base}/shells`)).shells.length).toBe(1)
+    const inShell = { cmd: 'sleep 600', shell: 'other', exec_id: 'in-shell' }
+    const tracked = request('POST', `${base}/exec`, inShell).catch(() => 'cut')
+    await expect.poll(async () => (await json('GET', `${base}/shells`)).shells.length).toBe(2)
     const startedAt = performance.now()
     expect(await daemon.end('SIGTERM')).toEqual({ code: 0, signal: null })
     // Not a measurement: a daemon that waits for its streams or commands would wait for ten minutes.
     expect(performance.now() - startedAt).toBeLessThan(20_000)
     expect(await all(running)).toEqual([])
     await events.text()
-    await plain
+    await Promise.all([plain, tracked])
     const next = await spawnDaemon(config)
     cleanUps.push(() => next.end('SIGTERM'))
     const after = client(next)
     expect((await after.json('GET', `${base}/execs/sleeper`)).status).toBe('running')
+    // Without isolation a shell ends with its daemon, and that is said; nothing is run twice.
+    expect(await after.json('POST', `${base}/exec`, inShell)).toMatchObject({ code: 'interrupted' })
     await after.json('DELETE', base)
   })
 })
@@ -124,6 +128,13 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
         code: 'conflict',
       })
       await neighbour.daemon.sessions.reconciler.run()
+      // Neither is told by the other what it wrote.
+      const stream = eventsOf(await neighbour.fetch(`${base}/events`))
+      expect((await stream.next()).value.event).toBe('session.running')
+      await daemon.call('POST', `${base}/stop`)
+      expect((await stream.next()).value.event).toBe('session.stopped')
+      await stream.return(undefined)
+      await daemon.call('POST', `${base}/start`)
     } finally {
       await neighbour.stop()
     }

@@ -41,6 +41,7 @@ export function terminalSocket({ sessions }: Services): SocketRoute {
           if (holders.get(key) === socket) holders.delete(key)
         }
         socket.once('close', leave)
+        watchOver(socket)
         signal.addEventListener('abort', () => socket.close(1001, 'the daemon is ending'), { once: true })
         const touch = () => sessions.terminals.touch(id)
         socket.on('message', (data, binary) => receive(socket, terminal, data as Buffer, binary, touch))
@@ -49,6 +50,22 @@ export function terminalSocket({ sessions }: Services): SocketRoute {
       }
     },
   }
+}
+
+const beatMs = 30_000
+
+/** A client whose machine has vanished does not say so: one that answers no ping is let go. */
+function watchOver(socket: WebSocket): void {
+  let answered = true
+  socket.on('pong', () => {
+    answered = true
+  })
+  const beat = setInterval(() => {
+    if (!answered) return socket.terminate()
+    answered = false
+    socket.ping()
+  }, beatMs)
+  socket.once('close', () => clearInterval(beat))
 }
 
 const control = z.discriminatedUnion('type', [

@@ -7,9 +7,11 @@ import { type FileConfig, fileSchema } from './schema.ts'
 import { problemOf, unknownKeys } from './unknown.ts'
 
 /** The configuration that is in force: checked, complete, with absolute paths. */
-export interface DaemonConfig extends Omit<FileConfig, 'listen' | 'data_dir' | 'db_path' | 'allowed_images'> {
+export interface DaemonConfig
+  extends Omit<FileConfig, 'listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images'> {
   readonly listen: ListenAddress
   readonly data_dir: string
+  readonly engine_dir: string
   readonly db_path: string
   readonly allowed_images: readonly string[]
   /** The file that it came from, if one did. */
@@ -50,6 +52,7 @@ function complete(
     ...values,
     listen: parseListen(values.listen),
     data_dir,
+    engine_dir: values.engine_dir ? path.resolve(place.base, values.engine_dir) : engineFolder(data_dir),
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
     allowed_images: values.allowed_images ?? [values.default_image],
     ...(place.file ? { file: place.file } : {}),
@@ -58,9 +61,16 @@ function complete(
   return config
 }
 
+/** The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the machine's. */
+function engineFolder(data: string): string {
+  return data === machineData ? machineData : path.join(data, 'engine')
+}
+
+const machineData = '/var/lib/sandkasten'
+
 function defaultData(env: Readonly<Record<string, string | undefined>>): string {
   if (env.SANDKASTEN_HOME) return env.SANDKASTEN_HOME
-  return process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten')
+  return process.getuid?.() === 0 ? machineData : path.join(homedir(), '.sandkasten')
 }
 
 function merge(a: Record<string, unknown>, b: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -47,6 +47,13 @@ export const fileSchema = z.strictObject({
     .optional()
     .describe('The first admin key. Without one it is made at the first start.'),
   data_dir: z.string().min(1).optional().describe('Sandboxes, database and the identity of this daemon.'),
+  engine_dir: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Sandboxes and images. Default: where `sandkasten run` and `sandkasten image` keep theirs, or below data_dir.',
+    ),
   db_path: z.string().min(1).optional().describe('SQLite. Default: sandkasten.db in data_dir.'),
   db_url: z
     .string()
@@ -61,6 +68,10 @@ export const fileSchema = z.strictObject({
     .record(z.string().min(1), z.string().min(1))
     .default({})
     .describe('Names for images, such as `sandbox-runtime:base: host`.'),
+  pull_images: z
+    .boolean()
+    .default(false)
+    .describe('Get an allowed image from its registry when it is not here.'),
   session_ttl_seconds: seconds.default(1800).describe('Idle time after which on_idle happens.'),
   on_idle: endAction.default('destroy'),
   lifetime_seconds: seconds.optional().describe('Time since its last start after which on_lifetime happens.'),

@@ -78,8 +78,17 @@ export class EventBus {
         yield event
         after = event.id
       }
-      if (page.length === 0) await news
+      if (page.length === 0) await Promise.race([news, this.#othersMayWrite(options.signal)])
     }
+  }
+
+  /** On a shared database other daemons write too, and do not tell us: we look again after a while. */
+  #othersMayWrite(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#store.kind !== 'postgres') return
+      const timer = setTimeout(resolve, 2_000)
+      signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+    })
   }
 
   /** Resolves when everything published so far is written. */

@@ -33,6 +33,8 @@ export function trackShell(
       : { maxOutputBytes: options.request.maxOutputBytes }),
   }
   const { request } = options
+  // A shell that ends with this process is not left behind with a command in it.
+  if (!shell.attach) options.signal.addEventListener('abort', () => stop.abort(), { once: true })
   /** The connection was lost, not the command: its output comes again from the beginning, and is skipped as far as it is known. */
   const again = (error: unknown): Promise<ShellResult> => {
     if (!shell.attach || options.signal.aborted || !SandboxError.is(error, 'connection_lost')) throw error
