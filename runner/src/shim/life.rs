@@ -3,6 +3,7 @@
 use super::cgroup::Groups;
 use super::host::HostProc;
 use super::json::Json;
+use super::stopped::Stopped;
 use super::task::Task;
 use super::verify::verify;
 use super::wait::{listen, now_ms, poll, poll_all, write_whole};
@@ -25,6 +26,8 @@ struct Life<'a> {
     me: u32,
     start_time: i64,
     groups: Groups,
+    /// Where the groups cannot freeze.
+    stopped: Stopped,
     signals: OwnedFd,
     errors: Option<OwnedFd>,
     error_text: Vec<u8>,
@@ -65,6 +68,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         groups,
         runtime,
         users,
+        account: _,
     } = waiting;
     drop(users);
     let Runtime {
@@ -80,6 +84,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         me,
         start_time,
         groups,
+        stopped: Stopped::default(),
         signals,
         errors: Some(errors),
         error_text: Vec::new(),
@@ -276,7 +281,7 @@ impl Life<'_> {
                 !ready[index - 1] || self.hear_watcher(watcher, held, &mut paused)
             });
             if held && !paused && !watchers.iter().any(|watcher| watcher.holds) {
-                self.groups.thaw();
+                self.thaw();
             }
             if ready[2]
                 && let Ok((mut stream, _)) = witness.accept()
@@ -310,9 +315,9 @@ impl Life<'_> {
                 }
                 b"hold" => {
                     if !held {
-                        *paused = self.groups.is_frozen();
+                        *paused = self.is_frozen();
                     }
-                    let reply = match self.groups.freeze() {
+                    let reply = match self.freeze() {
                         Ok(()) => "{\"held\":true}\n".to_owned(),
                         Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
                     };
@@ -323,6 +328,25 @@ impl Life<'_> {
                     }
                 }
                 b"release" => watcher.holds = false,
+                // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
+                b"freeze" | b"thaw" => {
+                    *paused = line == b"freeze";
+                    let done = if *paused {
+                        self.freeze()
+                    } else if held {
+                        Ok(())
+                    } else {
+                        self.thaw();
+                        Ok(())
+                    };
+                    let reply = match done {
+                        Ok(()) => format!("{{\"held\":{paused}}}\n"),
+                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
+                    };
+                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
+                        return false;
+                    }
+                }
                 _ => return false,
             }
         }
@@ -388,6 +412,23 @@ impl Life<'_> {
 
     fn init_ended(&self) -> bool {
         self.ended.iter().any(|(pid, _)| Some(*pid) == self.init)
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.groups.is_frozen() || self.stopped.is()
+    }
+
+    fn freeze(&mut self) -> Result<(), String> {
+        if self.groups.can_freeze() {
+            self.groups.freeze()
+        } else {
+            self.stopped.stop()
+        }
+    }
+
+    fn thaw(&mut self) {
+        self.groups.thaw();
+        self.stopped.go_on();
     }
 
     fn kill_all(&self) {

@@ -1,7 +1,7 @@
 //! What a shim is told before it has a sandbox: the same for all sandboxes of one engine (`packages/engine/src/isolators/oci/task.ts` is the writer).
 
 use super::json::Json;
-use super::task::{VERSION, list, number, path, text_item};
+use super::task::{VERSION, flag, list, number, path, text_item};
 
 #[derive(Debug, PartialEq)]
 pub struct Setup {
@@ -12,6 +12,8 @@ pub struct Setup {
     pub groups: Vec<String>,
     /// Mount points to take away before the runtime looks at them.
     pub hide: Vec<String>,
+    /// We are root of an ordinary account's user namespace (see `userns`), not of the host.
+    pub account: bool,
 }
 
 impl Setup {
@@ -26,6 +28,7 @@ impl Setup {
             stage: path(&json, "stage")?,
             groups: list(&json, "groups", text_item)?,
             hide: list(&json, "hide", text_item)?,
+            account: flag(&json, "account")?,
         })
     }
 }
