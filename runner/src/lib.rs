@@ -6,6 +6,7 @@
 //! server    the loop                      serve    what a connection says        pump    what it is sent
 //! task      a process or a command        process  start, attach, signal …       ring    numbered output
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
+//! mark      whose process it is           hunt     all of a command, wherever it went
 //! ```
 
 pub mod bridge;
@@ -13,8 +14,10 @@ mod conn;
 mod dial;
 mod files;
 mod flow;
+mod hunt;
 mod job;
 mod launch;
+mod mark;
 mod ports;
 mod process;
 mod pump;

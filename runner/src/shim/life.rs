@@ -330,17 +330,19 @@ impl Life<'_> {
                 b"release" => watcher.holds = false,
                 // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
                 b"freeze" | b"thaw" => {
-                    *paused = line == b"freeze";
-                    let done = if *paused {
-                        self.freeze()
-                    } else if held {
-                        Ok(())
-                    } else {
-                        self.thaw();
-                        Ok(())
+                    let wanted = line == b"freeze";
+                    let done = match wanted {
+                        true => self.freeze(),
+                        // Whoever holds it lets it go on.
+                        false if held => Ok(()),
+                        false => {
+                            self.thaw();
+                            Ok(())
+                        }
                     };
+                    *paused = wanted && done.is_ok();
                     let reply = match done {
-                        Ok(()) => format!("{{\"held\":{paused}}}\n"),
+                        Ok(()) => format!("{{\"held\":{wanted}}}\n"),
                         Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
                     };
                     if watcher.stream.write_all(reply.as_bytes()).is_err() {

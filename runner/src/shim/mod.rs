@@ -30,6 +30,7 @@ mod idmap;
 mod json;
 pub mod launcher;
 mod life;
+mod limited;
 mod mounts;
 mod network;
 mod pass;

@@ -4,6 +4,7 @@
 //! stage/
 //!   skeleton/       on the stage's own tmpfs: /etc/hosts and the like, made anew for each life
 //!   layer-0 …       read-only, id-mapped: owner 0 on the disk shows as the sandbox's owner 0
+//!   limited/        where the disk has a limit: its own file system
 //!   disk/           the sandbox's own upper and work folder, id-mapped likewise
 //!   rootfs/         overlay of all of these
 //!   <bind>          a source for a bind mount of config.json
@@ -15,6 +16,7 @@
 //!
 //! Sources are staged because the runtime's child, which is nobody on the host, could not walk through the private folders that lead to them.
 
+use super::limited;
 use super::task::{Bind, Entry, Task};
 use crate::sys::{check, own};
 use std::ffi::CString;
@@ -49,10 +51,13 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), String> {
     if task.written == task.layers.len() {
         lower.push("skeleton".to_owned());
     }
-    at(
-        &task.disk,
-        mapped(&task.disk, "disk", ATTR_NOSUID | ATTR_NODEV, users),
-    )?;
+    let disk = if task.limited {
+        at(&task.disk, limited::attach(&task.disk, "limited"))?;
+        "limited"
+    } else {
+        &task.disk
+    };
+    at(disk, mapped(disk, "disk", ATTR_NOSUID | ATTR_NODEV, users))?;
     if users.is_none() {
         own_disk(task)?;
     }

@@ -25,8 +25,9 @@ pub struct Task {
     pub written: usize,
     /// Files that are this sandbox's own and made anew for each life, above the image.
     pub skeleton: Vec<Entry>,
-    /// The folder that holds `upper` and `work`.
+    /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
     pub disk: String,
+    pub limited: bool,
     pub volatile: bool,
     pub binds: Vec<Bind>,
     /// `config.json`, whole. It holds the environment, so it is written to memory only.
@@ -102,6 +103,7 @@ impl Task {
             written: number(&json, "written")? as usize,
             skeleton: list(&json, "skeleton", entry)?,
             disk: path(&json, "disk")?,
+            limited: flag(&json, "limited")?,
             volatile: flag(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
@@ -239,7 +241,7 @@ mod tests {
 
     const GOOD: &str = r#"{"version":2,"witness":"/w","socket":"/so","state":"/st","end":"/e",
         "firstId":268435456,"ids":65536,"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
-        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","volatile":true,"binds":[],
+        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","limited":false,"volatile":true,"binds":[],
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]

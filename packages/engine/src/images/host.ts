@@ -34,7 +34,7 @@ export interface HostImage {
 }
 
 /** Bump when what is generated below changes. */
-const VERSION = 1
+const VERSION = 2
 
 const FOLDERS = [
   'dev',

@@ -59,6 +59,8 @@ export interface Limits {
   readonly shmBytes: number
   /** Per process. */
   readonly openFiles: number
+  /** Of everything that the sandbox writes to its disk; without one it may fill the host's. */
+  readonly diskBytes?: number
 }
 
 export interface ReadOnlyMount {

@@ -38,10 +38,6 @@ export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'>
 export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
   const options = checkedOptions(spec.providerOptions)
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
-  if (diskMb !== undefined)
-    throw new SandboxError('unsupported', 'A limit for the disk cannot be set yet.', {
-      hint: 'Leave resources.diskMb out.',
-    })
   return {
     image: imageOf(spec.image ?? defaults.image),
     limits: {
@@ -51,6 +47,7 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
       tmpBytes: positive(options.tmpMb ?? defaults.tmpMb, 'providerOptions.tmpMb') * 1024 * 1024,
       shmBytes: 64 * 1024 * 1024,
       openFiles: 4096,
+      ...(diskMb === undefined ? {} : { diskBytes: diskBytes(diskMb) }),
     },
     mounts: (options.mounts ?? []).map(checkedMount),
     network: options.network ?? defaults.network,
@@ -97,6 +94,14 @@ function checkedMount(mount: { source: string; target: string }): { source: stri
     )
   }
   return { source: path.normalize(source), target: path.posix.normalize(target) }
+}
+
+function diskBytes(diskMb: number): number {
+  const megabytes = Math.floor(positive(diskMb, 'resources.diskMb'))
+  if (megabytes >= 8) return megabytes * 1024 * 1024
+  throw new SandboxError('invalid_argument', `\`resources.diskMb\` is ${diskMb}.`, {
+    hint: 'Use at least 8: a file system has to fit.',
+  })
 }
 
 function positive(value: number, option: string): number {

@@ -44,9 +44,11 @@ export interface CommandKit {
    * Starts a child that starts a grandchild that ignores SIGTERM, SIGINT and SIGHUP; prints `ready` and a
    * newline when all three run, and goes on for ever. `marker` is a path that `afterTree` knows it by.
    */
-  tree(marker: string): Command
+  tree(marker: string, shape?: TreeShape): Command
   /** Prints `watching` and a newline; when the last program of that tree has ended, `gone` and a newline, and ends. */
   afterTree(marker: string): Command
+  /** Starts a daemon (a session of its own, no parent), prints `started` and a newline when it runs, and ends. `afterTree` knows it. */
+  daemon(marker: string): Command
   /** Starts a child that outlives it and holds on to stdout, prints `started` and a newline, and ends. */
   leaveChild(): Command
   /** The number of the user that programs run as: `0` for one whom no file mode stops. */
@@ -58,6 +60,14 @@ export interface CommandKit {
 
   /** Serves HTTP on a port of the sandbox: every answer is `body`. Prints `ready` and a newline when it listens. */
   server?(port: number, body: string): Command
+}
+
+/** How the grandchild of a tree differs. */
+export interface TreeShape {
+  /** It has left for a session of its own; with `parent`, the child that started it has ended as well. */
+  readonly leaves?: 'group' | 'parent'
+  /** It dies of SIGTERM, SIGINT and SIGHUP like any program. */
+  readonly heeds?: boolean
 }
 
 export type OptionalProgram = 'server'

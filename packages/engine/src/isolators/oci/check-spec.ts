@@ -18,6 +18,9 @@ export function checkSpec(spec: IsolatorSpec): void {
     if (!Number.isSafeInteger(value) || value < least)
       throw wrong(`limits.${name}: at least ${least} is needed, not ${value}`)
   }
+  const { diskBytes } = limits
+  if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
+    throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, not ${diskBytes}`)
   if (!(limits.cpus >= 0.01 && limits.cpus <= 4096))
     throw wrong(`limits.cpus: 0.01 to 4096 is needed, not ${limits.cpus}`)
   if (!/^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(spec.hostname))
@@ -40,6 +43,9 @@ export function checkSpec(spec: IsolatorSpec): void {
     throw wrong(`image: ${spec.image.rootfs} is not a folder`)
   }
 }
+
+/** A file system has to fit, and something in it. */
+const MIN_DISK_BYTES = 8 * 1024 * 1024
 
 /** Places that are the wall's own. */
 const RESERVED = ['/proc', '/dev', '/sys', '/run', '/etc']

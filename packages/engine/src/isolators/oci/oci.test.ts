@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -245,6 +246,35 @@ describe('limits', () => {
     const script =
       'perl -e \'my @f; while (open(my $f, "<", "/dev/null")) { push @f, $f } print scalar(@f), " $!\\n"\'; ulimit -n; ulimit -c'
     expect((await box.sh(script)).out).toMatch(/^10\d\d Too many open files\n1024\n0$/)
+  })
+
+  it('disk: what writes too much fills its own limit and not the host, and the disk stays as it was over a stop', async () => {
+    const box = await bench.start({ limits: { diskBytes: 32 * 1024 * 1024 } })
+    expect((await box.sh('df -k --output=size /workspace | tail -n 1')).out).toMatch(/^ *(2|3)\d{4}$/)
+    const bomb = await box.sh('echo kept > kept; head -c 64M /dev/urandom > bomb; echo $?; stat -c %s bomb')
+    expect(bomb.err).toMatch(/No space left on device/)
+    const [status, size] = bomb.out.split('\n').map(Number)
+    expect(status).not.toBe(0)
+    expect(size).toBeLessThan(32 * 1024 * 1024)
+    // The file takes what was written; the host's own disk has lost no more than that.
+    const file = join(box.spec.folder, 'disk.ext4')
+    expect(statSync(file).blocks * 512).toBeLessThanOrEqual(33 * 1024 * 1024)
+    expect((await box.sh('rm bomb; echo more > more; cat more')).out).toBe('more')
+    // Inodes are part of it.
+    const files = 'i=0; while true > "f$i"; do i=$((i+1)); done 2>/dev/null; echo full; rm -f f*'
+    expect((await box.sh(files)).out).toBe('full')
+    await box.sandbox.kill()
+    const again = await open(box.spec, await bench.isolator.start(box.spec))
+    expect((await again.sh('cat kept more; id -u; stat -c %u kept')).out).toBe('kept\nmore\n1000\n1000')
+    const devices = readdirSync('/sys/block').filter((name) =>
+      readOr(`/sys/block/${name}/loop/backing_file`)?.includes(bench.folder),
+    )
+    expect(devices).toHaveLength(1)
+    await bench.isolator.remove(box.spec)
+    await vi.waitFor(() =>
+      expect(readOr(`/sys/block/${devices[0]}/loop/backing_file`) ?? '').not.toContain(bench.folder),
+    )
+    expect(existsSync(file)).toBe(false)
   })
 })
 

@@ -17,6 +17,7 @@ import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
+import { prepareLimitedDisk } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { OciSandbox } from './sandbox.ts'
@@ -87,7 +88,8 @@ export class OciIsolator implements Isolator {
     try {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = rangeOf(places, this.ranges)
-      prepareDisk(places)
+      if (spec.limits.diskBytes === undefined) prepareDisk(places)
+      else await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
       const task = shimTask({
         spec,
@@ -138,7 +140,7 @@ export class OciIsolator implements Isolator {
     const firstId = readRange(places)
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
-    if (existed) await removeTree(places.disk, `${places.disk}.new`)
+    if (existed) await removeTree(places.disk, places.limitedDisk)
     if (firstId !== undefined) this.ranges.free(firstId, places.folder)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {

@@ -1,0 +1,311 @@
+//! Finding and signalling everything that carries a mark (`mark`), by reading `/proc`. Only where somebody asked for a signal or time ran out:
+//! a command that ends by itself costs nothing here.
+//!
+//! Programs may fork while we look. For KILL that is a race which we win: a process with a deadly signal pending cannot finish a fork,
+//! so once a whole pass finds only processes that were killed before the pass began, nobody is left who could have made another. A process
+//! that ends between being listed and being looked at may have left a child that was not listed; so a zombie counts as found, and
+//! a pass in which somebody vanished is not a whole one. (To signal a zombie is harmless, and right: its other threads may live.)
+//!
+//! A process is known by what the kernel says about it at this moment, and signalled in the next; for the number to mean another
+//! process by then, all numbers would have to be used up in between.
+
+use crate::mark::Set;
+use crate::server::kill;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How long one hunt may hold up everything else that the runner does.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Strangers come and go too. After so many passes in which somebody vanished and nobody was found, it was strangers.
+const BROKEN_PASSES: u32 = 8;
+/// Asking politely is not repeated for ever: who forks faster than that is not polite.
+const POLITE_PASSES: usize = 4;
+/// What the kernel counts a process's start in, per second; a constant of its interface.
+const TICKS: u64 = 100;
+/// More processes than this are never started in one tick.
+const PIDS_IN_A_TICK: u32 = 4096;
+
+/// A process that carries the mark.
+struct Carrier {
+    pid: u32,
+    parent: u32,
+    group: u32,
+}
+
+/// One look at all processes.
+struct Pass {
+    found: Vec<Carrier>,
+    /// Nobody vanished before it could be looked at.
+    whole: bool,
+}
+
+/// KILL to all that carry the mark. False when some may be left: then it is to be done again.
+pub fn kill_all(mark: u32) -> bool {
+    until_nobody_is_new(|| look(mark))
+}
+
+/// Any other signal, once to each carrier outside of `group`, which has had it already.
+pub fn signal_all(mark: u32, group: i32, signal: i32) {
+    let mut told = HashSet::new();
+    for _ in 0..POLITE_PASSES {
+        let new: Vec<_> = look(mark)
+            .found
+            .into_iter()
+            .filter(|carrier| carrier.group != group as u32 && told.insert(carrier.pid))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        new.iter().for_each(|carrier| kill(carrier.pid as i32, signal));
+    }
+}
+
+/// KILL to what one command of a shell started: carriers of the shell's mark that are younger than `since`, except the shell itself and
+/// what an older background job has started meanwhile. (A daemon that such a job sets free meanwhile has no parent to be known by, and counts as
+/// the command's.)
+pub fn kill_since(mark: u32, since: Moment, shell: Option<i32>) {
+    until_nobody_is_new(|| {
+        let Pass { found, whole } = look(mark);
+        let shell = shell.map(|pid| pid as u32);
+        let known: HashMap<u32, (u32, bool)> = found
+            .iter()
+            .map(|carrier| (carrier.pid, (carrier.parent, since.is_before(carrier.pid))))
+            .collect();
+        let ours = |carrier: &Carrier| belongs(carrier.pid, shell, &known);
+        Pass {
+            found: found.into_iter().filter(ours).collect(),
+            whole,
+        }
+    });
+}
+
+/// Is it, and is every ancestor below the shell, younger than the command?
+fn belongs(pid: u32, shell: Option<u32>, known: &HashMap<u32, (u32, bool)>) -> bool {
+    let mut at = pid;
+    if Some(at) == shell {
+        return false;
+    }
+    // As many steps as there are processes: a chain of parents that changed while it was read could be a ring.
+    for _ in 0..=known.len() {
+        match known.get(&at) {
+            Some((parent, true)) if Some(*parent) != shell => at = *parent,
+            Some((_, young)) => return *young,
+            None => return true,
+        }
+    }
+    false
+}
+
+/// Marks that some process carries.
+pub fn in_use() -> Set {
+    let mut set = Set::default();
+    for pid in pids() {
+        if let Some(status) = read(pid, "status") {
+            groups(&status).for_each(|group| set.insert(group));
+        }
+    }
+    set
+}
+
+/// When a command began: the clock, as coarse as the kernel tells a process's start, and the process that was started last.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    tick: u64,
+    last_pid: u32,
+}
+
+impl Moment {
+    pub fn now() -> Moment {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` is valid for the call to write to.
+        unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+        Moment {
+            tick: time.tv_sec as u64 * TICKS + time.tv_nsec as u64 * TICKS / 1_000_000_000,
+            last_pid: last_pid().unwrap_or(0),
+        }
+    }
+
+    /// Was the process started after it? One that is gone by now counts as old.
+    fn is_before(self, pid: u32) -> bool {
+        read(pid, "stat")
+            .and_then(|stat| start_tick(&stat))
+            .is_some_and(|tick| self.compare(tick, pid))
+    }
+
+    fn compare(self, tick: u64, pid: u32) -> bool {
+        // Within one tick numbers tell, unless they have begun anew: then the younger has the far smaller one.
+        let older_number = pid <= self.last_pid && self.last_pid - pid < PIDS_IN_A_TICK;
+        tick > self.tick || (tick == self.tick && !older_number)
+    }
+}
+
+/// The process that was started last in our pid namespace. Asked before every command of a shell, so the file stays open.
+fn last_pid() -> Option<u32> {
+    static LOADAVG: OnceLock<Option<File>> = OnceLock::new();
+    let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok());
+    let mut text = [0; 128];
+    let count = file.as_ref()?.read_at(&mut text, 0).ok()?;
+    let words = std::str::from_utf8(&text[..count]).ok()?;
+    words.split_ascii_whitespace().last()?.parse().ok()
+}
+
+fn until_nobody_is_new(look: impl Fn() -> Pass) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut killed, mut broken) = (HashSet::new(), 0);
+    loop {
+        let Pass { found, whole } = look();
+        let mut new = false;
+        for carrier in found {
+            kill(carrier.pid as i32, libc::SIGKILL);
+            new |= killed.insert(carrier.pid);
+        }
+        broken = if new { 0 } else { broken + 1 };
+        if !new && (whole || broken == BROKEN_PASSES) {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+    }
+}
+
+fn look(mark: u32) -> Pass {
+    let us = std::process::id();
+    let mut pass = Pass {
+        found: Vec::new(),
+        whole: true,
+    };
+    for pid in pids().filter(|pid| *pid != us) {
+        let Some(status) = read(pid, "status") else {
+            pass.whole = false;
+            continue;
+        };
+        let parent = number(&status, "PPid:").unwrap_or(0);
+        if groups(&status).any(|group| group == mark) && (us == 1 || below(parent, us)) {
+            pass.found.push(Carrier {
+                pid,
+                parent,
+                group: number(&status, "NSpgid:").unwrap_or(0),
+            });
+        }
+    }
+    pass
+}
+
+/// Where we are not PID 1, `/proc` has more than what we started, and the mark may be somebody's real group. But orphans come to us,
+/// so what we started always has us above it.
+fn below(parent: u32, us: u32) -> bool {
+    let mut at = parent;
+    while at > 1 && at != us {
+        let Some(parent) = read(at, "status").and_then(|status| number(&status, "PPid:")) else {
+            return false;
+        };
+        at = parent;
+    }
+    at == us
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn read(pid: u32, name: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(2048);
+    let mut file = File::open(format!("/proc/{pid}/{name}")).ok()?;
+    file.read_to_end(&mut bytes).ok()?;
+    // A program's name may be any bytes.
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A line of `status`. The first line is the program's name, in which the kernel has escaped newlines.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+fn number(status: &str, name: &str) -> Option<u32> {
+    field(status, name)?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn groups(status: &str) -> impl Iterator<Item = u32> {
+    let line = field(status, "Groups:").unwrap_or_default();
+    line.split_ascii_whitespace()
+        .filter_map(|group| group.parse().ok())
+}
+
+/// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.
+fn start_tick(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?
+        .1
+        .split_ascii_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read_right() {
+        let status =
+            "Name:\tGroups:\\n 7\nState:\tS (sleeping)\nPPid:\t12\nGroups:\t1000 40003 \nNSpgid:\t33\t4\n";
+        assert_eq!(groups(status).collect::<Vec<_>>(), [1000, 40003]);
+        assert_eq!(
+            (number(status, "PPid:"), number(status, "NSpgid:")),
+            (Some(12), Some(33))
+        );
+        let stat = "5 (a) b) S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1";
+        assert_eq!(start_tick(stat), Some(4711));
+    }
+
+    #[test]
+    fn our_own_start_lies_before_now_and_not_after_it() {
+        let now = Moment::now();
+        let us = std::process::id();
+        assert!(!now.is_before(us));
+        assert!(Moment { tick: 0, last_pid: 0 }.is_before(us));
+        assert!(now.last_pid > 0);
+    }
+
+    #[test]
+    fn within_a_tick_the_number_tells_who_came_first() {
+        let begun = Moment {
+            tick: 50,
+            last_pid: 30_000,
+        };
+        assert!(!begun.compare(49, 30_001) && begun.compare(51, 3));
+        assert!(!begun.compare(50, 30_000) && !begun.compare(50, 29_000) && begun.compare(50, 30_001));
+        // Numbers began anew in between.
+        assert!(begun.compare(50, 310));
+    }
+
+    #[test]
+    fn an_older_job_keeps_its_children() {
+        // 10 is the shell, 20 an older job with a new child 21; 30 is the command's, 31 its child, 40 an orphan.
+        let known = HashMap::from([
+            (10, (1, false)),
+            (20, (10, false)),
+            (21, (20, true)),
+            (30, (10, true)),
+            (31, (30, true)),
+            (40, (1, true)),
+        ]);
+        let found: Vec<u32> = [10, 20, 21, 30, 31, 40]
+            .into_iter()
+            .filter(|pid| belongs(*pid, Some(10), &known))
+            .collect();
+        assert_eq!(found, [30, 31, 40]);
+    }
+}
