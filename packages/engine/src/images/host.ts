@@ -36,7 +36,8 @@ export interface HostImage {
 /** Bump when what is generated below changes. */
 const VERSION = 2
 
-const FOLDERS = [
+/** In every sandbox of it. */
+export const HOST_FOLDERS = [
   'dev',
   'etc',
   'home',
@@ -81,7 +82,7 @@ export function hostImage(imagesFolder: string, host = '/'): HostImage {
 
 function build(root: string, host: string): void {
   mkdirSync(root, { mode: 0o755 })
-  for (const folder of FOLDERS) mkdirSync(join(root, folder), { mode: 0o755 })
+  for (const folder of HOST_FOLDERS) mkdirSync(join(root, folder), { mode: 0o755 })
   for (const folder of ['tmp', 'var/tmp']) {
     mkdirSync(join(root, folder))
     chmodSync(join(root, folder), 0o1777)
@@ -89,7 +90,8 @@ function build(root: string, host: string): void {
   mkdirSync(join(root, 'root'), { mode: 0o700 })
   for (const folder of ['home/sandbox', 'workspace']) {
     mkdirSync(join(root, folder), { mode: 0o755 })
-    chownSync(join(root, folder), 1000, 1000)
+    // An ordinary account cannot give files away: there the shim shows these folders as the sandbox's own.
+    if (process.getuid?.() === 0) chownSync(join(root, folder), 1000, 1000)
   }
   symlinkSync('/run', join(root, 'var/run'))
   for (const { name, isLink } of programFolders(host)) {

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CreateOption, SandboxError } from '@sandkasten/sdk'
+import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { FolderDriver, guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../isolators/isolator.ts'
@@ -50,6 +50,11 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  override async info(sandboxId: string): Promise<SandboxInfo> {
+    const [info, { weaker = [] }] = await Promise.all([super.info(sandboxId), this.#isolator()])
+    return weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */

@@ -5,7 +5,7 @@ import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import type { Isolator } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
-import { findProgram } from '../isolators/oci/probe.ts'
+import { findProgram } from '../isolators/oci/programs.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
@@ -78,7 +78,7 @@ function choose(options: EngineProviderOptions): {
       capabilities: engineCapabilities,
     })
     const reason =
-      isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
+      isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   if (!options.acceptNoIsolation) {
@@ -98,7 +98,6 @@ function choose(options: EngineProviderOptions): {
 function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefined {
   if (process.platform !== 'linux')
     return { reason: `this is ${process.platform}, not Linux.`, fix: 'Use a Linux machine.' }
-  if (process.getuid?.() !== 0) return { reason: 'this process is not root.', fix: 'Run it as root.' }
   try {
     findProgram(runtime)
     return undefined

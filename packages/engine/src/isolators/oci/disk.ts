@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
+import type { Footing } from './footing.ts'
 import type { IdRanges } from './ids.ts'
 import type { Places } from './places.ts'
 
@@ -24,7 +25,7 @@ export function rangeOf(places: Places, ranges: IdRanges): number {
 export function readRange(places: Places): number | undefined {
   try {
     const first = Number(readFileSync(places.range, 'utf8'))
-    return Number.isInteger(first) && first > 0 ? first : undefined
+    return Number.isInteger(first) && first >= 0 ? first : undefined
   } catch {
     return undefined
   }
@@ -57,6 +58,8 @@ function makeFolder(path: string, mode: number): boolean {
 }
 
 /** By `rm`: it follows no link, minds no depth (a path in there may be longer than the kernel takes), and blocks nobody. */
-export async function removeTree(...paths: string[]): Promise<void> {
-  await promisify(execFile)('/bin/rm', ['-rf', '--one-file-system', '--', ...paths])
+export async function removeTree(footing: Footing, runner: string, ...paths: string[]): Promise<void> {
+  const rm = ['-rf', '--one-file-system', '--', ...paths]
+  const [program, ...args] = footing.command(runner, '/bin/rm', ...rm)
+  await promisify(execFile)(program, args)
 }

@@ -9,16 +9,16 @@ import type { Socket } from 'node:net'
  * keeps one shim ready for a sandbox that nobody has asked for yet.
  */
 export class Launcher {
-  readonly #runner: string
+  readonly #command: readonly [string, ...string[]]
   #process: LauncherProcess | undefined
 
-  constructor(runner: string) {
-    this.#runner = runner
+  constructor(command: readonly [string, ...string[]]) {
+    this.#command = command
   }
 
   /** Makes sure that there is one, which begins to prepare at once. What it says of defects goes to the file `log`. */
   warm(setup: () => object, log: string): void {
-    if (!this.#process?.alive) this.#process = new LauncherProcess(this.#runner, setup(), log)
+    if (!this.#process?.alive) this.#process = new LauncherProcess(this.#command, setup(), log)
   }
 
   /** The first line that the shim says; empty when it ended without one. */
@@ -47,10 +47,10 @@ class LauncherProcess {
   #received: Buffer = Buffer.alloc(0)
   alive = true
 
-  constructor(runner: string, setup: object, log: string) {
+  constructor([program, ...args]: readonly [string, ...string[]], setup: object, log: string) {
     const errors = openSync(log, 'a', 0o600)
     // In a session of its own: a Ctrl-C that is meant for us is not meant for it. It ends when we do, with its input.
-    this.#child = spawn(runner, ['launcher'], {
+    this.#child = spawn(program, args, {
       stdio: ['pipe', 'pipe', errors],
       detached: true,
       env: {},
