@@ -4,6 +4,7 @@ import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import type { Isolator } from '../isolators/isolator.ts'
+import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
@@ -75,10 +76,9 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options, root),
       defaults,
-      capabilities: engineCapabilities,
+      capabilities: capabilitiesHere(),
     })
-    const reason =
-      isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
+    const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   if (!options.acceptNoIsolation) {
@@ -92,6 +92,12 @@ function choose(options: EngineProviderOptions): {
   }
   const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
   return { decision: { isolator: 'process', reason: `There is no isolation: ${missing.reason}` }, driver }
+}
+
+/** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
+function capabilitiesHere(): EngineCapabilities {
+  if (process.getuid?.() === 0 || accountLayout().v2) return engineCapabilities
+  return { ...engineCapabilities, pause: 'emulated' }
 }
 
 /** What can be seen without starting anything; the rest is for `probe`, when a sandbox is first wanted. */

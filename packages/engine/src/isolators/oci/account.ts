@@ -33,8 +33,7 @@ export function accountOf(
 ): Account {
   const [firstUid, firstGid] = [firstOf(subuid, who), firstOf(subgid, who)]
   const lacks: { what: string; fix: string }[] = []
-  if (!tools)
-    lacks.push({ what: 'newuidmap and newgidmap are not installed', fix: 'apt-get install uidmap' })
+  if (!tools) lacks.push({ what: 'newuidmap and newgidmap are not installed', fix: 'apt-get install uidmap' })
   if (firstUid === undefined || firstGid === undefined) {
     const first = freeFrom(subuid, subgid)
     const range = `${first}-${first + RANGE_SIZE - 1}`

@@ -2,6 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
+import { HOST_FOLDERS } from '../../images/host.ts'
 import type { IsolatorSpec } from '../isolator.ts'
 import { type Account, thisAccount } from './account.ts'
 import { accountLayout, prepareDelegation } from './account-groups.ts'
@@ -10,7 +11,6 @@ import { prepareDisk, rangeOf, readRange } from './disk.ts'
 import { defaultIdRanges, type IdRangeOptions, IdRanges, RANGE_SIZE } from './ids.ts'
 import { type Inside, insideOwn, insideRange } from './inside.ts'
 import type { Places } from './places.ts'
-import { HOST_FOLDERS } from '../../images/host.ts'
 import type { SkeletonEntry } from './skeleton.ts'
 
 /**
@@ -151,7 +151,9 @@ function weaknesses({ mode }: Account, layout: CgroupLayout): string[] {
       ? 'It has the same user ids as the other sandboxes of this account.'
       : 'Its user is this account itself, with the account’s groups: what got out of it would have the account’s rights. It has no root, and its commands are the same user as the program that runs them.',
     ...(missing.includes('memory')
-      ? ['Memory is limited for each process, not for all of them together, and not for files in /tmp; a lack of it is not told.']
+      ? [
+          'Memory is limited for each process, not for all of them together, and not for files in /tmp; a lack of it is not told.',
+        ]
       : []),
     ...(missing.includes('pids') ? ['Processes are counted for each of its users, not together.'] : []),
     ...(missing.includes('cpu') ? ['It may use every processor.'] : []),

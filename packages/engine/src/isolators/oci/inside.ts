@@ -44,7 +44,10 @@ const RUNNER_PIDS = 8
  * sandbox. Memory it can only limit for each process: what is written to, not what is reserved (`RLIMIT_AS` would stop every program that
  * reserves more than it uses, as Node, Java and Go do).
  */
-export function rlimitsFor(limits: Limits, missing: readonly string[]): { type: string; soft: number; hard: number }[] {
+export function rlimitsFor(
+  limits: Limits,
+  missing: readonly string[],
+): { type: string; soft: number; hard: number }[] {
   const limit = (type: string, value: number) => ({ type, soft: value, hard: value })
   return [
     ...(missing.includes('pids') ? [limit('RLIMIT_NPROC', limits.pids + RUNNER_PIDS)] : []),

@@ -18,7 +18,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Bench, createBench, open, readOr, reasonToSkip } from './testing/bench.ts'
 
-const reason = await reasonToSkip()
+const reason = await reasonToSkip('root')
 let bench: Bench
 
 beforeEach((ctx) => ctx.skip(reason !== undefined, reason))

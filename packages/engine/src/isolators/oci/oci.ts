@@ -11,7 +11,7 @@ import type {
   SandboxPlace,
 } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { SandboxGroups, sweepGroups } from './cgroups.ts'
+import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
 import { readRange, removeTree } from './disk.ts'
 import { type Footing, footingOf, makeStage } from './footing.ts'
@@ -212,7 +212,14 @@ export class OciIsolator implements Isolator {
     const { cgroupParent } = this.options
     const { footing } = this
     makeStage(footing)
-    return shimSetup({ runtime: findProgram(this.options.runtime), stage, layout, cgroupParent, footing })
+    return shimSetup({
+      runtime: findProgram(this.options.runtime),
+      stage,
+      layout,
+      machine: layoutOfThisMachine(),
+      cgroupParent,
+      footing,
+    })
   }
 
   private prepare(): Promise<{ layout: CgroupLayout; stage: string }> {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import type { ProbeResult } from '../isolator.ts'
 import { thisAccount } from './account.ts'
-import { missingControllers } from './cgroups.ts'
+import { layoutOfThisMachine, missingControllers } from './cgroups.ts'
 import type { Footing } from './footing.ts'
 import { findProgram } from './programs.ts'
 import { shimSetup } from './task.ts'
@@ -19,13 +19,16 @@ export async function probeAccount(
     runtime: findProgram(options.runtime),
     stage: '/tmp',
     layout: { v1: {} },
+    machine: layoutOfThisMachine(),
     cgroupParent: '',
     footing,
   })
   const failed = await trial(footing.command(options.runner, options.runner, 'shim'), setup)
   if (failed !== undefined) return { ok: false, ...explain(failed) }
   const ids = footing.kind === 'range' ? 'a range of ids' : 'its own id only'
-  const groups = layout.v2 ? `cgroup v2 with ${layout.v2.controllers.join(', ') || 'no controller'}` : 'no cgroup'
+  const groups = layout.v2
+    ? `cgroup v2 with ${layout.v2.controllers.join(', ') || 'no controller'}`
+    : 'no cgroup'
   const account = thisAccount()
   return {
     ok: true,
@@ -40,7 +43,10 @@ export async function probeAccount(
 }
 
 /** What it said when it failed. */
-function trial([program, ...args]: readonly [string, ...string[]], setup: object): Promise<string | undefined> {
+function trial(
+  [program, ...args]: readonly [string, ...string[]],
+  setup: object,
+): Promise<string | undefined> {
   return new Promise((resolve) => {
     const child = spawn(program, args, { stdio: 'pipe', env: {}, cwd: '/' })
     let [out, err] = ['', '']
@@ -76,7 +82,11 @@ export function explain(
   read: (file: string) => string | undefined = readSwitch,
 ): { reason: string; fix: string } {
   const off = SWITCHES.find(({ file, off }) => read(file)?.trim() === off)
-  if (off) return { reason: `user namespaces are switched off for ordinary accounts (${off.file})`, fix: `Run, as root: ${off.fix}` }
+  if (off)
+    return {
+      reason: `user namespaces are switched off for ordinary accounts (${off.file})`,
+      fix: `Run, as root: ${off.fix}`,
+    }
   if (/^newuidmap|^newgidmap|range could not be mapped/m.test(failed))
     return {
       reason: `the account’s range of ids cannot be mapped: ${failed}`,

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { groupRoots, hiddenFromRuntime, layoutOfThisMachine, missingControllers, planGroups } from './cgroups.ts'
+import { groupRoots, hiddenFromRuntime, missingControllers, planGroups } from './cgroups.ts'
 import { ociConfig, RUNNER_PROGRAM } from './config.ts'
 import type { Footing } from './footing.ts'
 import { rlimitsFor } from './inside.ts'
@@ -14,7 +14,9 @@ import { skeletonOf } from './skeleton.ts'
 export function shimSetup(input: {
   readonly runtime: string
   readonly stage: string
+  /** The groups that we use, and all that there are. */
   readonly layout: CgroupLayout
+  readonly machine: CgroupLayout
   readonly cgroupParent: string
   readonly footing: Footing
 }): object {
@@ -23,8 +25,7 @@ export function shimSetup(input: {
     runtime: input.runtime,
     stage: input.stage,
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
-    // Whatever we may use ourselves, the runtime looks at what the machine has.
-    hide: hiddenFromRuntime(layoutOfThisMachine()),
+    hide: hiddenFromRuntime(input.machine),
     account: input.footing.kind !== 'root',
   }
 }
@@ -83,11 +84,26 @@ export function shimTask(input: TaskInput): object {
     limited: spec.limits.diskBytes !== undefined,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
-    config: JSON.stringify(ociConfig({ ...input, inside, rlimits: rlimitsFor(spec.limits, missing), binds })),
+    config: JSON.stringify(
+      ociConfig({
+        ...input,
+        spec: missing.includes('memory') ? smallTmpfs(spec) : spec,
+        inside,
+        rlimits: rlimitsFor(spec.limits, missing),
+        binds,
+      }),
+    ),
     capabilities: inside.capabilityBits,
     network: spec.network === 'open' ? pastaArgv(input.pasta, hostNameservers()) : null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
+}
+
+/** Files in memory are nobody's, so where no control group counts them they have at least no more room than the sandbox was given. */
+function smallTmpfs(spec: IsolatorSpec): IsolatorSpec {
+  const { memoryBytes, tmpBytes, shmBytes } = spec.limits
+  const small = { tmpBytes: Math.min(tmpBytes, memoryBytes), shmBytes: Math.min(shmBytes, memoryBytes) }
+  return { ...spec, limits: { ...spec.limits, ...small } }
 }
 
 /** pasta is in the sandbox's groups, so that its traffic is on the sandbox's account; its own size is not. */
