@@ -9,7 +9,7 @@
 //! A process is known by what the kernel says about it at this moment, and signalled in the next; for the number to mean another
 //! process by then, all numbers would have to be used up in between.
 
-use crate::mark::Set;
+use crate::mark::{self, Set};
 use crate::server::kill;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -104,7 +104,9 @@ fn belongs(pid: u32, shell: Option<u32>, known: &HashMap<u32, (u32, bool)>) -> b
 pub fn in_use() -> Set {
     let mut set = Set::default();
     for pid in pids() {
-        if let Some(status) = read(pid, "status") {
+        if mark::by_limit() {
+            limit_mark(pid).into_iter().for_each(|mark| set.insert(mark));
+        } else if let Some(status) = read(pid, "status") {
             groups(&status).for_each(|group| set.insert(group));
         }
     }
@@ -188,7 +190,12 @@ fn look(mark: u32) -> Pass {
             continue;
         };
         let parent = number(&status, "PPid:").unwrap_or(0);
-        if groups(&status).any(|group| group == mark) && (us == 1 || below(parent, us)) {
+        let carries = if mark::by_limit() {
+            limit_mark(pid) == Some(mark)
+        } else {
+            groups(&status).any(|group| group == mark)
+        };
+        if carries && (us == 1 || below(parent, us)) {
             pass.found.push(Carrier {
                 pid,
                 parent,
@@ -243,6 +250,16 @@ fn groups(status: &str) -> impl Iterator<Item = u32> {
         .filter_map(|group| group.parse().ok())
 }
 
+/// Its hard limit of file locks, where that is a number.
+fn limit_mark(pid: u32) -> Option<u32> {
+    limit_in(&read(pid, "limits")?)
+}
+
+fn limit_in(limits: &str) -> Option<u32> {
+    let line = field(limits, "Max file locks")?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.
 fn start_tick(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?
@@ -268,6 +285,12 @@ mod tests {
         );
         let stat = "5 (a) b) S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1";
         assert_eq!(start_tick(stat), Some(4711));
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\nMax file locks            7                    40003                locks\n";
+        assert_eq!(limit_in(limits), Some(40003));
+        assert_eq!(
+            limit_in("Max file locks            unlimited            unlimited            locks\n"),
+            None
+        );
     }
 
     #[test]
