@@ -1,7 +1,7 @@
 //! What a shim is told before it has a sandbox: the same for all sandboxes of one engine (`packages/engine/src/isolators/oci/task.ts` is the writer).
 
 use super::json::Json;
-use super::task::{VERSION, flag, list, number, path, text_item};
+use super::task::{VERSION, list, number, path, text_item};
 
 #[derive(Debug, PartialEq)]
 pub struct Setup {
@@ -28,7 +28,7 @@ impl Setup {
             stage: path(&json, "stage")?,
             groups: list(&json, "groups", text_item)?,
             hide: list(&json, "hide", text_item)?,
-            account: flag(&json, "account")?,
+            account: json.get("account") == Some(&Json::Bool(true)),
         })
     }
 }

@@ -214,7 +214,7 @@ fn id(json: &Json, name: &str) -> Result<u32, String> {
     u32::try_from(number(json, name)?).map_err(|_| format!("task: {name}: an id is needed"))
 }
 
-pub fn flag(json: &Json, name: &str) -> Result<bool, String> {
+fn flag(json: &Json, name: &str) -> Result<bool, String> {
     match json.get(name) {
         Some(Json::Bool(value)) => Ok(*value),
         _ => Err(format!("task: {name}: true or false is needed")),
