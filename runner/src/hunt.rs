@@ -10,12 +10,10 @@
 //! process by then, all numbers would have to be used up in between.
 
 use crate::mark::{self, Set};
+use crate::moment::Moment;
 use crate::server::kill;
+use crate::sys::procfs::{groups, number, pids, read};
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long one hunt may hold up everything else that the runner does.
@@ -24,10 +22,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const BROKEN_PASSES: u32 = 8;
 /// Asking politely is not repeated for ever: who forks faster than that is not polite.
 const POLITE_PASSES: usize = 4;
-/// What the kernel counts a process's start in, per second; a constant of its interface.
-const TICKS: u64 = 100;
-/// More processes than this are never started in one tick.
-const PIDS_IN_A_TICK: u32 = 4096;
 
 /// A process that carries the mark.
 struct Carrier {
@@ -113,51 +107,6 @@ pub fn in_use() -> Set {
     set
 }
 
-/// When a command began: the clock, as coarse as the kernel tells a process's start, and the process that was started last.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    tick: u64,
-    last_pid: u32,
-}
-
-impl Moment {
-    pub fn now() -> Moment {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: `time` is valid for the call to write to.
-        unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
-        Moment {
-            tick: time.tv_sec as u64 * TICKS + time.tv_nsec as u64 * TICKS / 1_000_000_000,
-            last_pid: last_pid().unwrap_or(0),
-        }
-    }
-
-    /// Was the process started after it? One that is gone by now counts as old.
-    fn is_before(self, pid: u32) -> bool {
-        read(pid, "stat")
-            .and_then(|stat| start_tick(&stat))
-            .is_some_and(|tick| self.compare(tick, pid))
-    }
-
-    fn compare(self, tick: u64, pid: u32) -> bool {
-        // Within one tick numbers tell, unless they have begun anew: then the younger has the far smaller one.
-        let older_number = pid <= self.last_pid && self.last_pid - pid < PIDS_IN_A_TICK;
-        tick > self.tick || (tick == self.tick && !older_number)
-    }
-}
-
-/// The process that was started last in our pid namespace. Asked before every command of a shell, so the file stays open.
-fn last_pid() -> Option<u32> {
-    static LOADAVG: OnceLock<Option<File>> = OnceLock::new();
-    let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok());
-    let mut text = [0; 128];
-    let count = file.as_ref()?.read_at(&mut text, 0).ok()?;
-    let words = std::str::from_utf8(&text[..count]).ok()?;
-    words.split_ascii_whitespace().last()?.parse().ok()
-}
-
 fn until_nobody_is_new(look: impl Fn() -> Pass) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let (mut killed, mut broken) = (HashSet::new(), 0);
@@ -219,55 +168,16 @@ fn below(parent: u32, us: u32) -> bool {
     at == us
 }
 
-fn pids() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-}
-
-fn read(pid: u32, name: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(2048);
-    let mut file = File::open(format!("/proc/{pid}/{name}")).ok()?;
-    file.read_to_end(&mut bytes).ok()?;
-    // A program's name may be any bytes.
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// A line of `status`. The first line is the program's name, in which the kernel has escaped newlines.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .map(str::trim)
-}
-
-fn number(status: &str, name: &str) -> Option<u32> {
-    field(status, name)?.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn groups(status: &str) -> impl Iterator<Item = u32> {
-    let line = field(status, "Groups:").unwrap_or_default();
-    line.split_ascii_whitespace()
-        .filter_map(|group| group.parse().ok())
-}
-
 /// Its hard limit of file locks, where that is a number.
 fn limit_mark(pid: u32) -> Option<u32> {
     limit_in(&read(pid, "limits")?)
 }
 
 fn limit_in(limits: &str) -> Option<u32> {
-    let line = field(limits, "Max file locks")?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max file locks"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-/// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.
-fn start_tick(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?
-        .1
-        .split_ascii_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
 }
 
 #[cfg(test)]
@@ -275,43 +185,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_is_read_right() {
-        let status =
-            "Name:\tGroups:\\n 7\nState:\tS (sleeping)\nPPid:\t12\nGroups:\t1000 40003 \nNSpgid:\t33\t4\n";
-        assert_eq!(groups(status).collect::<Vec<_>>(), [1000, 40003]);
-        assert_eq!(
-            (number(status, "PPid:"), number(status, "NSpgid:")),
-            (Some(12), Some(33))
-        );
-        let stat = "5 (a) b) S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1";
-        assert_eq!(start_tick(stat), Some(4711));
+    fn a_mark_is_read_from_the_limits() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units\nMax file locks            7                    40003                locks\n";
         assert_eq!(limit_in(limits), Some(40003));
         assert_eq!(
             limit_in("Max file locks            unlimited            unlimited            locks\n"),
             None
         );
-    }
-
-    #[test]
-    fn our_own_start_lies_before_now_and_not_after_it() {
-        let now = Moment::now();
-        let us = std::process::id();
-        assert!(!now.is_before(us));
-        assert!(Moment { tick: 0, last_pid: 0 }.is_before(us));
-        assert!(now.last_pid > 0);
-    }
-
-    #[test]
-    fn within_a_tick_the_number_tells_who_came_first() {
-        let begun = Moment {
-            tick: 50,
-            last_pid: 30_000,
-        };
-        assert!(!begun.compare(49, 30_001) && begun.compare(51, 3));
-        assert!(!begun.compare(50, 30_000) && !begun.compare(50, 29_000) && begun.compare(50, 30_001));
-        // Numbers began anew in between.
-        assert!(begun.compare(50, 310));
     }
 
     #[test]

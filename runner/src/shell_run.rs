@@ -2,7 +2,8 @@
 
 use crate::conn::Use;
 use crate::flow::Source;
-use crate::hunt::{self, Moment};
+use crate::hunt;
+use crate::moment::Moment;
 use crate::process::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, size};
 use crate::serve::Outcome;
 use crate::server::{Owner, Server, kill};

@@ -14,7 +14,9 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
   const findings: Finding[] = [
     { what: 'node', ok: true, detail: process.version },
     oci,
-    await lookAtPasta(),
+    await lookAt('network open', 'pasta', 'passt', 'sandboxes can only have the network none'),
+    await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
+    await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
   if (json) {
@@ -59,17 +61,13 @@ async function tryIt(): Promise<string> {
   }
 }
 
-async function lookAtPasta(): Promise<Finding> {
-  const what = 'network open'
+/** A program that something optional needs. */
+async function lookAt(what: string, program: string, name: string, without: string): Promise<Finding> {
   const { execFile } = await import('node:child_process')
   const found = await new Promise<boolean>((resolve) =>
-    execFile('pasta', ['--version'], (error) => resolve(!error)),
+    execFile(program, ['--version'], (error) => resolve(!error)),
   )
-  if (found) return { what, ok: true, detail: 'pasta is here' }
-  return {
-    what,
-    ok: false,
-    detail: 'pasta is not installed; sandboxes can only have the network none',
-    fix: 'Run: apt-get install passt',
-  }
+  if (found) return { what, ok: true, detail: `${program} is here` }
+  const detail = `${program} is not installed; ${without}`
+  return { what, ok: false, detail, fix: `Run: apt-get install ${name}` }
 }

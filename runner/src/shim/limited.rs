@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
@@ -17,6 +18,7 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 /// Others take free devices as well.
 const TRIES: usize = 100;
+const DETACH_TIME: Duration = Duration::from_secs(10);
 
 /// `struct loop_config` of linux/loop.h.
 #[repr(C)]
@@ -47,6 +49,7 @@ struct LoopInfo {
 
 /// Mounts the file system in `file` on the folder `target` and makes the two folders of a disk in it.
 pub fn attach(file: &str, target: &str) -> io::Result<()> {
+    wait_until_detached(file)?;
     let file = host::open(file, libc::O_RDWR | libc::O_NOFOLLOW)?;
     fs::create_dir(target)?;
     let device = loop_device(&file)?;
@@ -63,6 +66,30 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
         result => result?,
     }
     fs::create_dir(work)
+}
+
+/// The kernel takes the last mount of a sandbox apart a moment after its last process has gone. Until then what was written is not in the file yet, and two
+/// mounts of one file would each believe to be alone.
+fn wait_until_detached(file: &str) -> io::Result<()> {
+    let deadline = Instant::now() + DETACH_TIME;
+    while is_attached(file) {
+        if Instant::now() > deadline {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn is_attached(file: &str) -> bool {
+    let Ok(devices) = fs::read_dir("/sys/block") else {
+        return false;
+    };
+    devices
+        .flatten()
+        .filter(|device| device.file_name().as_encoded_bytes().starts_with(b"loop"))
+        .filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok())
+        .any(|backing| backing.trim_end_matches('\n') == file)
 }
 
 struct Device {

@@ -126,8 +126,10 @@ describe('EngineProvider on oci', () => {
       await sandbox.files.writeFile('note', 'kept')
       for (const pid of runnersOf(sandbox.sandboxId)) process.kill(pid, 'SIGKILL')
       await expect.poll(() => sandbox.status(), { timeout: 10_000 }).toBe('stopped')
+      expect((await sandbox.info()).rawStatus).toBe('crashed')
       await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject({ code: 'not_running' })
       await sandbox.start()
+      expect((await sandbox.info()).rawStatus).toBeUndefined()
       expect(await sandbox.files.readFile('note', 'utf8')).toBe('kept')
     } finally {
       await sandbox.destroy()
@@ -135,13 +137,14 @@ describe('EngineProvider on oci', () => {
   })
 
   it.each([
-    [{ image: 'ubuntu' }, 'invalid_argument', 'image'],
+    [{ image: 'ubuntu' }, 'not_found', 'image'],
+    [{ image: '../ubuntu' }, 'invalid_argument', 'image'],
     [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
-    [{ resources: { diskMb: 10 } }, 'unsupported', 'disk'],
+    [{ resources: { diskMb: 1 } }, 'invalid_argument', 'disk'],
     [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
     [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
     [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],
-    [{ snapshotId: 'x' }, 'unsupported', 'snapshotId'],
+    [{ snapshotId: 'x' }, 'not_found', 'snapshot'],
   ])('refuses %j, and leaves nothing', async (options, code, word) => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     await expect(provider.create(options)).rejects.toMatchObject({

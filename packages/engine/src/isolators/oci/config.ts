@@ -1,4 +1,4 @@
-import type { IsolatorSpec } from '../isolator.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { type Inside, SANDBOX_USER } from './inside.ts'
 import { filterFor } from './seccomp/compile.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -42,6 +42,9 @@ const MIN_OPEN_FILES = 1024
 
 export function ociConfig(input: ConfigInput): object {
   const { spec, firstId, stage, inside } = input
+  const image = storedImage(spec.image)
+  // Where there is one user, that is who it is.
+  const { uid, gid } = (inside.count > 1 && image?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
   const ids = [{ containerID: inside.first, hostID: firstId, size: inside.count }]
   const open = spec.network === 'open'
   const openFiles = Math.min(Math.max(spec.limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles)
@@ -60,11 +63,11 @@ export function ociConfig(input: ConfigInput): object {
         '--listen-fd',
         '4',
         '--user',
-        `${SANDBOX_USER}:${SANDBOX_USER}`,
+        `${uid}:${gid}`,
         '--cwd',
         spec.workdir,
       ],
-      env: environment(spec.env),
+      env: environment({ ...image?.env, ...spec.env }),
       capabilities: {
         bounding: inside.capabilities,
         permitted: inside.capabilities,

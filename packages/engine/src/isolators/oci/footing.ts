@@ -25,6 +25,10 @@ export interface Footing {
   /** The first of the sandbox's ids, where the shim is. */
   takeIds(places: Places): number
   freeIds(first: number, places: Places): void
+  /** Frees the ids of folders that have gone. */
+  sweepIds(isGone: (folder: string) => boolean): void
+  /** The number, where the shim is, of a sandbox's id. */
+  idOf(inside: number): number
   prepareDisk(places: Places, spec: IsolatorSpec): void
   /** What a sandbox has of its own beyond the usual. */
   skeleton(spec: IsolatorSpec): SkeletonEntry[]
@@ -52,7 +56,14 @@ export function rootFooting(ranges: IdRanges, runFolder = '/run/sandkasten'): Fo
     command: (_runner, program, ...args) => [program, ...args],
     takeIds: (places) => rangeOf(places, ranges),
     freeIds: (first, places) => ranges.free(first, places.folder),
-    prepareDisk,
+    sweepIds(isGone) {
+      for (const [first, owner] of ranges.owners()) if (isGone(owner)) ranges.free(first, owner)
+    },
+    // Files are id-mapped: on the disk they have the sandbox's own numbers.
+    idOf: (inside) => inside,
+    prepareDisk(places, { limits }) {
+      if (limits.diskBytes === undefined) prepareDisk(places)
+    },
     skeleton: () => [],
     layout: layoutOfThisMachine,
     prepareGroups: prepareParents,
@@ -87,6 +98,8 @@ export function accountFooting(account: Account, runFolder?: string): Footing {
       return first
     },
     freeIds() {},
+    sweepIds() {},
+    idOf: (id) => first + Math.max(0, Math.min(id - inside.first, inside.count - 1)),
     prepareDisk(places, spec) {
       if (spec.limits.diskBytes !== undefined) throw noDiskLimit()
       // The shim gives `upper` to the sandbox's root, and makes `work`.

@@ -18,7 +18,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Bench, createBench, open, readOr, reasonToSkip } from './testing/bench.ts'
 
-const reason = await reasonToSkip('root')
+const reason = await reasonToSkip()
 let bench: Bench
 
 beforeEach((ctx) => ctx.skip(reason !== undefined, reason))
@@ -288,6 +288,7 @@ describe('what waits for the next sandbox', () => {
       .map(Number)
 
   it('is taken away by close(), and made again by the next start', async () => {
+    await bench.closeAll()
     const isolator = bench.another()
     for (let life = 0; life < 2; life++) {
       const spec = bench.spec()
@@ -296,12 +297,11 @@ describe('what waits for the next sandbox', () => {
       expect((await (await open(spec, sandbox)).sh('echo alive')).out).toBe('alive')
       await isolator.remove(spec)
     }
-    await bench.isolator.close()
     expect(bench.groups()).toEqual([])
   })
 
   it('goes with the process that wanted it, and what a killed one leaves is swept by the next', async () => {
-    await bench.isolator.close()
+    await bench.closeAll()
     const isolator = bench.another()
     const spec = bench.spec()
     await isolator.start(spec)

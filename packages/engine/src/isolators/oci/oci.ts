@@ -1,11 +1,12 @@
-import { mkdirSync, rmdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
+  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxPlace,
@@ -79,6 +80,14 @@ export class OciIsolator implements Isolator {
 
   get weaker(): readonly string[] {
     return this.footing.weaker(this.footing.layout())
+  }
+
+  readonly disks: LayeredDisks = {
+    upperOf: (spec) => {
+      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
+      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+    },
+    groundOf: (spec) => this.image(spec).layers,
   }
 
   probe(): Promise<ProbeResult> {
@@ -165,6 +174,10 @@ export class OciIsolator implements Isolator {
     await this.launcher.close()
   }
 
+  async sweep(below: string): Promise<void> {
+    this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
+  }
+
   /** The run folder is the claim: who makes it starts the sandbox. */
   private async claim(places: Places, sandboxId: string): Promise<void> {
     try {
@@ -195,7 +208,9 @@ export class OciIsolator implements Isolator {
   }
 
   private image(spec: IsolatorSpec) {
-    if (spec.image !== 'host') return { layers: [spec.image.rootfs], binds: [] }
+    if (spec.image !== 'host') {
+      return { layers: 'rootfs' in spec.image ? [spec.image.rootfs] : spec.image.layers, binds: [] }
+    }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
     if (!this.host || Date.now() - this.host.at > 1000)
       this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
@@ -205,7 +220,11 @@ export class OciIsolator implements Isolator {
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
-    return new OciSandbox(sandboxId, places, groups, witness)
+    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    const { stage } = this.footing.folders
+    const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
+    const upper = existsSync(places.limitedDisk) ? limited : places.upper
+    return new OciSandbox(sandboxId, places, groups, witness, upper)
   }
 
   private setup(layout: CgroupLayout, stage: string): object {

@@ -1,4 +1,4 @@
-import type { IsolatorSpec } from '../isolator.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { SANDBOX_USER } from './inside.ts'
 import { hostNameservers, resolvConf } from './network.ts'
 
@@ -20,7 +20,8 @@ export function skeletonOf(spec: IsolatorSpec, more: readonly SkeletonEntry[] = 
   }
   const entries: SkeletonEntry[] = [{ path: 'etc', text: null, owner: 0 }]
   for (const [name, text] of Object.entries(files)) entries.push({ path: `etc/${name}`, text, owner: 0 })
-  const parts = spec.workdir.split('/').filter(Boolean)
+  // An image of the store has its working folder, with the owners and modes of the folders that lead to it.
+  const parts = storedImage(spec.image) ? [] : spec.workdir.split('/').filter(Boolean)
   for (const [index] of parts.entries()) {
     const path = parts.slice(0, index + 1).join('/')
     // `/home` is the system's, `/home/sandbox/project` the user's.

@@ -62,7 +62,7 @@ export function shimTask(input: TaskInput): object {
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
     { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here.
-    ...spec.mounts.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: true })),
+    ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
@@ -73,8 +73,9 @@ export function shimTask(input: TaskInput): object {
     firstId: input.firstId,
     ids: inside.count,
     groups: planGroups(input.layout, input.cgroupParent, withNetwork(spec), footing.kind !== 'root'),
-    layers: image.layers,
-    written: 0,
+    layers: [...(spec.layers ?? []), ...image.layers],
+    // Those that sandboxes wrote: above what is made anew for each life.
+    written: spec.layers?.length ?? 0,
     skeleton: skeletonOf(spec, footing.skeleton(spec)).map((entry) => ({
       ...entry,
       // As far as it has a name inside.

@@ -40,6 +40,8 @@ export interface Bench extends AsyncDisposable {
   /** Names of the control groups below this bench's own, of sandboxes and of what waits for one. */
   groups(): string[]
   frozen(box: Box): boolean
+  /** Takes away what any of its isolators keeps for a next sandbox. */
+  closeAll(): Promise<void>
   /** Removes every sandbox that was started. */
   clear(): Promise<void>
 }
@@ -67,7 +69,7 @@ export interface Said {
 const MiB = 1024 * 1024
 
 /** Why sandboxes cannot be tried here; undefined where they can. */
-export async function reasonToSkip(who: 'anyone' | 'root' = 'anyone'): Promise<string | undefined> {
+export async function reasonToSkip(who: 'anyone' | 'root' = 'root'): Promise<string | undefined> {
   if (process.platform !== 'linux' || (who === 'root' && process.getuid?.() !== 0))
     return 'needs root on Linux: sudo -E npm test'
   const probe = await new OciIsolator({ runner: '/bin/true' }).probe()
@@ -172,6 +174,10 @@ export async function createBench(): Promise<Bench> {
     })
   }
 
+  async function closeAll(): Promise<void> {
+    await Promise.all(isolators.map((one) => one.close()))
+  }
+
   async function clear(): Promise<void> {
     for (const { spec, client } of boxes.splice(0)) {
       client.close()
@@ -202,10 +208,11 @@ export async function createBench(): Promise<Bench> {
     leftovers,
     groups,
     frozen,
+    closeAll,
     clear,
     async [Symbol.asyncDispose]() {
       await clear()
-      await Promise.all(isolators.map((one) => one.close()))
+      await closeAll()
       for (const root of groupRoots())
         if (kind === 'root' && existsSync(join(root, name))) rmdirSync(join(root, name))
       rmSync(runFolder, { recursive: true, force: true })
