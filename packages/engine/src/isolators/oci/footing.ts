@@ -124,7 +124,7 @@ export function accountFooting(account: Account, runFolder?: string): Footing {
 
 /** The stage must be where everyone may walk, the sockets where nobody else does. */
 function accountFolders(uid: number, runFolder?: string): Footing['folders'] {
-  const open = `/tmp/sandkasten-${uid}`
+  const open = `/tmp/sandkasten-engine-${uid}`
   const runtime = process.env.XDG_RUNTIME_DIR
   return {
     run: runFolder ?? (runtime && isOwn(runtime, uid) ? join(runtime, 'sandkasten') : join(open, 'run')),
