@@ -25,6 +25,7 @@ struct Life<'a> {
     host: HostProc,
     me: u32,
     start_time: i64,
+    account: bool,
     groups: Groups,
     /// Where the groups cannot freeze.
     stopped: Stopped,
@@ -68,7 +69,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         groups,
         runtime,
         users,
-        account: _,
+        account,
     } = waiting;
     drop(users);
     let Runtime {
@@ -83,6 +84,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         host,
         me,
         start_time,
+        account,
         groups,
         stopped: Stopped::default(),
         signals,
@@ -140,7 +142,7 @@ impl Life<'_> {
         // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
         // SAFETY: takes numbers, of our own child.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
-        verify(self.task, &self.host, host_pid)?;
+        verify(self.task, self.account, &self.host, host_pid)?;
         if let Some(argv) = &self.task.network {
             self.connect(argv, init, deadline)?;
         }

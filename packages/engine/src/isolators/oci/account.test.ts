@@ -1,6 +1,9 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { accountOf } from './account.ts'
-import { delegatedLayout } from './account-groups.ts'
+import { delegatedLayout, prepareDelegation } from './account-groups.ts'
 import { accountFooting } from './footing.ts'
 import { rlimitsFor } from './inside.ts'
 import { explain } from './probe-account.ts'
@@ -59,6 +62,26 @@ describe('an account', () => {
 
   it('has no control group where none was delegated', () => {
     expect(delegatedLayout('/proc/self/no-such-folder')).toEqual({ v1: {} })
+  })
+
+  it('in a delegated one, moves everyone to a child before it hands controllers on', () => {
+    const root = mkdtempSync(join(tmpdir(), 'sandkasten-delegated-'))
+    try {
+      const file = (...names: string[]) => join(root, ...names)
+      writeFileSync(file('cgroup.controllers'), 'cpu memory pids hugetlb\n')
+      writeFileSync(file('cgroup.procs'), '4711\n')
+      writeFileSync(file('cgroup.subtree_control'), '')
+      const layout = delegatedLayout(root)
+      expect(layout.v2).toEqual({ root, controllers: ['cpu', 'memory', 'pids', 'hugetlb'] })
+      // Who has moved already finds the same one.
+      expect(delegatedLayout(file('sandkasten-engine'))).toEqual(layout)
+      prepareDelegation(layout, 'boxes')
+      expect(readFileSync(file('sandkasten-engine/cgroup.procs'), 'utf8')).toBe('4711')
+      for (const folder of ['.', 'boxes'])
+        expect(readFileSync(file(folder, 'cgroup.subtree_control'), 'utf8')).toBe('+memory +pids +cpu')
+    } finally {
+      rmSync(root, { recursive: true, force: true })
+    }
   })
 
   it('is limited otherwise where there is no controller', () => {

@@ -1,8 +1,8 @@
-import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { thisAccount } from './account.ts'
-import { type Bench, createBench, readOr, reasonToSkip } from './testing/bench.ts'
+import { type Bench, type Box, createBench, readOr, reasonToSkip } from './testing/bench.ts'
 
 /** What is particular to the engine of an ordinary account. Root gets here through `ordinary-account.test.ts`, which makes two of them. */
 
@@ -21,6 +21,8 @@ describe('an account', () => {
   it('has what it was given, and says what is weaker', async () => {
     const wanted = process.env.SANDKASTEN_TEST_ACCOUNT
     if (wanted) expect(bench.kind).toBe(wanted)
+    const group = process.env.SANDKASTEN_TEST_GROUP
+    expect(bench.isolator.footing.layout().v2?.root).toBe(group)
     const probe = await bench.another({ runner: bench.options.runner }).probe()
     expect(probe).toMatchObject({ ok: true, weaker: [...bench.isolator.weaker] })
     expect(bench.isolator.weaker.join(' ')).toContain(
@@ -107,8 +109,13 @@ describe('limits without control groups', () => {
   })
 })
 
-describe('freezing by signals', () => {
-  const state = (pid: number) => /^State:\s+(\S)/m.exec(readOr(`/proc/${pid}/status`) ?? '')?.[1]
+describe('freezing, by signals or by a delegated control group', () => {
+  function stands({ pids }: Box): boolean {
+    const { v2 } = bench.isolator.footing.layout()
+    if (!v2) return /^State:\s+T/m.test(readOr(`/proc/${pids.runner}/status`) ?? '')
+    const [events] = globSync(join(v2.root, bench.options.cgroupParent!, `${pids.shim}-*`, 'cgroup.events'))
+    return readFileSync(events!, 'utf8').includes('frozen 1')
+  }
 
   it('stops everyone, lets them go on but for whom somebody else had stopped, and what is frozen can be killed', async () => {
     const box = await bench.start()
@@ -118,7 +125,7 @@ describe('freezing by signals', () => {
       expect((await box.sh('grep -c "^State:.T" /proc/[0-9]*/status | grep -c ":1"')).out).toBe('1'),
     )
     await box.sandbox.freeze()
-    expect(state(box.pids.runner)).toBe('T')
+    expect(stands(box)).toBe(true)
     await box.sandbox.thaw()
     expect((await box.sh('echo alive')).out).toBe('alive')
     expect((await box.sh('grep -c "^State:.T" /proc/[0-9]*/status | grep -c ":1"')).out).toBe('1')
@@ -129,7 +136,7 @@ describe('freezing by signals', () => {
   it('is held for a moment, and a pause outlives it', async () => {
     const box = await bench.start()
     const release = await box.sandbox.hold()
-    expect(state(box.pids.runner)).toBe('T')
+    expect(stands(box)).toBe(true)
     release()
     expect((await box.sh('echo alive')).out).toBe('alive')
     await box.sandbox.freeze()
@@ -137,7 +144,7 @@ describe('freezing by signals', () => {
     again()
     // Answered in order: when this one holds, the last one has been let go.
     ;(await box.sandbox.hold())()
-    expect(state(box.pids.runner)).toBe('T')
+    expect(stands(box)).toBe(true)
     await box.sandbox.thaw()
     expect((await box.sh('echo alive')).out).toBe('alive')
   })

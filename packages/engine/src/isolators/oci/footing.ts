@@ -165,7 +165,7 @@ function weaknesses({ mode }: Account, layout: CgroupLayout): string[] {
       : 'Its user is this account itself, with the account’s groups: what got out of it would have the account’s rights. It has no root, and its commands are the same user as the program that runs them.',
     ...(missing.includes('memory')
       ? [
-          'Memory is limited for each process, not for all of them together, and not for files in /tmp; a lack of it is not told.',
+          'Memory is limited for each process and for files in it, not for all of them together; a lack of it is not told.',
         ]
       : []),
     ...(missing.includes('pids') ? ['Processes are counted for each of its users, not together.'] : []),

@@ -98,8 +98,11 @@ export function explain(
   }
 }
 
+/** systemd gives a user's services what `user@.service` has; memory and pids by default. */
 function delegation(): string {
-  return 'For limits by control groups: start it with systemd-run --user --scope -p Delegate=yes … (as root, once: loginctl enable-linger, and boot with cgroup v2)'
+  const boot =
+    layoutOfThisMachine().v1.memory === undefined ? '' : 'boot with systemd.unified_cgroup_hierarchy=1, then '
+  return `For limits by control groups: ${boot}start it with systemd-run --user --scope -p Delegate=yes …; for cpu too, as root: systemctl edit user@.service, with [Service] Delegate=cpu memory pids`
 }
 
 function readSwitch(file: string): string | undefined {

@@ -215,6 +215,8 @@ export async function createBench(): Promise<Bench> {
       await closeAll()
       for (const root of groupRoots())
         if (kind === 'root' && existsSync(join(root, name))) rmdirSync(join(root, name))
+      const delegated = kind === 'root' ? undefined : isolator.footing.layout().v2?.root
+      if (delegated !== undefined && existsSync(join(delegated, name))) rmdirSync(join(delegated, name))
       rmSync(runFolder, { recursive: true, force: true })
       await removeTree(isolator.footing, options.runner, folder)
     },

@@ -15,7 +15,7 @@ export interface TemporaryAccount extends AsyncDisposable {
   readonly uid: number
   readonly home: string
   /** Runs a program with the checkout, wherever that is, as `home/../checkout`, and without anything of ours. Resolves with what it printed. */
-  run(command: readonly string[], env: Readonly<Record<string, string>>): Promise<string>
+  run(command: readonly string[], env: Readonly<Record<string, string>>, group?: string): Promise<string>
 }
 
 export async function temporaryAccount(options: {
@@ -39,12 +39,14 @@ export async function temporaryAccount(options: {
   for (const path of [folder, checkout, home]) mkdirSync(path, { recursive: true })
   await run('chmod', ['755', folder])
   chownSync(home, uid, gid)
+  let gone = false
   return {
     uid,
     home,
-    async run(command, env) {
+    async run(command, env, group = '') {
       // A mount namespace for it alone: the checkout may be where it may not walk, and /dev/net/tun, which most systems open to everyone, may be root's.
-      const script = `mount --bind "$1" "$2"
+      const script = `[ -z "$1" ] || echo $$ > "$1/cgroup.procs"; shift
+        mount --bind "$1" "$2"
         if [ -d /dev/net ]; then mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200; fi
         cd "$2"; shift 2; exec setpriv --reuid "$1" --regid "$2" --init-groups --inh-caps=-all -- env -i "\${@:3}"`
       const environment = Object.entries({ HOME: home, USER: name, TMPDIR: '/tmp', ...env })
@@ -52,7 +54,7 @@ export async function temporaryAccount(options: {
         'unshare',
         [
           ...['--mount', '--propagation', 'private', 'bash', '-ec', script, 'bash'],
-          ...[options.checkout, checkout, String(uid), String(gid)],
+          ...[group, options.checkout, checkout, String(uid), String(gid)],
           ...environment.map(([key, value]) => `${key}=${value}`),
           ...command,
         ],
@@ -61,6 +63,8 @@ export async function temporaryAccount(options: {
       return stdout
     },
     async [Symbol.asyncDispose]() {
+      if (gone) return
+      gone = true
       const first = Number(new RegExp(`^${name}:(\\d+):`, 'm').exec(read('/etc/subuid'))?.[1] ?? 0)
       for (let tries = 0; tries < 100 && killAll(uid, first); tries++) await sleep(20)
       await locked('userdel', [name])
