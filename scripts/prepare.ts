@@ -2,7 +2,16 @@
  * What the tests need from the machine: on Debian as root it is installed; elsewhere it is said what is missing and
  * what will be skipped for it.
  */
-import { accessSync, constants, existsSync, globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { root, run } from './tools.ts'
@@ -11,6 +20,7 @@ const programs = [
   { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
   { program: 'newuidmap', package: 'uidmap', without: 'sandboxes of an ordinary account' },
+  { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
 ] as const
 
@@ -34,17 +44,23 @@ async function install(): Promise<number> {
     console.log(`This is ${process.platform}: isolated sandboxes need Linux, and are skipped.`)
     return 0
   }
-  const missing = programs.filter(({ program }) => !onPath(program))
+  return installMissing(programs.map(({ program }) => program))
+}
+
+/** Installs those of these programs that are missing, where it may; elsewhere says what will be missing without them. */
+export async function installMissing(wanted: readonly string[]): Promise<number> {
+  const missing = programs.filter(({ program }) => wanted.includes(program) && !onPath(program))
   if (missing.length === 0) {
-    console.log(`${programs.map(({ program }) => program).join(', ')} are here.`)
+    console.log(`${wanted.join(' and ')} ${wanted.length === 1 ? 'is' : 'are'} here.`)
     return 0
   }
-  const packages = missing.map((one) => one.package)
+  const packages: string[] = missing.map((one) => one.package)
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
-    console.log(`Skipped will be: ${missing.map(({ without }) => without).join(', ')}.`)
-    console.log(`To run them too: as root, apt-get install ${packages.join(' ')}, then sudo -E npm test.`)
+    console.log(`Without: ${missing.map(({ without }) => without).join(', ')}.`)
+    console.log(`To have them too: as root, apt-get install ${packages.join(' ')}.`)
     return 0
   }
+  if (packages.includes('postgresql')) keepPostgresQuiet()
   return withFreshLists(() =>
     run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly),
   )
@@ -84,6 +100,13 @@ async function withFreshLists(work: () => Promise<number>): Promise<number> {
   if ((await work()) === 0) return 0
   const updated = await run('apt-get', ['update', '-qq'], quietly)
   return updated === 0 ? work() : updated
+}
+
+/** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
+function keepPostgresQuiet(): void {
+  const folder = '/etc/postgresql-common/createcluster.d'
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(`${folder}/sandkasten.conf`, 'create_main_cluster = false\n')
 }
 
 /** Cargo builds the runner; without it nothing isolated can be tested. */

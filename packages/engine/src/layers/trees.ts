@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { chownSync, existsSync, renameSync } from 'node:fs'
+import { existsSync, renameSync } from 'node:fs'
 import { constants } from 'node:os'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { translate } from '@sandkasten/sdk/folder'
+import { SmallProcess } from '../small-process.ts'
 
 /** What a tree takes up on the disk; a file with several names counts once. */
 export interface TreeSize {
@@ -14,17 +15,16 @@ export interface TreeSize {
 /** The rights that files of sandboxes take, where the engine itself does not have them (`isolators/oci/footing.ts`). */
 export interface TreeRights {
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
-  /** The number there of an id that a sandbox has. */
-  idOf(inside: number): number
 }
 
 /**
- * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. A process of its own,
- * which ends when we do.
+ * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. Each is a process of
+ * its own, which ends when we do; a small one starts them for us.
  */
 export class Trees {
   readonly #runner: () => Promise<string>
   readonly #rights: TreeRights | undefined
+  #process: Promise<SmallProcess> | undefined
 
   constructor(runner: () => Promise<string>, rights?: TreeRights) {
     this.#runner = runner
@@ -71,43 +71,44 @@ export class Trees {
 
   /** Renames a sandbox's folder: moving one takes the right to write in it. */
   async move(from: string, to: string): Promise<void> {
-    if (this.#rights) await this.#outside('/bin/mv', '--no-target-directory', '--', from, to)
-    else renameSync(from, to)
+    if (!this.#rights) return renameSync(from, to)
+    const mv = ['/bin/mv', '--no-target-directory', '--', from, to] as const
+    const [program, ...args] = this.#rights.command(await this.#runner(), ...mv)
+    await promisify(execFile)(program, args, { cwd: '/' })
   }
 
-  /** Makes a folder that of a sandbox's user. */
-  async give(folder: string, id: number): Promise<void> {
-    if (!this.#rights) return chownSync(folder, id, id)
-    const owner = this.#rights.idOf(id)
-    await this.#outside('/bin/chown', '--no-dereference', `${owner}:${owner}`, '--', folder)
-  }
-
-  async #outside(program: string, ...args: string[]): Promise<void> {
-    const [file, ...rest] = this.#rights!.command(await this.#runner(), program, ...args)
-    await promisify(execFile)(file, rest, { cwd: '/' })
+  /** What is under way is waited for. */
+  async close(): Promise<void> {
+    const process = this.#process
+    this.#process = undefined
+    await (await process?.catch(() => undefined))?.close()
   }
 
   async #run(what: string, args: string[]): Promise<TreeSize> {
-    const runner = await this.#runner()
-    const [program, ...rest] = this.#rights?.command(runner, runner, 'tree', ...args) ?? [
-      runner,
-      'tree',
-      ...args,
-    ]
-    const { stdout, failure } = await new Promise<{ stdout: string; failure: Error | null }>((resolve) =>
-      execFile(program, rest, { env: {}, cwd: '/' }, (failure, stdout) => resolve({ stdout, failure })),
-    )
-    const answer = parse(stdout)
-    if (!failure && typeof answer?.bytes === 'number' && typeof answer.files === 'number')
+    const answer = parse(await this.#ask(args).catch((cause) => noAnswer(what, cause)))
+    if (typeof answer?.bytes === 'number' && typeof answer.files === 'number')
       return { bytes: answer.bytes, files: answer.files }
-    if (typeof answer?.errno !== 'number')
-      throw new SandboxError('internal', `${what}: no answer.`, { cause: failure ?? undefined })
+    if (typeof answer?.errno !== 'number') return noAnswer(what)
     const code = errorNames.get(answer.errno)
     throw translate(
       Object.assign(new Error(String(answer.error)), { code: code ?? `errno ${answer.errno}` }),
       what,
     )
   }
+
+  async #ask(words: readonly string[]): Promise<string> {
+    if (!(await this.#process?.catch(() => undefined))?.alive)
+      this.#process = this.#runner().then((runner) => {
+        const serve = [runner, 'tree', 'serve'] as const
+        const [program, ...args] = this.#rights?.command(runner, ...serve) ?? serve
+        return new SmallProcess(program, args)
+      })
+    return (await this.#process!).ask(`${words.join('\0')}\0`)
+  }
+}
+
+function noAnswer(what: string, cause?: unknown): never {
+  throw new SandboxError('internal', `${what}: no answer.`, { cause })
 }
 
 const errorNames = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))

@@ -4,7 +4,7 @@ import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import { ImageStore } from '../images/index.ts'
-import type { Isolator } from '../isolators/isolator.ts'
+import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
@@ -53,6 +53,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** What a sandbox uses now. What this machine does not count is undefined. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    if (this.#layered) return this.#layered.stats(sandboxId)
+    throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
+      hint: 'Use the isolator oci.',
+    })
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */

@@ -172,6 +172,35 @@ describe('sandboxes of an image without any shell', () => {
     await sandbox.destroy()
   })
 
+  it('are copied with their image, whose layers stay for the snapshot alone', async () => {
+    const { path } = writeLayout(join(bench.folder, 'saved'), {
+      layers: [await bareLayer(), tar([file('part', 'of the image')])],
+      config: { WorkingDir: '/work', User: '4242:4343' },
+    })
+    await bench.store.import(path, { name: 'saved' })
+    const { layers } = bench.store.imageLayers('saved')
+    const sandbox = await provider.create({ image: 'saved' })
+    await sandbox.files.writeFile('note', 'text')
+    await sandbox.stop()
+    const { snapshotId } = await sandbox.snapshot()
+    await sandbox.destroy()
+    await bench.store.remove('saved')
+    await bench.store.prune({ unused: true })
+    const copy = await provider.create({ snapshotId })
+    const [fork] = await copy.fork()
+    if (!fork || fork instanceof Error) throw fork
+    for (const each of [copy, fork]) {
+      expect(each.workdir).toBe(sandbox.workdir)
+      expect(await each.files.readFile('note', 'utf8')).toBe('text')
+      expect(await each.files.readFile('/part', 'utf8')).toBe('of the image')
+      await each.destroy()
+    }
+    expect(existsSync(layers[1]!)).toBe(true)
+    await provider.deleteSnapshot(snapshotId)
+    await bench.store.prune()
+    expect(existsSync(layers[1]!)).toBe(false)
+  })
+
   it('whose layer is gone do not start, and say what to do', async () => {
     const { path } = writeLayout(join(bench.folder, 'gone'), {
       layers: [await bareLayer(), tar([file('part', 'of it')])],

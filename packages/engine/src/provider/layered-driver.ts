@@ -1,15 +1,10 @@
-import { readdirSync } from 'node:fs'
-import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { FolderDriver, isAlive, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, Isolator, IsolatorSpec, LayeredDisks } from '../isolators/isolator.ts'
-import { type Draft, LayerStore, Snapshots, type TreeRights, Trees } from '../layers/index.ts'
-import { Volumes } from '../volumes/volumes.ts'
-import type { WriterClaim } from '../volumes/writers.ts'
-import type { EngineCapabilities } from './capabilities.ts'
-import { DiskLayers } from './disk-layers.ts'
+import type { IsolatedSandbox, LayeredDisks } from '../isolators/isolator.ts'
+import type { Draft } from '../layers/index.ts'
+import { DiskDriver } from './disk-driver.ts'
 import { type EngineExtra, extraOf } from './spec.ts'
 import { squash } from './squash.ts'
 
@@ -17,34 +12,24 @@ import { squash } from './squash.ts'
 const MANY_LAYERS = 20
 const MOST_LAYERS = 200
 
-/**
- * Snapshots and forks of sandboxes whose disks are layers. What a sandbox stands on is in its record, what a snapshot stands on in its own; the
- * layers' store knows neither and asks (`#inUse`).
- */
-export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
-  readonly #trees: Trees
+/** Snapshots and forks of sandboxes whose disks are layers. */
+export abstract class LayeredDriver extends DiskDriver {
   readonly #squashing = new Map<string, Promise<void>>()
-  #stores: Stores | undefined
 
-  constructor(root: string, runner: () => Promise<string>, rights?: TreeRights) {
-    super(root)
-    this.#trees = new Trees(runner, rights)
-  }
-
-  protected abstract isolator(): Promise<Isolator>
   protected abstract isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox>
   protected abstract override plan(spec: CreateSpec): Promise<Record<string, unknown>>
 
   override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
     const { snapshotId } = spec
-    const plan = await this.plan(spec)
-    if (snapshotId === undefined) return this.make(spec, plan, call)
+    if (snapshotId === undefined) return this.make(spec, await this.plan(spec), call)
     if (spec.image !== undefined)
       throw new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {
         hint: 'A snapshot stands on the image of its sandbox: leave image out.',
       })
-    const { layers, snapshots } = this.#layered
+    // Whatever image is the default: the snapshot's counts.
+    const plan = await this.plan({ ...spec, image: 'host' })
+    const { layers, snapshots } = this.stores
     let snapshot = snapshots.get(snapshotId)
     const release = await layers.hold(() => {
       snapshot = snapshots.get(snapshotId)
@@ -74,7 +59,7 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
     { signal }: CallOptions,
   ): Promise<{ snapshotId: string }> {
     const taken = await this.#take({ sandboxId, incarnation })
-    const { layers, snapshots } = this.#layered
+    const { layers, snapshots } = this.stores
     const { image, workdir } = taken.extra
     try {
       throwIfAborted(signal, 'The snapshot')
@@ -127,29 +112,15 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
 
   async listSnapshots(): Promise<SnapshotInfo[]> {
     await this.prepare()
-    return this.#layered.snapshots.list()
+    return this.stores.snapshots.list()
   }
 
   async deleteSnapshot(snapshotId: string): Promise<boolean> {
     await this.prepare()
-    const deleted = await this.#layered.snapshots.delete(snapshotId)
-    if (deleted) await this.sweepLayers()
+    const deleted = await this.stores.snapshots.delete(snapshotId)
+    // It is deleted, whatever becomes of its layers.
+    if (deleted) await this.sweepLayers().catch(() => {})
     return deleted
-  }
-
-  /** Removes the layers that nobody needs, and returns which. */
-  async sweepLayers(): Promise<string[]> {
-    await this.prepare()
-    return this.#layered.layers.sweep(async () => this.#inUse())
-  }
-
-  override async sweep(): Promise<string[]> {
-    const removed = await super.sweep()
-    await (await this.isolator()).sweep?.(path.join(this.root, 'sandboxes'))
-    await this.#layered.snapshots.tidy()
-    await this.volumes.sweep()
-    await this.sweepLayers()
-    return removed
   }
 
   /** Resolves when what is done in the background has been done. */
@@ -157,89 +128,10 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
     await Promise.allSettled(this.#squashing.values())
   }
 
-  protected override async mend(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
-    if (extraOf(record).sealing === undefined) return record
-    const upper = (await this.isolator()).disks?.upperOf(this.spec(folder, record))
-    return upper && 'folder' in upper ? this.#layered.disk.mend(record, upper.folder) : record
-  }
-
-  /** What the isolator is told. Refuses when a layer is gone. */
-  protected spec(folder: string, record: SandboxRecord): IsolatorSpec {
-    const { layers, volumes, sealing: _, ...extra } = extraOf(record)
-    const place = { sandboxId: record.sandboxId, folder: path.join(folder, 'disk') }
-    const mounted = volumes.map(({ name, target, readOnly }) => ({
-      source: this.volumes.dataOf(name),
-      target,
-      readOnly: readOnly ?? false,
-    }))
-    return {
-      ...extra,
-      ...place,
-      env: {},
-      mounts: [...extra.mounts, ...mounted],
-      layers: layers.map((id) => this.#layered.layers.treeOf(id)),
-    }
-  }
-
-  /** Before it is brought to life: is all there that it stands on, and may it write where it wants to? */
-  protected async claimDisks(record: SandboxRecord): Promise<void> {
-    const { layers, volumes } = extraOf(record)
-    this.#layered.layers.need(layers)
-    if (volumes.length > 0) await this.volumes.need(volumes.map(({ name }) => name))
-    for (const { name, readOnly } of volumes)
-      if (!readOnly) await this.volumes.writers.take(name, record.sandboxId, record.incarnation)
-  }
-
-  /** After its end. */
-  protected async giveUpVolumes(record: SandboxRecord): Promise<void> {
-    for (const { name, readOnly } of extraOf(record).volumes)
-      if (!readOnly) await this.volumes.writers.giveUp(name, record.sandboxId)
-  }
-
-  /** Known once anything was asked of this provider, as its root. */
-  get volumes(): Volumes {
-    return this.#layered.volumes
-  }
-
-  /** Resolves when they may be used. */
-  async prepared(): Promise<this> {
-    await this.prepare()
-    return this
-  }
-
-  get #layered(): Stores {
-    if (this.#stores) return this.#stores
-    const layers = new LayerStore(this.root, this.#trees)
-    const snapshots = new Snapshots<EngineExtra['image']>(this.root, layers)
-    const volumes = new Volumes(this.root, this.#trees, {
-      usersOf: async (name) => {
-        const users = (await this.#records()).filter((record) =>
-          extraOf(record).volumes.some((volume) => volume.name === name),
-        )
-        return users.map(({ sandboxId }) => sandboxId)
-      },
-      lives: (claim) => this.#holdsClaim(claim),
-    })
-    this.#stores = { layers, snapshots, volumes, disk: new DiskLayers(layers, this.#trees) }
-    return this.#stores
-  }
-
-  /** While it starts, its record does not say so yet: then whoever starts it must live. */
-  async #holdsClaim({ sandboxId, incarnation, by }: WriterClaim): Promise<boolean> {
-    const record = await this.current(sandboxId).catch((error) => {
-      if (!SandboxError.is(error, 'not_found')) throw error
-    })
-    if (!record) return false
-    const runs = record.status === 'running' || record.status === 'paused'
-    return (
-      (runs && record.incarnation === incarnation) || (record.status !== 'running' && (await isAlive(by)))
-    )
-  }
-
   /** The layers that show a sandbox's disk as it is at one moment; held until `done`. */
   async #take({ sandboxId, incarnation }: Binding): Promise<Taken> {
     const disks = await this.#disks()
-    const { layers, disk } = this.#layered
+    const { layers, disk } = this.stores
     // One that has died is stopped by looking.
     await this.current(sandboxId)
     let draft: Draft | undefined
@@ -299,33 +191,16 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
   async #squash<T>({ record, layers: stack }: Taken, use: (layer: string) => Promise<T>): Promise<T> {
     const disks = await this.#disks()
     const ground = disks.groundOf(this.spec(this.folderOf(record.sandboxId), record))
-    const parts = { ...this.#layered, trees: this.#trees, sandboxes: this.#sandboxes }
+    const parts = { ...this.stores, trees: this.trees, sandboxes: this.#sandboxes }
     const used = await squash(stack, ground, parts, use)
     await this.sweepLayers()
     return used
   }
 
   readonly #sandboxes = {
-    all: () => this.#records(),
+    all: () => this.records(),
     change: (sandboxId: string, change: (record: SandboxRecord) => SandboxRecord) =>
       this.change(sandboxId, change).then(() => {}),
-  }
-
-  async #records(): Promise<SandboxRecord[]> {
-    const ids = readdirSync(path.join(this.root, 'sandboxes')).filter((name) => /^[a-z2-7]{16}$/.test(name))
-    const records = await Promise.all(ids.map((id) => readRecord(this.folderOf(id))))
-    return records.filter((record) => record !== undefined)
-  }
-
-  async #inUse(): Promise<Set<string>> {
-    const ids = new Set<string>()
-    for (const { layers } of this.#layered.snapshots.all()) for (const id of layers) ids.add(id)
-    for (const record of await this.#records()) {
-      const { layers, sealing } = extraOf(record)
-      for (const id of layers) ids.add(id)
-      if (sealing !== undefined) ids.add(sealing)
-    }
-    return ids
   }
 }
 
@@ -333,13 +208,6 @@ export abstract class LayeredDriver extends FolderDriver<EngineCapabilities> {
 export interface Binding {
   readonly sandboxId: string
   readonly incarnation: string
-}
-
-interface Stores {
-  readonly layers: LayerStore
-  readonly snapshots: Snapshots<EngineExtra['image']>
-  readonly volumes: Volumes
-  readonly disk: DiskLayers
 }
 
 interface Taken {

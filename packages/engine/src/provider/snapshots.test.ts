@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -269,6 +270,22 @@ describe('snapshots and forks on oci', () => {
       await provider.deleteSnapshot(snapshotId)
     }
     expect(layersLeft()).toEqual([])
+  })
+
+  it('who asks for a hold, and is gone before he is answered, leaves nothing frozen', async () => {
+    const sandbox = await provider.create()
+    try {
+      for (let turn = 0; turn < 20; turn++)
+        await new Promise<void>((resolve, reject) => {
+          const socket = connect(`/run/sandkasten/${sandbox.sandboxId}/shim.sock`)
+          socket.once('error', reject)
+          socket.once('close', () => resolve())
+          socket.once('connect', () => socket.write('hold\n', () => socket.destroy()))
+        })
+      expect(await sh(sandbox, 'echo still here')).toBe('still here\n')
+    } finally {
+      await sandbox.destroy()
+    }
   })
 
   it('an image beside a snapshot is refused', async () => {

@@ -34,7 +34,7 @@ describe('volumes', () => {
     const first = await withVolumes({ name: 'data', target: '/data' })
     expect(
       await sh(first, 'echo kept > /data/note; mkdir /data/d; stat -c "%u:%g %a" /data /data/note'),
-    ).toBe('1000:1000 755\n1000:1000 644')
+    ).toBe('0:0 777\n1000:1000 644')
     expect((await provider.volumes.get('data')).writer).toBe(first.sandboxId)
     await first.destroy()
     const second = await withVolumes({ name: 'data', target: '/elsewhere' })

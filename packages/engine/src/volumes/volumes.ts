@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
@@ -65,8 +65,9 @@ export class Volumes implements VolumeAdmin {
       try {
         mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
         mkdirSync(draft, { mode: 0o700 })
-        mkdirSync(path.join(draft, 'data'), { mode: 0o755 })
-        await this.#trees.give(path.join(draft, 'data'), SANDBOX_USER)
+        // Every image has its own user; who may enter at all is decided by the folder above.
+        mkdirSync(path.join(draft, 'data'))
+        chmodSync(path.join(draft, 'data'), 0o777)
         await writeWhole(
           path.join(draft, 'volume.json'),
           { version: 1, createdAt: Date.now() },
@@ -159,9 +160,6 @@ export class Volumes implements VolumeAdmin {
     return withLock(path.join(this.#folder, 'lock'), work)
   }
 }
-
-/** The user that commands run as, in every sandbox. */
-const SANDBOX_USER = 1000
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 

@@ -27,8 +27,6 @@ export interface Footing {
   freeIds(first: number, places: Places): void
   /** Frees the ids of folders that have gone. */
   sweepIds(isGone: (folder: string) => boolean): void
-  /** The number, where the shim is, of a sandbox's id. */
-  idOf(inside: number): number
   prepareDisk(places: Places, spec: IsolatorSpec): void
   /** What a sandbox has of its own beyond the usual. */
   skeleton(spec: IsolatorSpec): SkeletonEntry[]
@@ -59,8 +57,6 @@ export function rootFooting(ranges: IdRanges, runFolder = '/run/sandkasten'): Fo
     sweepIds(isGone) {
       for (const [first, owner] of ranges.owners()) if (isGone(owner)) ranges.free(first, owner)
     },
-    // Files are id-mapped: on the disk they have the sandbox's own numbers.
-    idOf: (inside) => inside,
     prepareDisk(places, { limits }) {
       if (limits.diskBytes === undefined) prepareDisk(places)
     },
@@ -99,7 +95,6 @@ export function accountFooting(account: Account, runFolder?: string): Footing {
     },
     freeIds() {},
     sweepIds() {},
-    idOf: (id) => first + Math.max(0, Math.min(id - inside.first, inside.count - 1)),
     prepareDisk(places, spec) {
       if (spec.limits.diskBytes !== undefined) throw noDiskLimit()
       // The shim gives `upper` to the sandbox's root, and makes `work`.

@@ -14,7 +14,7 @@ import type {
 import type { CgroupLayout } from './cgroups.ts'
 import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
-import { readRange, removeTree } from './disk.ts'
+import { DiskRemover, readRange } from './disk.ts'
 import { type Footing, footingOf, makeStage } from './footing.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { Launcher } from './launcher.ts'
@@ -59,6 +59,7 @@ export class OciIsolator implements Isolator {
   /** What it stands on: root’s rights or an account’s. */
   readonly footing: Footing
   private readonly launcher: Launcher
+  private readonly remover: DiskRemover
   private prepared?: Promise<{ layout: CgroupLayout; stage: string }> | undefined
   private host?: { at: number; image: HostImage }
 
@@ -66,6 +67,7 @@ export class OciIsolator implements Isolator {
     this.footing = footingOf(options)
     const { folders } = this.footing
     this.launcher = new Launcher(this.footing.command(options.runner, options.runner, 'launcher'))
+    this.remover = new DiskRemover(this.footing.command(options.runner, options.runner, 'tree', 'serve'))
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
@@ -158,7 +160,7 @@ export class OciIsolator implements Isolator {
     const firstId = readRange(places)
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
-    if (existed) await removeTree(this.footing, this.options.runner, places.disk, places.limitedDisk)
+    if (existed) await this.remover.remove(places.disk, places.limitedDisk)
     if (firstId !== undefined) this.footing.freeIds(firstId, places)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
@@ -171,7 +173,7 @@ export class OciIsolator implements Isolator {
 
   /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
   async close(): Promise<void> {
-    await this.launcher.close()
+    await Promise.all([this.launcher.close(), this.remover.close()])
   }
 
   async sweep(below: string): Promise<void> {

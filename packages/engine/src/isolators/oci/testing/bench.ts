@@ -17,7 +17,7 @@ import { RunnerClient, type RunOptions } from '../../../runner/index.ts'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
 import { thisAccount } from '../account.ts'
 import { layoutOfThisMachine } from '../cgroups.ts'
-import { removeTree } from '../disk.ts'
+import { DiskRemover } from '../disk.ts'
 import type { Footing } from '../footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../oci.ts'
 
@@ -218,7 +218,11 @@ export async function createBench(): Promise<Bench> {
       const delegated = kind === 'root' ? undefined : isolator.footing.layout().v2?.root
       if (delegated !== undefined && existsSync(join(delegated, name))) rmdirSync(join(delegated, name))
       rmSync(runFolder, { recursive: true, force: true })
-      await removeTree(isolator.footing, options.runner, folder)
+      const remover = new DiskRemover(
+        isolator.footing.command(options.runner, options.runner, 'tree', 'serve'),
+      )
+      await remover.remove(folder)
+      await remover.close()
     },
   }
 }
