@@ -39,6 +39,7 @@ const mustCover = [
   'local',
   'memory',
   'engine on oci',
+  'engine without root',
   'engine on process',
   'daemon on SQLite',
   'daemon on Postgres',

@@ -19,6 +19,7 @@ import { root, run } from './tools.ts'
 const programs = [
   { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
+  { program: 'newuidmap', package: 'uidmap', without: 'sandboxes of an ordinary account' },
   { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
 ] as const

@@ -8,6 +8,8 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
+  /** What is weaker in its sandboxes than it could be, in sentences for people. */
+  readonly weaker?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
@@ -41,7 +43,13 @@ export type Upper =
   | { readonly file: string }
 
 export type ProbeResult =
-  | { readonly ok: true; readonly detail: string }
+  | {
+      readonly ok: true
+      readonly detail: string
+      /** What is weaker here than it could be, and what to do about it. */
+      readonly weaker?: readonly string[]
+      readonly better?: readonly string[]
+    }
   | { readonly ok: false; readonly reason: string; readonly fix: string }
 
 /** Where a sandbox is: enough to find it again. */

@@ -1,9 +1,10 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CreateOption, SandboxError } from '@sandkasten/sdk'
+import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { TreeRights } from '../layers/index.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
@@ -41,13 +42,15 @@ export class EngineDriver extends LayeredDriver {
     isolator: () => Promise<Isolator>
     /** The runner's binary. */
     runner: () => Promise<string>
+    /** Where the engine itself may not touch sandboxes’ files. */
+    rights?: TreeRights | undefined
     /** Where the isolator has been made, closes it. */
     closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
     findImage: FindImage
   }) {
-    super(options.root, options.runner)
+    super(options.root, options.runner, options.rights)
     this.#findImage = options.findImage
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
@@ -57,6 +60,11 @@ export class EngineDriver extends LayeredDriver {
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  override async info(sandboxId: string): Promise<SandboxInfo> {
+    const [info, { weaker = [] }] = await Promise.all([super.info(sandboxId), this.#isolator()])
+    return weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */

@@ -5,8 +5,10 @@ import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import { ImageStore } from '../images/index.ts'
 import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
+import { accountLayout } from '../isolators/oci/account-groups.ts'
+import { footingOf } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
-import { findProgram } from '../isolators/oci/probe.ts'
+import { findProgram } from '../isolators/oci/programs.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { EngineDriver } from './driver.ts'
@@ -130,11 +132,11 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options, root),
       defaults,
-      capabilities: engineCapabilities,
+      capabilities: capabilitiesHere(),
+      rights: process.getuid?.() === 0 ? undefined : footingOf({}),
       findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
     })
-    const reason =
-      isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
+    const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   if (!options.acceptNoIsolation) {
@@ -150,11 +152,16 @@ function choose(options: EngineProviderOptions): {
   return { decision: { isolator: 'process', reason: `There is no isolation: ${missing.reason}` }, driver }
 }
 
+/** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
+function capabilitiesHere(): EngineCapabilities {
+  if (process.getuid?.() === 0 || accountLayout().v2) return engineCapabilities
+  return { ...engineCapabilities, pause: 'emulated' }
+}
+
 /** What can be seen without starting anything; the rest is for `probe`, when a sandbox is first wanted. */
 function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefined {
   if (process.platform !== 'linux')
     return { reason: `this is ${process.platform}, not Linux.`, fix: 'Use a Linux machine.' }
-  if (process.getuid?.() !== 0) return { reason: 'this process is not root.', fix: 'Run it as root.' }
   try {
     findProgram(runtime)
     return undefined

@@ -22,8 +22,7 @@ import { type Bench, type Box, createBench, readOr, reasonToSkip } from './testi
  * which every Debian has. Each hardening step has a test here that fails without it.
  */
 
-const reason = await reasonToSkip()
-const users = ['1000', '0'] as const
+const reason = await reasonToSkip('anyone')
 let bench: Bench
 let box: Box
 let other: Box
@@ -52,7 +51,7 @@ describe('files of the host', () => {
         ' ',
       )
     expect(root.filter((name) => !expected.includes(name))).toEqual([])
-    for (const user of users) {
+    for (const user of bench.users) {
       const tries = `cat /etc/shadow /etc/gshadow ${marker} /proc/1/root${marker} /proc/self/root${marker} ../../../..${marker}; ls -A /root /home/* /opt /srv /mnt /media /sys /var/lib /var/log`
       const { out } = await box.sh(tries, { user })
       expect(out).not.toContain('host’s own')
@@ -74,7 +73,7 @@ describe('files of the host', () => {
   })
 
   it('of its programs, only what everyone may read, and nothing may be written', async () => {
-    for (const user of users) {
+    for (const user of bench.users) {
       const tries =
         'touch /usr/x; rm -f /usr/bin/env; mkdir /usr/lib/y; chmod 777 /usr; mv /usr/bin/env /usr/bin/env2'
       const { err } = await box.sh(tries, { user })
@@ -83,10 +82,12 @@ describe('files of the host', () => {
         err,
       ).toEqual([])
     }
+    // Only root can put one there.
+    if (bench.kind !== 'root') return
     const secret = `/usr/local/share/secret-${process.pid}`
     writeFileSync(secret, 'only for root', { mode: 0o600 })
     try {
-      for (const user of users)
+      for (const user of bench.users)
         expect(await box.sh(`cat ${secret}`, { user })).toMatchObject({ out: '', code: 1 })
     } finally {
       rmSync(secret)
@@ -97,12 +98,12 @@ describe('files of the host', () => {
     expect((await box.sh('ls /dev')).out.split('\n').sort()).toEqual(
       'core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero'.split(' '),
     )
-    for (const user of users)
+    for (const user of bench.users)
       expect((await box.sh('cd /tmp; mknod disk b 254 0; mknod mem c 1 1; ls /tmp', { user })).out).toBe('')
   })
 
   it('not the kernel’s switches', async () => {
-    for (const user of users) {
+    for (const user of bench.users) {
       const paths = [
         '/proc/sys/kernel/core_pattern',
         '/proc/sys/kernel/hostname',
@@ -128,9 +129,8 @@ describe('files of the host', () => {
       expect(await box.sh(`test -c ${path}`), path).toMatchObject({ code: 0 })
     }
     // Read-only even where the sandbox's root owns the value.
-    expect((await box.sh('echo 7 > /proc/sys/net/ipv4/ip_default_ttl', { user: '0' })).err).toContain(
-      'Read-only',
-    )
+    const root = { user: bench.users.at(-1)! }
+    expect((await box.sh('echo 7 > /proc/sys/net/ipv4/ip_default_ttl', root)).err).toMatch(/Read-only|denied/)
   })
 })
 
@@ -149,8 +149,8 @@ describe('who one is', () => {
         'CapAmb: 0000000000000000',
         'NoNewPrivs: 1',
         'Seccomp: 2',
-        ` 0 ${box.firstId} 65536`,
-      ].map((line) => (line.startsWith('Groups') ? expect.stringContaining('Groups: 1000') : line)),
+        bench.kind === 'own' ? ' 1000 0 1' : ` 0 ${box.firstId} 65536`,
+      ].map((line) => (line.startsWith('Groups') ? expect.stringMatching(/^Groups:.* 1000 /) : line)),
     )
     await box.client.startDetached({ id: 'sleeper', argv: ['/bin/sleep', '987'] })
     const sleeper = (await box.client.list()).find(({ id }) => id === 'sleeper')!
@@ -158,12 +158,13 @@ describe('who one is', () => {
     const uids = hostProcesses()
       .filter(({ command }) => command.includes('sleep\x00987'))
       .map(({ uid }) => uid)
-    expect(uids).toContain(box.firstId + 1000)
-    expect(uids.every((uid) => uid >= 65536)).toBe(true)
+    expect(uids).toContain(bench.hostId(box, 1000))
+    expect(uids.every((uid) => uid >= (bench.kind === 'own' ? 1 : 65536))).toBe(true)
     await box.client.signal('sleeper', 'KILL')
   })
 
-  it('its root has three capabilities in its own namespace and no more', async () => {
+  it('its root has three capabilities in its own namespace and no more', async (ctx) => {
+    ctx.skip(bench.kind === 'own', 'there is no root in it')
     const { out } = await box.sh('grep -E "^Cap" /proc/self/status', { user: '0' })
     expect(new Set(out.match(/[0-9a-f]{16}/g))).toEqual(new Set(['0000000000000000', '00000000000000e0']))
   })
@@ -171,7 +172,7 @@ describe('who one is', () => {
   it('a setuid program gives nothing', async () => {
     await box.sh(
       'cp /usr/bin/perl /var/tmp/perl; chmod 4755 /var/tmp/perl; cp /usr/bin/perl /tmp/perl; chmod 4755 /tmp/perl',
-      { user: '0' },
+      { user: bench.users.at(-1)! },
     )
     for (const program of ['/var/tmp/perl', '/tmp/perl']) {
       expect((await box.sh(`test -u ${program} && ${program} -e 'print "$< $>"'`)).out).toBe('1000 1000')
@@ -204,19 +205,21 @@ describe('the runner and its socket', () => {
       'cat /proc/1/environ; cat /proc/1/maps; ls /proc/1/fd; ls /proc/1/root/; kill -9 1; mv /run/sandkasten-runner /run/x'
     const { out, err } = await box.sh(tries)
     expect(out).toBe('')
-    expect(err.match(/denied|not permitted|busy/gi)!.length).toBeGreaterThanOrEqual(6)
+    // One of the same user may send a signal to PID 1, which the kernel does not deliver.
+    const refusals = bench.kind === 'own' ? 5 : 6
+    expect(err.match(/denied|not permitted|busy/gi)!.length).toBeGreaterThanOrEqual(refusals)
     expect((await box.sh('echo alive')).out).toBe('alive')
   })
 
   it('the socket has no name inside, not even for its root, and is of no network of the host', async () => {
-    for (const user of users) {
+    for (const user of bench.users) {
       const { out } = await box.sh('find / -xdev -type s 2>/dev/null; find /run /tmp -type s', { user })
       expect(out).toBe('')
       const known = (await box.sh('cat /proc/net/unix', { user })).out
       expect(known).not.toContain(bench.options.runFolder)
       expect(known).not.toContain(box.spec.sandboxId)
     }
-    expect(readlinkSync(`/proc/${box.pids.runner}/ns/net`)).not.toBe(readlinkSync('/proc/self/ns/net'))
+    expect((await box.sh('readlink /proc/self/ns/net')).out).not.toBe(readlinkSync('/proc/self/ns/net'))
     expect(existsSync(join(bench.options.runFolder!, box.spec.sandboxId, 'runner.sock'))).toBe(true)
     expect(statSync(join(bench.options.runFolder!, box.spec.sandboxId)).mode & 0o077).toBe(0)
   })
@@ -231,7 +234,7 @@ describe('the runner and its socket', () => {
     const before = owners()
     const one = await bench.start()
     expect(owners()).toEqual(before)
-    for (const [uid, gid] of before) expect([uid, gid!]).not.toContain(one.firstId)
+    for (const [uid, gid] of before) expect([uid, gid!]).not.toContain(bench.hostId(one, 0))
     await one.sandbox.kill()
     expect(owners()).toEqual(before)
   })
@@ -250,7 +253,7 @@ describe('other processes', () => {
     const pids = (await box.sh('ls /proc | grep "^[0-9]"')).out.split('\n')
     expect(pids.length).toBeLessThan(10)
     const trace = policyFor(thisArchitecture()).numbers.ptrace!
-    for (const user of users) {
+    for (const user of bench.users) {
       expect(
         (await box.sh(`perl -e 'syscall(${trace}, 16, 1, 0, 0) == -1 and print $! + 0'`, { user })).out,
       ).toBe('1')
@@ -260,7 +263,8 @@ describe('other processes', () => {
   })
 
   it('of another sandbox: another user, other processes, other files, other queues, other sockets', async () => {
-    expect(Math.abs(box.firstId - other.firstId)).toBeGreaterThanOrEqual(65536)
+    // The ids of one account are all its sandboxes have.
+    if (bench.kind === 'root') expect(Math.abs(box.firstId - other.firstId)).toBeGreaterThanOrEqual(65536)
     await other.sh('echo theirs > /workspace/file; echo theirs > /tmp/file; echo theirs > /dev/shm/file')
     await other.client.startDetached({
       id: 'listener',
@@ -302,7 +306,7 @@ describe('network none', () => {
   })
 
   it('and cannot give itself an interface', async () => {
-    for (const user of users)
+    for (const user of bench.users)
       expect((await box.sh('ip link add d0 type dummy && echo MADE', { user })).out).toBe('')
   })
 })
@@ -324,7 +328,7 @@ describe('a flood', () => {
     const victim = await bench.start()
     const before = rss(victim.pids.shim)
     // Root may write to what it inherited from PID 1, if anyone may.
-    await victim.sh('head -c 10000000 /dev/zero > /proc/1/fd/2', { user: '0' })
+    await victim.sh('head -c 10000000 /dev/zero > /proc/1/fd/2', { user: bench.users.at(-1)! })
     expect(rss(victim.pids.shim) - before).toBeLessThan(1024)
     await victim.sandbox.kill()
   })
@@ -337,7 +341,9 @@ describe('a flood', () => {
     for (const path of ['/tmp/x', '/dev/shm/x'])
       await victim.sh(`exec head -c 200000000 /dev/zero > ${path}`).catch(() => {})
     expect((await other.sh('echo fine')).out).toBe('fine')
-    expect(await victim.sandbox.kill()).toMatchObject({ oom: true })
+    const end = await victim.sandbox.kill()
+    // Nobody counts where there is no control group: that is not known, and not guessed.
+    expect(end.oom).toBe(bench.kind === 'root' ? true : undefined)
   })
 })
 
