@@ -6,6 +6,7 @@ import type { Report } from '../report.ts'
 import { assertGoingOn } from '../stop.ts'
 import { burst } from './burst.ts'
 import { commands } from './commands.ts'
+import { COPY_LIMITS, copies, judgeCopies } from './copies.ts'
 import { crunMissing, openCrun } from './crun.ts'
 import { openDocker } from './docker.ts'
 import { dockerMissing } from './dockerd.ts'
@@ -29,7 +30,7 @@ export interface EngineSuiteOptions {
 
 /** Files come last: they make this process larger, and so everything that it starts slower. */
 export function engineStages(quick: boolean): Stage[] {
-  return [commands, lifecycle, port, burst, idle, growth(quick), files]
+  return [commands, lifecycle, port, burst, copies(quick), idle, growth(quick), files]
 }
 
 export function matches(id: string, chosen: string): boolean {
@@ -45,7 +46,7 @@ export async function engineSuite(
   const wants = (id: string) => only.length === 0 || only.some((chosen) => matches(id, chosen))
   const stages = engineStages(quick).filter(({ ids }) => ids.some(wants))
   const place = openWorkplace(cleanup)
-  for (const [id, atMost] of Object.entries(LIMITS)) report.limit(id, atMost)
+  for (const [id, atMost] of Object.entries({ ...LIMITS, ...COPY_LIMITS })) report.limit(id, atMost)
   const subjects = await openSubjects(place, report, (name) =>
     stages.some(({ ids }) => ids.some((id) => id.startsWith(`${name}.`) && wants(id))),
   )
@@ -91,7 +92,7 @@ async function openSubjects(
   }
   const crun = await open('crun', crunMissing(), () => openCrun(place, rootfs))
   const docker = await open('docker', dockerMissing(), () => openDocker(place, rootfs))
-  const ours = await open('engine', crunMissing(), () => openOurs(place))
+  const ours = await open('engine', crunMissing(), () => openOurs(place, rootfs))
   return {
     bare: await openSpawn(place),
     ...(crun && { crun }),
@@ -101,7 +102,11 @@ async function openSubjects(
 }
 
 /** What was promised in absolute numbers, in the unit of the line. */
-const LIMITS = { 'engine.idle.memory': 4096, 'engine.burst100.wall': 2000, 'engine.burst100.failures': 0 }
+const LIMITS = {
+  'engine.idle.memory': 4096,
+  'engine.burst100.wall': 2000,
+  'engine.burst100.failures': 0,
+}
 
 /** What was promised. Numbers are p50 of this very run. */
 function judge(report: Report, quick: boolean): void {
@@ -115,4 +120,5 @@ function judge(report: Report, quick: boolean): void {
   report.compare('engine.destroy', 'docker.destroy', 1 / 4)
   for (const id of Object.keys(LIMITS)) report.recall(id)
   report.compare(`engine.command@${mostBoxes(quick)}`, 'engine.command@1', FLAT)
+  judgeCopies({ report, quick })
 }

@@ -38,7 +38,7 @@ fn task(root: &str) -> String {
     format!(
         r#"{{"version":2,"witness":"{root}/run/witness","socket":"{root}/run/runner","state":"{root}/state","end":"{root}/end",
         "firstId":268435456,"ids":65536,"groups":[{{"parent":"{root}/groups","oom":null,"freezer":null,"files":[]}}],
-        "layers":["{root}/layer"],"written":0,"skeleton":[],"disk":"{root}/disk","volatile":true,"binds":[],"config":"{{}}",
+        "layers":["{root}/layer"],"written":0,"skeleton":[],"disk":"{root}/disk","limited":false,"volatile":true,"binds":[],"config":"{{}}",
         "capabilities":224,"network":null,"readyTimeoutMs":5000}}"#
     )
 }

@@ -63,6 +63,18 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/memory/index.ts`, to: 'node:path' },
   },
   {
+    name: 'the client of the daemon’s API runs anywhere, and knows no provider',
+    room: new RegExp(`^${sdk}/client/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(client/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/client/http.ts`, to: 'node:http' },
+  },
+  {
+    name: 'the daemon provider is the contract over the client: no Node module, no other provider',
+    room: new RegExp(`^${sdk}/providers/daemon/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(providers/daemon/|client/index\\.ts|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/daemon/process.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
     name: 'recipes see only the spec',
     room: new RegExp(`^${sdk}/recipes/`),
     allows: new RegExp(`^(node:|${sdk}/(recipes/|shared/|spec/|errors\\.ts|core/supports\\.ts))`),
@@ -100,9 +112,48 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
-    room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/)/,
-    forbids: /^packages\/engine\/src\/(runner|provider)\//,
+    room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/(?!testing))/,
+    forbids: /^packages\/engine\/src\/(runner|provider|layers|volumes)\//,
     example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
+  },
+  {
+    name: 'the daemon’s API alone knows HTTP',
+    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts|testing\/)/,
+    forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
+    example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
+  },
+  {
+    name: 'the daemon’s store alone knows SQL',
+    room: /^packages\/daemon\/src\/(?!store\/)/,
+    forbids: /^(node:sqlite|pg|kysely|packages\/daemon\/src\/store\/(?!index\.ts$).*)$/,
+    example: { from: 'packages/daemon/src/sessions/create.ts', to: 'kysely' },
+  },
+  {
+    name: 'the store knows nobody',
+    room: /^packages\/daemon\/src\/store\//,
+    forbids: /^(packages\/daemon\/src\/(?!store\/)|@sandkasten\/engine)/,
+    example: { from: 'packages/daemon/src/store/store.ts', to: 'packages/daemon/src/sessions/index.ts' },
+  },
+  {
+    name: 'the API reaches the store through sessions and keys',
+    room: /^packages\/daemon\/src\/api\//,
+    forbids: /^packages\/daemon\/src\/store\/|^@sandkasten\/engine/,
+    example: { from: 'packages/daemon/src/api/server.ts', to: 'packages/daemon/src/store/index.ts' },
+  },
+  {
+    name: 'the daemon knows the engine by the SDK’s contract; it is named once',
+    room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
+    forbids: /^@sandkasten\/engine/,
+    example: { from: 'packages/daemon/src/sessions/lifecycle.ts', to: '@sandkasten/engine' },
+  },
+  {
+    name: 'layers and volumes are folders: they know neither isolators nor the provider',
+    room: /^packages\/engine\/src\/(layers|volumes)\//,
+    forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
+    example: {
+      from: 'packages/engine/src/layers/store.ts',
+      to: 'packages/engine/src/provider/layered-driver.ts',
+    },
   },
   {
     name: 'the Cloudflare package depends on nothing else of ours',

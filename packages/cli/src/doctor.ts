@@ -1,3 +1,4 @@
+import { accessSync, constants } from 'node:fs'
 import {
   EngineProvider,
   locateRunner,
@@ -13,6 +14,9 @@ interface Finding {
   readonly detail: string
   /** The exact thing to do; undefined where nothing is wrong. */
   readonly fix?: string
+  /** What works less well than it could, and the exact things that would change it. */
+  readonly weaker?: readonly string[]
+  readonly better?: readonly string[]
 }
 
 /** What this machine can do. The exit code is 0 when a sandbox can be isolated here. */
@@ -22,16 +26,20 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
     { what: 'node', ok: true, detail: process.version },
     oci,
     ...(await Promise.all(runtimeKinds.map(lookAtRuntime))),
-    await lookAtPasta(),
+    await lookAtNetwork(),
+    await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
+    await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
   if (json) {
     console.log(JSON.stringify({ isolated: oci.ok, findings }, null, 2))
     return oci.ok ? 0 : 1
   }
-  for (const { what, ok, detail, fix } of findings) {
+  for (const { what, ok, detail, fix, weaker = [], better = [] } of findings) {
     console.log(`${ok ? '✓' : '✗'} ${what}: ${detail}`)
     if (fix) console.log(`    ${fix}`)
+    for (const sentence of weaker) console.log(`    weaker: ${sentence}`)
+    for (const step of better) console.log(`    better: ${step}`)
   }
   console.log(
     oci.ok
@@ -47,7 +55,8 @@ async function lookAtOci(): Promise<Finding> {
     const runner = await locateRunner({ onBuild: () => console.error('Building the runner, this once…') })
     const result = await new OciIsolator({ runner }).probe()
     if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
-    return { what, ok: true, detail: `${result.detail}; ${await tryIt()}` }
+    const { detail, weaker = [], better = [] } = result
+    return { what, ok: true, detail: `${detail}; ${await tryIt()}`, weaker, better }
   } catch (error) {
     const { message, hint } = error as { message: string; hint?: string }
     return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
@@ -67,7 +76,7 @@ async function tryIt(): Promise<string> {
   }
 }
 
-/** Any one of them is enough. */
+/** Any one of them is enough as root; an ordinary account needs crun. */
 async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
   const what = `runtime ${kind}`
   try {
@@ -82,17 +91,31 @@ async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
   }
 }
 
-async function lookAtPasta(): Promise<Finding> {
-  const what = 'network open'
+/** pasta opens a device that some machines keep for root. */
+async function lookAtNetwork(): Promise<Finding> {
+  const found = await lookAt('network open', 'pasta', 'passt', 'sandboxes can only have the network none')
+  if (!found.ok || process.getuid?.() === 0) return found
+  try {
+    accessSync('/dev/net/tun', constants.R_OK | constants.W_OK)
+    return found
+  } catch {
+    const detail = 'this account may not open /dev/net/tun; its sandboxes can only have the network none'
+    return {
+      ...found,
+      ok: false,
+      detail,
+      fix: 'Run, as root: chmod 666 /dev/net/tun (and modprobe tun, if it is not there)',
+    }
+  }
+}
+
+/** A program that something optional needs. */
+async function lookAt(what: string, program: string, name: string, without: string): Promise<Finding> {
   const { execFile } = await import('node:child_process')
   const found = await new Promise<boolean>((resolve) =>
-    execFile('pasta', ['--version'], (error) => resolve(!error)),
+    execFile(program, ['--version'], (error) => resolve(!error)),
   )
-  if (found) return { what, ok: true, detail: 'pasta is here' }
-  return {
-    what,
-    ok: false,
-    detail: 'pasta is not installed; sandboxes can only have the network none',
-    fix: 'Run: apt-get install passt',
-  }
+  if (found) return { what, ok: true, detail: `${program} is here` }
+  const detail = `${program} is not installed; ${without}`
+  return { what, ok: false, detail, fix: `Run: apt-get install ${name}` }
 }

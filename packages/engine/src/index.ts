@@ -1,7 +1,21 @@
+export {
+  type ImageConfig,
+  type ImageLayers,
+  type ImageProgress,
+  type ImageRecord,
+  ImageStore,
+  type ImageStoreOptions,
+  type ImportOptions,
+  parseReference,
+  type Recipe,
+  readRecipe,
+  recipeNames,
+} from './images/index.ts'
 export type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
+  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxStats,
@@ -13,7 +27,9 @@ export {
   type EngineDecision,
   EngineProvider,
   type EngineProviderOptions,
+  imageStore,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
-export { type EngineDefaults, type EngineOptions, engineDefaults } from './provider/spec.ts'
+export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'
 export * from './runner/index.ts'
+export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

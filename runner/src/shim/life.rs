@@ -3,6 +3,7 @@
 use super::cgroup::Groups;
 use super::host::HostProc;
 use super::json::Json;
+use super::stopped::Stopped;
 use super::task::Task;
 use super::verify::verify;
 use super::wait::{listen, now_ms, poll, poll_all, write_whole};
@@ -24,7 +25,10 @@ struct Life<'a> {
     host: HostProc,
     me: u32,
     start_time: i64,
+    account: bool,
     groups: Groups,
+    /// Where the groups cannot freeze.
+    stopped: Stopped,
     signals: OwnedFd,
     errors: Option<OwnedFd>,
     error_text: Vec<u8>,
@@ -65,6 +69,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         groups,
         runtime,
         users,
+        account,
     } = waiting;
     drop(users);
     let Runtime {
@@ -79,7 +84,9 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         host,
         me,
         start_time,
+        account,
         groups,
+        stopped: Stopped::default(),
         signals,
         errors: Some(errors),
         error_text: Vec::new(),
@@ -132,7 +139,10 @@ impl Life<'_> {
         drop(ready);
         let (init, host_pid) = self.host.adopted(self.me)?;
         self.init = Some(init);
-        verify(self.task, &self.host, host_pid)?;
+        // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
+        // SAFETY: takes numbers, of our own child.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
+        verify(self.task, self.account, &self.host, host_pid)?;
         if let Some(argv) = &self.task.network {
             self.connect(argv, init, deadline)?;
         }
@@ -261,6 +271,8 @@ impl Life<'_> {
         let mut watchers: Vec<Watcher> = Vec::new();
         // Frozen by somebody else, who will thaw it: not ours to do when the last of those who hold it lets go.
         let mut paused = false;
+        // Frozen by us, also for one who was gone before he could be told.
+        let mut held = false;
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd()];
@@ -269,14 +281,16 @@ impl Life<'_> {
             if ready[1] {
                 self.hear();
             }
-            let held = watchers.iter().any(|watcher| watcher.holds);
             let mut index = 3;
             watchers.retain_mut(|watcher| {
                 index += 1;
-                !ready[index - 1] || self.hear_watcher(watcher, held, &mut paused)
+                !ready[index - 1] || self.hear_watcher(watcher, &mut held, &mut paused)
             });
-            if held && !paused && !watchers.iter().any(|watcher| watcher.holds) {
-                self.groups.thaw();
+            if held && !watchers.iter().any(|watcher| watcher.holds) {
+                held = false;
+                if !paused {
+                    self.thaw();
+                }
             }
             if ready[2]
                 && let Ok((mut stream, _)) = witness.accept()
@@ -294,7 +308,7 @@ impl Life<'_> {
     }
 
     /// False when it has gone, or says what nobody understands.
-    fn hear_watcher(&mut self, watcher: &mut Watcher, held: bool, paused: &mut bool) -> bool {
+    fn hear_watcher(&mut self, watcher: &mut Watcher, held: &mut bool, paused: &mut bool) -> bool {
         let mut buffer = [0; 64];
         let count = match read(watcher.stream.as_raw_fd(), &mut buffer) {
             Ok(None) => return true,
@@ -309,10 +323,11 @@ impl Life<'_> {
                     self.kill_all();
                 }
                 b"hold" => {
-                    if !held {
-                        *paused = self.groups.is_frozen();
+                    if !*held {
+                        *paused = self.is_frozen();
+                        *held = true;
                     }
-                    let reply = match self.groups.freeze() {
+                    let reply = match self.freeze() {
                         Ok(()) => "{\"held\":true}\n".to_owned(),
                         Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
                     };
@@ -323,6 +338,27 @@ impl Life<'_> {
                     }
                 }
                 b"release" => watcher.holds = false,
+                // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
+                b"freeze" | b"thaw" => {
+                    let wanted = line == b"freeze";
+                    let done = match wanted {
+                        true => self.freeze(),
+                        // Whoever holds it lets it go on.
+                        false if *held => Ok(()),
+                        false => {
+                            self.thaw();
+                            Ok(())
+                        }
+                    };
+                    *paused = wanted && done.is_ok();
+                    let reply = match done {
+                        Ok(()) => format!("{{\"held\":{wanted}}}\n"),
+                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
+                    };
+                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
+                        return false;
+                    }
+                }
                 _ => return false,
             }
         }
@@ -388,6 +424,23 @@ impl Life<'_> {
 
     fn init_ended(&self) -> bool {
         self.ended.iter().any(|(pid, _)| Some(*pid) == self.init)
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.groups.is_frozen() || self.stopped.is()
+    }
+
+    fn freeze(&mut self) -> Result<(), String> {
+        if self.groups.can_freeze() {
+            self.groups.freeze()
+        } else {
+            self.stopped.stop()
+        }
+    }
+
+    fn thaw(&mut self) {
+        self.groups.thaw();
+        self.stopped.go_on();
     }
 
     fn kill_all(&self) {

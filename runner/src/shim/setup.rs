@@ -17,6 +17,8 @@ pub struct Setup {
     pub hide: Vec<String>,
     /// Folders that the runtime may look at, with all that is mounted below them, and not change.
     pub read_only: Vec<String>,
+    /// We are root of an ordinary account's user namespace (see `userns`), not of the host.
+    pub account: bool,
 }
 
 impl Setup {
@@ -33,6 +35,7 @@ impl Setup {
             groups: list(&json, "groups", text_item)?,
             hide: list(&json, "hide", text_item)?,
             read_only: list(&json, "readOnly", text_item)?,
+            account: json.get("account") == Some(&Json::Bool(true)),
         })
     }
 }

@@ -25,8 +25,9 @@ pub struct Task {
     pub written: usize,
     /// Files that are this sandbox's own and made anew for each life, above the image.
     pub skeleton: Vec<Entry>,
-    /// The folder that holds `upper` and `work`.
+    /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
     pub disk: String,
+    pub limited: bool,
     pub volatile: bool,
     pub binds: Vec<Bind>,
     /// `config.json`, whole. It holds the environment, so it is written to memory only.
@@ -83,7 +84,8 @@ pub struct Bind {
 }
 
 impl Task {
-    pub fn parse(text: &str) -> Result<Task, String> {
+    /// In an account's user namespace every id is one of the account's, whatever its number there.
+    pub fn parse(text: &str, account: bool) -> Result<Task, String> {
         let json = Json::parse(text)?;
         let version = number(&json, "version")?;
         if version != VERSION {
@@ -101,7 +103,8 @@ impl Task {
             written: number(&json, "written")? as usize,
             skeleton: list(&json, "skeleton", entry)?,
             disk: path(&json, "disk")?,
-            volatile: bool(&json, "volatile")?,
+            limited: flag(&json, "limited")?,
+            volatile: flag(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
             capabilities: number(&json, "capabilities")? as u64,
@@ -112,13 +115,14 @@ impl Task {
             ready_timeout_ms: number(&json, "readyTimeoutMs")?,
         };
         // Id 0 of the host inside a sandbox is the one mistake that undoes all else (facts: bwrap read /etc/shadow).
-        if task.first_id < 65536 || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
+        let least = if account { 0 } else { 65536 };
+        if task.first_id < least || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
             return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
         }
         if task.written > task.layers.len() {
             return Err("task: written: there are not so many layers".to_owned());
         }
-        if task.layers.is_empty() || task.groups.is_empty() {
+        if task.layers.is_empty() || (task.groups.is_empty() && !account) {
             return Err("task: layers and groups are needed".to_owned());
         }
         Ok(task)
@@ -168,7 +172,7 @@ fn setting(json: &Json) -> Result<Setting, String> {
     Ok(Setting {
         name,
         value: string(json, "value")?,
-        optional: bool(json, "optional")?,
+        optional: flag(json, "optional")?,
     })
 }
 
@@ -180,8 +184,8 @@ fn bind(json: &Json) -> Result<Bind, String> {
     Ok(Bind {
         name,
         source: path(json, "source")?,
-        read_only: bool(json, "readOnly")?,
-        id_mapped: bool(json, "idMapped")?,
+        read_only: flag(json, "readOnly")?,
+        id_mapped: flag(json, "idMapped")?,
     })
 }
 
@@ -210,7 +214,7 @@ fn id(json: &Json, name: &str) -> Result<u32, String> {
     u32::try_from(number(json, name)?).map_err(|_| format!("task: {name}: an id is needed"))
 }
 
-fn bool(json: &Json, name: &str) -> Result<bool, String> {
+fn flag(json: &Json, name: &str) -> Result<bool, String> {
     match json.get(name) {
         Some(Json::Bool(value)) => Ok(*value),
         _ => Err(format!("task: {name}: true or false is needed")),
@@ -237,12 +241,12 @@ mod tests {
 
     const GOOD: &str = r#"{"version":2,"witness":"/w","socket":"/so","state":"/st","end":"/e",
         "firstId":268435456,"ids":65536,"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
-        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","volatile":true,"binds":[],
+        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","limited":false,"volatile":true,"binds":[],
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]
     fn a_task_is_read() {
-        let task = Task::parse(GOOD).unwrap();
+        let task = Task::parse(GOOD, false).unwrap();
         assert_eq!(
             (task.first_id, task.groups[0].oom, task.network),
             (0x1000_0000, Some(Version::V1), None)
@@ -266,7 +270,7 @@ mod tests {
             ("\"oom\":1", "\"oom\":3"),
         ] {
             assert!(GOOD.contains(good));
-            assert!(Task::parse(&GOOD.replace(good, bad)).is_err(), "{bad}");
+            assert!(Task::parse(&GOOD.replace(good, bad), false).is_err(), "{bad}");
         }
     }
 }

@@ -8,6 +8,8 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
+  /** What is weaker in its sandboxes than it could be, in sentences for people. */
+  readonly weaker?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
@@ -20,10 +22,34 @@ export interface Isolator {
   remove(place: SandboxPlace): Promise<boolean>
   /** Gives up what it keeps for the next start; it may start again all the same. Sandboxes go on. */
   close(): Promise<void>
+  /** Gives up what is kept for sandboxes whose folders, somewhere below this one, are gone: left by processes that were killed. */
+  sweep?(below: string): Promise<void>
+  /** Where a disk is a folder over read-only layers. */
+  readonly disks?: LayeredDisks
 }
 
+/** For whoever keeps disks as layers. What is in them is hostile: it is moved, copied and removed as a whole, never looked into by path. */
+export interface LayeredDisks {
+  /** What a sandbox that does not run has written. */
+  upperOf(spec: IsolatorSpec): Upper
+  /** What lies below everything that sandboxes have written. */
+  groundOf(spec: IsolatorSpec): readonly string[]
+}
+
+/** With the owners that the sandbox sees. Not there: nothing yet. */
+export type Upper =
+  | { readonly folder: string }
+  /** A file with a file system in it, which has the folder `upper`. */
+  | { readonly file: string }
+
 export type ProbeResult =
-  | { readonly ok: true; readonly detail: string }
+  | {
+      readonly ok: true
+      readonly detail: string
+      /** What is weaker here than it could be, and what to do about it. */
+      readonly weaker?: readonly string[]
+      readonly better?: readonly string[]
+    }
   | { readonly ok: false; readonly reason: string; readonly fix: string }
 
 /** Where a sandbox is: enough to find it again. */
@@ -35,10 +61,12 @@ export interface SandboxPlace {
 
 export interface IsolatorSpec extends SandboxPlace {
   readonly image: Image
+  /** What other sandboxes have written, as folders, uppermost first: above the image and below this sandbox's own disk. */
+  readonly layers?: readonly string[]
   /** For every command, and readable by all of them. */
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits
-  /** Folders or files of the host, shown read-only. */
+  /** Folders or files of the host. */
   readonly mounts: readonly ReadOnlyMount[]
   readonly network: 'none' | 'open'
   /** Made, and given to the sandbox's user, when the disk is new. */
@@ -46,8 +74,23 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly hostname: string
 }
 
-/** The machine's own programs, or a folder with a root file system in it. */
-export type Image = 'host' | { readonly rootfs: string }
+/** The machine's own programs, a folder with a root file system in it, or an image of the store. */
+export type Image = 'host' | { readonly rootfs: string } | StoredImage
+
+/** An image whose layers are folders of this machine, uppermost first. The sandbox's working folder and its user's home are in them. */
+export interface StoredImage {
+  readonly name: string
+  readonly digest: string
+  readonly layers: readonly string[]
+  /** Below what the spec says. */
+  readonly env: Readonly<Record<string, string>>
+  /** Who commands run as, inside. Never 0: that is the runner. */
+  readonly user: { readonly uid: number; readonly gid: number }
+}
+
+export function storedImage(image: Image): StoredImage | undefined {
+  return image !== 'host' && 'layers' in image ? image : undefined
+}
 
 export interface Limits {
   readonly memoryBytes: number
@@ -59,11 +102,15 @@ export interface Limits {
   readonly shmBytes: number
   /** Per process. */
   readonly openFiles: number
+  /** Of everything that the sandbox writes to its disk; without one it may fill the host's. */
+  readonly diskBytes?: number
 }
 
 export interface ReadOnlyMount {
   readonly source: string
   readonly target: string
+  /** Unless this is false. What is written then has the owners that the sandbox sees. */
+  readonly readOnly?: boolean
 }
 
 /** A running sandbox. Several processes may hold the same one. */
@@ -80,6 +127,8 @@ export interface IsolatedSandbox extends SandboxPlace {
   thaw(): Promise<void>
   /** The same for a moment: until what it resolves to is called, or this process ends, however it ends. One that was frozen before stays so. */
   hold(): Promise<() => void>
+  /** What it has written, as a folder that can be read while it is held. Undefined where disks are not layers. */
+  readonly upper?: string
   /** Resolves when no process, mount or control group of it is left. Its disk stays. */
   kill(): Promise<SandboxEnd>
 }

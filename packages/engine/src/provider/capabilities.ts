@@ -7,7 +7,10 @@ export interface EngineCapabilities {
   readonly ports: 'native'
   readonly watch: 'native'
   readonly stop: 'native'
-  readonly pause: 'native'
+  /** `emulated` for an ordinary account without a control group of its own. */
+  readonly pause: 'native' | 'emulated'
+  readonly snapshot: 'native'
+  readonly fork: 'native'
   readonly lifetime: 'native'
 }
 
@@ -20,5 +23,7 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   watch: 'native',
   stop: 'native',
   pause: 'native',
+  snapshot: 'native',
+  fork: 'native',
   lifetime: 'native',
 })

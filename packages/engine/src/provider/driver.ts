@@ -1,17 +1,19 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CreateOption, SandboxError } from '@sandkasten/sdk'
-import { FolderDriver, guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
+import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../isolators/isolator.ts'
+import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { TreeRights } from '../layers/index.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
+import { LayeredDriver } from './layered-driver.ts'
 import { PortForwards } from './ports.ts'
 import { EngineSandbox } from './sandbox.ts'
-import { type EngineDefaults, type EngineExtra, extraOf, planOf } from './spec.ts'
+import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 
 /** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
-export class EngineDriver extends FolderDriver<EngineCapabilities> {
+export class EngineDriver extends LayeredDriver {
   readonly name = 'engine'
   readonly isolation = 'container'
   readonly capabilities: EngineCapabilities
@@ -21,6 +23,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     'labels',
     'envVars',
     'lifetimeMs',
+    'snapshotId',
     'image',
     'ports',
     'resources',
@@ -31,17 +34,24 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   readonly #defaults: EngineDefaults
+  readonly #findImage: FindImage
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
     root: string
     isolator: () => Promise<Isolator>
+    /** The runner's binary. */
+    runner: () => Promise<string>
+    /** Where the engine itself may not touch sandboxes’ files. */
+    rights?: TreeRights | undefined
     /** Where the isolator has been made, closes it. */
     closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
+    findImage: FindImage
   }) {
-    super(options.root)
+    super(options.root, options.runner, options.rights)
+    this.#findImage = options.findImage
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
     this.#defaults = options.defaults
@@ -50,6 +60,11 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  override async info(sandboxId: string): Promise<SandboxInfo> {
+    const [info, { weaker = [] }] = await Promise.all([super.info(sandboxId), this.#isolator()])
+    return weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */
@@ -76,18 +91,37 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     return (await this.#liveOf(record).isolated).oomKills()
   }
 
-  async pause(record: SandboxRecord): Promise<void> {
-    await (await this.#liveOf(record).isolated).freeze()
-    await this.#turn(record, 'running', 'paused')
+  /** What it uses now. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status === 'stopped') await this.check(sandboxId, record.incarnation)
+    return (await this.#liveOf(record).isolated).stats()
   }
 
-  async resume(record: SandboxRecord): Promise<void> {
-    await (await this.#liveOf(record).isolated).thaw()
-    await this.#turn(record, 'paused', 'running')
+  /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
+  async pause({ sandboxId }: SandboxRecord): Promise<void> {
+    await this.change(sandboxId, async (now) => {
+      if (now.status !== 'running') return now
+      await (await this.isolatedOf(now)).freeze()
+      return { ...now, status: 'paused' }
+    })
   }
 
-  async #turn(record: SandboxRecord, from: 'running' | 'paused', to: 'running' | 'paused'): Promise<void> {
-    await this.change(record.sandboxId, (now) => (now.status === from ? { ...now, status: to } : now))
+  async resume({ sandboxId }: SandboxRecord): Promise<void> {
+    await this.change(sandboxId, async (now) => {
+      if (now.status !== 'paused') return now
+      await (await this.isolatedOf(now)).thaw()
+      return { ...now, status: 'running' }
+    })
+  }
+
+  protected isolator(): Promise<Isolator> {
+    return this.#isolator()
+  }
+
+  protected isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox> {
+    return this.#liveOf(record).isolated
   }
 
   protected async fill(folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {
@@ -96,16 +130,22 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     )
   }
 
-  protected override plan(spec: CreateSpec): Record<string, unknown> {
-    return { ...planOf(spec, this.#defaults) }
+  protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
+    return { ...(await planOf(spec, this.#defaults, this.#findImage)) }
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
-    const live = this.#remember(
-      record,
-      this.#isolator().then((isolator) => isolator.start(this.#spec(folder, record))),
-    )
-    await live.isolated
+    try {
+      await this.claimDisks(record)
+      const live = this.#remember(
+        record,
+        this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
+      )
+      await live.isolated
+    } catch (error) {
+      await this.giveUpVolumes(record)
+      throw error
+    }
   }
 
   protected async halt(folder: string, record: SandboxRecord): Promise<void> {
@@ -113,8 +153,9 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     this.#live.delete(record.sandboxId)
     await live?.forwards.close()
     const known = await live?.isolated.catch(() => undefined)
-    const isolated = known ?? (await (await this.#isolator()).attach(this.#spec(folder, record)))
+    const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
     await isolated?.kill()
+    await this.giveUpVolumes(record)
   }
 
   /** Lets go of everything that this process holds: connections, forwarded ports, what is kept for the next start. Sandboxes go on. */
@@ -130,17 +171,18 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
         )
       }),
     )
+    await this.trees.close()
     await this.#closeIsolator()
   }
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
-    await (await this.#isolator()).remove(this.#spec(folder, record))
+    await (await this.#isolator()).remove(this.spec(folder, record))
   }
 
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {
     const live = this.#live.get(record.sandboxId)
     if (live?.incarnation === record.incarnation && !live.ended) return true
-    return (await (await this.#isolator()).attach(this.#spec(folder, record))) !== undefined
+    return (await (await this.#isolator()).attach(this.spec(folder, record))) !== undefined
   }
 
   protected handle(_folder: string, record: SandboxRecord): EngineSandbox {
@@ -150,7 +192,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   #liveOf(record: SandboxRecord): Live {
     const known = this.#live.get(record.sandboxId)
     if (known?.incarnation === record.incarnation) return known
-    const place = this.#spec(this.folderOf(record.sandboxId), record)
+    const place = this.spec(this.folderOf(record.sandboxId), record)
     const found = this.#isolator().then((isolator) => isolator.attach(place))
     return this.#remember(
       record,
@@ -179,11 +221,6 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     }
     isolated.then(({ ended }) => ended.then(forget), forget)
     return live
-  }
-
-  #spec(folder: string, record: SandboxRecord): IsolatorSpec {
-    const extra: EngineExtra = extraOf(record)
-    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {} }
   }
 }
 

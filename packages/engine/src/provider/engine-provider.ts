@@ -3,17 +3,23 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import type { Isolator } from '../isolators/isolator.ts'
-import { findProgram } from '../isolators/oci/find-program.ts'
+import { ImageStore } from '../images/index.ts'
+import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
+import { accountLayout } from '../isolators/oci/account-groups.ts'
+import { footingOf } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
+import { findProgram } from '../isolators/oci/programs.ts'
+import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
-import { type EngineDefaults, engineDefaults } from './spec.ts'
+import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'process'
+  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
+  pull?: boolean
   /** Where sandboxes are kept. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`. */
   root?: string
   defaults?: Partial<EngineDefaults>
@@ -33,15 +39,38 @@ export interface EngineDecision {
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
   readonly #close: () => Promise<void>
+  /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
+  readonly volumes: VolumeAdmin
+  readonly #layered: EngineDriver | undefined
+  readonly #folders: { handOver: EngineDriver['handOver'] }
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#folders = driver as unknown as EngineDriver
+    this.#layered = driver instanceof EngineDriver ? driver : undefined
+    this.volumes = volumesOf(this.#layered)
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** What a sandbox uses now. What this machine does not count is undefined. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    if (this.#layered) return this.#layered.stats(sandboxId)
+    throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
+      hint: 'Use the isolator oci.',
+    })
+  }
+
+  /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
+  handOver(
+    sandboxId: string,
+    to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
+  ): Promise<void> {
+    return this.#folders.handOver(sandboxId, to)
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
@@ -51,6 +80,34 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.#close()
+  }
+
+  /**
+   * Clears away what processes that were killed have left below this root: half-made sandboxes, id ranges, layers that nobody needs. Safe while others
+   * use it. Returns the ids of the sandboxes that it removed.
+   */
+  async sweep(): Promise<string[]> {
+    return (await this.#layered?.sweep()) ?? []
+  }
+
+  /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
+  async idle(): Promise<void> {
+    await this.#layered?.idle()
+  }
+}
+
+function volumesOf(driver: EngineDriver | undefined): VolumeAdmin {
+  const volumes = async () => {
+    if (driver) return (await driver.prepared()).volumes
+    throw new SandboxError('unsupported', 'The isolator “process” has no volumes.', {
+      hint: 'Use the isolator “oci”.',
+    })
+  }
+  return {
+    create: async (name) => (await volumes()).create(name),
+    get: async (name) => (await volumes()).get(name),
+    list: async () => (await volumes()).list(),
+    remove: async (name) => (await volumes()).remove(name),
   }
 }
 
@@ -75,10 +132,11 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options, root),
       defaults,
-      capabilities: engineCapabilities,
+      capabilities: capabilitiesHere(),
+      rights: process.getuid?.() === 0 ? undefined : footingOf({}),
+      findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
     })
-    const reason =
-      isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
+    const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   if (!options.acceptNoIsolation) {
@@ -94,11 +152,16 @@ function choose(options: EngineProviderOptions): {
   return { decision: { isolator: 'process', reason: `There is no isolation: ${missing.reason}` }, driver }
 }
 
+/** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
+function capabilitiesHere(): EngineCapabilities {
+  if (process.getuid?.() === 0 || accountLayout().v2) return engineCapabilities
+  return { ...engineCapabilities, pause: 'emulated' }
+}
+
 /** What can be seen without starting anything; the rest is for `probe`, when a sandbox is first wanted. */
 function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefined {
   if (process.platform !== 'linux')
     return { reason: `this is ${process.platform}, not Linux.`, fix: 'Use a Linux machine.' }
-  if (process.getuid?.() !== 0) return { reason: 'this process is not root.', fix: 'Run it as root.' }
   try {
     findProgram(runtime)
     return undefined
@@ -107,23 +170,50 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-/** Made when it is first needed: finding the runner may mean building it. */
-function lazily(
-  { oci }: EngineProviderOptions,
-  root: string,
-): { isolator: () => Promise<Isolator>; closeIsolator: () => Promise<void> } {
-  let isolator: Promise<Isolator> | undefined
-  const make = () => {
-    isolator ??= (async () => {
-      const runner = oci?.runner ?? (await locateRunner())
-      return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...oci, runner })
-    })()
-    isolator.catch(() => {
-      isolator = undefined
-    })
-    return isolator
+/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
+function lazily({ oci }: EngineProviderOptions, root: string) {
+  const runner = once(async () => oci?.runner ?? (await locateRunner()))
+  const isolator = once<Isolator>(async () => {
+    const imagesFolder = path.join(root, 'images')
+    return new OciIsolator({ imagesFolder, ...oci, runner: await runner.get() })
+  })
+  return {
+    runner: runner.get,
+    isolator: isolator.get,
+    closeIsolator: async () => (await isolator.made())?.close(),
   }
-  return { isolator: make, closeIsolator: async () => (await isolator)?.close() }
+}
+
+function once<T>(make: () => Promise<T>): { get(): Promise<T>; made(): Promise<T> | undefined } {
+  let made: Promise<T> | undefined
+  return {
+    made: () => made,
+    get: () => {
+      made ??= make()
+      made.catch(() => {
+        made = undefined
+      })
+      return made
+    },
+  }
+}
+
+/** The images of a root, as the provider over the same root uses them. */
+export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> = {}): ImageStore {
+  const { imagesFolder, runner } = options.oci ?? {}
+  return new ImageStore({
+    root: path.resolve(options.root ?? defaultRoot()),
+    ...(imagesFolder === undefined ? {} : { imagesFolder }),
+    runner: async () => runner ?? locateRunner(),
+  })
+}
+
+function finder(images: ImageStore, pull: boolean): FindImage {
+  return async (name) => {
+    // A name that is none is said to be none here, not by a registry.
+    if (pull && !images.find(name)) await images.pull(name)
+    return images.imageLayers(name)
+  }
 }
 
 function defaultRoot(): string {

@@ -10,7 +10,7 @@ import { leftoversOf } from './test-helper.ts'
 /** The conformance kit on the isolator `oci` with this runtime. */
 export async function runtimeKit(runtime: string): Promise<void> {
   const title = `conformance: engine on ${runtime} (isolation: container)`
-  const skipped = await reasonToSkip(runtime)
+  const skipped = await reasonToSkip('root', runtime)
   if (skipped) {
     describe(title, () => {
       it('every behaviour of the contract', ({ skip }) => skip(skipped))

@@ -15,6 +15,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { RunnerClient, TaskOutput } from '../runner/index.ts'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
+import type { Binding } from './layered-driver.ts'
 import { EngineProcess, startProcess, withStdin } from './process.ts'
 import { EngineShell } from './shell.ts'
 import { EngineTerminal } from './terminal.ts'
@@ -146,6 +147,18 @@ export class EngineSandbox implements SandboxDriver {
 
   async resume(): Promise<void> {
     await this.#driver.resume(await this.#check({ paused: true }))
+  }
+
+  async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
+    return this.#driver.snapshot(this.#binding, name, call)
+  }
+
+  async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+    return this.#driver.fork(this.#binding, count, call)
+  }
+
+  get #binding(): Binding {
+    return { sandboxId: this.sandboxId, incarnation: this.#incarnation }
   }
 
   async extendLifetime(ms: number): Promise<void> {

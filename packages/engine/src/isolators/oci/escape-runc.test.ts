@@ -4,7 +4,7 @@ import { refusedCalls } from '../testing/escape-calls.ts'
 import { reasonToSkip } from './testing/bench.ts'
 import { openCage } from './testing/cage.ts'
 
-const reason = await reasonToSkip('runc')
+const reason = await reasonToSkip('root', 'runc')
 
 describe('out of a sandbox on runc', () => {
   escapeCorpus(() => openCage('runc'), reason)

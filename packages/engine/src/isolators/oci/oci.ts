@@ -1,25 +1,27 @@
-import { chmodSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
+  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxPlace,
 } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { layoutOfThisMachine, prepareParents, SandboxGroups, sweepGroups } from './cgroups.ts'
+import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
-import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
-import { findProgram } from './find-program.ts'
+import { DiskRemover, readRange } from './disk.ts'
+import { type Footing, footingOf, makeStage } from './footing.ts'
 import type { IdRangeOptions } from './ids.ts'
-import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
+import { prepareLimitedDisk } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { findProgram } from './programs.ts'
 import { findRuntime, type Runtime, type RuntimeKind } from './runtime.ts'
 import { OciSandbox } from './sandbox.ts'
 import { lastShim, readEnd, startShim, Witness } from './shim.ts'
@@ -58,29 +60,45 @@ export class OciIsolator implements Isolator {
   readonly isolation = 'container'
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
     Pick<OciIsolatorOptions, 'runtimeKind'>
-  private readonly ranges: IdRanges
+  /** What it stands on: root’s rights or an account’s. */
+  readonly footing: Footing
   private readonly launcher: Launcher
+  private readonly remover: DiskRemover
   private prepared?: Promise<Prepared> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
-    this.ranges = new IdRanges({ ...defaultIdRanges, ...options.ids })
-    this.launcher = new Launcher(options.runner)
+    this.footing = footingOf(options)
+    const { folders } = this.footing
+    this.launcher = new Launcher(this.footing.command(options.runner, options.runner, 'launcher'))
+    this.remover = new DiskRemover(this.footing.command(options.runner, options.runner, 'tree', 'serve'))
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
       ...(options.runtimeKind ? { runtimeKind: options.runtimeKind } : {}),
       pasta: options.pasta ?? 'pasta',
-      runFolder: options.runFolder ?? '/run/sandkasten',
-      imagesFolder: options.imagesFolder ?? '/var/lib/sandkasten/images',
+      runFolder: folders.run,
+      imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
       cgroupParent: options.cgroupParent ?? 'sandkasten',
       volatile: options.volatile ?? true,
       readyTimeoutMs: options.readyTimeoutMs ?? 30_000,
     }
   }
 
+  get weaker(): readonly string[] {
+    return this.footing.weaker(this.footing.layout())
+  }
+
+  readonly disks: LayeredDisks = {
+    upperOf: (spec) => {
+      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
+      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+    },
+    groundOf: (spec) => this.image(spec).layers,
+  }
+
   probe(): Promise<ProbeResult> {
-    return probe(this.options)
+    return probe({ ...this.options, footing: this.footing })
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
@@ -92,10 +110,13 @@ export class OciIsolator implements Isolator {
     const isNew = readRange(places) === undefined
     try {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
-      const firstId = rangeOf(places, this.ranges)
-      prepareDisk(places)
+      const firstId = this.footing.takeIds(places)
+      this.footing.prepareDisk(places, spec)
+      if (spec.limits.diskBytes !== undefined)
+        await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
       const task = shimTask({
+        footing: this.footing,
         spec,
         places,
         firstId,
@@ -145,8 +166,8 @@ export class OciIsolator implements Isolator {
     const firstId = readRange(places)
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
-    if (existed) await removeTree(places.disk, `${places.disk}.new`)
-    if (firstId !== undefined) this.ranges.free(firstId, places.folder)
+    if (existed) await this.remover.remove(places.disk, places.limitedDisk)
+    if (firstId !== undefined) this.footing.freeIds(firstId, places)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
       rmdirSync(places.folder)
@@ -158,7 +179,11 @@ export class OciIsolator implements Isolator {
 
   /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
   async close(): Promise<void> {
-    await this.launcher.close()
+    await Promise.all([this.launcher.close(), this.remover.close()])
+  }
+
+  async sweep(below: string): Promise<void> {
+    this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
@@ -191,7 +216,9 @@ export class OciIsolator implements Isolator {
   }
 
   private image(spec: IsolatorSpec) {
-    if (spec.image !== 'host') return { layers: [spec.image.rootfs], binds: [] }
+    if (spec.image !== 'host') {
+      return { layers: 'rootfs' in spec.image ? [spec.image.rootfs] : spec.image.layers, binds: [] }
+    }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
     if (!this.host || Date.now() - this.host.at > 1000)
       this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
@@ -201,12 +228,18 @@ export class OciIsolator implements Isolator {
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
-    return new OciSandbox(sandboxId, places, groups, witness)
+    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    const { stage } = this.footing.folders
+    const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
+    const upper = existsSync(places.limitedDisk) ? limited : places.upper
+    return new OciSandbox(sandboxId, places, groups, witness, upper)
   }
 
   private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {
     const { cgroupParent } = this.options
-    return shimSetup({ runtime, stage, layout, cgroupParent })
+    const { footing } = this
+    makeStage(footing)
+    return shimSetup({ runtime, stage, layout, machine: layoutOfThisMachine(), cgroupParent, footing })
   }
 
   private prepare(): Promise<Prepared> {
@@ -218,10 +251,12 @@ export class OciIsolator implements Isolator {
   }
 
   private async makeReady(): Promise<Prepared> {
-    const stage = join(this.options.runFolder, 'stage')
-    const layout = layoutOfThisMachine()
+    const { stage } = this.footing.folders
+    const layout = this.footing.layout()
+    // Looked up once: a runtime is replaced only together with everything that waits on it.
+    const runtime = await findRuntime(this.options.runtime, this.options.runtimeKind, this.footing.kind)
     try {
-      prepareParents(layout, this.options.cgroupParent)
+      this.footing.prepareGroups(layout, this.options.cgroupParent)
       await sweepGroups(layout, this.options.cgroupParent)
     } catch (cause) {
       throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
@@ -229,15 +264,8 @@ export class OciIsolator implements Isolator {
         hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
       })
     }
-    mkdirSync(stage, { recursive: true, mode: 0o755 })
-    // Whatever the umask: the runtime's child, nobody on the host, walks through both.
-    for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
-    return { layout, stage, runtime: await this.runtime() }
-  }
-
-  /** Looked up once: a runtime is replaced only together with everything that waits on it. */
-  private runtime(): Promise<Runtime> {
-    return findRuntime(this.options.runtime, this.options.runtimeKind)
+    makeStage(this.footing)
+    return { layout, stage, runtime }
   }
 }
 

@@ -8,6 +8,7 @@ import type { SandboxPlace } from '../isolator.ts'
  * <folder>/                 the sandbox's own, kept while it is stopped; root only
  *   range                   the first id of its range
  *   disk/upper, disk/work   the overlay's writable side, with the owners that the sandbox sees
+ *   disk.ext4               instead, where the disk has a limit: a file system with these two in it
  *   shim.json               who its shim is, while it runs
  *   end.json                how its last life ended
  * <run>/                    short, because a socket's path has 107 bytes; gone after a reboot
@@ -21,6 +22,7 @@ export interface Places {
   readonly folder: string
   readonly range: string
   readonly disk: string
+  readonly limitedDisk: string
   readonly upper: string
   readonly work: string
   readonly state: string
@@ -52,6 +54,7 @@ export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string)
     folder,
     range: join(folder, 'range'),
     disk,
+    limitedDisk: join(folder, 'disk.ext4'),
     upper: join(disk, 'upper'),
     work: join(disk, 'work'),
     state: join(folder, 'shim.json'),

@@ -2,7 +2,9 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
 import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
-import { findRuntime, type RuntimeKind, versionOf } from './runtime.ts'
+import type { Footing } from './footing.ts'
+import { probeAccount } from './probe-account.ts'
+import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './runtime.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
@@ -10,16 +12,15 @@ export async function probe(options: {
   runner: string
   runtime: string
   runtimeKind?: RuntimeKind
-  cgroupParent: string
+  footing: Footing
 }): Promise<ProbeResult> {
   if (process.platform !== 'linux')
     return no(`this is ${process.platform}, not Linux`, 'Use the isolator `process`, or a Linux machine.')
   if (!architectures[process.arch])
     return no(`no seccomp table for ${process.arch}`, 'Use an x86-64 or arm64 machine.')
-  if (process.getuid?.() !== 0)
-    return no('this process is not root', 'Run it as root: sudo -E env "PATH=$PATH" …')
   const [major = 0, minor = 0] = (readOr('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
-  if (major < 5 || (major === 5 && minor < 19)) {
+  const { footing } = options
+  if (footing.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
     return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
   }
   if (!(readOr('/proc/filesystems') ?? '').includes('\toverlay\n'))
@@ -27,22 +28,12 @@ export async function probe(options: {
   if (readOr('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
     return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
   }
-  const layout = layoutOfThisMachine()
-  const missing = missingControllers(layout)
-  if (missing.length > 0)
-    return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
-  try {
-    // As root this fails only where they are mounted read-only, as in most containers.
-    for (const root of groupRoots(layout)) accessSync(root, constants.W_OK)
-  } catch (cause) {
-    return no(
-      `control groups cannot be made: ${(cause as Error).message}`,
-      'Run on the host, or in a container with its own writable cgroup.',
-    )
-  }
+  const groups = footing.kind === 'root' ? probeGroups() : undefined
+  if (groups) return groups
+  let runtime: Runtime
   let version: string
   try {
-    await findRuntime(options.runtime, options.runtimeKind)
+    runtime = await findRuntime(options.runtime, options.runtimeKind, footing.kind)
     version = await versionOf(options.runtime)
   } catch (cause) {
     const { message, hint = '' } = cause as SandboxError
@@ -53,12 +44,28 @@ export async function probe(options: {
   } catch {
     return no(`there is no runner at ${options.runner}`, 'Run: runner/build.sh')
   }
-  const where = layout.v2
-    ? layout.v1.memory === undefined
-      ? 'cgroup v2'
-      : 'hybrid cgroup v1 and v2'
-    : 'cgroup v1'
-  return { ok: true, detail: `${version}, Linux ${major}.${minor}, ${where}` }
+  const detail = `${version}, Linux ${major}.${minor}`
+  if (footing.kind !== 'root') return probeAccount({ ...options, runtime }, detail)
+  const { v1, v2 } = layoutOfThisMachine()
+  const where = v2 ? (v1.memory === undefined ? 'cgroup v2' : 'hybrid cgroup v1 and v2') : 'cgroup v1'
+  return { ok: true, detail: `${detail}, ${where}` }
+}
+
+function probeGroups(): ProbeResult | undefined {
+  const layout = layoutOfThisMachine()
+  const missing = missingControllers(layout)
+  if (missing.length > 0)
+    return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
+  try {
+    // As root this fails only where they are mounted read-only, as in most containers.
+    for (const root of groupRoots(layout)) accessSync(root, constants.W_OK)
+    return undefined
+  } catch (cause) {
+    return no(
+      `control groups cannot be made: ${(cause as Error).message}`,
+      'Run on the host, or in a container with its own writable cgroup.',
+    )
+  }
 }
 
 const architectures: Readonly<Record<string, Architecture>> = { x64: 'x86_64', arm64: 'aarch64' }

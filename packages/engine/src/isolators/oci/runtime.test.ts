@@ -31,7 +31,7 @@ describe('which runtime it is', () => {
 })
 
 describe.each(['runc'] as const)('%s', async (runtime) => {
-  const reason = await reasonToSkip(runtime)
+  const reason = await reasonToSkip('root', runtime)
   const test = (name: string, body: () => Promise<void>) =>
     it(name, async (ctx) => {
       ctx.skip(reason !== undefined, reason)

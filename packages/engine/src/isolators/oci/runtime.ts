@@ -3,7 +3,8 @@ import { basename } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { type CgroupLayout, hiddenFromRuntime } from './cgroups.ts'
-import { findProgram } from './find-program.ts'
+import type { Footing } from './footing.ts'
+import { findProgram } from './programs.ts'
 
 /** Whose words a runtime understands. */
 export type RuntimeKind = 'crun' | 'runc'
@@ -17,7 +18,19 @@ export interface Runtime {
 }
 
 /** By a name in PATH or a path. What kind it is, its name says, or the caller, or it is asked for its version. */
-export async function findRuntime(name: string, kind?: RuntimeKind): Promise<Runtime> {
+export async function findRuntime(
+  name: string,
+  kind?: RuntimeKind,
+  footing: Footing['kind'] = 'root',
+): Promise<Runtime> {
+  const found = await lookUp(name, kind)
+  if (found.kind === 'crun' || footing === 'root') return found
+  throw new SandboxError('unsupported', `sandboxes on ${found.kind} need root`, {
+    hint: 'Leave oci.runtime (--runtime) out: an ordinary account’s sandboxes are on crun. Or run the engine as root.',
+  })
+}
+
+async function lookUp(name: string, kind: RuntimeKind | undefined): Promise<Runtime> {
   const program = findProgram(name)
   const known = kind ?? runtimeKinds.find((kind) => kind === basename(name))
   if (known) return { kind: known, program }

@@ -16,12 +16,14 @@ export class OciSandbox implements IsolatedSandbox {
   readonly sandboxId: string
   readonly folder: string
   readonly ended: Promise<SandboxEnd>
+  readonly upper: string
   private readonly places: Places
   private readonly groups: SandboxGroups
   private readonly witness: Witness
   private readonly life: string | undefined
 
-  constructor(sandboxId: string, places: Places, groups: SandboxGroups, witness: Witness) {
+  constructor(sandboxId: string, places: Places, groups: SandboxGroups, witness: Witness, upper: string) {
+    this.upper = upper
     this.sandboxId = sandboxId
     this.folder = places.folder
     this.places = places
@@ -75,7 +77,8 @@ export class OciSandbox implements IsolatedSandbox {
 
   private async freezer(frozen: boolean): Promise<void> {
     try {
-      await this.groups.freeze(frozen)
+      if (this.groups.canFreeze()) await this.groups.freeze(frozen)
+      else await this.witness.freeze(frozen)
     } catch (cause) {
       throw SandboxError.is(cause) ? cause : this.gone(cause)
     }

@@ -1,5 +1,5 @@
-import type { IsolatorSpec } from '../isolator.ts'
-import { SANDBOX_USER } from './config.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
+import { SANDBOX_USER } from './inside.ts'
 import { hostNameservers, resolvConf } from './network.ts'
 
 /** A folder, or a file with this text, made anew above the image for each life; what a sandbox has written itself is above it. */
@@ -12,7 +12,7 @@ export interface SkeletonEntry {
 }
 
 /** What every sandbox has of its own: its name, its resolver, and a folder to work in. */
-export function skeletonOf(spec: IsolatorSpec): SkeletonEntry[] {
+export function skeletonOf(spec: IsolatorSpec, more: readonly SkeletonEntry[] = []): SkeletonEntry[] {
   const files = {
     hostname: `${spec.hostname}\n`,
     hosts: `127.0.0.1 localhost\n::1 localhost\n127.0.1.1 ${spec.hostname}\n`,
@@ -20,12 +20,14 @@ export function skeletonOf(spec: IsolatorSpec): SkeletonEntry[] {
   }
   const entries: SkeletonEntry[] = [{ path: 'etc', text: null, owner: 0 }]
   for (const [name, text] of Object.entries(files)) entries.push({ path: `etc/${name}`, text, owner: 0 })
-  const parts = spec.workdir.split('/').filter(Boolean)
+  // An image of the store has its working folder, with the owners and modes of the folders that lead to it.
+  const parts = storedImage(spec.image) ? [] : spec.workdir.split('/').filter(Boolean)
   for (const [index] of parts.entries()) {
     const path = parts.slice(0, index + 1).join('/')
     // `/home` is the system's, `/home/sandbox/project` the user's.
     const owner = index === 0 && parts.length > 1 ? 0 : SANDBOX_USER
     entries.push({ path, text: null, owner })
   }
-  return entries
+  const known = new Set(entries.map(({ path }) => path))
+  return [...more.filter(({ path }) => !known.has(path)), ...entries]
 }

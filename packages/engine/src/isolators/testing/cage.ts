@@ -7,6 +7,8 @@ export interface Cage extends AsyncDisposable {
   readonly traits: Traits
   /** For the test's own files on the host. */
   readonly folder: string
+  /** The devices that whatever makes sandboxes could give away; the host's own unless said otherwise. */
+  readonly dev?: string
   start(changes?: SpecChanges): Promise<Captive>
   /** Removes it for good, and says what is left of it. */
   remove(captive: Captive): Promise<string[]>
@@ -14,8 +16,11 @@ export interface Cage extends AsyncDisposable {
 
 /** In what the walls of isolators differ. What is not here must hold on all of them. */
 export interface Traits {
-  /** Each sandbox has ids of its own, all have the same, or they are the machine's: root inside is root outside, without its capabilities. */
-  readonly ids: 'own' | 'common' | 'machine'
+  /**
+   * Each sandbox has ids of its own, all have the same, or they are the machine's: root inside is root outside, without its capabilities. Or there is
+   * one only, the account's that started it, and no root.
+   */
+  readonly ids: 'own' | 'common' | 'machine' | 'one'
   /** What is in `/` besides the usual folders. */
   readonly entries: readonly string[]
   /** What is in /dev besides the usual. */
@@ -26,6 +31,8 @@ export interface Traits {
   readonly x32Ends?: boolean
   /** The runner's socket was made outside and has no name inside, or it has one that only its root may use. */
   readonly socket: 'unnamed' | 'named'
+  /** How things are mounted is a daemon's choice: there, that setuid gives nothing and no device can be made is up to no-new-privileges and capabilities alone. */
+  readonly daemonMounts?: boolean
   /** It is always known whether the kernel has killed for lack of memory. */
   readonly countsOom: boolean
 }
@@ -38,8 +45,10 @@ export interface Captive extends Talk {
   /** The host's numbers. */
   readonly runnerPid: number
   readonly outsiders: readonly number[]
-  /** The first id of its range. */
+  /** The first id of its range, on the host. */
   readonly firstId: number
+  /** What is in its `uid_map`, where that is not simply its range. */
+  readonly uidMap?: string
   /** The runner's socket, on the host. */
   readonly socket: string
   /** What the isolator has written down about it, on the host. */
@@ -57,6 +66,11 @@ export interface Said {
   err: string
   code: number | undefined
   signal: string | undefined
+}
+
+/** Who can be in a sandbox: its user, and its root where there is one. The last one may do most. */
+export function usersOf({ ids }: Traits): readonly string[] {
+  return ids === 'one' ? ['1000'] : ['1000', '0']
 }
 
 const MiB = 1024 * 1024

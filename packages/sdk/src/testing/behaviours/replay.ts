@@ -118,12 +118,17 @@ export const replay = group('output again and slowly', [
       const marker = t.unique('flooded')
       const size = 3 * t.limits.floodBytes
       const meter = new GrowthMeter(t.limits.growthBytes)
-      const process = await t.spawn(sandbox, t.commands.flood(size, marker), {
+      const gate = t.unique('gate')
+      const process = await t.spawn(sandbox, t.commands.flood(size, marker, gate), {
         outputBufferBytes: 256 * 1024,
       })
       let seen = 0
       let at = 0
-      for await (const event of process.output()) {
+      // It reads before the first byte is written: what nobody reads may be dropped.
+      const reader = process.output()[Symbol.asyncIterator]()
+      const first = reader.next()
+      await sandbox.files.writeFile(gate, '')
+      for (let { value: event } = await first; event; { value: event } = await reader.next()) {
         if (event.type === 'exit') break
         if (event.type === 'stdout') checkPattern(event.data, seen)
         seen += event.data.byteLength

@@ -26,7 +26,7 @@ it('bits that the kernel does not read are in no comparison', () => {
 })
 
 it('what runc gives to the kernel decides as the policy does', async (ctx) => {
-  const reason = await reasonToSkip('runc')
+  const reason = await reasonToSkip('root', 'runc')
   ctx.skip(reason !== undefined, reason)
   await using bench = await createBench('runc')
   const box = await bench.start()

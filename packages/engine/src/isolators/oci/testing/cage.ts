@@ -14,13 +14,22 @@ const traits = {
 export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<Cage> {
   const bench = await createBench(runtime)
   return {
-    traits: { ids: 'own', entries: [], socket: 'unnamed', countsOom: true, ...traits[runtime] },
+    traits: {
+      ids: ({ root: 'own', range: 'common', own: 'one' } as const)[bench.kind],
+      entries: [],
+      socket: 'unnamed',
+      // Nobody counts where there is no control group: that is not known, and not guessed.
+      countsOom: bench.kind === 'root',
+      ...traits[runtime],
+    },
     folder: bench.folder,
     async start(changes?: SpecChanges): Promise<Captive> {
       const box = await bench.start(changes)
       const { folder, sandboxId } = box.spec
       return {
         ...box,
+        firstId: bench.hostId(box, 0),
+        ...(bench.kind === 'root' ? {} : { uidMap: bench.kind === 'own' ? ' 1000 0 1' : ' 0 1 65536' }),
         runnerPid: box.pids.runner,
         outsiders: [box.pids.shim],
         socket: join(bench.options.runFolder!, sandboxId, 'runner.sock'),

@@ -24,3 +24,12 @@ export function findProgram(name: string): string {
     hint: `Run: apt-get install ${name === 'pasta' ? 'passt' : name}`,
   })
 }
+
+export function hasProgram(name: string): boolean {
+  try {
+    findProgram(name)
+    return true
+  } catch {
+    return false
+  }
+}

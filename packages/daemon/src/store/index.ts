@@ -1,0 +1,14 @@
+export { storeError } from './errors.ts'
+export type { SessionFilter, Usage } from './sessions.ts'
+export { Store } from './store.ts'
+export type {
+  AuditRow,
+  EventRow,
+  ExecRow,
+  KeyRow,
+  PortRow,
+  ProjectRow,
+  SessionRow,
+  SessionStatus,
+  SnapshotRow,
+} from './tables.ts'

@@ -1,0 +1,122 @@
+import { execFile } from 'node:child_process'
+import { existsSync, renameSync } from 'node:fs'
+import { constants } from 'node:os'
+import { promisify } from 'node:util'
+import { SandboxError } from '@sandkasten/sdk'
+import { translate } from '@sandkasten/sdk/folder'
+import { SmallProcess } from '../small-process.ts'
+
+/** What a tree takes up on the disk; a file with several names counts once. */
+export interface TreeSize {
+  readonly bytes: number
+  readonly files: number
+}
+
+/** The rights that files of sandboxes take, where the engine itself does not have them (`isolators/oci/footing.ts`). */
+export interface TreeRights {
+  command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
+}
+
+/**
+ * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. Each is a process of
+ * its own, which ends when we do; a small one starts them for us.
+ */
+export class Trees {
+  readonly #runner: () => Promise<string>
+  readonly #rights: TreeRights | undefined
+  #process: Promise<SmallProcess> | undefined
+
+  constructor(runner: () => Promise<string>, rights?: TreeRights) {
+    this.#runner = runner
+    this.#rights = rights
+  }
+
+  /** Faithful in all that can be copied. `to` must not be there; when this rejects, it is not there either. */
+  copy(from: string, to: string): Promise<TreeSize> {
+    return this.#run('The disk could not be copied', ['copy', from, to])
+  }
+
+  /** The same of the disk in a file that nobody has mounted: of its folder `upper`. */
+  copyDisk(file: string, to: string): Promise<TreeSize> {
+    return this.#run('The disk could not be copied', ['copy', '--disk', file, to])
+  }
+
+  /** Layers, uppermost first, as one that shows the same on those it will lie on. */
+  squash(to: string, layers: readonly string[], onto: readonly string[]): Promise<TreeSize> {
+    // What only root may write, overlayfs keeps elsewhere for others.
+    const user = this.#rights ? ['--user'] : []
+    const ground = onto.length > 0 ? ['--onto', ...onto] : []
+    return this.#run('Layers could not be merged', ['squash', ...user, to, ...layers, ...ground])
+  }
+
+  measure(path: string): Promise<TreeSize> {
+    return this.#run('The disk could not be measured', ['measure', path])
+  }
+
+  /** Everything written so far to the file system that this folder is on survives a power cut. */
+  async sync(path: string): Promise<void> {
+    await this.#run('The disk could not be written out', ['sync', path])
+  }
+
+  /** Others may be removing the same. */
+  async remove(...paths: string[]): Promise<void> {
+    const there = paths.filter((path) => existsSync(path))
+    if (there.length === 0) return
+    try {
+      await this.#run('A disk could not be removed', ['remove', ...there])
+    } catch (error) {
+      if (there.some((path) => existsSync(path))) throw error
+    }
+  }
+
+  /** Renames a sandbox's folder: moving one takes the right to write in it. */
+  async move(from: string, to: string): Promise<void> {
+    if (!this.#rights) return renameSync(from, to)
+    const mv = ['/bin/mv', '--no-target-directory', '--', from, to] as const
+    const [program, ...args] = this.#rights.command(await this.#runner(), ...mv)
+    await promisify(execFile)(program, args, { cwd: '/' })
+  }
+
+  /** What is under way is waited for. */
+  async close(): Promise<void> {
+    const process = this.#process
+    this.#process = undefined
+    await (await process?.catch(() => undefined))?.close()
+  }
+
+  async #run(what: string, args: string[]): Promise<TreeSize> {
+    const answer = parse(await this.#ask(args).catch((cause) => noAnswer(what, cause)))
+    if (typeof answer?.bytes === 'number' && typeof answer.files === 'number')
+      return { bytes: answer.bytes, files: answer.files }
+    if (typeof answer?.errno !== 'number') return noAnswer(what)
+    const code = errorNames.get(answer.errno)
+    throw translate(
+      Object.assign(new Error(String(answer.error)), { code: code ?? `errno ${answer.errno}` }),
+      what,
+    )
+  }
+
+  async #ask(words: readonly string[]): Promise<string> {
+    if (!(await this.#process?.catch(() => undefined))?.alive)
+      this.#process = this.#runner().then((runner) => {
+        const serve = [runner, 'tree', 'serve'] as const
+        const [program, ...args] = this.#rights?.command(runner, ...serve) ?? serve
+        return new SmallProcess(program, args)
+      })
+    return (await this.#process!).ask(`${words.join('\0')}\0`)
+  }
+}
+
+function noAnswer(what: string, cause?: unknown): never {
+  throw new SandboxError('internal', `${what}: no answer.`, { cause })
+}
+
+const errorNames = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(text) as Record<string, unknown>
+  } catch {
+    return undefined
+  }
+}
