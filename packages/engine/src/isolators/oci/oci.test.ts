@@ -161,12 +161,13 @@ describe('a start that fails leaves nothing', () => {
     ['a program that is not there', 'config.process.args = ["/no/such"]', /runtime failed/],
   ])('a runtime that gives %s', async (_, change, message) => {
     // A runtime that reads config.json its own way, as another version of one might.
-    const wrapper = join(bench.folder, 'runtime')
+    const spec = bench.spec()
+    // One for each: what waits for a next sandbox may be starting the last one's at this moment.
+    const wrapper = join(bench.folder, `runtime-${spec.sandboxId}`)
     const editor = `const fs = require("node:fs"); const i = process.argv.indexOf("--bundle"); const file = process.argv[i + 1] + "/config.json"; const config = JSON.parse(fs.readFileSync(file, "utf8")); ${change}; fs.writeFileSync(file, JSON.stringify(config))`
     writeFileSync(`${wrapper}.cjs`, editor)
     writeFileSync(wrapper, `#!/bin/sh\n${process.execPath} ${wrapper}.cjs "$@" && exec crun "$@"\n`)
     chmodSync(wrapper, 0o755)
-    const spec = bench.spec()
     await expect(bench.another({ runtime: wrapper, runtimeKind: 'crun' }).start(spec)).rejects.toThrow(
       message,
     )
