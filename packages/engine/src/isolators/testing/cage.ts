@@ -17,10 +17,10 @@ export interface Cage extends AsyncDisposable {
 /** In what the walls of isolators differ. What is not here must hold on all of them. */
 export interface Traits {
   /**
-   * Each sandbox has ids of its own, all have the same, or they are the machine's: root inside is root outside, without its capabilities. Or there is
-   * one only, the account's that started it, and no root.
+   * Each sandbox has ids of its own, all have the same, they are the machine's (root inside is root outside, without its capabilities), or there is
+   * only user 1000, which is the account that the engine runs as.
    */
-  readonly ids: 'own' | 'common' | 'machine' | 'one'
+  readonly ids: 'own' | 'common' | 'machine' | 'account'
   /** What is in `/` besides the usual folders. */
   readonly entries: readonly string[]
   /** What is in /dev besides the usual. */
@@ -45,10 +45,10 @@ export interface Captive extends Talk {
   /** The host's numbers. */
   readonly runnerPid: number
   readonly outsiders: readonly number[]
-  /** The first id of its range, on the host. */
+  /** The first id of its range. */
   readonly firstId: number
-  /** What is in its `uid_map`, where that is not simply its range. */
-  readonly uidMap?: string
+  /** The host's number of an id inside; where it is not simply counted from the first. */
+  hostId?(inside: number): number
   /** The runner's socket, on the host. */
   readonly socket: string
   /** What the isolator has written down about it, on the host. */
@@ -66,11 +66,6 @@ export interface Said {
   err: string
   code: number | undefined
   signal: string | undefined
-}
-
-/** Who can be in a sandbox: its user, and its root where there is one. The last one may do most. */
-export function usersOf({ ids }: Traits): readonly string[] {
-  return ids === 'one' ? ['1000'] : ['1000', '0']
 }
 
 const MiB = 1024 * 1024

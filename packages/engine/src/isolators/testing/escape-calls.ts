@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { thisArchitecture } from '../oci/probe.ts'
 import { policyFor } from '../oci/seccomp/policy.ts'
-import { type Cage, type Captive, usersOf } from './cage.ts'
+import type { Cage, Captive } from './cage.ts'
 
 /** The filter as the kernel runs it: each call is made, by the sandbox's user and by its root, and refused. */
 export function refusedCalls(open: () => Promise<Cage>, reason: string | undefined): void {
@@ -59,7 +59,7 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
       ['personality', [0x0040000], EPERM],
     ] as const)('%s %j', async (name, args, errno) => {
       const number = policyFor(thisArchitecture()).numbers[name]!
-      for (const user of usersOf(cage.traits)) {
+      for (const user of cage.traits.ids === 'account' ? ['1000'] : ['1000', '0']) {
         const { out } = await box.sh(
           `perl -e 'my $r = syscall(${number}, ${args.join(', ')}); print $r == -1 ? $! + 0 : "DONE $r"'`,
           { user },

@@ -15,10 +15,9 @@ export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<C
   const bench = await createBench(runtime)
   return {
     traits: {
-      ids: ({ root: 'own', range: 'common', own: 'one' } as const)[bench.kind],
+      ids: ({ root: 'own', range: 'common', own: 'account' } as const)[bench.kind],
       entries: [],
       socket: 'unnamed',
-      // Nobody counts where there is no control group: that is not known, and not guessed.
       countsOom: bench.kind === 'root',
       ...traits[runtime],
     },
@@ -28,8 +27,7 @@ export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<C
       const { folder, sandboxId } = box.spec
       return {
         ...box,
-        firstId: bench.hostId(box, 0),
-        ...(bench.kind === 'root' ? {} : { uidMap: bench.kind === 'own' ? ' 1000 0 1' : ' 0 1 65536' }),
+        hostId: (inside) => bench.hostId(box, inside),
         runnerPid: box.pids.runner,
         outsiders: [box.pids.shim],
         socket: join(bench.options.runFolder!, sandboxId, 'runner.sock'),
