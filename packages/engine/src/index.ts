@@ -1,3 +1,4 @@
+export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/docker.ts'
 export type {
   IsolatedSandbox,
   Isolator,
@@ -7,7 +8,12 @@ export type {
   SandboxStats,
 } from './isolators/isolator.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
-export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
+export {
+  type DockerCapabilities,
+  dockerCapabilities,
+  type EngineCapabilities,
+  engineCapabilities,
+} from './provider/capabilities.ts'
 export {
   type EngineDecision,
   EngineProvider,

@@ -18,6 +18,12 @@ export interface Isolator {
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
+  /** What of the usual wall is missing here, in words for whoever uses a sandbox. */
+  weaker?(): Promise<readonly string[]>
+  /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
+  snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
+  /** `in-use`: a sandbox was made of it and is still there. */
+  removeSnapshot?(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'>
 }
 
 export type ProbeResult =
@@ -44,8 +50,15 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly hostname: string
 }
 
-/** The machine's own programs, or a folder with a root file system in it. */
-export type Image = 'host' | { readonly rootfs: string }
+/**
+ * The machine's own programs, a folder with a root file system in it, an image that the isolator's daemon knows by this name, or a snapshot that the
+ * isolator has made of a sandbox whose own image was `of`.
+ */
+export type Image =
+  | 'host'
+  | { readonly rootfs: string }
+  | { readonly reference: string }
+  | { readonly snapshot: string; readonly of: Image }
 
 export interface Limits {
   readonly memoryBytes: number

@@ -11,6 +11,12 @@ export interface EngineCapabilities {
   readonly lifetime: 'native'
 }
 
+/** A daemon keeps disks as images: it copies them too. */
+export interface DockerCapabilities extends EngineCapabilities {
+  readonly snapshot: 'native'
+  readonly fork: 'native'
+}
+
 export const engineCapabilities: EngineCapabilities = Object.freeze({
   stdin: 'native',
   reattach: 'native',
@@ -21,4 +27,10 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   stop: 'native',
   pause: 'native',
   lifetime: 'native',
+})
+
+export const dockerCapabilities: DockerCapabilities = Object.freeze({
+  ...engineCapabilities,
+  snapshot: 'native',
+  fork: 'native',
 })

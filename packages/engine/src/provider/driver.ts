@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CreateOption, SandboxError } from '@sandkasten/sdk'
+import { type CallOptions, type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { FolderDriver, guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
-import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../isolators/isolator.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
@@ -15,7 +15,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   readonly name = 'engine'
   readonly isolation = 'container'
   readonly capabilities: EngineCapabilities
-  readonly createOptions: readonly CreateOption[] = [
+  protected readonly engineOptions: readonly CreateOption[] = [
     'name',
     'label',
     'labels',
@@ -28,8 +28,9 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     'gitToken',
     'providerOptions',
   ]
+  readonly createOptions: readonly CreateOption[] = this.engineOptions
+  protected readonly defaults: EngineDefaults
   readonly #isolator: () => Promise<Isolator>
-  readonly #defaults: EngineDefaults
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
@@ -40,12 +41,34 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   }) {
     super(options.root)
     this.#isolator = options.isolator
-    this.#defaults = options.defaults
+    this.defaults = options.defaults
     this.capabilities = options.capabilities
   }
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  /** What is weaker than usual is said with everything else that is known of a sandbox. */
+  override async info(sandboxId: string): Promise<SandboxInfo> {
+    const info = await super.info(sandboxId)
+    // Asking for it may mean asking a daemon that is away; the rest is known without.
+    const weaker = await this.#isolator()
+      .then((isolator) => isolator.weaker?.())
+      .catch(() => undefined)
+    return weaker === undefined || weaker.length === 0 ? info : { ...info, weaker }
+  }
+
+  async snapshot(
+    _of: Binding,
+    _name: string | undefined,
+    _call: CallOptions,
+  ): Promise<{ snapshotId: string }> {
+    throw new SandboxError('unsupported', 'This isolator makes no snapshots.')
+  }
+
+  async fork(_of: Binding, _count: number, _call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+    throw new SandboxError('unsupported', 'This isolator makes no forks.')
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */
@@ -86,6 +109,10 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     await this.change(record.sandboxId, (now) => (now.status === from ? { ...now, status: to } : now))
   }
 
+  protected isolator(): Promise<Isolator> {
+    return this.#isolator()
+  }
+
   protected async fill(folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {
     await guarded('The sandbox’s disk could not be made', () =>
       mkdir(path.join(folder, 'disk'), { mode: 0o700 }),
@@ -93,13 +120,13 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   }
 
   protected override plan(spec: CreateSpec): Record<string, unknown> {
-    return { ...planOf(spec, this.#defaults) }
+    return { ...planOf(spec, this.defaults) }
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
     const live = this.#remember(
       record,
-      this.#isolator().then((isolator) => isolator.start(this.#spec(folder, record))),
+      this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
     )
     await live.isolated
   }
@@ -109,18 +136,18 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     this.#live.delete(record.sandboxId)
     await live?.forwards.close()
     const known = await live?.isolated.catch(() => undefined)
-    const isolated = known ?? (await (await this.#isolator()).attach(this.#spec(folder, record)))
+    const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
     await isolated?.kill()
   }
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
-    await (await this.#isolator()).remove(this.#spec(folder, record))
+    await (await this.#isolator()).remove(this.spec(folder, record))
   }
 
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {
     const live = this.#live.get(record.sandboxId)
     if (live?.incarnation === record.incarnation && !live.ended) return true
-    return (await (await this.#isolator()).attach(this.#spec(folder, record))) !== undefined
+    return (await (await this.#isolator()).attach(this.spec(folder, record))) !== undefined
   }
 
   protected handle(_folder: string, record: SandboxRecord): EngineSandbox {
@@ -130,7 +157,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   #liveOf(record: SandboxRecord): Live {
     const known = this.#live.get(record.sandboxId)
     if (known?.incarnation === record.incarnation) return known
-    const place = this.#spec(this.folderOf(record.sandboxId), record)
+    const place = this.spec(this.folderOf(record.sandboxId), record)
     const found = this.#isolator().then((isolator) => isolator.attach(place))
     return this.#remember(
       record,
@@ -161,10 +188,16 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     return live
   }
 
-  #spec(folder: string, record: SandboxRecord): IsolatorSpec {
+  protected spec(folder: string, record: SandboxRecord): IsolatorSpec {
     const extra: EngineExtra = extraOf(record)
     return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {} }
   }
+}
+
+/** One incarnation of a sandbox, as a handle knows it. */
+export interface Binding {
+  readonly sandboxId: string
+  readonly incarnation: string
 }
 
 interface Live {

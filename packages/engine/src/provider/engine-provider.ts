@@ -3,29 +3,33 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import type { Isolator } from '../isolators/isolator.ts'
+import { Daemon } from '../isolators/docker/daemon.ts'
+import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
-import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
+import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
+import { DockerDriver } from './docker-driver.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
 import { type EngineDefaults, engineDefaults } from './spec.ts'
 
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
-  isolator?: 'auto' | 'oci' | 'process'
+  isolator?: 'auto' | 'oci' | 'docker' | 'process'
   /** Where sandboxes are kept. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`. */
   root?: string
   defaults?: Partial<EngineDefaults>
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
+  /** Settings of the isolator `docker`; the runner's binary is found by itself. */
+  docker?: Partial<DockerIsolatorOptions>
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
 
 /** Which isolator was chosen, and why the stronger ones were not. */
 export interface EngineDecision {
-  readonly isolator: 'oci' | 'process'
+  readonly isolator: 'oci' | 'docker' | 'process'
   readonly reason: string
 }
 
@@ -51,22 +55,32 @@ function choose(options: EngineProviderOptions): {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
     return { decision: { isolator, reason: 'It was asked for. It does not isolate.' }, driver }
   }
-  if (isolator !== 'auto' && isolator !== 'oci')
+  if (isolator !== 'auto' && isolator !== 'oci' && isolator !== 'docker')
     throw new SandboxError('invalid_argument', `There is no isolator “${String(isolator)}”.`, {
-      hint: 'Use auto, oci or process.',
+      hint: 'Use auto, oci, docker or process.',
     })
+  if (isolator === 'docker')
+    return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options, root) }
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
     const defaults = { ...engineDefaults, ...options.defaults }
     const driver = new EngineDriver({
       root,
-      isolator: lazily(options, root),
+      isolator: once(async () => {
+        const runner = options.oci?.runner ?? (await locateRunner())
+        return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...options.oci, runner })
+      }),
       defaults,
       capabilities: engineCapabilities,
     })
     const reason =
       isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
+  }
+  const daemon = new Daemon(options.docker)
+  if (daemon.seemsThere) {
+    const reason = `A daemon of Docker’s kind is on ${daemon.where}; oci would be stronger, but ${missing.reason}`
+    return { decision: { isolator: 'docker', reason }, driver: dockerDriver(options, root) }
   }
   if (!options.acceptNoIsolation) {
     throw new SandboxError(
@@ -94,18 +108,27 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-/** Made when it is first needed: finding the runner may mean building it. */
-function lazily({ oci }: EngineProviderOptions, root: string): () => Promise<Isolator> {
-  let isolator: Promise<Isolator> | undefined
+function dockerDriver(options: EngineProviderOptions, root: string): ProviderDriver<Capabilities> {
+  return new DockerDriver({
+    root,
+    isolator: once(async () => {
+      const runner = options.docker?.runner ?? (await locateRunner())
+      return new DockerIsolator({ stateFolder: root, ...options.docker, runner })
+    }),
+    defaults: { ...engineDefaults, ...options.defaults },
+    capabilities: dockerCapabilities,
+  })
+}
+
+/** Made when it is first needed: finding the runner may mean building it. A failure is not kept. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
   return () => {
-    isolator ??= (async () => {
-      const runner = oci?.runner ?? (await locateRunner())
-      return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...oci, runner })
-    })()
-    isolator.catch(() => {
-      isolator = undefined
+    made ??= make()
+    made.catch(() => {
+      made = undefined
     })
-    return isolator
+    return made
   }
 }
 

@@ -13,7 +13,7 @@ import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { RunnerClient, TaskOutput } from '../runner/index.ts'
-import type { EngineDriver } from './driver.ts'
+import type { Binding, EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
 import { EngineProcess, startProcess, withStdin } from './process.ts'
 import { EngineShell } from './shell.ts'
@@ -146,6 +146,18 @@ export class EngineSandbox implements SandboxDriver {
 
   async resume(): Promise<void> {
     await this.#driver.resume(await this.#check({ paused: true }))
+  }
+
+  async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
+    return this.#driver.snapshot(this.#binding, name, call)
+  }
+
+  async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+    return this.#driver.fork(this.#binding, count, call)
+  }
+
+  get #binding(): Binding {
+    return { sandboxId: this.sandboxId, incarnation: this.#incarnation }
   }
 
   async extendLifetime(ms: number): Promise<void> {

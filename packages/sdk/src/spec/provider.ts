@@ -121,6 +121,8 @@ export interface SandboxInfo {
   createdAt?: Date
   /** When it ends by itself, unless that is put off. */
   expiresAt?: Date
+  /** What of its provider's usual isolation is missing here, in words. Absent: nothing is known to be. */
+  weaker?: readonly string[]
 }
 
 export interface SnapshotInfo {

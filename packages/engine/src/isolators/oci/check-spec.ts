@@ -36,9 +36,10 @@ export function checkSpec(spec: IsolatorSpec): void {
       throw wrong(`mounts: ${source}: an absolute path is needed`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
-  if (spec.image !== 'host' && !statSync(spec.image.rootfs, { throwIfNoEntry: false })?.isDirectory()) {
-    throw wrong(`image: ${spec.image.rootfs} is not a folder`)
-  }
+  const { image } = spec
+  if (image === 'host' || !('rootfs' in image)) return
+  if (!statSync(image.rootfs, { throwIfNoEntry: false })?.isDirectory())
+    throw wrong(`image: ${image.rootfs} is not a folder`)
 }
 
 /** Places that are the wall's own. */

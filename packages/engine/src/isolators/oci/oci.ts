@@ -181,7 +181,10 @@ export class OciIsolator implements Isolator {
   }
 
   private image(spec: IsolatorSpec) {
-    if (spec.image !== 'host') return { layers: [spec.image.rootfs], binds: [] }
+    if (spec.image !== 'host') {
+      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
+      throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
+    }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
     if (!this.host || Date.now() - this.host.at > 1000)
       this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }

@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SandboxError } from '@sandkasten/sdk'
+import type { Container, ContainerInspectInfo } from 'dockerode'
+import { statusOf } from './errors.ts'
+
+/** The ways in which a container ends. */
+
+/** Resolves when nothing of it runs, with what the daemon then knows. At once and for good: nobody inside is asked. */
+export async function killContainer(container: Container): Promise<ContainerInspectInfo | undefined> {
+  let info = await lookAt(container)
+  // What is frozen cannot die, and Podman would wait for it in vain.
+  if (info?.State.Paused) await container.unpause().catch(() => {})
+  if (!info?.State.Running && !info?.State.Paused) return info
+  await container.kill({ signal: 'SIGKILL' }).catch((cause) => {
+    // It has ended meanwhile, or is gone.
+    if (statusOf(cause) !== 409 && statusOf(cause) !== 404) throw cause
+  })
+  // Some daemons answer when the signal is sent.
+  for (let waited = 0; waited < 500; waited += 1) {
+    info = await lookAt(container)
+    if (!info?.State.Running) return info
+    await sleep(20)
+  }
+  throw new SandboxError('timeout', `container ${container.id} was killed, and runs on`)
+}
+
+/** Removes it, running or not, with the volumes that its image may have asked for. Resolves when it is gone, also when somebody else removes it. */
+export async function removeContainer(container: Container): Promise<void> {
+  for (let waited = 0; waited < 500; waited += 1) {
+    try {
+      await container.remove({ force: true, v: true })
+    } catch (cause) {
+      // In the middle of being removed by another: it goes on until it is not there.
+      if (statusOf(cause) !== 404 && statusOf(cause) !== 409) throw cause
+    }
+    if ((await lookAt(container)) === undefined) return
+    await sleep(20)
+  }
+  throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
+}
+
+/** What the daemon knows of it; undefined when it does not know it. */
+export function lookAt(container: Container): Promise<ContainerInspectInfo | undefined> {
+  return container.inspect().catch((cause) => {
+    if (statusOf(cause) === 404) return undefined
+    throw cause
+  })
+}
+
+type Answer = NodeJS.ReadableStream & { readonly socket: { unref(): void } }
+
+/** The daemon answers a wait at once with its headers and ends the answer when the container has ended. */
+export async function untilStopped(container: Container): Promise<void> {
+  const answer = await new Promise<Answer>((resolve, reject) => {
+    container.modem.dial(
+      {
+        path: `/containers/${container.id}/wait?`,
+        method: 'POST',
+        isStream: true,
+        statusCodes: { 200: true, 404: 'no such container', 500: 'server error' },
+        options: { _query: { condition: 'not-running' }, _body: {} },
+      },
+      (error: unknown, data: unknown) => (error ? reject(error) : resolve(data as Answer)),
+    )
+  })
+  answer.socket.unref()
+  for await (const _ of answer);
+}
