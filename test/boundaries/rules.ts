@@ -100,7 +100,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
-    room: /^packages\/engine\/src\/(isolators\/(?!oci\/testing)|images\/)/,
+    room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/)/,
     forbids: /^packages\/engine\/src\/(runner|provider)\//,
     example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
   },

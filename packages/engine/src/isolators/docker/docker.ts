@@ -24,6 +24,7 @@ import { copyRunner, makeWorkdir, probeShared, seccompFor } from './prepare.ts'
 import { probeDaemon, weaknesses } from './probe.ts'
 import { BridgeLine, type Line, SocketLine } from './reach.ts'
 import { DockerSandbox } from './sandbox.ts'
+import { EndWatch } from './watch.ts'
 
 export interface DockerIsolatorOptions extends DaemonAddress {
   /** The runner's binary, for the daemon's machine. */
@@ -34,7 +35,7 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly runFolder?: string
   /** Pull an image that the daemon does not have. False unless said otherwise. */
   readonly pull?: boolean
-  /** Never share folders with the daemon; carry everything over its API. Chosen by itself where the daemon does not see our disk. */
+  /** Reach the runner over the daemon's API, not through a shared folder. Chosen by itself where the daemon does not see our disk. */
   readonly bridge?: boolean
   /** The daemon's network for sandboxes with the network open. */
   readonly network?: string
@@ -59,12 +60,14 @@ export class DockerIsolator implements Isolator {
   readonly isolation = 'container'
   private readonly options: DockerIsolatorOptions & { runFolder: string }
   private readonly daemon: Daemon
+  private readonly watch: EndWatch
   private shared?: Promise<boolean>
   private made?: { owner: string; images: Images }
 
   constructor(options: DockerIsolatorOptions) {
     this.options = { ...options, runFolder: options.runFolder ?? '/run/sandkasten' }
     this.daemon = new Daemon(options)
+    this.watch = new EndWatch(this.daemon, () => this.own().owner)
   }
 
   probe(): Promise<ProbeResult> {
@@ -100,12 +103,12 @@ export class DockerIsolator implements Isolator {
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const found = await this.find(place)
-    return found?.info.State.Running ? this.hold(place, found) : undefined
+    return found?.info.State.Running ? this.hold(place, found, await this.daemon.facts()) : undefined
   }
 
   async lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined> {
     const found = await this.find(place)
-    return found && endOf(found.info, place)
+    return found && endOf(found.info, place, (await this.daemon.facts()).kind)
   }
 
   async remove(place: SandboxPlace): Promise<boolean> {
@@ -143,8 +146,9 @@ export class DockerIsolator implements Isolator {
       })
     const line = new SocketLine(spec, this.options.runFolder)
     // The folder is looked for when the container is made.
-    if (shared) line.prepare(facts.rootId ?? 0)
-    const reach: Reach = shared
+    const mounted = shared && !this.options.bridge
+    if (mounted) line.prepare(facts.rootId ?? 0)
+    const reach: Reach = mounted
       ? {
           how: 'socket',
           runner: this.options.runner,
@@ -189,7 +193,7 @@ export class DockerIsolator implements Isolator {
     else await this.daemon.call('Copying the runner', () => copyRunner(container, this.options.runner))
     await this.daemon.call('Starting the container', () => container.start(), { sandboxId })
     const info = await this.inspect(container)
-    const sandbox = this.hold(spec, { container, info })
+    const sandbox = this.hold(spec, { container, info }, facts)
     await this.untilReady(sandbox, line)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
@@ -231,6 +235,7 @@ export class DockerIsolator implements Isolator {
   private hold(
     place: SandboxPlace,
     found: { container: Container; info: ContainerInspectInfo },
+    facts: DaemonFacts,
   ): DockerSandbox {
     const { container, info } = found
     const reach = info.Config.Labels[LABEL.reach]
@@ -240,6 +245,8 @@ export class DockerIsolator implements Isolator {
       info,
       line: this.line(place, container, reach),
       where: this.daemon.where,
+      kind: facts.kind,
+      watch: this.watch,
       groups: reach === 'socket' ? groupsOf(info.State.Pid, info.Id) : undefined,
     })
   }
@@ -298,8 +305,7 @@ export class DockerIsolator implements Isolator {
   /** Does the daemon see what we see? Found out once, by trying. */
   private isShared(image: string, facts: DaemonFacts): Promise<boolean> {
     // Without root we could neither give the folder to the container's root nor connect to its socket.
-    if (this.options.bridge || process.platform !== 'linux' || process.getuid?.() !== 0)
-      return Promise.resolve(false)
+    if (process.platform !== 'linux' || process.getuid?.() !== 0) return Promise.resolve(false)
     // Rootless daemons: their root is an ordinary user of this machine, whose number we do not know.
     if (facts.remapped && facts.rootId === undefined) return Promise.resolve(false)
     this.shared ??= this.daemon

@@ -4,17 +4,24 @@ import type { ContainerInspectInfo } from 'dockerode'
 import type { SandboxEnd, SandboxPlace } from '../isolator.ts'
 
 /** How a container's last life ended, as its daemon tells it; undefined while it runs, and when it has not run yet. */
-export function endOf(info: ContainerInspectInfo, place: SandboxPlace): SandboxEnd | undefined {
+export function endOf(
+  info: ContainerInspectInfo,
+  place: SandboxPlace,
+  kind: 'docker' | 'podman',
+): SandboxEnd | undefined {
   const { State } = info
   const endedAt = dateOf(State.FinishedAt)
   if (State.Running || endedAt === undefined || State.Status === 'created') return undefined
   const startedAt = dateOf(State.StartedAt)
   // The runner itself never ends with such a number: it is a signal.
   const signal = State.ExitCode > 128 && State.ExitCode < 128 + 65 ? State.ExitCode - 128 : undefined
+  const note = readNote(place, State.StartedAt)
+  const oom = oomOf(State.OOMKilled, note?.oomKills, kind)
   return {
     ...(signal === undefined ? { exitCode: State.ExitCode } : { signal }),
-    killed: wasAskedFor(place, State.StartedAt),
-    oom: State.OOMKilled,
+    killed: note !== undefined,
+    ...(oom === undefined ? {} : { oom }),
+    ...(note?.oomKills === undefined ? {} : { oomKills: note.oomKills }),
     ...(startedAt ? { startedAt } : {}),
     endedAt,
     unwitnessed: false,
@@ -22,10 +29,23 @@ export function endOf(info: ContainerInspectInfo, place: SandboxPlace): SandboxE
   }
 }
 
-/** The daemon does not remember who ended a container, so whoever is about to writes down which life it is. */
-export function noteKill(place: SandboxPlace, startedAt: string): void {
+/** Podman’s “no” does not count: it looks only at the first process, and not always in time. */
+function oomOf(told: boolean, count: number | undefined, kind: 'docker' | 'podman'): boolean | undefined {
+  if (told || (count ?? 0) > 0) return true
+  return kind === 'docker' || count === 0 ? false : undefined
+}
+
+interface Note {
+  /** Which life. */
+  readonly startedAt: string
+  /** How often the kernel had killed in it by then: its group is gone afterwards. */
+  readonly oomKills?: number
+}
+
+/** The daemon does not remember who ended a container, so whoever is about to writes it down. */
+export function noteKill(place: SandboxPlace, note: Note): void {
   try {
-    writeFileSync(noteOf(place), startedAt, { mode: 0o600 })
+    writeFileSync(noteOf(place), JSON.stringify(note), { mode: 0o600 })
   } catch {
     // On a full disk killing must work all the same; then it is not known who asked for it.
   }
@@ -35,15 +55,16 @@ export function forgetKill(place: SandboxPlace): void {
   rmSync(noteOf(place), { force: true })
 }
 
-function wasAskedFor(place: SandboxPlace, startedAt: string): boolean {
+function readNote(place: SandboxPlace, startedAt: string): Note | undefined {
   try {
-    return readFileSync(noteOf(place), 'utf8') === startedAt
+    const note = JSON.parse(readFileSync(noteOf(place), 'utf8')) as Note
+    return note.startedAt === startedAt ? note : undefined
   } catch {
-    return false
+    return undefined
   }
 }
 
-const noteOf = ({ folder }: SandboxPlace) => join(folder, 'killed')
+const noteOf = ({ folder }: SandboxPlace) => join(folder, 'killed.json')
 
 /** The zero of the daemon's language is no date. */
 function dateOf(text: string | undefined): Date | undefined {

@@ -8,17 +8,19 @@ import { statusOf } from './errors.ts'
 /** Resolves when nothing of it runs, with what the daemon then knows. At once and for good: nobody inside is asked. */
 export async function killContainer(container: Container): Promise<ContainerInspectInfo | undefined> {
   let info = await lookAt(container)
+  const life = info?.State.StartedAt
   // What is frozen cannot die, and Podman would wait for it in vain.
   if (info?.State.Paused) await container.unpause().catch(() => {})
   if (!info?.State.Running && !info?.State.Paused) return info
-  await container.kill({ signal: 'SIGKILL' }).catch((cause) => {
-    // It has ended meanwhile, or is gone.
-    if (statusOf(cause) !== 409 && statusOf(cause) !== 404) throw cause
+  await container.kill({ signal: 'SIGKILL' }).catch(async (cause) => {
+    // It may have ended meanwhile, or be gone; daemons say so in different ways.
+    if ((await lookAt(container))?.State.Running) throw cause
   })
   // Some daemons answer when the signal is sent.
   for (let waited = 0; waited < 500; waited += 1) {
     info = await lookAt(container)
-    if (!info?.State.Running) return info
+    // Somebody may even have started it again.
+    if (!info?.State.Running || info.State.StartedAt !== life) return info
     await sleep(20)
   }
   throw new SandboxError('timeout', `container ${container.id} was killed, and runs on`)
@@ -45,24 +47,4 @@ export function lookAt(container: Container): Promise<ContainerInspectInfo | und
     if (statusOf(cause) === 404) return undefined
     throw cause
   })
-}
-
-type Answer = NodeJS.ReadableStream & { readonly socket: { unref(): void } }
-
-/** The daemon answers a wait at once with its headers and ends the answer when the container has ended. */
-export async function untilStopped(container: Container): Promise<void> {
-  const answer = await new Promise<Answer>((resolve, reject) => {
-    container.modem.dial(
-      {
-        path: `/containers/${container.id}/wait?`,
-        method: 'POST',
-        isStream: true,
-        statusCodes: { 200: true, 404: 'no such container', 500: 'server error' },
-        options: { _query: { condition: 'not-running' }, _body: {} },
-      },
-      (error: unknown, data: unknown) => (error ? reject(error) : resolve(data as Answer)),
-    )
-  })
-  answer.socket.unref()
-  for await (const _ of answer);
 }

@@ -48,8 +48,17 @@ export function translate(
 }
 
 export function statusOf(cause: unknown): number | undefined {
-  const status = (cause as { statusCode?: unknown }).statusCode
-  return typeof status === 'number' ? status : undefined
+  const { statusCode, json } = cause as { statusCode?: unknown; json?: { cause?: unknown } | null }
+  if (typeof statusCode !== 'number') return undefined
+  // Podman answers 500 for what disappears while it looks; its `cause` is one of a fixed set of names.
+  return (statusCode === 500 && podmanCauses[String(json?.cause)]) || statusCode
+}
+
+const podmanCauses: Readonly<Record<string, number>> = {
+  'no such container': 404,
+  'no such image': 404,
+  'image not known': 404,
+  'container state improper': 409,
 }
 
 /** The daemon's own words, without what its client puts before them. */

@@ -5,10 +5,11 @@ import type { Container, ContainerInspectInfo } from 'dockerode'
 import type { IsolatedSandbox, SandboxEnd, SandboxPlace, SandboxStats } from '../isolator.ts'
 import type { SandboxGroups } from '../oci/cgroups.ts'
 import { endOf, noteKill } from './end.ts'
-import { killContainer, lookAt, untilStopped } from './ending.ts'
+import { killContainer, lookAt } from './ending.ts'
 import { statusOf, translate } from './errors.ts'
 import type { Line } from './reach.ts'
 import { statsFrom } from './stats.ts'
+import type { EndWatch } from './watch.ts'
 
 /** A running sandbox, as one process holds it. Any number of processes may hold the same. */
 export class DockerSandbox implements IsolatedSandbox {
@@ -18,9 +19,11 @@ export class DockerSandbox implements IsolatedSandbox {
   private readonly container: Container
   private readonly line: Line
   private readonly where: string
+  private readonly kind: 'docker' | 'podman'
   private readonly startedAt: string
   private readonly groups: SandboxGroups | undefined
   private readonly end = Promise.withResolvers<SandboxEnd>()
+  private readonly unwatch: () => void
   private over = false
 
   constructor(options: {
@@ -29,17 +32,21 @@ export class DockerSandbox implements IsolatedSandbox {
     info: ContainerInspectInfo
     line: Line
     where: string
+    kind: 'docker' | 'podman'
     groups: SandboxGroups | undefined
+    watch: EndWatch
   }) {
     this.sandboxId = options.place.sandboxId
     this.folder = options.place.folder
     this.container = options.container
     this.line = options.line
     this.where = options.where
+    this.kind = options.kind
     this.startedAt = options.info.State.StartedAt
     this.groups = options.groups
     this.ended = this.end.promise
-    void this.watch()
+    this.unwatch = options.watch.listen(options.container.id, () => void this.look())
+    void this.look()
   }
 
   async connect(): Promise<Duplex> {
@@ -74,33 +81,36 @@ export class DockerSandbox implements IsolatedSandbox {
   }
 
   async kill(): Promise<SandboxEnd> {
-    noteKill(this, this.startedAt)
-    // When the daemon has answered it is over, whether or not the watch has noticed.
-    this.settle(this.endIn(await this.call('Ending it', () => killContainer(this.container))))
+    const oomKills = this.groups?.oomKills()
+    noteKill(this, { startedAt: this.startedAt, ...(oomKills === undefined ? {} : { oomKills }) })
+    const killed = this.call('Ending it', () => killContainer(this.container))
+    // Whichever comes first: the daemon's answer (Podman's takes a quarter of a second longer than the end), or its news.
+    await Promise.race([killed.then((info) => this.settle(this.endIn(info))), this.ended])
     return this.ended
   }
 
-  /** Waits for the end without keeping this process alive. A daemon that is restarted, or away, is asked again. */
-  private async watch(): Promise<void> {
-    for (let failures = 0; !this.over; ) {
-      try {
-        await untilStopped(this.container)
-        return this.settle(this.endIn(await lookAt(this.container)))
-      } catch {
-        failures += 1
-      }
-      await sleep(Math.min(100 * 2 ** failures, 10_000), undefined, { ref: false })
+  /** Looks whether it is over: when the daemon says that something has happened, and once at the beginning. */
+  private async look(): Promise<void> {
+    for (let tries = 0; !this.over && tries < 5; tries += 1) {
+      // A daemon that is away says nothing; when it is back, we are told to look again.
+      const info = await lookAt(this.container).catch(() => 'unknown' as const)
+      if (info === 'unknown') return
+      if (!info?.State.Running || info.State.StartedAt !== this.startedAt)
+        return this.settle(this.endIn(info))
+      // Told, and not yet to be seen: some daemons write it down a moment later.
+      await sleep(50 * tries, undefined, { ref: false })
     }
   }
 
   /** How this very life ended. Removed, or started again by somebody else: it is over, and how is no longer known. */
   private endIn(info: ContainerInspectInfo | undefined): SandboxEnd {
-    const end = info?.State.StartedAt === this.startedAt ? endOf(info, this) : undefined
+    const end = info?.State.StartedAt === this.startedAt ? endOf(info, this, this.kind) : undefined
     return end ?? { killed: false, unwitnessed: true, errors: '' }
   }
 
   private settle(end: SandboxEnd): void {
     this.over = true
+    this.unwatch()
     this.end.resolve(end)
   }
 

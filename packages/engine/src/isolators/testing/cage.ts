@@ -1,0 +1,109 @@
+/** Real sandboxes of any isolator, for tests that try to get out of them. */
+import { readFileSync } from 'node:fs'
+import { RunnerClient, type RunOptions } from '../../runner/index.ts'
+import type { IsolatedSandbox, IsolatorSpec, Limits } from '../isolator.ts'
+
+export interface Cage extends AsyncDisposable {
+  readonly traits: Traits
+  /** For the test's own files on the host. */
+  readonly folder: string
+  start(changes?: SpecChanges): Promise<Captive>
+  /** Removes it for good, and says what is left of it. */
+  remove(captive: Captive): Promise<string[]>
+}
+
+/** In what the walls of isolators differ. What is not here must hold on all of them. */
+export interface Traits {
+  /** There is no user namespace: root inside is root outside, without its capabilities. */
+  readonly sharesIds: boolean
+  /** What is in `/` besides the usual folders. */
+  readonly entries: readonly string[]
+  /** What is in /dev besides the usual. */
+  readonly devices: readonly string[]
+  /** A refused system call fails with the errno of our own table; elsewhere it is enough that it fails. */
+  readonly exactErrno: boolean
+  /** It is always known whether the kernel has killed for lack of memory. */
+  readonly countsOom: boolean
+}
+
+export type SpecChanges = Partial<Omit<IsolatorSpec, 'limits'>> & { limits?: Partial<Limits> }
+
+export interface Captive extends Talk {
+  readonly spec: IsolatorSpec
+  readonly sandbox: IsolatedSandbox
+  /** The host's numbers. */
+  readonly runnerPid: number
+  readonly outsiders: readonly number[]
+  /** The first id of its range; 0 where ids are shared. */
+  readonly firstId: number
+  /** The runner's socket, on the host. */
+  readonly socket: string
+  /** What the isolator has written down about it, on the host. */
+  readonly notes: readonly string[]
+}
+
+export interface Talk {
+  readonly client: RunnerClient
+  /** As the sandbox's user unless `user` says otherwise. Output is trimmed. */
+  sh(script: string, options?: Partial<RunOptions>): Promise<Said>
+}
+
+export interface Said {
+  out: string
+  err: string
+  code: number | undefined
+  signal: string | undefined
+}
+
+const MiB = 1024 * 1024
+
+export function specFor(sandboxId: string, folder: string, changes: SpecChanges = {}): IsolatorSpec {
+  return {
+    sandboxId,
+    folder,
+    image: 'host',
+    env: {},
+    mounts: [],
+    network: 'none',
+    workdir: '/workspace',
+    hostname: 'box',
+    ...changes,
+    limits: {
+      memoryBytes: 256 * MiB,
+      pids: 128,
+      cpus: 2,
+      tmpBytes: 64 * MiB,
+      shmBytes: 16 * MiB,
+      openFiles: 4096,
+      ...changes.limits,
+    },
+  }
+}
+
+export async function talkTo(sandbox: IsolatedSandbox): Promise<Talk> {
+  const client = await RunnerClient.connect(await sandbox.connect())
+  let commands = 0
+  return {
+    client,
+    async sh(script, options = {}) {
+      commands += 1
+      const id = `${process.pid}-${performance.now()}-${commands}`
+      const result = await client.run({ id, argv: ['/bin/sh', '-c', script], ...options })
+      const text = (bytes: Buffer) => bytes.toString('utf8').trim()
+      return {
+        out: text(result.stdout),
+        err: text(result.stderr),
+        code: result.exitCode,
+        signal: result.signal,
+      }
+    },
+  }
+}
+
+export function readOr(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
