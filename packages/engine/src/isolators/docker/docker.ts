@@ -39,7 +39,7 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly bridge?: boolean
   /** The daemon's network for sandboxes with the network open. */
   readonly network?: string
-  /** The user namespace of containers, where the daemon can make one for each (Podman: `auto`). */
+  /** For Podman: `auto:size=65536` gives each sandbox ids of its own, from the range of the user `containers` in /etc/subuid. */
   readonly userns?: string
   /** A file on the daemon's machine with our seccomp profile: for a Podman that does not see our disk. */
   readonly seccompProfile?: string

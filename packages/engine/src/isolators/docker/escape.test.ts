@@ -8,12 +8,20 @@ describe('out of a container of Docker', () => {
   escapeCorpus(() => openDockerCage('docker'), dockerMissing())
 })
 
+describe('out of a container of Docker that remaps ids', () => {
+  escapeCorpus(() => openDockerCage('docker', { remap: true }), dockerMissing())
+})
+
 describe('system calls in a container of Docker', () => {
   refusedCalls(() => openDockerCage('docker'), dockerMissing())
 })
 
 describe('out of a container of Podman', () => {
   escapeCorpus(() => openDockerCage('podman'), podmanMissing())
+})
+
+describe('out of a container of Podman with ids of its own', () => {
+  escapeCorpus(() => openDockerCage('podman', { remap: true }), podmanMissing())
 })
 
 describe('system calls in a container of Podman', () => {

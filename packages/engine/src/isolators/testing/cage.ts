@@ -14,8 +14,8 @@ export interface Cage extends AsyncDisposable {
 
 /** In what the walls of isolators differ. What is not here must hold on all of them. */
 export interface Traits {
-  /** There is no user namespace: root inside is root outside, without its capabilities. */
-  readonly sharesIds: boolean
+  /** Each sandbox has ids of its own, all have the same, or they are the machine's: root inside is root outside, without its capabilities. */
+  readonly ids: 'own' | 'common' | 'machine'
   /** What is in `/` besides the usual folders. */
   readonly entries: readonly string[]
   /** What is in /dev besides the usual. */
@@ -34,7 +34,7 @@ export interface Captive extends Talk {
   /** The host's numbers. */
   readonly runnerPid: number
   readonly outsiders: readonly number[]
-  /** The first id of its range; 0 where ids are shared. */
+  /** The first id of its range. */
   readonly firstId: number
   /** The runner's socket, on the host. */
   readonly socket: string

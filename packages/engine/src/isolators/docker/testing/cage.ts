@@ -20,9 +20,9 @@ export interface DockerCage extends Cage {
   spec(changes?: SpecChanges): IsolatorSpec
 }
 
-export async function openDockerCage(kind: 'docker' | 'podman' = 'docker'): Promise<DockerCage> {
+export async function openDockerCage(kind: 'docker' | 'podman', { remap = false } = {}): Promise<DockerCage> {
   const folder = mkdtempSync(join(tmpdir(), `skt-${kind}-`))
-  const daemon = await (kind === 'docker' ? startDockerd : startPodman)(folder)
+  const daemon = await (kind === 'docker' ? startDockerd : startPodman)(folder, { remap })
   const docker = new Docker({ socketPath: daemon.socketPath })
   const options: DockerIsolatorOptions = {
     socketPath: daemon.socketPath,
@@ -30,6 +30,7 @@ export async function openDockerCage(kind: 'docker' | 'podman' = 'docker'): Prom
     stateFolder: join(folder, 'state'),
     runFolder: join(folder, 'run'),
     cgroupParent: `/${daemon.group}`,
+    ...(remap && kind === 'podman' ? { userns: 'auto:size=65536' } : {}),
   }
   const isolator = new DockerIsolator(options)
   let counter = 0
@@ -41,7 +42,7 @@ export async function openDockerCage(kind: 'docker' | 'podman' = 'docker'): Prom
   }
   return {
     traits: {
-      sharesIds: true,
+      ids: remap ? (kind === 'docker' ? 'common' : 'own') : 'machine',
       entries: kind === 'docker' ? ['.dockerenv'] : [],
       devices: kind === 'docker' ? ['mqueue'] : ['core', 'mqueue'],
       exactErrno: false,
@@ -65,7 +66,7 @@ export async function openDockerCage(kind: 'docker' | 'podman' = 'docker'): Prom
         ...(await talkTo(sandbox)),
         runnerPid: State.Pid,
         outsiders: [Number(parent)],
-        firstId: 0,
+        firstId: Number(readFileSync(`/proc/${State.Pid}/uid_map`, 'utf8').trim().split(/\s+/)[1]),
         socket: join(options.runFolder!, wanted.sandboxId, 'io/runner.sock'),
         notes: [join(wanted.folder, 'killed.json'), join(options.stateFolder, 'docker-owner')],
       }

@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import {
+  chmodSync,
   closeSync,
   existsSync,
   mkdirSync,
@@ -42,7 +43,14 @@ export function podmanMissing(): string | undefined {
   return missing('a private Podman', ['podman', 'conmon', 'crun'], 'podman crun')
 }
 
-export async function startDockerd(folder: string, group = groupName()): Promise<PrivateDaemon> {
+export interface DaemonOptions {
+  readonly group?: string
+  /** Ids of their own for containers: dockerd gives all of them the same range, Podman each its own if it is asked to. */
+  readonly remap?: boolean
+}
+
+export async function startDockerd(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
+  const { group = groupName(), remap = false } = options
   const socketPath = join(folder, 'docker.sock')
   mkdirSync(join(folder, 'exec'), { recursive: true, mode: 0o711 })
   writeFileSync(join(folder, 'daemon.json'), '{}')
@@ -50,27 +58,31 @@ export async function startDockerd(folder: string, group = groupName()): Promise
     folder,
     group,
     // dockerd would talk to a containerd of the machine if it found one, and read the machine's settings.
-    'if [ -d /etc/docker ]; then mount -t tmpfs -o mode=755 tmpfs /etc/docker; fi',
+    `if [ -d /etc/docker ]; then mount -t tmpfs -o mode=755 tmpfs /etc/docker; fi
+     ${remap ? showIds(folder) : ''}`,
     [
       ...['dockerd', '-H', `unix://${socketPath}`],
       ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')],
       ...['--pidfile', join(folder, 'pid'), '--config-file', join(folder, 'daemon.json')],
       ...['--bridge=none', '--iptables=false', '--ip6tables=false', '--storage-driver', 'overlay2'],
       ...['--cgroup-parent', `/${group}`],
+      ...(remap ? ['--userns-remap', 'dockremap'] : []),
     ],
     socketPath,
   )
 }
 
 /** crun refuses to work where both versions of control groups are mounted, so the newer one, which has no controllers there, is hidden. */
-export async function startPodman(folder: string, group = groupName()): Promise<PrivateDaemon> {
+export async function startPodman(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
+  const { group = groupName(), remap = false } = options
   const socketPath = join(folder, 'podman.sock')
   const places = `graphroot = "${join(folder, 'data')}"\nrunroot = "${join(folder, 'run')}"\n`
   writeFileSync(join(folder, 'storage.conf'), `[storage]\ndriver = "overlay"\n${places}`)
   return start(
     folder,
     group,
-    `export CONTAINERS_STORAGE_CONF=${join(folder, 'storage.conf')}
+    `${remap ? showIds(folder) : ''}
+     export CONTAINERS_STORAGE_CONF=${join(folder, 'storage.conf')}
      if [ -d /sys/fs/cgroup/memory ] && [ -d /sys/fs/cgroup/unified ]; then umount /sys/fs/cgroup/unified; fi`,
     [
       ...['podman', '--root', join(folder, 'data'), '--runroot', join(folder, 'run')],
@@ -80,6 +92,23 @@ export async function startPodman(folder: string, group = groupName()): Promise<
     ],
     socketPath,
   )
+}
+
+/** Users and ranges that only this daemon sees, where the machine keeps its own. */
+function showIds(folder: string): string {
+  const ranges = 'dockremap:268435456:65536\ncontainers:536870912:1073741824\n'
+  const files = {
+    subuid: ranges,
+    subgid: ranges,
+    passwd: `${readOr('/etc/passwd')}dockremap:x:64999:64999::/nonexistent:/bin/false\n`,
+    group: `${readOr('/etc/group')}dockremap:x:64999:\n`,
+  }
+  const etc = join(folder, 'etc')
+  mkdirSync(etc)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(etc, name), text)
+  return Object.keys(files)
+    .map((name) => `if [ -e /etc/${name} ]; then mount --bind ${join(etc, name)} /etc/${name}; fi`)
+    .join('\n')
 }
 
 /**
@@ -93,6 +122,8 @@ async function start(
   command: readonly string[],
   socketPath: string,
 ): Promise<PrivateDaemon> {
+  // The root of a container may be nobody here, and has to walk through.
+  chmodSync(folder, 0o711)
   const script = `set -e\nmount -t tmpfs -o mode=755 tmpfs /run\n${prepare}\nexec "$@"`
   const log = openSync(join(folder, 'log'), 'a')
   const child = spawn(

@@ -7,7 +7,7 @@ import { createBench } from './bench.ts'
 export async function openCage(): Promise<Cage> {
   const bench = await createBench()
   return {
-    traits: { sharesIds: false, entries: [], devices: ['core'], exactErrno: true, countsOom: true },
+    traits: { ids: 'own', entries: [], devices: ['core'], exactErrno: true, countsOom: true },
     folder: bench.folder,
     async start(changes?: SpecChanges): Promise<Captive> {
       const box = await bench.start(changes)
