@@ -35,7 +35,14 @@ export default class CoverageReporter implements Reporter {
   }
 }
 
-const mustCover = ['local', 'memory', 'engine on oci', 'engine on process']
+const mustCover = [
+  'local',
+  'memory',
+  'engine on oci',
+  'engine on docker',
+  'engine on Podman',
+  'engine on process',
+]
 
 function reasonOf(test: TestCase): string {
   const result = test.result()

@@ -1,4 +1,4 @@
-import { EngineProvider, locateRunner, OciIsolator } from '@sandkasten/engine'
+import { DockerIsolator, EngineProvider, locateRunner, OciIsolator } from '@sandkasten/engine'
 
 interface Finding {
   readonly what: string
@@ -15,6 +15,7 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
     { what: 'node', ok: true, detail: process.version },
     oci,
     await lookAtPasta(),
+    await lookAtDocker(),
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
   if (json) {
@@ -55,6 +56,21 @@ async function tryIt(): Promise<string> {
     return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
   } finally {
     await sandbox.destroy()
+  }
+}
+
+/** Only asked, not tried: it is somebody's daemon. */
+async function lookAtDocker(): Promise<Finding> {
+  const what = 'isolator docker'
+  try {
+    const isolator = new DockerIsolator({ runner: await locateRunner(), stateFolder: '' })
+    const result = await isolator.probe()
+    if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
+    const weaker = await isolator.weaker()
+    return { what, ok: true, detail: [result.detail, ...weaker].join('; ') }
+  } catch (error) {
+    const { message, hint } = error as { message: string; hint?: string }
+    return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
   }
 }
 
