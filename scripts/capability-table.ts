@@ -1,5 +1,5 @@
 /** The README's provider × capability table, made from what the providers say of themselves. */
-import { engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
+import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
@@ -25,6 +25,7 @@ export function capabilityTable(): string {
     ['`local` (macOS)', localCapabilities('darwin', everywhere)],
     ['`local` (Windows)', localCapabilities('win32', everywhere)],
     ['`engine` (oci)', engineCapabilities],
+    ['`engine` (docker)', dockerCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

@@ -1,4 +1,5 @@
 export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/docker.ts'
+export { type DockerProfile, dockerProfile } from './isolators/docker/seccomp.ts'
 export type {
   IsolatedSandbox,
   Isolator,
