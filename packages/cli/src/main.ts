@@ -40,7 +40,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     )
     .addOption(
       new Option('--isolator <isolator>', 'what isolates it')
-        .choices(['auto', 'oci', 'process'])
+        .choices(['auto', 'oci', 'docker', 'process'])
         .default('auto'),
     )
     .option('--timeout <seconds>', 'end it after this time', Number)

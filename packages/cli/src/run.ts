@@ -13,7 +13,7 @@ export interface RunOptions {
   cpus?: number
   workdir?: string
   network: 'none' | 'open'
-  isolator: 'auto' | 'oci' | 'process'
+  isolator: 'auto' | 'oci' | 'docker' | 'process'
   timeout?: number
   interactive?: boolean
   tty?: boolean

@@ -16,7 +16,10 @@ import { type EngineDefaults, engineDefaults } from './spec.ts'
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'docker' | 'process'
-  /** Where sandboxes are kept. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`. */
+  /**
+   * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
+   * for `docker` the folder `docker` in there.
+   */
   root?: string
   defaults?: Partial<EngineDefaults>
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
@@ -60,7 +63,7 @@ function choose(options: EngineProviderOptions): {
       hint: 'Use auto, oci, docker or process.',
     })
   if (isolator === 'docker')
-    return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options, root) }
+    return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options) }
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
     const defaults = { ...engineDefaults, ...options.defaults }
@@ -80,7 +83,7 @@ function choose(options: EngineProviderOptions): {
   const daemon = new Daemon(options.docker)
   if (daemon.seemsThere) {
     const reason = `A daemon of Docker’s kind is on ${daemon.where}; oci would be stronger, but ${missing.reason}`
-    return { decision: { isolator: 'docker', reason }, driver: dockerDriver(options, root) }
+    return { decision: { isolator: 'docker', reason }, driver: dockerDriver(options) }
   }
   if (!options.acceptNoIsolation) {
     throw new SandboxError(
@@ -108,7 +111,8 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-function dockerDriver(options: EngineProviderOptions, root: string): ProviderDriver<Capabilities> {
+function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabilities> {
+  const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
   return new DockerDriver({
     root,
     isolator: once(async () => {

@@ -1,5 +1,5 @@
 import type { ContainerCreateOptions, MountSettings } from 'dockerode'
-import type { IsolatorSpec } from '../isolator.ts'
+import type { Image, IsolatorSpec } from '../isolator.ts'
 import type { Labels } from './labels.ts'
 
 /**
@@ -62,7 +62,8 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     User: '0:0',
     WorkingDir: '/',
     Env: environment(spec),
-    Healthcheck: { Test: ['NONE'] },
+    // Said only to images that may have one: Podman takes it for a timer that it has to look after.
+    ...(ofHost(spec.image) ? {} : { Healthcheck: { Test: ['NONE'] } }),
     StopSignal: 'SIGKILL',
     StopTimeout: 0,
     AttachStdin: false,
@@ -148,10 +149,13 @@ const readOnly = ({ source, target }: { source: string; target: string }): Mount
   BindOptions: { Propagation: 'rprivate', NonRecursive: true } as MountSettings['BindOptions'],
 })
 
+const ofHost = (image: Image) =>
+  image === 'host' || (typeof image === 'object' && 'snapshot' in image && image.of === 'host')
+
 function environment({ env, image }: IsolatorSpec): string[] {
   const all = {
     // An image of the daemon's brings its own.
-    ...(image === 'host' ? { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' } : {}),
+    ...(ofHost(image) ? { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' } : {}),
     LANG: 'C.UTF-8',
     ...env,
   }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -116,6 +116,19 @@ describe('what is not ours', () => {
     expect((await foreign.inspect()).State.Status).toBe('created')
     await foreign.remove()
   })
+})
+
+it('what a killed process left is swept: a container whose folder is gone, and no other', async () => {
+  const [lost, kept] = [await cage.start(), await cage.start()]
+  rmSync(lost.spec.folder, { recursive: true, force: true })
+  await cage.another({ stateFolder: join(cage.folder, 'another-engine') }).sweep(cage.folder)
+  await cage.isolator.sweep(join(cage.folder, 'elsewhere'))
+  expect(await cage.docker.listContainers()).toHaveLength(2)
+  await cage.isolator.sweep(cage.folder)
+  expect(await lost.sandbox.ended).toBeDefined()
+  expect((await kept.sh('echo here')).out).toBe('here')
+  expect(await cage.remove(lost)).toEqual([])
+  await cage.remove(kept)
 })
 
 describe('images', () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync } from 'node:fs'
+import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { Container, ContainerInspectInfo } from 'dockerode'
@@ -14,7 +14,7 @@ import { checkSpec } from '../oci/check-spec.ts'
 import { containerConfig, type Reach, SANDBOX_USER } from './container.ts'
 import { Daemon, type DaemonAddress, type DaemonFacts } from './daemon.ts'
 import { endOf, forgetKill } from './end.ts'
-import { killContainer, removeContainer } from './ending.ts'
+import { killContainer, listOurs, removeContainer } from './ending.ts'
 import { statusOf } from './errors.ts'
 import { groupsOf, weaknessOf } from './groups.ts'
 import { Images } from './images.ts'
@@ -48,6 +48,9 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly cgroupParent?: string
   readonly readyTimeoutMs?: number
 }
+
+/** A probe takes milliseconds; one that is older was left behind. */
+const PROBE_SECONDS = 60
 
 /**
  * Sandboxes as containers of a Docker daemon, or of Podman. The container is the sandbox: it is kept while the sandbox is stopped, its writable
@@ -124,6 +127,21 @@ export class DockerIsolator implements Isolator {
     return found !== undefined
   }
 
+  /** Removes what a process that was killed has left: containers whose folders, somewhere below this one, are gone, and probes. */
+  async sweep(below: string): Promise<void> {
+    await this.daemon.call('Clearing away', async (docker) => {
+      for (const { Id, Labels } of await listOurs(docker, this.own().owner, 'sandbox')) {
+        const folder = Labels[LABEL.folder]
+        if (folder?.startsWith(`${below}/`) && !existsSync(folder)) {
+          await removeContainer(docker.getContainer(Id))
+          new SocketLine({ sandboxId: Labels[LABEL.sandbox]!, folder }, this.options.runFolder).remove()
+        }
+      }
+      for (const { Id, Created } of await listOurs(docker, this.own().owner, 'probe'))
+        if (Date.now() / 1000 - Created > PROBE_SECONDS) await removeContainer(docker.getContainer(Id))
+    })
+  }
+
   async snapshot(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }> {
     const found = await this.find(place)
     if (!found) throw new SandboxError('not_found', `There is no container of sandbox ${place.sandboxId}.`)
@@ -161,7 +179,11 @@ export class DockerIsolator implements Isolator {
     const config = containerConfig({
       spec,
       image: image.name,
-      labels: labelsFor(owner, 'sandbox', { [LABEL.sandbox]: spec.sandboxId, [LABEL.reach]: reach.how }),
+      labels: labelsFor(owner, 'sandbox', {
+        [LABEL.sandbox]: spec.sandboxId,
+        [LABEL.folder]: spec.folder,
+        [LABEL.reach]: reach.how,
+      }),
       reach,
       binds: image.binds,
       seccomp: await seccompFor(facts, { ...this.options, shared }),
@@ -310,7 +332,7 @@ export class DockerIsolator implements Isolator {
     if (facts.remapped && facts.rootId === undefined) return Promise.resolve(false)
     this.shared ??= this.daemon
       .call('Looking whether the daemon sees our disk', (docker) =>
-        probeShared(docker, image, this.options.runFolder, labelsFor(this.own().owner, 'sandbox')),
+        probeShared(docker, image, this.options.runFolder, labelsFor(this.own().owner, 'probe')),
       )
       .catch((error) => {
         this.shared = undefined

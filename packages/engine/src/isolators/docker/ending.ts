@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
-import type { Container, ContainerInspectInfo } from 'dockerode'
+import type Docker from 'dockerode'
+import type { Container, ContainerInfo, ContainerInspectInfo } from 'dockerode'
 import { statusOf } from './errors.ts'
+import { filterFor, type Use } from './labels.ts'
 
 /** The ways in which a container ends. */
 
@@ -39,6 +41,11 @@ export async function removeContainer(container: Container): Promise<void> {
     await sleep(20)
   }
   throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
+}
+
+/** All of ours of a kind, running or not. */
+export function listOurs(docker: Docker, owner: string, use: Use): Promise<ContainerInfo[]> {
+  return docker.listContainers({ all: true, filters: filterFor(owner, use) })
 }
 
 /** What the daemon knows of it; undefined when it does not know it. */

@@ -41,13 +41,30 @@ it('a daemon that is not there, or not for us, is said with what to do', async (
   }).listen(path)
   await once(server, 'listening')
   chmodSync(path, 0o777)
-  const mute = new Daemon({ socketPath: path })
+  const mute = new Daemon({ host: `unix://${path}` })
   await expect(mute.facts()).rejects.toMatchObject({ code: 'unavailable' })
   const before = visitors
   await expect(mute.facts()).rejects.toMatchObject({ code: 'unavailable' })
   expect(visitors).toBeGreaterThan(before)
   server.close()
   rmSync(folder, { recursive: true, force: true })
+})
+
+it('a daemon elsewhere is asked over TCP', async () => {
+  const asked: string[] = []
+  const server = createServer((socket) => {
+    socket.once('data', (data) => {
+      asked.push(String(data).split('\r\n')[0]!)
+      socket.end('HTTP/1.1 503 no\r\nContent-Length: 15\r\n\r\n{"message":"no"}')
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  await expect(new Daemon({ host: `tcp://127.0.0.1:${port}` }).facts()).rejects.toMatchObject({
+    code: 'unavailable',
+  })
+  expect(asked).toContain('GET /version HTTP/1.1')
+  server.close()
 })
 
 it('what is said wins over DOCKER_HOST, which wins over the usual places', () => {

@@ -9,12 +9,14 @@ export const LABEL = {
   /** What it is for. */
   use: 'dev.sandkasten.use',
   sandbox: 'dev.sandkasten.sandbox',
+  /** Its folder on the engine's machine. */
+  folder: 'dev.sandkasten.folder',
   /** How its runner is reached. */
   reach: 'dev.sandkasten.reach',
   snapshot: 'dev.sandkasten.snapshot',
 } as const
 
-export type Use = 'sandbox' | 'host-image' | 'snapshot'
+export type Use = 'sandbox' | 'probe' | 'host-image' | 'snapshot'
 
 export type Labels = Readonly<Record<string, string>>
 
