@@ -66,6 +66,8 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     ...(ofHost(spec.image) ? {} : { Healthcheck: { Test: ['NONE'] } }),
     StopSignal: 'SIGKILL',
     StopTimeout: 0,
+    // A pipe that nobody writes to. Without it Podman's runtime gives the machine's own /dev/null to the container's root, as its standard input.
+    OpenStdin: true,
     AttachStdin: false,
     AttachStdout: false,
     AttachStderr: false,

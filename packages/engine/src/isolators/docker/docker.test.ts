@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { talkTo } from '../testing/cage.ts'
 import { type DockerCage, openDockerCage } from './testing/cage.ts'
 import { dockerMissing } from './testing/daemons.ts'
@@ -156,7 +156,9 @@ describe('images', () => {
 
   it('without a disk in common everything goes over the daemon’s connection, and `host` is refused', async () => {
     // The daemon has a /run of its own: it does not see ours.
-    const remote = cage.another({ runFolder: join('/run', `skt-${process.pid}`) })
+    const runFolder = mkdtempSync('/run/skt-')
+    onTestFinished(() => rmSync(runFolder, { recursive: true, force: true }))
+    const remote = cage.another({ runFolder })
     await importRootfs(cage.docker, 'small:1')
     const spec = cage.spec({ image: { reference: 'small:1' } })
     const sandbox = await remote.start(spec)

@@ -25,6 +25,8 @@ import { findProgram } from '../../oci/probe.ts'
 
 export interface PrivateDaemon {
   readonly socketPath: string
+  /** Its view of the machine's files. */
+  readonly root: string
   /** The control group that its containers are in. */
   readonly group: string
   /** Ends it, with every process and mount that it has made. */
@@ -113,7 +115,7 @@ function showIds(folder: string): string {
 
 /**
  * In a mount namespace where `/run` is empty: containerd keeps sockets in `/run/containerd` whatever it is told. Its mounts end with it.
- * Should we be killed, it gets SIGTERM.
+ * Should we be killed, it gets SIGTERM. With a /dev/null of its own, because runtimes change the owner of what they use as standard input.
  */
 async function start(
   folder: string,
@@ -124,7 +126,12 @@ async function start(
 ): Promise<PrivateDaemon> {
   // The root of a container may be nobody here, and has to walk through.
   chmodSync(folder, 0o711)
-  const script = `set -e\nmount -t tmpfs -o mode=755 tmpfs /run\n${prepare}\nexec "$@"`
+  const script = `set -e
+    mount -t tmpfs -o mode=755 tmpfs /run
+    mknod -m 666 /run/null c 1 3
+    mount --bind /run/null /dev/null
+    ${prepare}
+    exec "$@"`
   const log = openSync(join(folder, 'log'), 'a')
   const child = spawn(
     'setpriv',
@@ -144,9 +151,10 @@ async function start(
   } catch (cause) {
     await stop()
     const said = readFileSync(join(folder, 'log'), 'utf8').trim().split('\n').slice(-5).join('\n')
+    removeDaemonFolder(folder)
     throw new Error(`${command[0]} did not start:\n${said}`, { cause })
   }
-  return { socketPath, group, stop }
+  return { socketPath, root: `/proc/${child.pid}/root`, group, stop }
 }
 
 async function answers(child: ChildProcess, socketPath: string): Promise<void> {
@@ -189,14 +197,24 @@ async function removeGroups(group: string): Promise<void> {
   await endAll((pid) => readOr(`/proc/${pid}/cgroup`).includes(`/${group}/`))
   const mounts = readOr('/proc/self/mountinfo').split('\n')
   const roots = mounts.filter((line) => / - cgroup2? /.test(line)).map((line) => line.split(' ')[4]!)
-  for (const root of roots) removeGroup(join(root, group))
+  for (const root of roots) await removeGroup(join(root, group))
 }
 
-function removeGroup(path: string): void {
+/** A group is busy until the last of its dead has been reaped, which PID 1 of some machines does only every other second. */
+async function removeGroup(path: string): Promise<void> {
   if (!existsSync(path)) return
   for (const entry of readdirSync(path, { withFileTypes: true }))
-    if (entry.isDirectory()) removeGroup(join(path, entry.name))
-  rmdirSync(path)
+    if (entry.isDirectory()) await removeGroup(join(path, entry.name))
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return rmdirSync(path)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT') return
+      if (code !== 'EBUSY' || attempt > 1500) throw error
+      await sleep(20)
+    }
+  }
 }
 
 async function endAll(isOurs: (pid: string) => boolean): Promise<void> {
@@ -219,7 +237,7 @@ async function endAll(isOurs: (pid: string) => boolean): Promise<void> {
   throw new Error(`processes ${find().join(', ')} do not end`)
 }
 
-/** Removes a daemon's folder. Its mounts have gone with its namespace. */
+/** Its mounts have gone with its namespace. */
 export function removeDaemonFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
 }
