@@ -103,6 +103,13 @@ it.each([
   expect(await docker.listContainers({ all: true })).toEqual([])
 })
 
+it('with ids for each sandbox there are no snapshots, and that is said beforehand', () => {
+  const provider = new EngineProvider({ ...options, docker: { ...options.docker, userns: 'auto' } })
+  expect(provider.capabilities).not.toHaveProperty('snapshot')
+  expect(provider.createOptions.has('snapshotId')).toBe(false)
+  expect(new EngineProvider(options).createOptions.has('snapshotId')).toBe(true)
+})
+
 it('auto takes it where a daemon seems to be and oci cannot work, and says why', () => {
   const { decision } = new EngineProvider({
     ...options,

@@ -9,7 +9,8 @@ import { type EngineExtra, extraOf, planOf } from './spec.ts'
 
 /** Sandboxes of a Docker daemon: images are the daemon's, and so are snapshots. */
 export class DockerDriver extends EngineDriver {
-  override readonly createOptions: readonly CreateOption[] = [...this.engineOptions, 'snapshotId']
+  override readonly createOptions: readonly CreateOption[] =
+    'snapshot' in this.capabilities ? [...this.engineOptions, 'snapshotId'] : this.engineOptions
   /** What a fork has of its sandbox, which the options of `create` do not say: limits, mounts, network. */
   readonly #forking = new Map<string, EngineExtra>()
 

@@ -120,7 +120,8 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
       return new DockerIsolator({ stateFolder: root, ...options.docker, runner })
     }),
     defaults: { ...engineDefaults, ...options.defaults },
-    capabilities: dockerCapabilities,
+    // With ids for each sandbox Podman cannot copy a disk.
+    capabilities: options.docker?.userns === undefined ? dockerCapabilities : engineCapabilities,
   })
 }
 

@@ -143,6 +143,15 @@ export class DockerIsolator implements Isolator {
   }
 
   async snapshot(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }> {
+    if (this.userns(await this.daemon.facts()) !== undefined)
+      throw new SandboxError(
+        'unsupported',
+        'Podman mixes up the owners of files when it copies a disk with ids of its own.',
+        {
+          sandboxId: place.sandboxId,
+          hint: 'Leave docker.userns out where snapshots and forks are needed.',
+        },
+      )
     const found = await this.find(place)
     if (!found) throw new SandboxError('not_found', `There is no container of sandbox ${place.sandboxId}.`)
     const sizeBytes = await this.own().images.commit(found.container, place.sandboxId, snapshotId)
