@@ -34,8 +34,11 @@ export interface CommandKit {
   waitTrapped(): Command
   /** Lines of stdin: `out TEXT` and `err TEXT` print TEXT and a newline there, `exit N` ends with N. */
   relay(): Command
-  /** This many bytes of `0123456789abcde\n` over and over on stdout; then, if given, makes the file `marker`. */
-  flood(bytes: number, marker?: string): Command
+  /**
+   * This many bytes of `0123456789abcde\n` over and over on stdout; then, if given, makes the file `marker`. With `gate` it prints `ready\n` first, and waits
+   * until that file is there.
+   */
+  flood(bytes: number, marker?: string, gate?: string): Command
   /** Prints `before\n`, waits until the file `path` is there, prints `after\n`. */
   gate(path: string): Command
   /** Prints `a` and the first byte of `é`; when the file `path` is there, its second byte and `z`. */

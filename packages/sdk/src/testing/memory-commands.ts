@@ -31,7 +31,12 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     return 7
   })
   add('relay', relay)
-  add('flood', async ({ args, stdout, files }) => {
+  add('flood', async (context) => {
+    const { args, stdout, files } = context
+    if (args[2]) {
+      await stdout.write('ready\n')
+      await fileThere(context, args[2])
+    }
     const block = new TextEncoder().encode('0123456789abcde\n'.repeat(2048))
     for (let left = Number(args[0]); left > 0; left -= block.byteLength)
       await stdout.write(left < block.byteLength ? block.subarray(0, left) : block)
@@ -89,7 +94,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     wait: () => kit('wait'),
     waitTrapped: () => kit('wait-trapped'),
     relay: () => kit('relay'),
-    flood: (bytes, marker) => kit('flood', String(bytes), marker ?? ''),
+    flood: (bytes, marker, gate) => kit('flood', String(bytes), marker ?? '', gate ?? ''),
     gate: (path) => kit('gate', path),
     splitCharacter: (path) => kit('split-character', path),
     tree: (marker) => kit('tree', marker),
@@ -117,8 +122,8 @@ async function relay({ stdin, stdout, stderr }: CommandContext): Promise<number>
   return 0
 }
 
-async function fileThere({ args, files, clock }: CommandContext): Promise<void> {
-  while (!(await files.exists(args[0] ?? ''))) await clock.sleep(1)
+async function fileThere({ args, files, clock }: CommandContext, path = args[0] ?? ''): Promise<void> {
+  while (!(await files.exists(path))) await clock.sleep(1)
 }
 
 /** Ends only by a signal. */

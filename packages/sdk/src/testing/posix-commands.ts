@@ -22,8 +22,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
     waitTrapped: () =>
       sh("trap 'echo term; exit 7' TERM; echo ready; while :; do sleep 1000000 & wait; done"),
     relay: () => sh(relay),
-    flood: (bytes, marker) =>
-      sh('yes 0123456789abcde | head -c "$1"; test -z "$2" || : > "$2"', String(bytes), marker ?? ''),
+    flood: (bytes, marker, gate) => sh(flood, String(bytes), marker ?? '', gate ?? ''),
     gate: (path) => sh('echo before; while ! test -e "$1"; do sleep 0.02; done; echo after', path),
     splitCharacter: (path) =>
       sh("printf 'a\\303'; while ! test -e \"$1\"; do sleep 0.02; done; printf '\\251z'", path),
@@ -43,6 +42,14 @@ function sh(script: string, ...args: string[]): Command {
 }
 
 const allBytes = Array.from({ length: 256 }, (_, byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')
+
+const flood = `
+if test -n "$3"; then
+  echo ready
+  while ! test -e "$3"; do sleep 0.02; done
+fi
+yes 0123456789abcde | head -c "$1"
+test -z "$2" || : > "$2"`
 
 const relay = `
 while IFS= read -r line; do

@@ -14,7 +14,7 @@ import { checkSpec } from '../oci/check-spec.ts'
 import { containerConfig, type Reach, SANDBOX_USER } from './container.ts'
 import { Daemon, type DaemonAddress, type DaemonFacts } from './daemon.ts'
 import { endOf, forgetKill } from './end.ts'
-import { killContainer, listOurs, removeContainer } from './ending.ts'
+import { killContainer, listOurs, lives, removeContainer } from './ending.ts'
 import { statusOf } from './errors.ts'
 import { groupsOf, weaknessOf } from './groups.ts'
 import { Images } from './images.ts'
@@ -87,7 +87,7 @@ export class DockerIsolator implements Isolator {
     mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
     const facts = await this.daemon.facts()
     const known = await this.find(spec)
-    if (known?.info.State.Running)
+    if (known && lives(known.info))
       throw new SandboxError('conflict', `sandbox ${spec.sandboxId} runs already`, {
         sandboxId: spec.sandboxId,
         hint: 'Use attach().',
@@ -99,14 +99,21 @@ export class DockerIsolator implements Isolator {
     } catch (error) {
       // What was there before stays, and does not run.
       if (known) await killContainer(container).catch(() => {})
-      else await this.remove(spec)
+      else
+        await this.remove(spec).catch((cause: Error) => {
+          throw new SandboxError(
+            'internal',
+            `${(error as Error).message} And what was made could not be removed: ${cause.message}`,
+            { cause: error },
+          )
+        })
       throw error
     }
   }
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const found = await this.find(place)
-    return found?.info.State.Running ? this.hold(place, found, await this.daemon.facts()) : undefined
+    return found && lives(found.info) ? this.hold(place, found, await this.daemon.facts()) : undefined
   }
 
   async lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined> {
@@ -203,15 +210,24 @@ export class DockerIsolator implements Isolator {
       ...(runtime === undefined ? {} : { runtime }),
       ...(shared ? limitsOfThisMachine(facts) : {}),
     })
-    const container = await this.daemon.call(
-      'Making the container',
-      (docker) => docker.createContainer({ name: this.containerName(spec), ...config }),
-      { sandboxId: spec.sandboxId, image: image.name },
-    )
-    if (!image.prepared)
-      await this.daemon.call('Making the working directory', () =>
-        makeWorkdir(container, spec.workdir, SANDBOX_USER),
+    let container: Container | undefined
+    try {
+      container = await this.daemon.call(
+        'Making the container',
+        (docker) => docker.createContainer({ name: this.containerName(spec), ...config }),
+        { sandboxId: spec.sandboxId, image: image.name },
       )
+      const made = container
+      if (!image.prepared)
+        await this.daemon.call('Making the working directory', () =>
+          makeWorkdir(made, spec.workdir, SANDBOX_USER),
+        )
+    } catch (error) {
+      await container?.remove({ force: true, v: true }).catch(() => {})
+      // A container of that name which is ours is somebody else's start: its folder stays.
+      if (container || !(await this.find(spec))) line.remove()
+      throw error
+    }
     return container
   }
 

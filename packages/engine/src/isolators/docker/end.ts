@@ -11,7 +11,7 @@ export function endOf(
 ): SandboxEnd | undefined {
   const { State } = info
   const endedAt = dateOf(State.FinishedAt)
-  if (State.Running || endedAt === undefined || State.Status === 'created') return undefined
+  if (State.Running || State.Paused || endedAt === undefined || State.Status === 'created') return undefined
   const startedAt = dateOf(State.StartedAt)
   // The runner itself never ends with such a number: it is a signal.
   const signal = State.ExitCode > 128 && State.ExitCode < 128 + 65 ? State.ExitCode - 128 : undefined

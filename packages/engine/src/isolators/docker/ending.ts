@@ -13,16 +13,17 @@ export async function killContainer(container: Container): Promise<ContainerInsp
   const life = info?.State.StartedAt
   // What is frozen cannot die, and Podman would wait for it in vain.
   if (info?.State.Paused) await container.unpause().catch(() => {})
-  if (!info?.State.Running && !info?.State.Paused) return info
+  if (!info || !lives(info)) return info
   await container.kill({ signal: 'SIGKILL' }).catch(async (cause) => {
     // It may have ended meanwhile, or be gone; daemons say so in different ways.
-    if ((await lookAt(container))?.State.Running) throw cause
+    const now = await lookAt(container)
+    if (now && lives(now)) throw cause
   })
   // Some daemons answer when the signal is sent.
   for (let waited = 0; waited < 500; waited += 1) {
     info = await lookAt(container)
     // Somebody may even have started it again.
-    if (!info?.State.Running || info.State.StartedAt !== life) return info
+    if (!info || !lives(info) || info.State.StartedAt !== life) return info
     await sleep(20)
   }
   throw new SandboxError('timeout', `container ${container.id} was killed, and runs on`)
@@ -41,6 +42,11 @@ export async function removeContainer(container: Container): Promise<void> {
     await sleep(20)
   }
   throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
+}
+
+/** What is frozen does not run for every daemon, but it has not ended. */
+export function lives({ State }: ContainerInspectInfo): boolean {
+  return State.Running || State.Paused
 }
 
 /** All of ours of a kind, running or not. */

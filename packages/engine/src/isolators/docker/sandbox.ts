@@ -5,7 +5,7 @@ import type { Container, ContainerInspectInfo } from 'dockerode'
 import type { IsolatedSandbox, SandboxEnd, SandboxPlace, SandboxStats } from '../isolator.ts'
 import type { SandboxGroups } from '../oci/cgroups.ts'
 import { endOf, noteKill } from './end.ts'
-import { killContainer, lookAt } from './ending.ts'
+import { killContainer, lives, lookAt } from './ending.ts'
 import { statusOf, translate } from './errors.ts'
 import type { Line } from './reach.ts'
 import { statsFrom } from './stats.ts'
@@ -45,8 +45,8 @@ export class DockerSandbox implements IsolatedSandbox {
     this.startedAt = options.info.State.StartedAt
     this.groups = options.groups
     this.ended = this.end.promise
-    this.unwatch = options.watch.listen(options.container.id, () => void this.look())
-    void this.look()
+    this.unwatch = options.watch.listen(options.container.id, (told) => void this.look(told))
+    void this.look(false)
   }
 
   async connect(): Promise<Duplex> {
@@ -73,11 +73,11 @@ export class DockerSandbox implements IsolatedSandbox {
   }
 
   async freeze(): Promise<void> {
-    await this.call('Freezing it', () => this.container.pause())
+    await this.call('Freezing it', () => this.turn(() => this.container.pause(), true))
   }
 
   async thaw(): Promise<void> {
-    await this.call('Thawing it', () => this.container.unpause())
+    await this.call('Thawing it', () => this.turn(() => this.container.unpause(), false))
   }
 
   async kill(): Promise<SandboxEnd> {
@@ -90,12 +90,12 @@ export class DockerSandbox implements IsolatedSandbox {
   }
 
   /** Looks whether it is over: when the daemon says that something has happened, and once at the beginning. */
-  private async look(): Promise<void> {
-    for (let tries = 0; !this.over && tries < 5; tries += 1) {
+  private async look(told: boolean): Promise<void> {
+    for (let tries = 0; !this.over && tries < (told ? 5 : 1); tries += 1) {
       // A daemon that is away says nothing; when it is back, we are told to look again.
       const info = await lookAt(this.container).catch(() => 'unknown' as const)
       if (info === 'unknown') return
-      if (!info?.State.Running || info.State.StartedAt !== this.startedAt)
+      if (!info || !lives(info) || info.State.StartedAt !== this.startedAt)
         return this.settle(this.endIn(info))
       // Told, and not yet to be seen: some daemons write it down a moment later.
       await sleep(50 * tries, undefined, { ref: false })
@@ -106,6 +106,16 @@ export class DockerSandbox implements IsolatedSandbox {
   private endIn(info: ContainerInspectInfo | undefined): SandboxEnd {
     const end = info?.State.StartedAt === this.startedAt ? endOf(info, this, this.kind) : undefined
     return end ?? { killed: false, unwitnessed: true, errors: '' }
+  }
+
+  /** What is so already is no mistake. */
+  private async turn(work: () => Promise<unknown>, frozen: boolean): Promise<void> {
+    try {
+      await work()
+    } catch (cause) {
+      const info = await lookAt(this.container)
+      if (!info || !lives(info) || info.State.Paused !== frozen) throw cause
+    }
   }
 
   private settle(end: SandboxEnd): void {

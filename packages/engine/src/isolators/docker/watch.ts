@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Daemon } from './daemon.ts'
 import { LABEL } from './labels.ts'
 
-/** What wants to know that a container may have ended. */
-type Listener = () => void
+/** What wants to know that a container may have ended; `told`: the daemon says that it has. */
+type Listener = (told: boolean) => void
 
 /** The stream of an answer that is still being written. */
 type Answer = NodeJS.ReadableStream & { readonly socket?: { unref(): void } }
@@ -43,7 +43,7 @@ export class EndWatch {
       try {
         const answer = await this.open()
         failures = 0
-        for (const all of this.listeners.values()) for (const listener of all) listener()
+        for (const all of this.listeners.values()) for (const listener of all) listener(false)
         await this.read(answer)
       } catch {
         failures += 1
@@ -79,7 +79,7 @@ export class EndWatch {
   private tell(line: string): void {
     if (line.trim() === '') return
     const { id, Actor } = JSON.parse(line) as { id?: string; Actor?: { ID?: string } }
-    for (const listener of this.listeners.get(Actor?.ID ?? id ?? '') ?? []) listener()
+    for (const listener of this.listeners.get(Actor?.ID ?? id ?? '') ?? []) listener(true)
   }
 }
 

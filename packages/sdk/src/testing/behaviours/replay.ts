@@ -118,13 +118,21 @@ export const replay = group('output again and slowly', [
       const marker = t.unique('flooded')
       const size = 3 * t.limits.floodBytes
       const meter = new GrowthMeter(t.limits.growthBytes)
-      const process = await t.spawn(sandbox, t.commands.flood(size, marker), {
+      const gate = t.unique('gate')
+      const process = await t.spawn(sandbox, t.commands.flood(size, marker, gate), {
         outputBufferBytes: 256 * 1024,
       })
+      let reading = false
       let seen = 0
       let at = 0
       for await (const event of process.output()) {
         if (event.type === 'exit') break
+        // Its first word says that somebody reads: from now on nothing may be dropped.
+        if (!reading) {
+          reading = true
+          await sandbox.files.writeFile(gate, '')
+          continue
+        }
         if (event.type === 'stdout') checkPattern(event.data, seen)
         seen += event.data.byteLength
         // Other work goes on meanwhile; the program must not get to its end before the reader does.
