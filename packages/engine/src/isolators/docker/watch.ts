@@ -56,7 +56,8 @@ export class EndWatch {
   private async open(): Promise<Answer> {
     const filters = JSON.stringify({
       type: ['container'],
-      event: ['die'],
+      // Podman says `die` too, but looks for its own word.
+      event: ['die', 'died'],
       label: [`${LABEL.owner}=${this.owner()}`],
     })
     const docker = await this.daemon.docker()
