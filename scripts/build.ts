@@ -1,5 +1,5 @@
 /** `npm run build [package…]`: JavaScript and declarations of the packages, as they are published. */
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { root, run, stages } from './tools.ts'
 
@@ -20,6 +20,9 @@ await stages(
       name: `build ${name}`,
       run: () => {
         rmSync(path.join(root, 'packages', name, 'dist'), { recursive: true, force: true })
+        // The engine carries the recipes of images.
+        if (name === 'engine')
+          cpSync(path.join(root, 'images'), path.join(root, 'packages/engine/images'), { recursive: true })
         return run('tsc', ['-p', `packages/${name}/tsconfig.build.json`])
       },
     })),

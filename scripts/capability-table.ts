@@ -25,7 +25,7 @@ export function capabilityTable(): string {
     ['`local` (macOS)', localCapabilities('darwin', everywhere)],
     ['`local` (Windows)', localCapabilities('win32', everywhere)],
     ['`engine` (oci)', engineCapabilities],
-    ['`engine` (docker)', dockerCapabilities],
+    ['`engine` (docker)', dockerCapabilities()],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

@@ -2,18 +2,44 @@
  * What the tests need from the machine: on Debian as root it is installed; elsewhere it is said what is missing and
  * what will be skipped for it.
  */
-import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { run } from './tools.ts'
+import { root, run } from './tools.ts'
 
 const programs = [
   { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
   { program: 'dockerd', package: 'docker.io', without: 'sandboxes of a Docker daemon (isolator docker)' },
   { program: 'podman', package: 'podman', without: 'sandboxes of Podman (isolator docker)' },
+  { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
+] as const
+
+/**
+ * Unpacked beside the tests and not installed: the one would start a service, the other take the place of the machine's own busybox.
+ * `packages/engine/src/images/testing/tools.ts` finds them there.
+ */
+const tools = path.join(root, 'node_modules/.cache/sandkasten-tools')
+const unpacked = [
+  { file: 'usr/bin/docker-registry', package: 'docker-registry', without: 'pulling images from a registry' },
+  { file: 'bin/busybox', package: 'busybox-static', without: 'sandboxes of an image of busybox alone' },
 ] as const
 
 export async function prepare(): Promise<number> {
+  const code = await install()
+  return code === 0 && process.platform === 'linux' ? unpack() : code
+}
+
+async function install(): Promise<number> {
   if (process.platform !== 'linux') {
     console.log(`This is ${process.platform}: isolated sandboxes need Linux, and are skipped.`)
     return 0
@@ -29,14 +55,47 @@ export async function prepare(): Promise<number> {
     console.log(`To run them too: as root, apt-get install ${packages.join(' ')}, then sudo -E npm test.`)
     return 0
   }
-  const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }
-  const install = () =>
+  return withFreshLists(() =>
     withoutServices(() =>
       run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly),
-    )
-  if ((await install()) === 0) return 0
+    ),
+  )
+}
+
+/** What cannot be had is no reason to fail: its tests say that they were skipped. */
+async function unpack(): Promise<number> {
+  const missing = unpacked.filter(({ file }) => !existsSync(path.join(tools, file)))
+  if (missing.length === 0) return 0
+  const packages = missing.map((one) => one.package)
+  const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-tools-'))
+  try {
+    const download = () =>
+      run('apt-get', ['download', '-qq', '-o', 'APT::Sandbox::User=root', ...packages], {
+        ...quietly,
+        cwd: folder,
+      })
+    const isDebian = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
+    mkdirSync(tools, { recursive: true })
+    if (isDebian && (await withFreshLists(download)) === 0) {
+      for (const file of globSync('*.deb', { cwd: folder }))
+        await run('dpkg-deb', ['--extract', path.join(folder, file), tools])
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  const absent = missing.filter(({ file }) => !existsSync(path.join(tools, file)))
+  for (const { without, package: name } of absent)
+    console.log(`Skipped will be: ${without} (Debian’s ${name} is not here).`)
+  return 0
+}
+
+const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }
+
+/** Once more after an update, where the first try fails: a fresh machine knows no package at all. */
+async function withFreshLists(work: () => Promise<number>): Promise<number> {
+  if ((await work()) === 0) return 0
   const updated = await run('apt-get', ['update', '-qq'], quietly)
-  return updated === 0 ? install() : updated
+  return updated === 0 ? work() : updated
 }
 
 const policy = '/usr/sbin/policy-rc.d'

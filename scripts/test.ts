@@ -5,9 +5,13 @@ import { run, stages } from './tools.ts'
 const filters = process.argv.slice(2)
 const canBuild = process.platform === 'linux' && hasCargo()
 /** What cannot be tried without the runner's binary. */
-const needRunner = ['engine/src/runner', 'engine/src/isolators', 'engine/src/provider', 'cli/test'].map(
-  (folder) => `--exclude=packages/${folder}/**`,
-)
+const needRunner = [
+  'engine/src/runner',
+  'engine/src/isolators',
+  'engine/src/images',
+  'engine/src/provider',
+  'cli/test',
+].map((folder) => `--exclude=packages/${folder}/**`)
 
 await stages([
   { name: 'what the tests need', run: prepare },

@@ -3,7 +3,7 @@
  * lives in a mount namespace without v2, and crun's callers pay for no wrapper.
  */
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { timed } from '../measure.ts'
 import { serve } from '../worker.ts'
@@ -13,6 +13,7 @@ import { COMMAND, USER } from './subject.ts'
 const [folder, rootfs, group] = process.argv.slice(2) as [string, string, string]
 const root = join(folder, 'state')
 const log = join(folder, 'log')
+const streams = openSync(join(folder, 'streams'), 'w+')
 
 // `crun exec` takes neither the user nor the lock on privileges from the bundle.
 const user = ['--user', `${USER}:${USER}`, '--no-new-privs']
@@ -49,10 +50,15 @@ function exec(id: string): Promise<void> {
   return crun(['exec', ...user, id, ...COMMAND])
 }
 
-/** Without pipes: a detached container would keep them open, and waiting for its output would never end. */
+/**
+ * Without pipes: a detached container would keep them open, and waiting for its output would never end. And without /dev/null: crun gives its
+ * standard streams to the container's root, and with it the machine's own device.
+ */
 function crun(args: string[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn('crun', ['--root', root, '--log', log, ...args], { stdio: 'ignore' })
+    const child = spawn('crun', ['--root', root, '--log', log, ...args], {
+      stdio: [streams, streams, streams],
+    })
     child.on('error', reject)
     child.on('close', (code) => {
       if (code === 0) resolve()

@@ -37,6 +37,7 @@ export async function openOurs(place: Workplace): Promise<Ours> {
   place.cleanup.add('our sandboxes', async () => {
     try {
       for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
+      await provider.close()
     } finally {
       // Whatever went wrong above. A shim mounts its stage in there, where nobody else sees it: that is how it is found.
       const stage = `${runFolder}/`

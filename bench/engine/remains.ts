@@ -22,8 +22,8 @@ const RANGE_SIZE = 65536
 
 /** Taken while the sandbox lives, because only then its processes and its ids are known. */
 export function remainsOf({ sandboxId, folder, runFolder, group }: Whose): Remains {
-  const groups = groupRoots().map((root) => join(root, group, sandboxId))
-  const shim = JSON.parse(readOr(join(folder, 'disk/shim.json')) ?? '{}') as { pid?: number }
+  const shim = JSON.parse(readOr(join(folder, 'disk/shim.json')) ?? '{}') as { pid?: number; group?: string }
+  const groups = groupRoots().map((root) => join(root, group, shim.group ?? 'unknown'))
   const firstId = Number(readOr(join(folder, 'disk/range')))
   if (shim.pid === undefined || !firstId || !groups.some(existsSync))
     throw new Error(
@@ -51,11 +51,12 @@ export function remainsOf({ sandboxId, folder, runFolder, group }: Whose): Remai
 
 /** Mounts in anybody's namespace, control groups and sockets. Slow with many processes: for the end of a stage. */
 export function assertNothingLeft(group: string, runFolder: string): void {
+  const all = processes().filter((pid) => pid !== process.pid && !isSpare(pid))
   const left = [
-    ...processes()
-      .filter((pid) => pid !== process.pid && readOr(`/proc/${pid}/mountinfo`)?.includes(`${runFolder}/`))
+    ...all
+      .filter((pid) => readOr(`/proc/${pid}/mountinfo`)?.includes(`${runFolder}/`))
       .map((pid) => `a mount in process ${pid}`),
-    ...processes()
+    ...all
       .filter((pid) => readOr(`/proc/${pid}/cgroup`)?.includes(`/${group}/`))
       .map((pid) => `process ${pid}`),
   ]
@@ -63,6 +64,12 @@ export function assertNothingLeft(group: string, runFolder: string): void {
   throw new Error(
     `after all sandboxes were destroyed there is left: ${left.slice(0, 4).join(', ')}; ${left.length} in all`,
   )
+}
+
+/** What waits for the next sandbox, of which nothing exists yet: a shim, and the children that it has prepared. */
+function isSpare(pid: number): boolean {
+  const parent = /^PPid:\s+(\d+)/m.exec(readOr(`/proc/${pid}/status`) ?? '')?.[1]
+  return [pid, parent].some((one) => readOr(`/proc/${one}/comm`)?.trim() === 'shim-spare')
 }
 
 function membersOf(path: string): number[] {

@@ -46,6 +46,7 @@ impl Launch {
             env: self.env.iter().map(entry).collect(),
             cwd: self.cwd.clone(),
             user: self.user.clone(),
+            mark: None,
             limits: self.limits.clone(),
             fds,
             terminal,

@@ -5,7 +5,10 @@
 //! wire/     frames and bodies             sys/     the kernel, wrapped
 //! server    the loop                      serve    what a connection says        pump    what it is sent
 //! task      a process or a command        process  start, attach, signal …       ring    numbered output
+//! unpack/   image layers, outside
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
+//! shim/     a sandbox from outside        tree/    whole disks, on the host
+//! mark      whose process it is           hunt     all of a command, wherever it went
 //! ```
 
 pub mod bridge;
@@ -13,8 +16,11 @@ mod conn;
 mod dial;
 mod files;
 mod flow;
+mod hunt;
 mod job;
 mod launch;
+mod mark;
+mod moment;
 mod ports;
 mod process;
 mod pump;
@@ -31,4 +37,6 @@ mod sys;
 mod task;
 mod timers;
 mod token;
+pub mod tree;
+pub mod unpack;
 pub mod wire;

@@ -1,18 +1,22 @@
-//! `runner serve` and `runner bridge`.
+//! Which of the runner's modes is wanted.
 
 use runner::start::{Options, serve};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: runner serve  [--socket PATH] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
+const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
        runner bridge [--socket PATH]
        runner shim
        runner launcher
+       runner tree copy|squash|remove|measure|sync …
+       runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
 
-serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET) and runs what clients ask for
+serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET), or on a socket that it was given, and runs what clients ask for
 bridge  carries that socket over standard input and output
-shim    starts a sandbox as standard input says, outside of it, and is its parent and witness
-launcher  starts shims for an engine, whose own process is too large to start them quickly";
+shim    prepares and starts a sandbox as standard input says, outside of it, and is its parent and witness
+launcher  starts shims for an engine, whose own process is too large to start them quickly
+tree    copies, merges, measures and removes the disks of sandboxes, outside of them
+unpack  makes FOLDER, which is empty, the image layer whose tar archive is on standard input; --plain: no layer, just the files";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
         }),
         Some("shim") => runner::shim::run(),
         Some("launcher") => runner::shim::launcher::run(),
+        Some("tree") => return runner::tree::run(arguments),
+        Some("unpack") => return runner::unpack::run(arguments),
         Some("version") => {
             println!("{}", env!("CARGO_PKG_VERSION"));
             Ok(())

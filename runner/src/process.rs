@@ -73,10 +73,12 @@ impl Server {
             true => terminal_plan(&launch, feeds).map_err(failed)?,
             false => pipe_plan(feeds).map_err(failed)?,
         };
-        let command = launch.command(argv, plan.fds, plan.terminal);
+        let mut command = launch.command(argv, plan.fds, plan.terminal);
+        command.mark = self.new_mark(launch.user.as_ref());
         let key = self.tasks.key();
         let mut task = Task::new(id, What::Process { pid: 0, terminal }, ring as usize);
         task.grace_ms = grace;
+        task.mark = command.mark;
         for (fd, channel) in ours.outputs {
             let source = Source::new(fd, channel).map_err(failed)?;
             self.epoll
@@ -193,7 +195,7 @@ impl Server {
         Ok(Outcome::Done(Fields::new()))
     }
 
-    /// A task is over its time. A process: TERM to its group, and KILL after the grace it was given.
+    /// A task is over its time. A process: TERM to all of it, and KILL after the grace it was given.
     pub fn over_time(&mut self, key: u32, step: u32) {
         let Some(task) = self.tasks.map.get_mut(&key).filter(|task| task.exit.is_none()) else {
             return;

@@ -15,6 +15,8 @@
 //! leaves the tables usable: connections are taken out while they are worked on, so a broken one is simply not put back.
 
 use crate::conn::{Conn, Use};
+use crate::hunt;
+use crate::mark::Marks;
 use crate::shell::Shells;
 use crate::sys::epoll::{Epoll, Ready};
 use crate::sys::user::User;
@@ -33,6 +35,9 @@ use std::time::{Duration, Instant};
 const MAX_CONNECTIONS: usize = 64;
 const HELLO_TIME: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// A hunt that did not finish goes on after this, so many times.
+const HUNT_AGAIN: Duration = Duration::from_millis(10);
+const HUNTS: u32 = 100;
 
 /// Whose pid it is. Any other child was adopted: it is reaped and forgotten.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,6 +69,7 @@ pub struct Server {
     pub shells: Shells,
     pub pids: HashMap<libc::pid_t, Owner>,
     pub timers: Timers,
+    pub marks: Marks,
     /// Connections with something to send or to read.
     pub dirty: BTreeSet<u32>,
     /// Tasks whose output has more to read than one turn allows.
@@ -100,6 +106,7 @@ impl Server {
             shells: Shells::default(),
             pids: HashMap::new(),
             timers: Timers::default(),
+            marks: Marks::default(),
             dirty: BTreeSet::new(),
             again: BTreeSet::new(),
             scratch: vec![0; 64 * 1024],
@@ -233,6 +240,7 @@ impl Server {
             Alarm::Accept => self.accept(),
             Alarm::Linger(key) => self.detach(key),
             Alarm::Kill { task, step } => self.over_time(task, step),
+            Alarm::Hunt { mark, left } => self.hunt(mark, left),
             Alarm::ShellKill { shell, pid } => {
                 // Only while that very process is still unreaped, hence still ours.
                 if self.pids.get(&pid) == Some(&Owner::Shell(shell)) {
@@ -373,6 +381,10 @@ impl Server {
             return;
         };
         let facts = crate::task::exit_facts(status, usage, task);
+        // From here on whatever it left behind lives its own life, unless its time was over.
+        if let Some(mark) = task.mark.take().filter(|_| task.timed_out) {
+            self.hunt(mark, HUNTS);
+        }
         self.end_task(key, Exit::Facts(facts));
     }
 
@@ -389,23 +401,53 @@ impl Server {
         self.tasks.finish(key);
     }
 
-    /// Signals a process or its whole group. Sound against recycled pids: see the head of this file; for a group whose leader
+    /// Signals a process, or everything that it started: its group at one blow, and then who has left the group. Sound against recycled pids: see the head of this file; for a group whose leader
     /// was reaped, the kernel keeps the number for as long as a member lives, so a process with that number means that the
     /// group is gone.
-    pub fn signal_process(&self, key: u32, signal: i32, group: bool) -> Result<(), i32> {
-        let Some(What::Process { pid, .. }) = self.tasks.map.get(&key).map(|task| &task.what) else {
+    pub fn signal_process(&mut self, key: u32, signal: i32, group: bool) -> Result<(), i32> {
+        let Some((What::Process { pid, .. }, mark)) =
+            self.tasks.map.get(&key).map(|task| (&task.what, task.mark))
+        else {
             return Err(libc::ESRCH);
         };
-        let ours = self.pids.get(pid) == Some(&Owner::Task(key));
+        let pid = *pid;
+        let ours = self.pids.get(&pid) == Some(&Owner::Task(key));
         let recycled = || std::path::Path::new(&format!("/proc/{pid}")).exists();
         if !ours && (!group || recycled()) {
             return Err(libc::ESRCH);
         }
         // SAFETY: takes integers.
-        match unsafe { libc::kill(if group { -pid } else { *pid }, signal) } {
+        let result = match unsafe { libc::kill(if group { -pid } else { pid }, signal) } {
             0 => Ok(()),
             _ => Err(sys::errno()),
+        };
+        match mark.filter(|_| group) {
+            Some(mark) if signal == libc::SIGKILL => self.hunt(mark, HUNTS),
+            Some(mark) => hunt::signal_all(mark, pid, signal),
+            None => {}
         }
+        result
+    }
+
+    /// KILL to everything with this mark. Somebody who forks faster than we look is looked for again later.
+    fn hunt(&mut self, mark: u32, left: u32) {
+        if !hunt::kill_all(mark) && left > 0 {
+            self.timers
+                .after(HUNT_AGAIN, Alarm::Hunt { mark, left: left - 1 });
+        }
+    }
+
+    /// A mark for a new process or shell; none when every one is in use.
+    pub fn new_mark(&mut self, user: Option<&User>) -> Option<u32> {
+        let groups = user.map_or(&[][..], |user| &user.groups);
+        self.marks.reserve(groups);
+        let held = self.tasks.map.values().filter_map(|task| task.mark);
+        let held = held.chain(self.shells.map.values().filter_map(|shell| shell.mark));
+        self.marks.take(|| {
+            let mut set = hunt::in_use();
+            held.for_each(|mark| set.insert(mark));
+            set
+        })
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Shell {
     pub launch: Launch,
     wanted: Option<Flavour>,
     login: bool,
+    /// What its processes are known by, from one process of the shell to the next.
+    pub mark: Option<u32>,
     pub live: Option<Live>,
     /// Has any shell process of this id run before? Then the next one is a fresh start, and says so.
     pub started_before: bool,
@@ -106,11 +108,12 @@ impl Server {
         ] {
             launch.default_env(name, value);
         }
-        let shell = Shell {
+        let mut shell = Shell {
             id: id.to_owned(),
             launch,
             wanted,
             login: request.bool("login")?,
+            mark: None,
             live: None,
             started_before: false,
             last_cwd: None,
@@ -119,6 +122,7 @@ impl Server {
             current: None,
             closing: false,
         };
+        shell.mark = self.new_mark(shell.launch.user.as_ref());
         self.shells.next += 1;
         let key = self.shells.next;
         self.shells.map.insert(key, shell);
@@ -143,14 +147,14 @@ impl Server {
             Some(flavour) => vec![flavour],
             None => vec![Flavour::Bash, Flavour::Sh],
         };
-        let login = shell.login;
+        let (login, mark) = (shell.login, shell.mark);
         let mut result = Err(OpError::new("not_found", "no shell"));
         for flavour in flavours {
-            result = start_process(&launch, flavour, login);
+            result = start_process(&launch, flavour, login, mark);
             if matches!(&result, Err(error) if error.step == Some("cwd")) {
                 // The last folder is gone: begin where the shell began.
                 launch.cwd = shell.launch.cwd.clone();
-                result = start_process(&launch, flavour, login);
+                result = start_process(&launch, flavour, login, mark);
             }
             if !matches!(&result, Err(error) if error.code == "not_found") {
                 break;
@@ -192,6 +196,7 @@ impl Server {
             shell.last_cwd = Some(cwd);
         }
         if let Some(current) = shell.current.take() {
+            current.end_strays(shell.mark, None);
             let cwd = shell.last_cwd.clone();
             let facts = self
                 .command_facts(&current, status_facts(status), cwd)
@@ -227,6 +232,10 @@ impl Server {
                 // An idle shell reads the end of its input and leaves; a busy one is hung up on.
                 live.control.end();
                 live.control.flush();
+                shell
+                    .current
+                    .iter_mut()
+                    .for_each(|current| current.interrupting = true);
                 kill(live.pid, libc::SIGHUP);
                 self.timers.after(
                     CLOSE_GRACE,
@@ -297,7 +306,7 @@ fn opened(shell: &Shell, existed: bool) -> Fields {
     }
 }
 
-fn start_process(launch: &Launch, flavour: Flavour, login: bool) -> OpResult<Live> {
+fn start_process(launch: &Launch, flavour: Flavour, login: bool, mark: Option<u32>) -> OpResult<Live> {
     let failed = |error: std::io::Error| OpError::io(&error, "shell");
     let terminal = pty::open(
         launch.user.as_ref(),
@@ -323,6 +332,7 @@ fn start_process(launch: &Launch, flavour: Flavour, login: bool) -> OpResult<Liv
     let mut command = launch.command(argv, fds, Some(slave));
     let program = CString::new(flavour.program()).expect("constants have no NUL");
     command.program = Some(program);
+    command.mark = mark;
     let pid = spawn::spawn(&command).map_err(start_error)?;
     let nonce = sys::nonce();
     let mut control = Sink::new(control, Finish::Close).map_err(failed)?;

@@ -2,6 +2,8 @@
 
 use crate::conn::Use;
 use crate::flow::Source;
+use crate::hunt;
+use crate::moment::Moment;
 use crate::process::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, size};
 use crate::serve::Outcome;
 use crate::server::{Owner, Server, kill};
@@ -42,7 +44,18 @@ pub struct Current {
     /// Waiting for the syntax check.
     checking: bool,
     /// It is being ended: a second request for that changes nothing.
-    interrupting: bool,
+    pub interrupting: bool,
+    /// When it was typed: what of the shell is younger was started by it.
+    begun: Option<Moment>,
+}
+
+impl Current {
+    /// Kills what the command started, wherever it is, if it is being ended. After a normal end its background jobs live on.
+    pub fn end_strays(&self, mark: Option<u32>, shell: Option<libc::pid_t>) {
+        if let (true, Some(mark), Some(begun)) = (self.interrupting, mark, self.begun) {
+            hunt::kill_since(mark, begun, shell);
+        }
+    }
 }
 
 /// What a queued command needs to begin.
@@ -144,6 +157,7 @@ impl Server {
                 slaves: Vec::new(),
                 checking,
                 interrupting: false,
+                begun: None,
             };
             let begun = match checking {
                 true => self.check(key, &current.spec.text),
@@ -258,6 +272,7 @@ impl Server {
             shell.last_status,
         );
         current.spec.text = Vec::new();
+        current.begun = Some(Moment::now());
         live.control.push(&line);
         live.control.flush();
         if let Some(timeout) = current.spec.timeout_ms {
@@ -336,6 +351,7 @@ impl Server {
         let (Some(current), Some(status)) = (shell.current.take(), report.status) else {
             return;
         };
+        current.end_strays(shell.mark, shell.live.as_ref().map(|live| live.pid));
         shell.last_status = status;
         shell.last_cwd = folder.or(shell.last_cwd.take());
         let cwd = shell.last_cwd.clone();
@@ -453,6 +469,10 @@ impl Server {
                 // A stopped group acts on TERM only when it goes on.
                 kill(-group, libc::SIGCONT);
             }
+        }
+        // The shell may be waiting for one that has left the group.
+        if step > 1 {
+            current.end_strays(shell.mark, Some(live.pid));
         }
         if live.flavour == crate::shell_script::Flavour::Sh
             && step > 0

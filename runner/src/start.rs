@@ -1,12 +1,12 @@
-//! `runner serve`: from arguments to a listening socket. The socket takes its name only when it listens, so a client that finds the
-//! name can connect: there is no moment at which it is there and refuses.
+//! `runner serve`: from arguments to a listening socket. Where the runner makes it, it takes its name only when it listens, so a client that
+//! finds the name can connect: there is no moment at which it is there and refuses. Where the socket is handed in, nothing in here leads to it.
 
 use crate::server::{Config, Server, signal_descriptor};
 use crate::sys::user::User;
 use crate::sys::{self, check};
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +18,8 @@ const OUR_PREFIX: &[u8] = b"SANDKASTEN_RUNNER_";
 #[derive(Debug, Default, PartialEq)]
 pub struct Options {
     pub socket: Option<PathBuf>,
+    /// A socket that listens already, instead of a path.
+    pub listen_fd: Option<i32>,
     /// Gets the byte `\n` when the socket listens, and is then closed.
     pub ready_fd: Option<i32>,
     /// Who processes, shells and file operations run as by default.
@@ -45,9 +47,14 @@ impl Options {
                 "--socket" => options.socket = Some(value.into()),
                 "--cwd" => options.cwd = Some(value.into()),
                 "--user" => options.user = Some(text()?),
-                "--ready-fd" => {
+                "--ready-fd" | "--listen-fd" => {
                     let fd = text()?.parse().ok().filter(|fd| *fd > 2);
-                    options.ready_fd = Some(fd.ok_or_else(|| format!("{name}: a number above 2"))?);
+                    let fd = fd.ok_or_else(|| format!("{name}: a number above 2"))?;
+                    if name == "--ready-fd" {
+                        options.ready_fd = Some(fd);
+                    } else {
+                        options.listen_fd = Some(fd);
+                    }
                 }
                 _ => return Err(format!("{name}: no such option")),
             }
@@ -66,8 +73,11 @@ impl Options {
 
 /// Serves until told to stop.
 pub fn serve(options: &Options) -> Result<(), String> {
-    let socket = options.socket()?;
-    prepare_process(options.ready_fd).map_err(|error| format!("preparing: {error}"))?;
+    let socket = match options.listen_fd {
+        Some(_) => None,
+        None => Some(options.socket()?),
+    };
+    prepare_process([options.ready_fd, options.listen_fd]).map_err(|error| format!("preparing: {error}"))?;
     let user = options
         .user
         .as_deref()
@@ -86,7 +96,12 @@ pub fn serve(options: &Options) -> Result<(), String> {
         .filter(|(name, _)| !name.starts_with(OUR_PREFIX))
         .collect();
     let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
-    let listener = listen(&socket).map_err(|error| format!("{}: {error}", socket.display()))?;
+    let listener = match (&socket, options.listen_fd) {
+        (Some(socket), _) => listen(socket).map_err(|error| format!("{}: {error}", socket.display()))?,
+        // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked); nothing else here has its number.
+        (None, Some(fd)) => unsafe { OwnedFd::from_raw_fd(fd) },
+        (None, None) => return Err("no socket".to_owned()),
+    };
     let mut server = Server::new(Config { user, cwd, env }, listener, signals)
         .map_err(|error| format!("starting: {error}"))?;
     if let Some(fd) = options.ready_fd {
@@ -96,11 +111,13 @@ pub fn serve(options: &Options) -> Result<(), String> {
         unsafe { libc::close(fd) };
     }
     server.run();
-    let _ = std::fs::remove_file(&socket);
+    if let Some(socket) = socket {
+        let _ = std::fs::remove_file(socket);
+    }
     Ok(())
 }
 
-fn prepare_process(ready_fd: Option<i32>) -> io::Result<()> {
+fn prepare_process(given: [Option<i32>; 2]) -> io::Result<()> {
     // SAFETY: these calls take numbers, and change only this process.
     unsafe {
         // Descriptors that our parent left open are for nobody below us.
@@ -111,7 +128,7 @@ fn prepare_process(ready_fd: Option<i32>) -> io::Result<()> {
                 check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR))?;
             }
         }
-        if let Some(fd) = ready_fd {
+        for fd in given.into_iter().flatten() {
             check(libc::fcntl(fd, libc::F_GETFD))?;
         }
         // Orphans come to us also where we are not PID 1.

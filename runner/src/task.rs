@@ -58,6 +58,8 @@ pub struct Task {
     pub waiters: Vec<u32>,
     pub started: Instant,
     pub timed_out: bool,
+    /// What everything that it started is known by. A command of a shell has its shell's.
+    pub mark: Option<u32>,
     pub grace_ms: u64,
     /// Facts about the end, in wire form; `None` while it runs.
     pub exit: Option<Exit>,
@@ -89,6 +91,7 @@ impl Task {
             waiters: Vec::new(),
             started: Instant::now(),
             timed_out: false,
+            mark: None,
             grace_ms: 1000,
             exit: None,
             command: None,

@@ -15,6 +15,8 @@ pub enum Alarm {
     Linger(u32),
     /// A task over its time: the step of the escalation comes next.
     Kill { task: u32, step: u32 },
+    /// What carries this mark could not all be killed at once.
+    Hunt { mark: u32, left: u32 },
     /// A shell that was told to close.
     ShellKill { shell: u32, pid: i32 },
     /// Someone watches listening ports.

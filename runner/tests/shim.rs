@@ -4,7 +4,8 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-fn shim(task: &str) -> Output {
+/// A shim that is told these messages, one after the other, and then nothing more.
+fn shim(messages: &[&str]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_runner"))
         .arg("shim")
         .stdin(Stdio::piped())
@@ -12,8 +13,13 @@ fn shim(task: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary was built for this test");
-    // A shim that refuses early may not read all of it.
-    let _ = child.stdin.take().expect("piped").write_all(task.as_bytes());
+    let mut input = child.stdin.take().expect("piped");
+    for message in messages {
+        // A shim that refuses early may not read all of it.
+        let _ = input.write_all(&(message.len() as u32).to_be_bytes());
+        let _ = input.write_all(message.as_bytes());
+    }
+    drop(input);
     child.wait_with_output().expect("our own child")
 }
 
@@ -21,13 +27,19 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A task in an empty temporary folder; `root` is its path.
+/// What a shim is told, in an empty temporary folder; `root` is its path. The group is a plain folder: it can be made and joined like a real one.
+fn setup(root: &str) -> String {
+    format!(
+        r#"{{"version":2,"runtime":"/bin/false","stage":"{root}/stage","groups":["{root}/groups"],"hide":[]}}"#
+    )
+}
+
 fn task(root: &str) -> String {
     format!(
-        r#"{{"version":1,"id":"test","runtime":"/bin/false","stage":"{root}/stage","witness":"{root}/run/witness","state":"{root}/state",
-        "end":"{root}/end","firstId":268435456,"ids":65536,"groups":[{{"path":"{root}/group","use":"limit","files":[]}}],"hide":[],
-        "layers":["{root}/layer"],"upper":"{root}/upper","work":"{root}/work","volatile":true,"binds":[],"config":"{{}}","capabilities":224,
-        "network":null,"readyTimeoutMs":5000}}"#
+        r#"{{"version":2,"witness":"{root}/run/witness","socket":"{root}/run/runner","state":"{root}/state","end":"{root}/end",
+        "firstId":268435456,"ids":65536,"groups":[{{"parent":"{root}/groups","oom":null,"freezer":null,"files":[]}}],
+        "layers":["{root}/layer"],"written":0,"skeleton":[],"disk":"{root}/disk","limited":false,"volatile":true,"binds":[],"config":"{{}}",
+        "capabilities":224,"network":null,"readyTimeoutMs":5000}}"#
     )
 }
 
@@ -36,7 +48,9 @@ struct Folder(String);
 impl Folder {
     fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("shim-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("run")).expect("a fresh name");
+        for folder in ["run", "stage", "groups"] {
+            std::fs::create_dir_all(path.join(folder)).expect("a fresh name");
+        }
         Folder(path.to_string_lossy().into_owned())
     }
 }
@@ -52,18 +66,15 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_task_that_is_none_is_refused_with_a_reason() {
+fn a_setup_that_is_none_is_refused_with_a_reason() {
     for (text, reason) in [
         ("", "JSON"),
         ("{", "JSON"),
         ("[]", "version"),
         (r#"{"version":99}"#, "version 99"),
-        (&task("/x").replace("268435456", "0"), "ids start above"),
-        (&task("/x").replace("268435456", "1000"), "ids start above"),
-        (&task("/x").replace(r#""id":"test""#, r#""id":"../test""#), "id"),
-        (&task("/x").replace(r#""/bin/false""#, r#""false""#), "absolute"),
+        (&setup("/x").replace(r#""/bin/false""#, r#""false""#), "absolute"),
     ] {
-        let output = shim(text);
+        let output = shim(&[text]);
         assert!(!output.status.success(), "{text}");
         assert!(
             said(&output).starts_with(r#"{"error":"#) && said(&output).contains(reason),
@@ -74,14 +85,43 @@ fn a_task_that_is_none_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_task_that_is_none_is_refused_with_a_reason() {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let folder = Folder::new("refuses");
+    let root = &folder.0;
+    for (text, reason) in [
+        ("", "JSON"),
+        (r#"{"version":99}"#, "version 99"),
+        (&task(root).replace("268435456", "0"), "ids start above"),
+        (&task(root).replace("268435456", "1000"), "ids start above"),
+        (&task(root).replace("/groups", "/others"), "groups"),
+    ] {
+        let output = shim(&[&setup(root), text]);
+        assert!(
+            said(&output).starts_with(r#"{"error":"#) && said(&output).contains(reason),
+            "{text}: {}",
+            said(&output)
+        );
+    }
+}
+
+/// Plain folders are not removed by `rmdir` while the file that was written to join them is there; a real group's would be.
+fn groups(folder: &Folder) -> usize {
+    std::fs::read_dir(format!("{}/groups", folder.0)).map_or(0, Iterator::count)
+}
+
+#[test]
 fn a_start_that_fails_says_why_and_leaves_nothing() {
     if !is_root() {
         eprintln!("skipped: needs root");
         return;
     }
     let folder = Folder::new("fails");
-    // The group is a plain folder here: joining it works, the layer that is not there ends it.
-    let output = shim(&task(&folder.0));
+    let output = shim(&[&setup(&folder.0), &task(&folder.0)]);
+    // The layer that is not there ends it.
     assert!(
         said(&output).contains(r#"{"error":"#) && said(&output).contains("layer"),
         "{}",
@@ -95,15 +135,14 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
 }
 
 #[test]
-fn a_group_of_the_same_name_is_not_taken_over() {
+fn one_that_is_not_given_a_sandbox_goes_quietly() {
     if !is_root() {
         eprintln!("skipped: needs root");
         return;
     }
-    let folder = Folder::new("taken");
-    std::fs::create_dir(format!("{}/group", folder.0)).expect("a fresh folder");
-    std::fs::write(format!("{}/group/kept", folder.0), "").expect("a fresh folder");
-    let output = shim(&task(&folder.0));
-    assert!(said(&output).contains("control group"), "{}", said(&output));
-    assert!(std::path::Path::new(&format!("{}/group/kept", folder.0)).exists());
+    let folder = Folder::new("quiet");
+    let output = shim(&[&setup(&folder.0).replace(&format!("\"{}/groups\"", folder.0), "")]);
+    assert_eq!(said(&output), "");
+    assert!(std::path::Path::new(&format!("{}/run", folder.0)).exists());
+    assert_eq!(groups(&folder), 0);
 }

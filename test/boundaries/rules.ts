@@ -100,9 +100,18 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
-    room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/)/,
-    forbids: /^packages\/engine\/src\/(runner|provider)\//,
+    room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/(?!testing))/,
+    forbids: /^packages\/engine\/src\/(runner|provider|layers|volumes)\//,
     example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
+  },
+  {
+    name: 'layers and volumes are folders: they know neither isolators nor the provider',
+    room: /^packages\/engine\/src\/(layers|volumes)\//,
+    forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
+    example: {
+      from: 'packages/engine/src/layers/store.ts',
+      to: 'packages/engine/src/provider/layered-driver.ts',
+    },
   },
   {
     name: 'the Cloudflare package depends on nothing else of ours',

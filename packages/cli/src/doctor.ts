@@ -14,7 +14,9 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
   const findings: Finding[] = [
     { what: 'node', ok: true, detail: process.version },
     oci,
-    await lookAtPasta(),
+    await lookAt('network open', 'pasta', 'passt', 'sandboxes can only have the network none'),
+    await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
+    await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
     await lookAtDocker(),
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
@@ -50,7 +52,8 @@ async function lookAtOci(): Promise<Finding> {
 /** Nothing proves that it works but doing it. */
 async function tryIt(): Promise<string> {
   const startedAt = performance.now()
-  const sandbox = await new EngineProvider({ isolator: 'oci' }).create()
+  await using provider = new EngineProvider({ isolator: 'oci' })
+  const sandbox = await provider.create()
   try {
     await sandbox.runCommand({ cmd: 'true' })
     return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
@@ -74,17 +77,13 @@ async function lookAtDocker(): Promise<Finding> {
   }
 }
 
-async function lookAtPasta(): Promise<Finding> {
-  const what = 'network open'
+/** A program that something optional needs. */
+async function lookAt(what: string, program: string, name: string, without: string): Promise<Finding> {
   const { execFile } = await import('node:child_process')
   const found = await new Promise<boolean>((resolve) =>
-    execFile('pasta', ['--version'], (error) => resolve(!error)),
+    execFile(program, ['--version'], (error) => resolve(!error)),
   )
-  if (found) return { what, ok: true, detail: 'pasta is here' }
-  return {
-    what,
-    ok: false,
-    detail: 'pasta is not installed; sandboxes can only have the network none',
-    fix: 'Run: apt-get install passt',
-  }
+  if (found) return { what, ok: true, detail: `${program} is here` }
+  const detail = `${program} is not installed; ${without}`
+  return { what, ok: false, detail, fix: `Run: apt-get install ${name}` }
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { doctor } from './doctor.ts'
 import { reportError } from './errors.ts'
+import { addImageCommands } from './image.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
 import { type RunOptions, run } from './run.ts'
 
@@ -19,7 +20,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     .command('run')
     .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
-    .option('--image <image>', '`host`, or the folder of a root file system', 'host')
+    .option('--image <image>', '`host`, the name of an image, or the folder of a root file system', 'host')
     .option(
       '--mount <source:target>',
       'show a folder or file of this machine, read-only (again for more)',
@@ -50,6 +51,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     .action(async (command: string[], options: RunOptions) => {
       code = await run(command, options)
     })
+  addImageCommands(program)
   program
     .command('doctor')
     .description('What this machine can do, what is missing, and what installs it.')

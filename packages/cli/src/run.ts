@@ -23,7 +23,7 @@ type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 /** One command in one sandbox, from nothing to nothing. Returns the command's own exit code. */
 export async function run(command: readonly string[], options: RunOptions): Promise<number> {
-  const provider = new EngineProvider({ isolator: options.isolator })
+  await using provider = new EngineProvider({ isolator: options.isolator })
   if (provider.isolation === 'none')
     console.error('sandkasten: this command is NOT isolated (isolator process).')
   if (provider.decision.isolator === 'oci')

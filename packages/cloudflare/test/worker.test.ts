@@ -4,7 +4,7 @@
  * `DeskBox` answers `getState`, `exec` and preview requests where a container would.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { unstable_startWorker as startWorker } from 'wrangler'
+import { unstable_DevEnv as DevEnv } from 'wrangler'
 import { PACKAGE, type Project, sharedProject } from './project.ts'
 
 const WORKER = `
@@ -61,20 +61,27 @@ const CONFIG = {
   migrations: [{ tag: 'v1', new_sqlite_classes: ['ShellBox', 'PythonBox'] }],
 }
 
-let worker: Awaited<ReturnType<typeof startWorker>>
+const devEnv = new DevEnv()
+let worker: Awaited<ReturnType<typeof devEnv.startWorker>>
 
 beforeAll(async () => {
   const made: Project = sharedProject({ 'index.js': WORKER, 'wrangler.json': JSON.stringify(CONFIG) })
-  worker = await startWorker({
+  // A Worker that does not bundle is never ready, and wrangler's own `dispose` waits until it is.
+  const failed = new Promise<never>((_, reject) => {
+    const fail = (event: { cause?: unknown }) =>
+      reject(new Error('The Worker did not start.', { cause: event.cause ?? event }))
+    devEnv.once('buildFailed', fail)
+    devEnv.once('error', fail)
+  })
+  failed.catch(() => {})
+  worker = await devEnv.startWorker({
     config: made.path('wrangler.json'),
     dev: { server: { port: 0 }, inspector: false, watch: false, logLevel: 'none' },
   })
-  await worker.ready
+  await Promise.race([worker.ready, failed])
 })
 
-afterAll(async () => {
-  await worker?.dispose()
-})
+afterAll(() => devEnv.teardown())
 
 const ask = async (url: string) => {
   const response = await worker.fetch('http://localhost/', { headers: { 'x-test-url': url } })

@@ -1,25 +1,36 @@
+export {
+  type ImageConfig,
+  type ImageLayers,
+  type ImageProgress,
+  type ImageRecord,
+  ImageStore,
+  type ImageStoreOptions,
+  type ImportOptions,
+  parseReference,
+  type Recipe,
+  readRecipe,
+  recipeNames,
+} from './images/index.ts'
 export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/docker.ts'
 export { type DockerProfile, dockerProfile } from './isolators/docker/seccomp.ts'
 export type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
+  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxStats,
 } from './isolators/isolator.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
-export {
-  type DockerCapabilities,
-  dockerCapabilities,
-  type EngineCapabilities,
-  engineCapabilities,
-} from './provider/capabilities.ts'
+export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
 export {
   type EngineDecision,
   EngineProvider,
   type EngineProviderOptions,
+  imageStore,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
-export { type EngineDefaults, type EngineOptions, engineDefaults } from './provider/spec.ts'
+export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'
 export * from './runner/index.ts'
+export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

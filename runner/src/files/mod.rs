@@ -1,13 +1,13 @@
 //! Files, as the sandbox sees them and as its user: paths are resolved by the kernel in the runner's own view, each operation
 //! runs on a worker (`job`) with that user's file system ids. Names are bytes from end to end.
 
-mod dir;
+pub(crate) mod dir;
 mod facts;
 mod list;
 mod manage;
 mod read;
 mod remove;
-mod tar;
+pub mod tar;
 mod tar_in;
 mod tar_out;
 mod watch;

@@ -38,8 +38,12 @@ pub struct Parsed {
     pub name: Vec<u8>,
     pub link: Vec<u8>,
     pub mode: u32,
+    pub uid: u64,
+    pub gid: u64,
     pub size: u64,
     pub mtime: i64,
+    /// Of a device: major and minor number.
+    pub device: (u64, u64),
 }
 
 pub fn decode(block: &[u8; BLOCK]) -> Result<Parsed, &'static str> {
@@ -58,9 +62,40 @@ pub fn decode(block: &[u8; BLOCK]) -> Result<Parsed, &'static str> {
         name,
         link: text(&block[157..257]),
         mode: number(&block[100..108]).unwrap_or(0o644) as u32 & 0o7777,
+        uid: number(&block[108..116]).unwrap_or(0),
+        gid: number(&block[116..124]).unwrap_or(0),
         size: number(&block[124..136]).ok_or("a header without size")?,
         mtime: number(&block[136..148]).map_or(0, |time| time.min(i64::MAX as u64) as i64),
+        device: (
+            number(&block[329..337]).unwrap_or(0),
+            number(&block[337..345]).unwrap_or(0),
+        ),
     })
+}
+
+/// The records of a pax header: `<length> <key>=<value>\n`, repeated.
+pub fn pax(mut bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, &'static str> {
+    const BROKEN: &str = "a pax header";
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let space = bytes.iter().position(|byte| *byte == b' ').ok_or(BROKEN)?;
+        let len: usize = std::str::from_utf8(&bytes[..space])
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .filter(|len| *len > space + 1 && *len <= bytes.len())
+            .ok_or(BROKEN)?;
+        let record = &bytes[space + 1..len - 1];
+        let equals = record.iter().position(|byte| *byte == b'=').ok_or(BROKEN)?;
+        records.push((record[..equals].to_vec(), record[equals + 1..].to_vec()));
+        bytes = &bytes[len..];
+    }
+    Ok(records)
+}
+
+/// A long name without its terminating NUL.
+pub fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+    bytes
 }
 
 /// Bytes of padding after `size` bytes of content.

@@ -6,7 +6,7 @@
 //! and counted.
 
 use super::dir::open_folder;
-use super::tar::{self, BLOCK, Parsed, padding};
+use super::tar::{self, BLOCK, Parsed, padding, pax, without_nul};
 use super::write::{Draft, folder, set_mode, write_all};
 use super::{Paths, Work, io_error, manage};
 use crate::job::Worker;
@@ -63,7 +63,7 @@ impl Untar<'_> {
                 b'L' => long_name = Some(without_nul(self.input.extra(entry.size)?)),
                 b'K' => long_link = Some(without_nul(self.input.extra(entry.size)?)),
                 b'x' => {
-                    for (key, value) in pax(&self.input.extra(entry.size)?)? {
+                    for (key, value) in pax(&self.input.extra(entry.size)?).map_err(malformed)? {
                         match key.as_slice() {
                             b"path" => long_name = Some(value),
                             b"linkpath" => long_link = Some(value),
@@ -249,35 +249,6 @@ fn join(parents: &[CString], name: &CStr) -> CString {
 fn unlink(at: RawFd, name: &CStr) {
     // SAFETY: a C string; what is not there need not go, and what cannot go fails the next call.
     unsafe { libc::unlinkat(at, name.as_ptr(), 0) };
-}
-
-fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
-    bytes
-}
-
-/// `<length> <key>=<value>\n`, repeated.
-fn pax(mut bytes: &[u8]) -> OpResult<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut records = Vec::new();
-    while !bytes.is_empty() {
-        let space = bytes
-            .iter()
-            .position(|byte| *byte == b' ')
-            .ok_or_else(|| malformed("a pax header"))?;
-        let len: usize = std::str::from_utf8(&bytes[..space])
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .filter(|len| *len > space + 1 && *len <= bytes.len())
-            .ok_or_else(|| malformed("a pax header"))?;
-        let record = &bytes[space + 1..len - 1];
-        let equals = record
-            .iter()
-            .position(|byte| *byte == b'=')
-            .ok_or_else(|| malformed("a pax header"))?;
-        records.push((record[..equals].to_vec(), record[equals + 1..].to_vec()));
-        bytes = &bytes[len..];
-    }
-    Ok(records)
 }
 
 fn malformed(what: &str) -> OpError {

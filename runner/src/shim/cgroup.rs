@@ -1,94 +1,192 @@
-//! Control groups, as the engine listed them: v1 (one folder per controller), v2 (one folder), or both.
+//! Control groups: v1 (one folder per controller), v2 (one folder), or both. The engine says below which folders, and with which limits.
 //!
-//! The order is the point: a group is made, then limited, then joined by the process that becomes the sandbox, and only then does that
-//! process do anything else. Any failure ends the start. (A runtime that attaches afterwards, and goes on when it cannot, runs its first
-//! moments, or its whole life, without limits.)
+//! The order is the point: a group is made and joined by the process that becomes the runtime while nothing of a sandbox exists, then limited, and
+//! only then is that process told what to start. Any failure ends the start. (A runtime that attaches afterwards, and goes on when it cannot, runs
+//! its first moments, or its whole life, without limits.)
+//!
+//! They are named after the shim, `<pid>-<start time>`, which no other process ever has at once: whoever finds a group whose shim is dead may
+//! take it away. We reach them through descriptors of their parents: some of these are hidden from the runtime, and so from us.
 
-use super::task::{Group, Use};
+use super::host;
+use super::task::{Group, Version};
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Makes and limits every group, or none. A group that is there already is somebody's: it is neither used nor removed.
-pub fn make(groups: &[Group]) -> Result<(), String> {
-    for (made, group) in groups.iter().enumerate() {
-        let result = fs::create_dir(&group.path).map_err(|error| (made, format!("{}: {error}", group.path)));
-        if let Err((ours, message)) =
-            result.and_then(|()| limit(group).map_err(|message| (made + 1, message)))
-        {
-            let left = remove(&groups[..ours]);
-            return Err(format!(
-                "control group {message}{}",
-                left.map_or_else(|also| format!("; and then {also}"), |()| String::new())
-            ));
-        }
-    }
-    Ok(())
+pub struct Groups {
+    pub name: String,
+    parents: Vec<Parent>,
+    oom: Option<(String, Version)>,
+    freezer: Option<(String, Version)>,
 }
 
-fn limit(group: &Group) -> Result<(), String> {
-    for setting in &group.files {
-        let path = Path::new(&group.path).join(&setting.name);
-        match fs::write(&path, &setting.value) {
-            Err(error) if setting.optional && missing(&error) => {}
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-            Ok(()) => {}
-        }
-    }
-    Ok(())
+struct Parent {
+    path: String,
+    folder: OwnedFd,
 }
 
-/// The calling process, which has one thread, joins all of them.
-pub fn join(groups: &[Group]) -> Result<(), String> {
-    for group in groups {
-        let path = Path::new(&group.path).join("cgroup.procs");
-        fs::write(&path, "0").map_err(|error| format!("joining {}: {error}", path.display()))?;
-    }
-    Ok(())
-}
+/// The kernel stops threads one by one; a machine that needs longer than this for it is stuck.
+const FREEZE_TIME: Duration = Duration::from_secs(10);
 
-/// How many processes the kernel killed for memory: its own count, not a guess from an exit code.
-pub fn oom_kills(groups: &[Group]) -> Option<i64> {
-    groups.iter().find_map(|group| {
-        let file = match group.what {
-            Use::OomV1 => "memory.oom_control",
-            Use::OomV2 => "memory.events",
-            _ => return None,
+impl Groups {
+    /// Makes every group, or none. One that is there already is somebody's: it is neither used nor removed.
+    pub fn make(parents: &[String], name: String) -> Result<Groups, String> {
+        let mut groups = Groups {
+            name,
+            parents: Vec::new(),
+            oom: None,
+            freezer: None,
         };
-        let text = fs::read_to_string(Path::new(&group.path).join(file)).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
-    })
-}
-
-/// What is frozen in a v1 freezer does not die from SIGKILL: thaw after the signal, so that it dies before it runs again.
-pub fn thaw(groups: &[Group]) {
-    for group in groups.iter().filter(|group| group.what == Use::FreezerV1) {
-        // Where there is nothing frozen, or no group yet, there is nothing to thaw.
-        let _ = fs::write(Path::new(&group.path).join("freezer.state"), "THAWED");
-    }
-}
-
-/// Takes the groups away. All processes are dead and reaped by now; the kernel may still need a moment to notice.
-pub fn remove(groups: &[Group]) -> Result<(), String> {
-    let mut failed = Ok(());
-    for group in groups {
-        for attempt in 0.. {
-            match fs::remove_dir(&group.path) {
-                Ok(()) => break,
-                Err(error) if missing(&error) => break,
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && attempt < 200 => {
-                    std::thread::sleep(Duration::from_millis(if attempt < 10 { 1 } else { 10 }));
-                }
+        for path in parents {
+            let made = host::open(path, libc::O_PATH | libc::O_DIRECTORY).and_then(|folder| {
+                let parent = Parent {
+                    path: path.clone(),
+                    folder,
+                };
+                fs::create_dir(groups.folder(&parent)).map(|()| parent)
+            });
+            match made {
+                Ok(parent) => groups.parents.push(parent),
                 Err(error) => {
-                    failed = Err(format!("control group {}: {error}", group.path));
-                    break;
+                    let left = groups.remove();
+                    return Err(format!(
+                        "control group in {path}: {error}{}",
+                        left.map_or_else(|also| format!("; and then {also}"), |()| String::new())
+                    ));
                 }
             }
         }
+        Ok(groups)
     }
-    failed
+
+    /// The calling process, which has one thread, joins all of them.
+    pub fn join(&self) -> Result<(), String> {
+        for parent in &self.parents {
+            fs::write(format!("{}/cgroup.procs", self.folder(parent)), "0")
+                .map_err(|error| format!("joining a control group in {}: {error}", parent.path))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the limits of one sandbox. They must be about just these groups.
+    pub fn limit(&mut self, wanted: &[Group]) -> Result<(), String> {
+        let mut asked: Vec<&String> = wanted.iter().map(|group| &group.parent).collect();
+        let mut made: Vec<&String> = self.parents.iter().map(|parent| &parent.path).collect();
+        asked.sort();
+        made.sort();
+        if asked != made {
+            return Err("task: groups: not those of the setup".to_owned());
+        }
+        for group in wanted {
+            let parent = self.parents.iter().find(|parent| parent.path == group.parent);
+            let folder = self.folder(parent.ok_or("task: groups: not those of the setup")?);
+            for setting in &group.files {
+                let path = Path::new(&folder).join(&setting.name);
+                match fs::write(&path, &setting.value) {
+                    Err(error) if setting.optional && missing(&error) => {}
+                    Err(error) => return Err(format!("control group: {}: {error}", setting.name)),
+                    Ok(()) => {}
+                }
+            }
+            self.oom = self
+                .oom
+                .take()
+                .or_else(|| group.oom.map(|version| (folder.clone(), version)));
+            self.freezer = self
+                .freezer
+                .take()
+                .or_else(|| group.freezer.map(|version| (folder.clone(), version)));
+        }
+        Ok(())
+    }
+
+    /// How many processes the kernel killed for memory: its own count, not a guess from an exit code.
+    pub fn oom_kills(&self) -> Option<i64> {
+        let (folder, version) = self.oom.as_ref()?;
+        let file = match version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        let text = fs::read_to_string(Path::new(folder).join(file)).ok()?;
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.freezer.as_ref().is_some_and(|(folder, version)| {
+            let (file, sign) = match version {
+                Version::V1 => ("freezer.self_freezing", "1"),
+                Version::V2 => ("cgroup.freeze", "1"),
+            };
+            fs::read_to_string(Path::new(folder).join(file)).is_ok_and(|text| text.trim() == sign)
+        })
+    }
+
+    /// Returns when no process in there runs any more.
+    pub fn freeze(&self) -> Result<(), String> {
+        let Some((folder, version)) = &self.freezer else {
+            return Err("there is no freezer".to_owned());
+        };
+        let (file, value, state, done) = match version {
+            Version::V1 => ("freezer.state", "FROZEN", "freezer.state", "FROZEN"),
+            Version::V2 => ("cgroup.freeze", "1", "cgroup.events", "frozen 1"),
+        };
+        let at = |error: io::Error| format!("freezing: {error}");
+        fs::write(Path::new(folder).join(file), value).map_err(at)?;
+        let deadline = Instant::now() + FREEZE_TIME;
+        while !fs::read_to_string(Path::new(folder).join(state))
+            .map_err(at)?
+            .lines()
+            .any(|line| line == done)
+        {
+            if Instant::now() > deadline {
+                self.thaw();
+                return Err("it could not be frozen in time".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    /// What is frozen in a v1 freezer does not die from SIGKILL: thaw after the signal, so that it dies before it runs again.
+    pub fn thaw(&self) {
+        if let Some((folder, version)) = &self.freezer {
+            let (file, value) = match version {
+                Version::V1 => ("freezer.state", "THAWED"),
+                Version::V2 => ("cgroup.freeze", "0"),
+            };
+            // Where there is nothing frozen, or no group any more, there is nothing to thaw.
+            let _ = fs::write(Path::new(folder).join(file), value);
+        }
+    }
+
+    /// Takes the groups away. All processes are dead and reaped by now; the kernel may still need a moment to notice.
+    pub fn remove(&self) -> Result<(), String> {
+        let mut failed = Ok(());
+        for parent in &self.parents {
+            let path = self.folder(parent);
+            for attempt in 0.. {
+                match fs::remove_dir(&path) {
+                    Ok(()) => break,
+                    Err(error) if missing(&error) => break,
+                    Err(error) if error.raw_os_error() == Some(libc::EBUSY) && attempt < 200 => {
+                        std::thread::sleep(Duration::from_millis(if attempt < 10 { 1 } else { 10 }));
+                    }
+                    Err(error) => {
+                        failed = Err(format!("control group {} in {}: {error}", self.name, parent.path));
+                        break;
+                    }
+                }
+            }
+        }
+        failed
+    }
+
+    fn folder(&self, parent: &Parent) -> String {
+        format!("/proc/self/fd/{}/{}", parent.folder.as_raw_fd(), self.name)
+    }
 }
 
 fn missing(error: &io::Error) -> bool {
@@ -100,63 +198,78 @@ mod tests {
     use super::super::task::Setting;
     use super::*;
 
+    fn parents(name: &str, folders: &[&str]) -> (std::path::PathBuf, Vec<String>) {
+        let root = std::env::temp_dir().join(format!("shim-{name}-{}", std::process::id()));
+        let paths = folders.iter().map(|folder| root.join(folder));
+        let paths = paths.inspect(|path| fs::create_dir_all(path).unwrap());
+        (
+            root.clone(),
+            paths.map(|path| path.to_string_lossy().into_owned()).collect(),
+        )
+    }
+
+    fn group(parent: &str, file: &str, oom: Option<Version>, freezer: Option<Version>) -> Group {
+        let files = vec![Setting {
+            name: file.into(),
+            value: "7".into(),
+            optional: false,
+        }];
+        Group {
+            parent: parent.into(),
+            files,
+            oom,
+            freezer,
+        }
+    }
+
     #[test]
     fn plain_folders_stand_in() {
-        let root = std::env::temp_dir().join(format!("shim-cgroup-{}", std::process::id()));
-        fs::create_dir(&root).unwrap();
-        let setting = |name: &str, optional| Setting {
-            name: name.into(),
-            value: "7".into(),
-            optional,
-        };
-        let group = |name: &str, files, what| Group {
-            path: root.join(name).to_string_lossy().into_owned(),
-            files,
-            what,
-        };
-        let groups = [
-            group("m", vec![setting("max", false)], Use::OomV2),
-            group("f", vec![], Use::FreezerV1),
+        let (root, both) = parents("cgroup", &["m", "f"]);
+        let mut groups = Groups::make(&both, "1-2".into()).unwrap();
+        // Twice is a leftover or another shim of this name: refused, and left alone.
+        assert!(Groups::make(&both, "1-2".into()).is_err());
+        groups.join().unwrap();
+        assert_eq!(fs::read_to_string(root.join("f/1-2/cgroup.procs")).unwrap(), "0");
+        let wanted = [
+            group(&both[0], "max", Some(Version::V2), None),
+            group(&both[1], "other", None, Some(Version::V1)),
         ];
-        make(&groups).unwrap();
-        assert_eq!(fs::read_to_string(root.join("m/max")).unwrap(), "7");
-        // Twice is a leftover or another sandbox of this name: refused.
-        assert!(make(&groups).is_err());
-        join(&groups).unwrap();
-        assert_eq!(fs::read_to_string(root.join("f/cgroup.procs")).unwrap(), "0");
-        assert_eq!(oom_kills(&groups), None);
+        assert!(groups.limit(&wanted[..1]).is_err());
+        groups.limit(&wanted).unwrap();
+        assert_eq!(fs::read_to_string(root.join("m/1-2/max")).unwrap(), "7");
+        assert_eq!(groups.oom_kills(), None);
         fs::write(
-            root.join("m/memory.events"),
+            root.join("m/1-2/memory.events"),
             "low 0\noom 3\noom_kill 2\noom_group_kill 9\n",
         )
         .unwrap();
-        assert_eq!(oom_kills(&groups), Some(2));
-        thaw(&groups);
+        assert_eq!(groups.oom_kills(), Some(2));
+        groups.freeze().unwrap();
         assert_eq!(
-            fs::read_to_string(root.join("f/freezer.state")).unwrap(),
+            fs::read_to_string(root.join("f/1-2/freezer.state")).unwrap(),
+            "FROZEN"
+        );
+        groups.thaw();
+        assert_eq!(
+            fs::read_to_string(root.join("f/1-2/freezer.state")).unwrap(),
             "THAWED"
         );
-        let absent = [group("gone/deeper", vec![], Use::Limit)];
-        assert!(make(&absent).is_err());
-        assert!(remove(&absent).is_ok());
         fs::remove_dir_all(&root).unwrap();
+        assert!(groups.remove().is_ok());
+        assert!(Groups::make(&both, "1-2".into()).is_err());
     }
 
     #[test]
     fn a_limit_that_cannot_be_set_ends_the_start() {
-        let root = std::env::temp_dir().join(format!("shim-limit-{}", std::process::id()));
-        let files = vec![Setting {
-            name: "no/such".into(),
-            value: "7".into(),
-            optional: false,
-        }];
-        let groups = [Group {
-            path: root.to_string_lossy().into_owned(),
-            files,
-            what: Use::Limit,
-        }];
-        assert!(make(&groups).is_err());
-        assert!(remove(&groups).is_ok());
-        assert!(!root.exists());
+        let (root, parents) = parents("limit", &["m"]);
+        let mut groups = Groups::make(&parents, "1-2".into()).unwrap();
+        assert!(
+            groups
+                .limit(&[group(&parents[0], "no/such", None, None)])
+                .is_err()
+        );
+        groups.remove().unwrap();
+        assert!(!root.join("m/1-2").exists());
+        fs::remove_dir_all(&root).unwrap();
     }
 }

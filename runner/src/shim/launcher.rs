@@ -1,28 +1,35 @@
-//! `runner launcher`: starts shims for one engine, because it is small.
+//! `runner launcher`: starts shims for one engine, because it is small, and keeps one that waits for its sandbox.
 //!
 //! Starting a process copies the page tables of whoever starts it. For a Node program of a hundred megabytes that is milliseconds, during
-//! which it does nothing else; for this one it is a fraction of one. The engine starts a launcher once and then writes to it
+//! which it does nothing else; for this one it is a fraction of one. The engine starts a launcher once, writes to it
 //!
 //! ```text
-//! id (u32) │ length of log path (u32) │ length of task (u32) │ log path │ task        and reads        id (u32) │ length (u32) │ the shim's line
+//! length (u32) │ setup, for all shims          then          id (u32) │ length (u32) │ task          and reads          id (u32) │ length (u32) │ the shim's line
 //! ```
 //!
-//! all numbers big-endian. Each task is handed to a `runner shim` of its own; what that says first is passed on. When the engine goes, its
-//! launcher goes; the shims stay, as they do without one.
-
-use std::fs::OpenOptions;
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+//! all numbers big-endian. Each task goes to a `runner shim` of its own; what that says first is passed on. When the engine goes, its launcher goes, and
+//! with it the shim that has no sandbox; the others stay.
+//!
+//! One is kept in reserve, made when nothing else is being started. When many are asked for at once, only a few are worked on at a time:
+//! the kernel makes control groups and networks one after the other anyway, and waiting in a queue costs less than waiting for a lock.
 
 use super::json::Json;
+use super::{MAX_MESSAGE, next_message};
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-const HEADER: usize = 12;
-/// As much as a shim takes.
-const MAX_LENGTH: usize = super::MAX_TASK as usize;
+const HEADER: usize = 8;
+const AT_ONCE: usize = 4;
+
+/// A shim that has been told the setup. It works by itself; its answer, or its end, comes on `output`.
+struct Shim {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+}
 
 struct Pending {
     id: u32,
@@ -31,76 +38,132 @@ struct Pending {
     answer: Vec<u8>,
 }
 
+#[derive(Default)]
+struct Launcher {
+    setup: Vec<u8>,
+    spare: Option<Shim>,
+    waiting: VecDeque<(u32, Vec<u8>)>,
+    pending: Vec<Pending>,
+    ended: Vec<Child>,
+}
+
 pub fn run() -> Result<(), String> {
+    let mut launcher = Launcher {
+        setup: next_message()?.ok_or("setup: there is none")?,
+        ..Launcher::default()
+    };
     let mut input = Vec::new();
-    let mut pending: Vec<Pending> = Vec::new();
-    let mut ended: Vec<Child> = Vec::new();
+    launcher.refill();
     loop {
-        let ready = wait_for(&pending).map_err(|error| format!("poll: {error}"))?;
+        let ready = wait_for(&launcher.pending).map_err(|error| format!("poll: {error}"))?;
         for at in ready.answers.into_iter().rev() {
-            let mut one = pending.swap_remove(at);
+            let mut one = launcher.pending.swap_remove(at);
             if receive(&mut one) {
                 reply(one.id, &one.answer)?;
-                ended.push(one.child);
+                launcher.ended.push(one.child);
             } else {
-                pending.push(one);
+                launcher.pending.push(one);
             }
         }
         if ready.input {
             let mut chunk = [0; 65536];
-            let length = std::io::stdin()
-                .read(&mut chunk)
-                .map_err(|error| format!("standard input: {error}"))?;
+            let length = crate::sys::read(0, &mut chunk)
+                .map_err(|error| format!("standard input: {error}"))?
+                .unwrap_or(0);
             if length == 0 {
+                launcher.close();
                 return Ok(());
             }
             input.extend_from_slice(&chunk[..length]);
-            while let Some((id, log, task, used)) = next_request(&input)? {
-                match start(log, task) {
-                    Ok((child, output)) => pending.push(Pending {
+            while let Some((id, task, used)) = next_request(&input)? {
+                launcher.waiting.push_back((id, task.to_vec()));
+                input.drain(..used);
+            }
+        }
+        launcher.hand_out()?;
+        launcher.refill();
+        launcher
+            .ended
+            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
+}
+
+impl Launcher {
+    fn hand_out(&mut self) -> Result<(), String> {
+        while self.pending.len() < AT_ONCE
+            && let Some((id, task)) = self.waiting.pop_front()
+        {
+            let shim = match self.spare.take() {
+                // One that has something to say already has failed, or was killed: another one may do better.
+                Some(spare) if has_spoken(&spare.output) => {
+                    self.ended.push(spare.child);
+                    start(&self.setup)
+                }
+                Some(spare) => Ok(spare),
+                None => start(&self.setup),
+            };
+            match shim {
+                Ok(Shim {
+                    child,
+                    mut input,
+                    output,
+                }) => {
+                    // One that could not even be prepared has said why; then nobody reads this.
+                    let _ = send(&mut input, &task);
+                    self.pending.push(Pending {
                         id,
                         child,
                         output,
                         answer: Vec::new(),
-                    }),
-                    Err(error) => {
-                        let line =
-                            Json::Map(vec![("error".into(), Json::Text(format!("shim: {error}")))]).line();
-                        reply(id, line.as_bytes())?;
-                    }
+                    });
                 }
-                input.drain(..used);
+                Err(error) => {
+                    let text = Json::Text(format!("shim: {error}"));
+                    reply(id, Json::Map(vec![("error".into(), text)]).line().as_bytes())?;
+                }
             }
         }
-        ended.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        Ok(())
+    }
+
+    /// Not while a sandbox is being started: it would take the processor from it.
+    fn refill(&mut self) {
+        if self.spare.is_none() && self.pending.is_empty() && self.waiting.is_empty() {
+            // Should it fail, so will the next start, which then says why.
+            self.spare = start(&self.setup).ok();
+        }
+    }
+
+    /// Returns when the one without a sandbox has taken its preparations away.
+    fn close(&mut self) {
+        if let Some(Shim {
+            mut child,
+            input,
+            mut output,
+        }) = self.spare.take()
+        {
+            drop(input);
+            let _ = output.read_to_end(&mut Vec::new());
+            let _ = child.wait();
+        }
     }
 }
-
-type Request<'a> = (u32, &'a [u8], &'a [u8], usize);
 
 /// The first whole request, and how long it is.
-fn next_request(input: &[u8]) -> Result<Option<Request<'_>>, String> {
+fn next_request(input: &[u8]) -> Result<Option<(u32, &[u8], usize)>, String> {
     let number =
         |at: usize| -> Option<u32> { Some(u32::from_be_bytes(input.get(at..at + 4)?.try_into().ok()?)) };
-    let (Some(id), Some(log), Some(task)) = (number(0), number(4), number(8)) else {
+    let (Some(id), Some(length)) = (number(0), number(4)) else {
         return Ok(None);
     };
-    let (log, task) = (log as usize, task as usize);
-    if log > MAX_LENGTH || task > MAX_LENGTH {
+    let end = HEADER + length as usize;
+    if end > MAX_MESSAGE {
         return Err("a request that is too long".to_owned());
     }
-    let end = HEADER + log + task;
-    Ok(input
-        .get(..end)
-        .map(|all| (id, &all[HEADER..HEADER + log], &all[HEADER + log..], end)))
+    Ok(input.get(..end).map(|all| (id, &all[HEADER..], end)))
 }
 
-fn start(log: &[u8], task: &[u8]) -> std::io::Result<(Child, ChildStdout)> {
-    let log = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(std::ffi::OsStr::from_bytes(log))?;
+fn start(setup: &[u8]) -> std::io::Result<Shim> {
     let mut child = Command::new("/proc/self/exe")
         .arg0("runner")
         .arg("shim")
@@ -108,16 +171,28 @@ fn start(log: &[u8], task: &[u8]) -> std::io::Result<(Child, ChildStdout)> {
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(log)
+        .stderr(Stdio::inherit())
         .spawn()?;
+    let mut input = child.stdin.take().expect("it was asked for as a pipe");
     let output = child.stdout.take().expect("it was asked for as a pipe");
-    // It reads all of it before it does anything; one that died instead says so by ending its output.
-    let _ = child
-        .stdin
-        .take()
-        .expect("it was asked for as a pipe")
-        .write_all(task);
-    Ok((child, output))
+    let _ = send(&mut input, setup);
+    Ok(Shim { child, input, output })
+}
+
+fn send(input: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
+    let mut frame = (message.len() as u32).to_be_bytes().to_vec();
+    frame.extend_from_slice(message);
+    input.write_all(&frame)
+}
+
+fn has_spoken(output: &ChildStdout) -> bool {
+    let mut fd = libc::pollfd {
+        fd: output.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the pointer is to one entry, which outlives the call.
+    unsafe { libc::poll(&raw mut fd, 1, 0) != 0 }
 }
 
 /// True when the line is whole, or will not come.
@@ -127,7 +202,7 @@ fn receive(one: &mut Pending) -> bool {
         Ok(0) | Err(_) => true,
         Ok(length) => {
             one.answer.extend_from_slice(&chunk[..length]);
-            chunk[..length].contains(&b'\n') || one.answer.len() > MAX_LENGTH
+            chunk[..length].contains(&b'\n') || one.answer.len() > MAX_MESSAGE
         }
     }
 }
@@ -176,15 +251,12 @@ mod tests {
 
     #[test]
     fn takes_whole_requests_only_and_refuses_long_ones() {
-        let mut input = Vec::new();
-        for number in [7u32, 2, 3] {
-            input.extend_from_slice(&number.to_be_bytes());
-        }
-        input.extend_from_slice(b"ab");
+        let mut input = [7u32, 3].map(u32::to_be_bytes).concat();
+        input.extend_from_slice(b"xy");
         assert_eq!(next_request(&input), Ok(None));
-        input.extend_from_slice(b"xyz+more");
-        assert_eq!(next_request(&input), Ok(Some((7, &b"ab"[..], &b"xyz"[..], 17))));
+        input.extend_from_slice(b"z+more");
+        assert_eq!(next_request(&input), Ok(Some((7, &b"xyz"[..], 11))));
         assert!(next_request(&[0xff; 12]).is_err());
-        assert_eq!(next_request(&[0; 11]), Ok(None));
+        assert_eq!(next_request(&[0; 7]), Ok(None));
     }
 }

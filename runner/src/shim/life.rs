@@ -1,10 +1,13 @@
 //! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
 
-use super::birth::{self, Birth};
+use super::cgroup::Groups;
+use super::host::HostProc;
 use super::json::Json;
 use super::task::Task;
-use super::wait::{listen, now_ms, poll, poll_all, signal_descriptor, write_whole};
-use super::{answer, cgroup};
+use super::verify::verify;
+use super::wait::{listen, now_ms, poll, poll_all, write_whole};
+use super::waiting::{Runtime, Waiting, kill_everyone};
+use super::{answer, birth};
 use crate::sys::read;
 use std::fs;
 use std::io::Write;
@@ -18,48 +21,80 @@ const MAX_WATCHERS: usize = 64;
 
 struct Life<'a> {
     task: &'a Task,
+    host: HostProc,
+    me: u32,
+    start_time: i64,
+    groups: Groups,
     signals: OwnedFd,
     errors: Option<OwnedFd>,
     error_text: Vec<u8>,
     /// PID 1 of the sandbox, by our numbers.
     init: Option<libc::pid_t>,
-    runtime: Option<libc::pid_t>,
+    runtime: libc::pid_t,
     runtime_status: Option<i32>,
     /// How children other than the runtime ended; the runtime leaves some helpers behind that we inherit.
     ended: Vec<(libc::pid_t, i32)>,
     kill_asked: bool,
-    groups_made: bool,
     /// Who we are, in a line. It also says that we live: the kernel would accept a connection for a process that is dying.
     greeting: String,
 }
 
+/// Whoever is connected to us.
+struct Watcher {
+    stream: UnixStream,
+    /// Everything is stopped for as long as this one wants it, and at most as long as it is there.
+    holds: bool,
+}
+
 /// Returns when the sandbox has ended and nothing of it is left.
-pub fn live(task: &Task) -> Result<(), String> {
-    let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
-    let witness = listen(&task.witness).map_err(|error| format!("{}: {error}", task.witness))?;
+pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
+    let started = now_ms();
+    let witness = match listen(&task.witness) {
+        Ok(witness) => witness,
+        Err(error) => {
+            remove_run_folder(task);
+            return Err(waiting.failed(format!("{}: {error}", task.witness)));
+        }
+    };
+    let begun = birth::start(task, &mut waiting);
+    let Waiting {
+        host,
+        me,
+        start_time,
+        signals,
+        groups,
+        runtime,
+        users,
+    } = waiting;
+    drop(users);
+    let Runtime {
+        pid,
+        listener,
+        ready,
+        errors,
+    } = runtime;
+    drop(listener);
     let mut life = Life {
         task,
+        host,
+        me,
+        start_time,
+        groups,
         signals,
-        errors: None,
+        errors: Some(errors),
         error_text: Vec::new(),
         init: None,
-        runtime: None,
+        runtime: pid,
         runtime_status: None,
         ended: Vec::new(),
         kill_asked: false,
-        groups_made: false,
         greeting: String::new(),
     };
-    let started = now_ms();
-    let born = life.be_born();
-    if let Err(message) = born {
+    if let Err(message) = begun.and_then(|()| life.be_born(ready)) {
         life.kill_all();
         life.reap_all();
-        let left = if life.groups_made {
-            cgroup::remove(&task.groups)
-        } else {
-            Ok(())
-        };
+        life.hear();
+        let left = life.groups.remove();
         remove_run_folder(task);
         let said = String::from_utf8_lossy(&life.error_text).trim().to_owned();
         let mut message = if said.is_empty() {
@@ -76,12 +111,12 @@ pub fn live(task: &Task) -> Result<(), String> {
     let end = life.end(started);
     let line = end.line();
     let written = write_whole(&task.end, &line);
-    let removed = cgroup::remove(&task.groups);
+    let removed = life.groups.remove();
     let _ = fs::remove_file(&task.state);
     remove_run_folder(task);
     drop(witness);
     for watcher in &mut watchers {
-        let _ = watcher.write_all(line.as_bytes());
+        let _ = watcher.stream.write_all(line.as_bytes());
     }
     written
         .map_err(|error| format!("{}: {error}", task.end))
@@ -90,23 +125,34 @@ pub fn live(task: &Task) -> Result<(), String> {
 
 impl Life<'_> {
     /// Until the runner answers, is verified and connected. Any failure is the end: there is no half of a sandbox.
-    fn be_born(&mut self) -> Result<(), String> {
-        cgroup::make(&self.task.groups)?;
-        self.groups_made = true;
-        let Birth { pid, ready, errors } =
-            birth::start(self.task).map_err(|error| format!("starting: {error}"))?;
-        self.runtime = Some(pid);
-        self.errors = Some(errors);
+    fn be_born(&mut self, ready: OwnedFd) -> Result<(), String> {
         let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
+        self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
         drop(ready);
-        let (init, host_pid) = birth::adopted()?;
+        let (init, host_pid) = self.host.adopted(self.me)?;
         self.init = Some(init);
-        birth::verify(self.task, host_pid)?;
+        // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
+        // SAFETY: takes numbers, of our own child.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
+        verify(self.task, &self.host, host_pid)?;
         if let Some(argv) = &self.task.network {
-            self.connect(argv, host_pid, deadline)?;
+            self.connect(argv, init, deadline)?;
         }
         self.introduce(host_pid)
+    }
+
+    /// The runtime waits for this, unless it has only just been started.
+    fn hand_over(&mut self, deadline: Instant) -> Result<(), String> {
+        while !birth::hand_over(&self.task.config).map_err(|error| format!("config.json: {error}"))? {
+            // One that ended without reading is `until_ready`'s to report.
+            if self.runtime_status.is_some() || self.kill_asked || Instant::now() > deadline {
+                break;
+            }
+            poll([self.signals.as_raw_fd()], Some(Duration::from_millis(1)));
+            self.hear_signals();
+        }
+        Ok(())
     }
 
     fn until_ready(&mut self, ready: &OwnedFd, deadline: Instant) -> Result<(), String> {
@@ -153,10 +199,10 @@ impl Life<'_> {
     }
 
     /// Runs the program that connects the network until it has gone to the background, which it does when the interface is there.
-    fn connect(&mut self, argv: &[String], host_pid: u32, deadline: Instant) -> Result<(), String> {
+    fn connect(&mut self, argv: &[String], init: libc::pid_t, deadline: Instant) -> Result<(), String> {
         let log = self.errors.take().ok_or("the runner closed its error stream")?;
         let (errors, errors_in) = crate::sys::pipe().map_err(|error| format!("network: {error}"))?;
-        let pid = birth::connect(self.task, argv, host_pid, &errors_in)
+        let pid = birth::connect(&self.groups, argv, init, &errors_in)
             .map_err(|error| format!("network: {error}"))?;
         drop(errors_in);
         self.errors = Some(errors);
@@ -194,17 +240,16 @@ impl Life<'_> {
 
     /// Tells who we are: to those who come later in a file, to whoever started us on standard output.
     fn introduce(&mut self, host_pid: u32) -> Result<(), String> {
-        let me = fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
-        let me = me.to_string_lossy().into_owned();
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
         let facts = vec![
             ("version".to_owned(), Json::Number(super::task::VERSION)),
-            ("pid".to_owned(), number(me.parse().ok())),
-            ("startTime".to_owned(), number(birth::start_time(&me))),
+            ("pid".to_owned(), Json::Number(self.me.into())),
+            ("startTime".to_owned(), Json::Number(self.start_time)),
+            ("group".to_owned(), Json::Text(self.groups.name.clone())),
             ("runnerPid".to_owned(), Json::Number(host_pid.into())),
             (
                 "runnerStartTime".to_owned(),
-                number(birth::start_time(&host_pid.to_string())),
+                number(self.host.start_time(host_pid)),
             ),
         ];
         self.greeting = Json::Map(facts.clone()).line();
@@ -215,12 +260,16 @@ impl Life<'_> {
     }
 
     /// The long wait. Returns, with those who want to know, when PID 1 has ended.
-    fn wait(&mut self, witness: &UnixListener) -> Vec<UnixStream> {
-        let mut watchers: Vec<UnixStream> = Vec::new();
+    fn wait(&mut self, witness: &UnixListener) -> Vec<Watcher> {
+        let mut watchers: Vec<Watcher> = Vec::new();
+        // Frozen by somebody else, who will thaw it: not ours to do when the last of those who hold it lets go.
+        let mut paused = false;
+        // Frozen by us, also for one who was gone before he could be told.
+        let mut held = false;
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd()];
-            fds.extend(watchers.iter().map(AsRawFd::as_raw_fd));
+            fds.extend(watchers.iter().map(|watcher| watcher.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
             if ready[1] {
                 self.hear();
@@ -228,15 +277,21 @@ impl Life<'_> {
             let mut index = 3;
             watchers.retain_mut(|watcher| {
                 index += 1;
-                !ready[index - 1] || self.hear_watcher(watcher)
+                !ready[index - 1] || self.hear_watcher(watcher, &mut held, &mut paused)
             });
+            if held && !watchers.iter().any(|watcher| watcher.holds) {
+                held = false;
+                if !paused {
+                    self.groups.thaw();
+                }
+            }
             if ready[2]
-                && let Ok((mut watcher, _)) = witness.accept()
+                && let Ok((mut stream, _)) = witness.accept()
                 && watchers.len() < MAX_WATCHERS
-                && watcher.set_nonblocking(true).is_ok()
-                && watcher.write_all(self.greeting.as_bytes()).is_ok()
+                && stream.set_nonblocking(true).is_ok()
+                && stream.write_all(self.greeting.as_bytes()).is_ok()
             {
-                watchers.push(watcher);
+                watchers.push(Watcher { stream, holds: false });
             }
             if ready[0] {
                 self.hear_signals();
@@ -245,18 +300,41 @@ impl Life<'_> {
         watchers
     }
 
-    /// False when it has gone. Only `kill` is understood.
-    fn hear_watcher(&mut self, watcher: &UnixStream) -> bool {
+    /// False when it has gone, or says what nobody understands.
+    fn hear_watcher(&mut self, watcher: &mut Watcher, held: &mut bool, paused: &mut bool) -> bool {
         let mut buffer = [0; 64];
-        match read(watcher.as_raw_fd(), &mut buffer) {
-            Ok(None) => true,
-            Ok(Some(count)) if buffer[..count].starts_with(b"kill") => {
-                self.kill_asked = true;
-                self.kill_all();
-                true
+        let count = match read(watcher.stream.as_raw_fd(), &mut buffer) {
+            Ok(None) => return true,
+            Ok(Some(count)) if count > 0 => count,
+            _ => return false,
+        };
+        for line in buffer[..count].split(|byte| *byte == b'\n') {
+            match line {
+                b"" => {}
+                b"kill" => {
+                    self.kill_asked = true;
+                    self.kill_all();
+                }
+                b"hold" => {
+                    if !*held {
+                        *paused = self.groups.is_frozen();
+                        *held = true;
+                    }
+                    let reply = match self.groups.freeze() {
+                        Ok(()) => "{\"held\":true}\n".to_owned(),
+                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
+                    };
+                    watcher.holds = reply.starts_with("{\"held");
+                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
+                        watcher.holds = false;
+                        return false;
+                    }
+                }
+                b"release" => watcher.holds = false,
+                _ => return false,
             }
-            _ => false,
         }
+        true
     }
 
     fn hear(&mut self) {
@@ -295,7 +373,7 @@ impl Life<'_> {
         if pid <= 0 {
             return false;
         }
-        if Some(pid) == self.runtime {
+        if pid == self.runtime {
             self.runtime_status = Some(status);
         } else {
             self.ended.push((pid, status));
@@ -320,15 +398,9 @@ impl Life<'_> {
         self.ended.iter().any(|(pid, _)| Some(*pid) == self.init)
     }
 
-    /// Everything in our pid namespace but ourselves.
     fn kill_all(&self) {
-        // SAFETY: takes integers. We are PID 1 of a namespace (`run` forked into it), so -1 is that namespace and never the host.
-        unsafe {
-            if libc::getpid() == 1 {
-                libc::kill(-1, libc::SIGKILL);
-            }
-        }
-        cgroup::thaw(&self.task.groups);
+        kill_everyone();
+        self.groups.thaw();
     }
 
     fn reap_all(&mut self) {
@@ -357,7 +429,7 @@ impl Life<'_> {
             ("exit".into(), number(exit)),
             ("signal".into(), number(signal)),
             ("killed".into(), Json::Bool(self.kill_asked)),
-            ("oomKills".into(), number(cgroup::oom_kills(&self.task.groups))),
+            ("oomKills".into(), number(self.groups.oom_kills())),
             ("startedAt".into(), Json::Number(started)),
             ("endedAt".into(), Json::Number(now_ms())),
             (

@@ -1,147 +1,165 @@
-//! The sandbox's file systems, made in a mount namespace of their own: the host's mount table is never touched, and everything here
-//! is gone with the last process that uses it.
+//! The file systems of one sandbox, made on the stage (see `stage`):
 //!
 //! ```text
-//! stage/            tmpfs, in this namespace only
-//!   config.json     with the environment: in memory, not on a disk
-//!   program         the runtime itself, on a read-only mount of its own: see `birth`
-//!   runtime/        crun's own state: vanishes with crun, so there is nothing to delete afterwards
-//!   layer-0 …       the image, read-only, id-mapped: the host's owner 0 shows as the sandbox's owner 0
-//!   rootfs/         overlay of the layers and the sandbox's own upper folder
+//! stage/
+//!   skeleton/       on the stage's own tmpfs: /etc/hosts and the like, made anew for each life
+//!   layer-0 …       read-only, id-mapped: owner 0 on the disk shows as the sandbox's owner 0
+//!   limited/        where the disk has a limit: its own file system
+//!   disk/           the sandbox's own upper and work folder, id-mapped likewise
+//!   rootfs/         overlay of all of these
 //!   <bind>          a source for a bind mount of config.json
 //! ```
 //!
-//! Only the layers are id-mapped. The upper folder already belongs to the sandbox's ids (an id-mapped upper fails with EOVERFLOW).
-//! Sources are opened before the stage covers anything, and staged because the runtime's child, which is nobody on the host, could not
-//! walk through the private folders that lead to them.
+//! Everything that is kept is kept with the owners that the sandbox sees, whatever its range: so what one sandbox wrote can be a layer of
+//! another. An overlay uses its upper folder as whoever mounted it, and the host's root has no name in an id-mapped mount (EOVERFLOW): so it is
+//! mounted as the sandbox's root, with our capabilities.
+//!
+//! Sources are staged because the runtime's child, which is nobody on the host, could not walk through the private folders that lead to them.
 
-use super::idmap;
-use super::task::{Bind, Task};
+use super::limited;
+use super::task::{Bind, Entry, Task};
 use crate::sys::{check, own};
 use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
-
-/// The runtime's name on the stage.
-pub const RUNTIME: &str = "program";
+use std::os::unix::fs::chown;
 
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC as libc::c_uint;
 const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
-const ATTR_RDONLY: u64 = 0x1;
-const ATTR_NOSUID: u64 = 0x2;
-const ATTR_NODEV: u64 = 0x4;
+pub const ATTR_RDONLY: u64 = 0x1;
+pub const ATTR_NOSUID: u64 = 0x2;
+pub const ATTR_NODEV: u64 = 0x4;
 const ATTR_IDMAP: u64 = 0x0010_0000;
-const STAGE_FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
-/// Everything up to the moment the runtime can be started. The calling process changes its mount namespace for good.
-pub fn make(task: &Task) -> Result<(), String> {
-    // SAFETY: takes flags; this process has one thread.
-    at(
-        "mount namespace",
-        check(unsafe { libc::unshare(libc::CLONE_NEWNS) }),
-    )?;
-    at(
-        "mount namespace",
-        mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE, ""),
-    )?;
-    for path in &task.hide {
-        // Covered, not unmounted: unmounting waits for every processor of the machine.
-        at(
-            path,
-            mount("hidden", path, "tmpfs", STAGE_FLAGS | libc::MS_RDONLY, "size=0"),
-        )?;
-    }
-    // The shim has a pid namespace of its own; the runtime finds its children by number in /proc, so it needs that namespace's.
-    at("/proc", mount("proc", "/proc", "proc", STAGE_FLAGS, ""))?;
-    let users = at("user namespace", idmap::namespace(task.first_id, task.ids))?;
-    let mut layers = Vec::new();
-    for path in &task.layers {
-        let tree = at(path, clone_tree(path))?;
-        at(
-            path,
-            set_attributes(
-                &tree,
-                ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP,
-                Some(&users),
-            ),
-        )?;
-        layers.push(tree);
-    }
-    let mut binds = Vec::new();
-    for bind in &task.binds {
-        binds.push((bind, at(&bind.source, bind_tree(bind, &users))?));
-    }
-    let runtime = at(&task.runtime, clone_tree(&task.runtime))?;
-    at(
-        &task.runtime,
-        set_attributes(&runtime, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, None),
-    )?;
-    let upper = at(&task.upper, open_folder(&task.upper))?;
-    let work = at(&task.work, open_folder(&task.work))?;
-
-    let stage = Path::new(&task.stage);
-    at(
-        &task.stage,
-        mount(
-            "stage",
-            &task.stage,
-            "tmpfs",
-            STAGE_FLAGS,
-            "mode=0755,size=8m,nr_inodes=1k",
-        ),
-    )?;
+/// Everything up to the moment the runtime can be told to go on. The current folder is the stage.
+pub fn make(task: &Task, users: &OwnedFd) -> Result<(), String> {
+    skeleton(task)?;
     // Relative names keep the overlay's options short: they must fit into one page.
-    at(&task.stage, std::env::set_current_dir(stage))?;
-    let mut lower = String::new();
-    for (index, tree) in layers.iter().enumerate() {
+    let mut lower: Vec<String> = Vec::new();
+    for (index, path) in task.layers.iter().enumerate() {
+        if index == task.written {
+            lower.push("skeleton".to_owned());
+        }
         let name = format!("layer-{index}");
-        at(&name, fs::create_dir(&name).and_then(|()| attach(tree, &name)))?;
-        lower = if lower.is_empty() {
-            name
-        } else {
-            format!("{lower}:{name}")
-        };
+        let attributes = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP;
+        at(path, mapped(path, &name, attributes, users))?;
+        lower.push(name);
     }
+    if task.written == task.layers.len() {
+        lower.push("skeleton".to_owned());
+    }
+    let disk = if task.limited {
+        at(&task.disk, limited::attach(&task.disk, "limited"))?;
+        "limited"
+    } else {
+        &task.disk
+    };
+    at(
+        disk,
+        mapped(disk, "disk", ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, users),
+    )?;
     let options = format!(
-        "lowerdir={lower},upperdir=/proc/self/fd/{},workdir=/proc/self/fd/{},xino=off{}",
-        upper.as_raw_fd(),
-        work.as_raw_fd(),
+        "lowerdir={},upperdir=disk/upper,workdir=disk/work,xino=off,index=off,metacopy=off,redirect_dir=nofollow{}",
+        lower.join(":"),
         // Nothing is flushed when it is unmounted: a stop costs the same whatever was written. Power loss may cost the disk's content.
         if task.volatile { ",volatile" } else { "" }
     );
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
     at("overlay", fs::create_dir("rootfs"))?;
     at(
         "overlay",
-        mount(
-            "overlay",
-            "rootfs",
-            "overlay",
-            libc::MS_NOSUID | libc::MS_NODEV,
-            &options,
-        ),
+        as_owner(task.first_id, || {
+            mount("overlay", "rootfs", "overlay", flags, &options)
+        }),
     )?;
-    for (bind, tree) in &binds {
-        at(&bind.source, place(tree, &bind.name))?;
+    for bind in &task.binds {
+        at(
+            &bind.source,
+            bind_tree(bind, users).and_then(|tree| place(&tree, &bind.name)),
+        )?;
     }
-    at(&task.runtime, place(&runtime, RUNTIME))?;
-    at("runtime", fs::DirBuilder::new().mode(0o700).create("runtime"))?;
-    let mut options = fs::OpenOptions::new();
-    let config = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open("config.json");
-    at(
-        "config.json",
-        config.and_then(|mut file| io::Write::write_all(&mut file, task.config.as_bytes())),
-    )
+    Ok(())
 }
 
-fn at<T>(what: impl std::fmt::Display, result: io::Result<T>) -> Result<T, String> {
+/// Small files for this life only, owned by the sandbox's ids: a tmpfs needs no map.
+fn skeleton(task: &Task) -> Result<(), String> {
+    let owned = |path: &str, owner: u32| {
+        let id = task.first_id.checked_add(owner).filter(|_| owner < task.ids);
+        let id = id.ok_or(io::ErrorKind::InvalidInput)?;
+        chown(path, Some(id), Some(id))
+    };
+    at(
+        "skeleton",
+        fs::create_dir("skeleton").and_then(|()| owned("skeleton", 0)),
+    )?;
+    for Entry { path, text, owner } in &task.skeleton {
+        let name = format!("skeleton/{path}");
+        let made = match text {
+            Some(text) => fs::write(&name, text),
+            None => fs::create_dir(&name),
+        };
+        at(path, made.and_then(|()| owned(&name, *owner)))?;
+    }
+    Ok(())
+}
+
+/// Does something as this user and group of the file system, with all our capabilities: changing the user takes some of them away.
+fn as_owner<T>(id: u32, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let become_user = |id: u32| {
+        // SAFETY: numbers only; they say nothing of failure, which for one who may change users cannot be.
+        unsafe {
+            libc::setfsgid(id);
+            libc::setfsuid(id);
+        }
+        raise_capabilities()
+    };
+    let result = become_user(id).and_then(|()| act());
+    become_user(0)?;
+    result
+}
+
+/// Makes every permitted capability effective.
+fn raise_capabilities() -> io::Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Sets {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut header = Header {
+        version: VERSION_3,
+        pid: 0,
+    };
+    let mut sets = [Sets::default(); 2];
+    // SAFETY: version 3 reads and writes one header and two sets, which these are.
+    unsafe {
+        check(libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) as libc::c_int)?;
+        for set in &mut sets {
+            set.effective = set.permitted;
+        }
+        check(libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) as libc::c_int)?;
+    }
+    Ok(())
+}
+
+/// An id-mapped mount of a folder under a fresh name on the stage.
+fn mapped(path: &str, name: &str, attributes: u64, users: &OwnedFd) -> io::Result<()> {
+    let tree = clone_tree(path)?;
+    set_attributes(&tree, attributes, Some(users))?;
+    fs::create_dir(name)?;
+    attach(&tree, name)
+}
+
+pub fn at<T>(what: impl std::fmt::Display, result: io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
@@ -160,7 +178,7 @@ fn bind_tree(bind: &Bind, users: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Attaches a tree under a fresh name in the current folder; a file needs a file to cover.
-fn place(tree: &OwnedFd, name: &str) -> io::Result<()> {
+pub fn place(tree: &OwnedFd, name: &str) -> io::Result<()> {
     if fs::metadata(format!("/proc/self/fd/{}", tree.as_raw_fd()))?.is_dir() {
         fs::create_dir(name)?;
     } else {
@@ -170,7 +188,7 @@ fn place(tree: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 /// A private copy of one mount, without what is mounted below it.
-fn clone_tree(path: &str) -> io::Result<OwnedFd> {
+pub fn clone_tree(path: &str) -> io::Result<OwnedFd> {
     let path = CString::new(path)?;
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
     // SAFETY: `path` is a C string that outlives the call.
@@ -185,7 +203,7 @@ struct MountAttributes {
     user_namespace: u64,
 }
 
-fn set_attributes(tree: &OwnedFd, set: u64, users: Option<&OwnedFd>) -> io::Result<()> {
+pub fn set_attributes(tree: &OwnedFd, set: u64, users: Option<&OwnedFd>) -> io::Result<()> {
     let user_namespace = users.map_or(0, |users| users.as_raw_fd() as u64);
     let attributes = MountAttributes {
         set,
@@ -225,7 +243,7 @@ fn attach(tree: &OwnedFd, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong, options: &str) -> io::Result<()> {
+pub fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong, options: &str) -> io::Result<()> {
     let text = |text: &str| CString::new(text).map_err(io::Error::from);
     let (source, target, kind, options) = (text(source)?, text(target)?, text(kind)?, text(options)?);
     // SAFETY: four C strings that outlive the call; a tmpfs, proc or overlay reads its options as text.
@@ -239,13 +257,4 @@ fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong, options: 
         )
     })?;
     Ok(())
-}
-
-fn open_folder(path: &str) -> io::Result<OwnedFd> {
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .map(OwnedFd::from)
 }

@@ -4,16 +4,14 @@
 
 use super::json::Json;
 
-pub const VERSION: i64 = 1;
+pub const VERSION: i64 = 2;
 
 #[derive(Debug, PartialEq)]
 pub struct Task {
-    pub id: String,
-    pub runtime: String,
-    /// An empty folder that everyone may enter, over which the shim mounts its private tmpfs.
-    pub stage: String,
     /// Where the shim listens for `kill` and tells the end.
     pub witness: String,
+    /// Where the runner is reached. The socket is made out here and handed in: nothing inside leads to it.
+    pub socket: String,
     /// Where it says who it is, and how the sandbox ended.
     pub state: String,
     pub end: String,
@@ -21,12 +19,15 @@ pub struct Task {
     pub first_id: u32,
     pub ids: u32,
     pub groups: Vec<Group>,
-    /// Mount points to take away before the runtime looks at them.
-    pub hide: Vec<String>,
     /// Lower layers, uppermost first.
     pub layers: Vec<String>,
-    pub upper: String,
-    pub work: String,
+    /// How many of the layers are above the skeleton: those that a sandbox has written.
+    pub written: usize,
+    /// Files that are this sandbox's own and made anew for each life, above the image.
+    pub skeleton: Vec<Entry>,
+    /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
+    pub disk: String,
+    pub limited: bool,
     pub volatile: bool,
     pub binds: Vec<Bind>,
     /// `config.json`, whole. It holds the environment, so it is written to memory only.
@@ -38,12 +39,20 @@ pub struct Task {
     pub ready_timeout_ms: i64,
 }
 
-/// A control group: made, limited, and joined before anything else happens in the sandbox.
+/// The limits of the control group below `parent`, and what else it is for.
 #[derive(Debug, PartialEq)]
 pub struct Group {
-    pub path: String,
+    pub parent: String,
     pub files: Vec<Setting>,
-    pub what: Use,
+    /// Counts processes killed for memory.
+    pub oom: Option<Version>,
+    pub freezer: Option<Version>,
+}
+
+#[derive(Debug, PartialEq, Clone, Copy)]
+pub enum Version {
+    V1,
+    V2,
 }
 
 #[derive(Debug, PartialEq)]
@@ -54,15 +63,14 @@ pub struct Setting {
     pub optional: bool,
 }
 
-/// What else a group is for.
-#[derive(Debug, PartialEq, Clone, Copy)]
-pub enum Use {
-    Limit,
-    /// Counts processes killed for memory, in v1's or v2's file.
-    OomV1,
-    OomV2,
-    /// A v1 freezer: what is frozen there does not even die.
-    FreezerV1,
+/// A folder, or a file with this text.
+#[derive(Debug, PartialEq)]
+pub struct Entry {
+    /// Relative to the sandbox's root.
+    pub path: String,
+    pub text: Option<String>,
+    /// Inside.
+    pub owner: u32,
 }
 
 /// A source of a bind mount in `config.json`, placed below the stage under `name`.
@@ -83,19 +91,18 @@ impl Task {
             return Err(format!("task: version {version}; this shim knows {VERSION}"));
         }
         let task = Task {
-            id: string(&json, "id")?,
-            runtime: path(&json, "runtime")?,
-            stage: path(&json, "stage")?,
             witness: path(&json, "witness")?,
+            socket: path(&json, "socket")?,
             state: path(&json, "state")?,
             end: path(&json, "end")?,
             first_id: id(&json, "firstId")?,
             ids: id(&json, "ids")?,
             groups: list(&json, "groups", group)?,
-            hide: list(&json, "hide", text_item)?,
             layers: list(&json, "layers", text_item)?,
-            upper: path(&json, "upper")?,
-            work: path(&json, "work")?,
+            written: number(&json, "written")? as usize,
+            skeleton: list(&json, "skeleton", entry)?,
+            disk: path(&json, "disk")?,
+            limited: bool(&json, "limited")?,
             volatile: bool(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
@@ -110,26 +117,49 @@ impl Task {
         if task.first_id < 65536 || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
             return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
         }
-        if task.layers.is_empty() || task.groups.is_empty() || task.id.is_empty() || task.id.contains('/') {
-            return Err("task: id, layers and groups are needed".to_owned());
+        if task.written > task.layers.len() {
+            return Err("task: written: there are not so many layers".to_owned());
+        }
+        if task.layers.is_empty() || task.groups.is_empty() {
+            return Err("task: layers and groups are needed".to_owned());
         }
         Ok(task)
     }
 }
 
 fn group(json: &Json) -> Result<Group, String> {
-    let what = match string(json, "use")?.as_str() {
-        "limit" => Use::Limit,
-        "oom-v1" => Use::OomV1,
-        "oom-v2" => Use::OomV2,
-        "freezer-v1" => Use::FreezerV1,
-        other => return Err(format!("task: groups: no use '{other}'")),
-    };
     Ok(Group {
-        path: path(json, "path")?,
+        parent: path(json, "parent")?,
         files: list(json, "files", setting)?,
-        what,
+        oom: version(json, "oom")?,
+        freezer: version(json, "freezer")?,
     })
+}
+
+fn version(json: &Json, name: &str) -> Result<Option<Version>, String> {
+    match json.get(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Number(1)) => Ok(Some(Version::V1)),
+        Some(Json::Number(2)) => Ok(Some(Version::V2)),
+        _ => Err(format!("task: groups: {name}: 1, 2 or nothing is needed")),
+    }
+}
+
+fn entry(json: &Json) -> Result<Entry, String> {
+    let path = string(json, "path")?;
+    // It is made in a folder of ours, as root: no way leads out of there.
+    if path
+        .split('/')
+        .any(|part| part.is_empty() || part == "." || part == "..")
+    {
+        return Err(format!("task: skeleton: '{path}' is not a plain relative path"));
+    }
+    let text = match json.get("text") {
+        None | Some(Json::Null) => None,
+        _ => Some(string(json, "text")?),
+    };
+    let owner = id(json, "owner")?;
+    Ok(Entry { path, text, owner })
 }
 
 fn setting(json: &Json) -> Result<Setting, String> {
@@ -164,14 +194,14 @@ fn string(json: &Json, name: &str) -> Result<String, String> {
     }
 }
 
-fn path(json: &Json, name: &str) -> Result<String, String> {
+pub fn path(json: &Json, name: &str) -> Result<String, String> {
     string(json, name)?
         .strip_prefix('/')
         .map(|rest| format!("/{rest}"))
         .ok_or_else(|| format!("task: {name}: an absolute path is needed"))
 }
 
-fn number(json: &Json, name: &str) -> Result<i64, String> {
+pub fn number(json: &Json, name: &str) -> Result<i64, String> {
     match json.get(name) {
         Some(Json::Number(number)) => Ok(*number),
         _ => Err(format!("task: {name}: an integer is needed")),
@@ -189,14 +219,14 @@ fn bool(json: &Json, name: &str) -> Result<bool, String> {
     }
 }
 
-fn list<T>(json: &Json, name: &str, item: impl Fn(&Json) -> Result<T, String>) -> Result<Vec<T>, String> {
+pub fn list<T>(json: &Json, name: &str, item: impl Fn(&Json) -> Result<T, String>) -> Result<Vec<T>, String> {
     match json.get(name) {
         Some(Json::List(items)) => items.iter().map(item).collect(),
         _ => Err(format!("task: {name}: a list is needed")),
     }
 }
 
-fn text_item(json: &Json) -> Result<String, String> {
+pub fn text_item(json: &Json) -> Result<String, String> {
     match json {
         Json::Text(text) if !text.contains('\0') => Ok(text.clone()),
         _ => Err("task: a list of texts is needed".to_owned()),
@@ -207,33 +237,35 @@ fn text_item(json: &Json) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"version":1,"id":"a","runtime":"/crun","stage":"/s","witness":"/w","state":"/st","end":"/e",
-        "firstId":268435456,"ids":65536,"groups":[{"path":"/g","use":"oom-v1","files":[{"name":"f","value":"1","optional":false}]}],
-        "hide":[],"layers":["/l"],"upper":"/u","work":"/k","volatile":true,"binds":[],"config":"{}","capabilities":224,
-        "network":null,"readyTimeoutMs":1000}"#;
+    const GOOD: &str = r#"{"version":2,"witness":"/w","socket":"/so","state":"/st","end":"/e",
+        "firstId":268435456,"ids":65536,"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
+        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","limited":false,"volatile":true,"binds":[],
+        "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]
     fn a_task_is_read() {
         let task = Task::parse(GOOD).unwrap();
         assert_eq!(
-            (task.first_id, task.groups[0].what, task.network),
-            (0x1000_0000, Use::OomV1, None)
+            (task.first_id, task.groups[0].oom, task.network),
+            (0x1000_0000, Some(Version::V1), None)
         );
     }
 
     #[test]
     fn bad_tasks_are_refused() {
         for (good, bad) in [
-            ("\"version\":1", "\"version\":2"),
+            ("\"version\":2", "\"version\":1"),
             ("268435456", "0"),
             ("268435456", "1000"),
             ("268435456", "4294950000"),
             ("\"ids\":65536", "\"ids\":0"),
-            ("\"/crun\"", "\"crun\""),
+            ("\"/w\"", "\"w\""),
+            ("\"written\":0", "\"written\":2"),
+            ("etc/hosts", "etc/../../hosts"),
+            ("etc/hosts", "/etc/hosts"),
             ("[\"/l\"]", "[]"),
-            ("\"id\":\"a\"", "\"id\":\"../a\""),
             ("\"name\":\"f\"", "\"name\":\"../f\""),
-            ("oom-v1", "other"),
+            ("\"oom\":1", "\"oom\":3"),
         ] {
             assert!(GOOD.contains(good));
             assert!(Task::parse(&GOOD.replace(good, bad)).is_err(), "{bad}");

@@ -38,6 +38,15 @@ impl User {
     }
 }
 
+/// The supplementary groups of this thread.
+pub fn current_groups() -> Vec<u32> {
+    let mut groups = vec![0u32; 256];
+    // SAFETY: the call writes at most the given number of entries.
+    let count = unsafe { libc::getgroups(groups.len() as i32, groups.as_mut_ptr()) };
+    groups.truncate(count.max(0) as usize);
+    groups
+}
+
 /// Runs `work` with the file system ids of `user` on this thread, then goes back. Fails closed: where the kernel
 /// does not grant the change, the work is not run.
 pub fn as_user<T>(user: Option<&User>, work: impl FnOnce() -> T) -> io::Result<T> {
@@ -59,16 +68,12 @@ struct Borrowed {
 
 impl Borrowed {
     fn take(user: &User) -> io::Result<Borrowed> {
-        let mut groups = vec![0u32; 256];
-        // SAFETY: the call writes at most the given number of entries.
-        let count = unsafe { libc::getgroups(groups.len() as i32, groups.as_mut_ptr()) };
-        groups.truncate(count.max(0) as usize);
         // SAFETY: these calls cannot fail and touch no memory.
         let before = unsafe {
             Borrowed {
                 uid: libc::geteuid(),
                 gid: libc::getegid(),
-                groups,
+                groups: current_groups(),
             }
         };
         set_groups(&user.groups)?;
@@ -109,42 +114,34 @@ fn set_fsid(call: libc::c_long, id: u32) -> bool {
     }
 }
 
+/// The files are read as they lie there: `/etc/group` may be long, and is read before the runner answers.
 fn resolve_in(who: &str, group: Option<&str>, passwd: &[u8], groups: &[u8]) -> Option<User> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|id| *id != u32::MAX);
-    let fields = |line: &[u8]| -> Vec<Vec<u8>> { line.split(|b| *b == b':').map(<[u8]>::to_vec).collect() };
-    let id = |field: Option<&Vec<u8>>| field.and_then(|f| number(std::str::from_utf8(f).ok()?));
-    let entry = passwd.split(|b| *b == b'\n').map(fields).find(|f| {
-        f.len() >= 7 && (f[0] == who.as_bytes() || (number(who).is_some() && id(f.get(2)) == number(who)))
-    });
-    let name = entry.as_ref().and_then(|f| String::from_utf8(f[0].clone()).ok());
-    let uid = entry.as_ref().and_then(|f| id(f.get(2))).or(number(who))?;
-    let group_lines: Vec<_> = groups
-        .split(|b| *b == b'\n')
-        .map(fields)
-        .filter(|f| f.len() >= 4)
-        .collect();
+    let id = |field: &[u8]| number(std::str::from_utf8(field).ok()?);
+    let entry = lines::<7>(passwd)
+        .find(|f| f[0] == who.as_bytes() || number(who).is_some_and(|number| id(f[2]) == Some(number)));
+    let name = entry.and_then(|f| String::from_utf8(f[0].to_vec()).ok());
+    let uid = entry.and_then(|f| id(f[2])).or(number(who))?;
     let gid = match group {
         Some(group) => number(group).or_else(|| {
-            group_lines
-                .iter()
-                .find(|f| f[0] == group.as_bytes())
-                .and_then(|f| id(f.get(2)))
+            let line = lines::<4>(groups).find(|f| f[0] == group.as_bytes())?;
+            id(line[2])
         })?,
         // A bare number that no line knows: the group of the same number, as containers do.
-        None => entry.as_ref().and_then(|f| id(f.get(3))).unwrap_or(uid),
+        None => entry.and_then(|f| id(f[3])).unwrap_or(uid),
     };
     let mut all = vec![gid];
-    for line in &group_lines {
+    for line in lines::<4>(groups).filter(|f| !f[3].is_empty()) {
         let member = name
             .as_ref()
             .is_some_and(|n| line[3].split(|b| *b == b',').any(|m| m == n.as_bytes()));
-        if let (true, Some(id)) = (member, id(line.get(2)))
+        if let (true, Some(id)) = (member, id(line[2]))
             && !all.contains(&id)
         {
             all.push(id);
         }
     }
-    let field = |index: usize| entry.as_ref().map(|f| f[index].clone()).filter(|f| !f.is_empty());
+    let field = |index: usize| entry.map(|f| f[index].to_vec()).filter(|f| !f.is_empty());
     Some(User {
         uid,
         gid,
@@ -152,6 +149,18 @@ fn resolve_in(who: &str, group: Option<&str>, passwd: &[u8], groups: &[u8]) -> O
         name,
         home: field(5),
         shell: field(6),
+    })
+}
+
+/// The first `N` fields of every line that has as many.
+fn lines<const N: usize>(file: &[u8]) -> impl Iterator<Item = [&[u8]; N]> {
+    file.split(|b| *b == b'\n').filter_map(|line| {
+        let mut fields = [&line[..0]; N];
+        let mut parts = line.split(|b| *b == b':');
+        for field in &mut fields {
+            *field = parts.next()?;
+        }
+        Some(fields)
     })
 }
 

@@ -24,12 +24,18 @@ sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `
 
+/**
+ * The groups by which the runner knows a command's processes (`runner/src/mark.rs`). They have names only because `groups` and `id -Gn` fail on
+ * a number without one.
+ */
+export const MARKS = { first: 40_000, count: 1024 }
+
 export const etcGroup = `root:x:0:
 tty:x:5:
 users:x:100:
 sandbox:x:1000:
 nogroup:x:65534:
-`
+${Array.from({ length: MARKS.count }, (_, index) => `cmd${MARKS.first + index}:x:${MARKS.first + index}:\n`).join('')}`
 
 export const etcProfile = `export PATH="\${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 [ -n "\${BASH_VERSION-}" ] && [ -r /etc/bash.bashrc ] && . /etc/bash.bashrc

@@ -4,7 +4,6 @@ import {
   chmodSync,
   chownSync,
   copyFileSync,
-  cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -34,7 +33,7 @@ export interface HostImage {
 }
 
 /** Bump when what is generated below changes. */
-const VERSION = 1
+const VERSION = 2
 
 const FOLDERS = [
   'dev',
@@ -80,21 +79,18 @@ export function hostImage(imagesFolder: string, host = '/'): HostImage {
 }
 
 function build(root: string, host: string): void {
-  mkdirSync(root, { mode: 0o755 })
-  for (const folder of FOLDERS) mkdirSync(join(root, folder), { mode: 0o755 })
-  for (const folder of ['tmp', 'var/tmp']) {
-    mkdirSync(join(root, folder))
-    chmodSync(join(root, folder), 0o1777)
-  }
-  mkdirSync(join(root, 'root'), { mode: 0o700 })
+  makeFolder(root)
+  for (const folder of FOLDERS) makeFolder(join(root, folder))
+  for (const folder of ['tmp', 'var/tmp']) makeFolder(join(root, folder), 0o1777)
+  makeFolder(join(root, 'root'), 0o700)
   for (const folder of ['home/sandbox', 'workspace']) {
-    mkdirSync(join(root, folder), { mode: 0o755 })
+    makeFolder(join(root, folder))
     chownSync(join(root, folder), 1000, 1000)
   }
   symlinkSync('/run', join(root, 'var/run'))
   for (const { name, isLink } of programFolders(host)) {
     if (isLink) symlinkSync(readlinkSync(join(host, name)), join(root, name))
-    else mkdirSync(join(root, name), { mode: 0o755 })
+    else makeFolder(join(root, name))
   }
   for (const name of ETC_FILES) copy(join(host, 'etc', name), join(root, 'etc', name))
   const generated: Record<string, string> = {
@@ -107,8 +103,10 @@ function build(root: string, host: string): void {
     'resolv.conf': '',
     'machine-id': '',
   }
-  for (const [name, text] of Object.entries(generated))
-    writeFileSync(join(root, 'etc', name), text, { mode: 0o644 })
+  for (const [name, text] of Object.entries(generated)) {
+    writeFileSync(join(root, 'etc', name), text)
+    chmodSync(join(root, 'etc', name), 0o644)
+  }
   symlinkSync('/proc/mounts', join(root, 'etc/mtab'))
 }
 
@@ -122,13 +120,22 @@ function programFolders(host: string): { name: string; isLink: boolean }[] {
 function copy(source: string, target: string): void {
   const stats = lstatSync(source, { throwIfNoEntry: false })
   if (!stats || !readable(source)) return
-  mkdirSync(dirname(target), { recursive: true, mode: 0o755 })
-  if (!stats.isDirectory()) {
-    if (stats.isSymbolicLink()) symlinkSync(readlinkSync(source), target)
-    else if (stats.isFile()) copyFileSync(source, target)
+  makeFolder(dirname(target))
+  if (stats.isSymbolicLink()) return symlinkSync(readlinkSync(source), target)
+  if (stats.isDirectory()) {
+    makeFolder(target, stats.mode & 0o7777)
+    for (const name of readdirSync(source)) copy(join(source, name), join(target, name))
     return
   }
-  cpSync(source, target, { recursive: true, verbatimSymlinks: true, filter: readable })
+  copyFileSync(source, target)
+  chmodSync(target, stats.mode & 0o7777)
+}
+
+/** With this mode whatever our own umask is: what is in here is for everyone in the sandbox. */
+function makeFolder(path: string, mode = 0o755): void {
+  if (existsSync(path)) return
+  mkdirSync(path)
+  chmodSync(path, mode)
 }
 
 function readable(path: string): boolean {

@@ -18,6 +18,12 @@ export interface Isolator {
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
+  /** Gives up what it keeps for the next start; it may start again all the same. Sandboxes go on. */
+  close(): Promise<void>
+  /** Gives up what is kept for sandboxes whose folders, somewhere below this one, are gone: left by processes that were killed. */
+  sweep?(below: string): Promise<void>
+  /** Where a disk is a folder over read-only layers. */
+  readonly disks?: LayeredDisks
   /** What of the usual wall is missing here, in words for whoever uses a sandbox. */
   weaker?(): Promise<readonly string[]>
   /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
@@ -25,6 +31,20 @@ export interface Isolator {
   /** `in-use`: a sandbox was made of it and is still there. */
   removeSnapshot?(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'>
 }
+
+/** For whoever keeps disks as layers. What is in them is hostile: it is moved, copied and removed as a whole, never looked into by path. */
+export interface LayeredDisks {
+  /** What a sandbox that does not run has written. */
+  upperOf(spec: IsolatorSpec): Upper
+  /** What lies below everything that sandboxes have written. */
+  groundOf(spec: IsolatorSpec): readonly string[]
+}
+
+/** With the owners that the sandbox sees. Not there: nothing yet. */
+export type Upper =
+  | { readonly folder: string }
+  /** A file with a file system in it, which has the folder `upper`. */
+  | { readonly file: string }
 
 export type ProbeResult =
   | { readonly ok: true; readonly detail: string }
@@ -39,10 +59,12 @@ export interface SandboxPlace {
 
 export interface IsolatorSpec extends SandboxPlace {
   readonly image: Image
+  /** What other sandboxes have written, as folders, uppermost first: above the image and below this sandbox's own disk. */
+  readonly layers?: readonly string[]
   /** For every command, and readable by all of them. */
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits
-  /** Folders or files of the host, shown read-only. */
+  /** Folders or files of the host. */
   readonly mounts: readonly ReadOnlyMount[]
   readonly network: 'none' | 'open'
   /** Made, and given to the sandbox's user, when the disk is new. */
@@ -51,14 +73,30 @@ export interface IsolatorSpec extends SandboxPlace {
 }
 
 /**
- * The machine's own programs, a folder with a root file system in it, an image that the isolator's daemon knows by this name, or a snapshot that the
- * isolator has made of a sandbox whose own image was `of`.
+ * The machine's own programs, a folder with a root file system in it, an image of the store, an image that the isolator's daemon knows by this name,
+ * or a snapshot that the isolator has made of a sandbox whose own image was `of`.
  */
 export type Image =
   | 'host'
   | { readonly rootfs: string }
+  | StoredImage
   | { readonly reference: string }
   | { readonly snapshot: string; readonly of: Image }
+
+/** An image whose layers are folders of this machine, uppermost first. The sandbox's working folder and its user's home are in them. */
+export interface StoredImage {
+  readonly name: string
+  readonly digest: string
+  readonly layers: readonly string[]
+  /** Below what the spec says. */
+  readonly env: Readonly<Record<string, string>>
+  /** Who commands run as, inside. Never 0: that is the runner. */
+  readonly user: { readonly uid: number; readonly gid: number }
+}
+
+export function storedImage(image: Image): StoredImage | undefined {
+  return image !== 'host' && 'layers' in image ? image : undefined
+}
 
 export interface Limits {
   readonly memoryBytes: number
@@ -70,11 +108,15 @@ export interface Limits {
   readonly shmBytes: number
   /** Per process. */
   readonly openFiles: number
+  /** Of everything that the sandbox writes to its disk; without one it may fill the host's. */
+  readonly diskBytes?: number
 }
 
 export interface ReadOnlyMount {
   readonly source: string
   readonly target: string
+  /** Unless this is false. What is written then has the owners that the sandbox sees. */
+  readonly readOnly?: boolean
 }
 
 /** A running sandbox. Several processes may hold the same one. */
@@ -86,9 +128,13 @@ export interface IsolatedSandbox extends SandboxPlace {
   stats(): Promise<SandboxStats>
   /** Of the stats, the one that is wanted before every command; undefined where it is not counted. */
   oomKills(): Promise<number | undefined>
-  /** Resolves when no process in it runs. */
+  /** Resolves when no process in it runs. It stays so until somebody thaws it. */
   freeze(): Promise<void>
   thaw(): Promise<void>
+  /** The same for a moment: until what it resolves to is called, or this process ends, however it ends. One that was frozen before stays so. */
+  hold(): Promise<() => void>
+  /** What it has written, as a folder that can be read while it is held. Undefined where disks are not layers. */
+  readonly upper?: string
   /** Resolves when no process, mount or control group of it is left. Its disk stays. */
   kill(): Promise<SandboxEnd>
 }

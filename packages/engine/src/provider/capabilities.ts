@@ -8,13 +8,9 @@ export interface EngineCapabilities {
   readonly watch: 'native'
   readonly stop: 'native'
   readonly pause: 'native'
-  readonly lifetime: 'native'
-}
-
-/** A daemon keeps disks as images: it copies them too. */
-export interface DockerCapabilities extends EngineCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'native'
+  readonly lifetime: 'native'
 }
 
 export const engineCapabilities: EngineCapabilities = Object.freeze({
@@ -26,11 +22,14 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   watch: 'native',
   stop: 'native',
   pause: 'native',
+  snapshot: 'native',
+  fork: 'native',
   lifetime: 'native',
 })
 
-export const dockerCapabilities: DockerCapabilities = Object.freeze({
-  ...engineCapabilities,
-  snapshot: 'native',
-  fork: 'native',
-})
+/** A daemon keeps disks as images, and copies them; but Podman mixes up owners where each sandbox has ids of its own. The data says so then, and calling throws. */
+export function dockerCapabilities({ userns }: { readonly userns?: string } = {}): EngineCapabilities {
+  if (userns === undefined) return engineCapabilities
+  const { snapshot: _, fork: __, ...rest } = engineCapabilities
+  return Object.freeze(rest) as EngineCapabilities
+}

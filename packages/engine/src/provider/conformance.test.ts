@@ -8,7 +8,11 @@ import { EngineProvider, type EngineProviderOptions } from './engine-provider.ts
 import { leftoversOf } from './test-helper.ts'
 
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-engine-'))
-afterAll(() => rm(root, { recursive: true, force: true }))
+const providers: EngineProvider[] = []
+afterAll(async () => {
+  await Promise.all(providers.map((provider) => provider.close()))
+  await rm(root, { recursive: true, force: true })
+})
 
 const skipped = await reasonToSkip()
 if (skipped) {
@@ -20,13 +24,19 @@ if (skipped) {
 }
 run('process', 'none')
 
+function open(options: EngineProviderOptions): EngineProvider {
+  const provider = new EngineProvider(options)
+  providers.push(provider)
+  return provider
+}
+
 function run(isolator: 'oci' | 'process', isolation: string): void {
   const options: EngineProviderOptions = { isolator, root: path.join(root, isolator) }
   conformance({
     title: `conformance: engine on ${isolator} (isolation: ${isolation})`,
     runner: { describe, it, afterAll },
-    provider: () => new EngineProvider(options),
-    reopen: () => new EngineProvider(options),
+    provider: () => open(options),
+    reopen: () => open(options),
     commands: posixCommands({ server: 'node' }),
     leftovers: (sandboxId) => leftoversOf(sandboxId),
   })

@@ -10,7 +10,7 @@ import {
   removeDaemonFolder,
   startDockerd,
 } from '../isolators/docker/testing/daemons.ts'
-import type { DockerCapabilities } from './capabilities.ts'
+import type { EngineCapabilities } from './capabilities.ts'
 import { EngineProvider, type EngineProviderOptions } from './engine-provider.ts'
 
 const reason = dockerMissing()
@@ -36,7 +36,7 @@ afterAll(async () => {
   if (folder) removeDaemonFolder(folder)
 }, 60_000)
 
-type Sandbox = SandboxHandle<DockerCapabilities>
+type Sandbox = SandboxHandle<EngineCapabilities>
 
 it('says with every sandbox what is weaker here than elsewhere', async () => {
   const provider = new EngineProvider(options)
@@ -92,6 +92,7 @@ it.each([
   [{ image: 'no-such:1' }, 'not_found', 'no-such:1'],
   [{ image: '/some/folder' }, 'invalid_argument', 'folder'],
   [{ resources: { diskMb: 10 } }, 'unsupported', 'disk'],
+  [{ providerOptions: { volumes: [{ name: 'data', target: '/data' }] } }, 'unsupported', 'volumes'],
   [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
 ])('refuses %j, and leaves nothing', async (wanted, code, word) => {
   const provider = new EngineProvider(options)

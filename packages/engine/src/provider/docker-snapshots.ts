@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { errnoOf, replaceFile } from '@sandkasten/sdk/folder'
+import { errnoOf, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
 import type { Image } from '../isolators/isolator.ts'
 
 /** What is known of a snapshot that a daemon keeps as an image; a file each. */
@@ -15,6 +15,8 @@ export interface SnapshotRecord {
   readonly of: Image
   /** Deleted, or of a fork and never shown; its image is removed when the last sandbox that stands on it is. */
   readonly hidden: boolean
+  /** Who makes it, or forks with it; while that process lives its image stays. */
+  readonly by?: ProcessIdentity
 }
 
 export class DockerSnapshots {
@@ -27,6 +29,18 @@ export class DockerSnapshots {
   async write(record: SnapshotRecord): Promise<void> {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     await replaceFile(this.#file(record.snapshotId), JSON.stringify(record))
+  }
+
+  /** It is whole: everybody may see it. */
+  show(snapshotId: string): Promise<void> {
+    const { by: _, ...record } = this.get(snapshotId)
+    return this.write({ ...record, hidden: false })
+  }
+
+  /** Nobody needs it but those who stand on it. */
+  async hide(snapshotId: string): Promise<void> {
+    const { by: _, ...record } = this.get(snapshotId)
+    await this.write({ ...record, hidden: true })
   }
 
   /** Throws `not_found`. */
@@ -68,7 +82,10 @@ export class DockerSnapshots {
     const shown = this.all().filter(({ hidden }) => !hidden)
     return shown
       .sort((a, b) => a.createdAt - b.createdAt)
-      .map(({ of: _, hidden: __, createdAt, ...info }) => ({ ...info, createdAt: new Date(createdAt) }))
+      .map(({ of: _, hidden: __, by: ___, createdAt, ...info }) => ({
+        ...info,
+        createdAt: new Date(createdAt),
+      }))
   }
 
   #file(snapshotId: string): string {

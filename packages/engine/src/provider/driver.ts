@@ -1,17 +1,18 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CallOptions, type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
-import { FolderDriver, guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
-import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../isolators/isolator.ts'
+import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
+import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
+import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { IsolatedSandbox, Isolator } from '../isolators/isolator.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
+import { LayeredDriver } from './layered-driver.ts'
 import { PortForwards } from './ports.ts'
 import { EngineSandbox } from './sandbox.ts'
-import { type EngineDefaults, type EngineExtra, extraOf, planOf } from './spec.ts'
+import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 
 /** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
-export class EngineDriver extends FolderDriver<EngineCapabilities> {
+export class EngineDriver extends LayeredDriver {
   readonly name = 'engine'
   readonly isolation = 'container'
   readonly capabilities: EngineCapabilities
@@ -21,6 +22,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     'labels',
     'envVars',
     'lifetimeMs',
+    'snapshotId',
     'image',
     'ports',
     'resources',
@@ -31,16 +33,25 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   readonly createOptions: readonly CreateOption[] = this.engineOptions
   protected readonly defaults: EngineDefaults
   readonly #isolator: () => Promise<Isolator>
+  readonly #closeIsolator: () => Promise<void>
+  protected readonly findImage: FindImage
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
     root: string
     isolator: () => Promise<Isolator>
+    /** The runner's binary. */
+    runner: () => Promise<string>
+    /** Where the isolator has been made, closes it. */
+    closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
+    findImage: FindImage
   }) {
-    super(options.root)
+    super(options.root, options.runner)
+    this.findImage = options.findImage
     this.#isolator = options.isolator
+    this.#closeIsolator = options.closeIsolator
     this.defaults = options.defaults
     this.capabilities = options.capabilities
   }
@@ -57,18 +68,6 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
       .then((isolator) => isolator.weaker?.())
       .catch(() => undefined)
     return weaker === undefined || weaker.length === 0 ? info : { ...info, weaker }
-  }
-
-  async snapshot(
-    _of: Binding,
-    _name: string | undefined,
-    _call: CallOptions,
-  ): Promise<{ snapshotId: string }> {
-    throw new SandboxError('unsupported', 'This isolator makes no snapshots.')
-  }
-
-  async fork(_of: Binding, _count: number, _call: CallOptions): Promise<Array<SandboxDriver | Error>> {
-    throw new SandboxError('unsupported', 'This isolator makes no forks.')
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */
@@ -95,22 +94,29 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     return (await this.#liveOf(record).isolated).oomKills()
   }
 
-  async pause(record: SandboxRecord): Promise<void> {
-    await (await this.#liveOf(record).isolated).freeze()
-    await this.#turn(record, 'running', 'paused')
+  /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
+  async pause({ sandboxId }: SandboxRecord): Promise<void> {
+    await this.change(sandboxId, async (now) => {
+      if (now.status !== 'running') return now
+      await (await this.isolatedOf(now)).freeze()
+      return { ...now, status: 'paused' }
+    })
   }
 
-  async resume(record: SandboxRecord): Promise<void> {
-    await (await this.#liveOf(record).isolated).thaw()
-    await this.#turn(record, 'paused', 'running')
-  }
-
-  async #turn(record: SandboxRecord, from: 'running' | 'paused', to: 'running' | 'paused'): Promise<void> {
-    await this.change(record.sandboxId, (now) => (now.status === from ? { ...now, status: to } : now))
+  async resume({ sandboxId }: SandboxRecord): Promise<void> {
+    await this.change(sandboxId, async (now) => {
+      if (now.status !== 'paused') return now
+      await (await this.isolatedOf(now)).thaw()
+      return { ...now, status: 'running' }
+    })
   }
 
   protected isolator(): Promise<Isolator> {
     return this.#isolator()
+  }
+
+  protected isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox> {
+    return this.#liveOf(record).isolated
   }
 
   protected async fill(folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {
@@ -119,16 +125,22 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     )
   }
 
-  protected override plan(spec: CreateSpec): Record<string, unknown> {
-    return { ...planOf(spec, this.defaults) }
+  protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
+    return { ...(await planOf(spec, this.defaults, this.findImage)) }
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
-    const live = this.#remember(
-      record,
-      this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
-    )
-    await live.isolated
+    try {
+      await this.claimDisks(record)
+      const live = this.#remember(
+        record,
+        this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
+      )
+      await live.isolated
+    } catch (error) {
+      await this.giveUpVolumes(record)
+      throw error
+    }
   }
 
   protected async halt(folder: string, record: SandboxRecord): Promise<void> {
@@ -138,6 +150,23 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     const known = await live?.isolated.catch(() => undefined)
     const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
     await isolated?.kill()
+    await this.giveUpVolumes(record)
+  }
+
+  /** Lets go of everything that this process holds: connections, forwarded ports, what is kept for the next start. Sandboxes go on. */
+  async close(): Promise<void> {
+    const all = [...this.#live.values()]
+    this.#live.clear()
+    await Promise.all(
+      all.map(async ({ forwards, client }) => {
+        await forwards.close()
+        await client?.then(
+          (client) => client.close(),
+          () => {},
+        )
+      }),
+    )
+    await this.#closeIsolator()
   }
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
@@ -187,17 +216,6 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     isolated.then(({ ended }) => ended.then(forget), forget)
     return live
   }
-
-  protected spec(folder: string, record: SandboxRecord): IsolatorSpec {
-    const extra: EngineExtra = extraOf(record)
-    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {} }
-  }
-}
-
-/** One incarnation of a sandbox, as a handle knows it. */
-export interface Binding {
-  readonly sandboxId: string
-  readonly incarnation: string
 }
 
 interface Live {

@@ -3,19 +3,24 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import { ImageStore } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
+import type { Isolator } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
+import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { DockerDriver } from './docker-driver.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
-import { type EngineDefaults, engineDefaults } from './spec.ts'
+import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'docker' | 'process'
+  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. For `docker`, the option of the same name in `docker` says so. */
+  pull?: boolean
   /**
    * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
    * for `docker` the folder `docker` in there.
@@ -37,14 +42,60 @@ export interface EngineDecision {
 }
 
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
-export class EngineProvider extends DriverProvider<EngineCapabilities> {
+export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
+  readonly #close: () => Promise<void>
+  /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
+  readonly volumes: VolumeAdmin
+  readonly #layered: EngineDriver | undefined
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#layered = driver instanceof EngineDriver ? driver : undefined
+    this.volumes = volumesOf(decision, this.#layered)
+    this.#close = async () => {
+      if (driver instanceof EngineDriver) await driver.close()
+    }
+  }
+
+  /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
+  close(): Promise<void> {
+    return this.#close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#close()
+  }
+
+  /**
+   * Clears away what processes that were killed have left below this root: half-made sandboxes, id ranges, layers that nobody needs. Safe while others
+   * use it. Returns the ids of the sandboxes that it removed.
+   */
+  async sweep(): Promise<string[]> {
+    return (await this.#layered?.sweep()) ?? []
+  }
+
+  /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
+  async idle(): Promise<void> {
+    await this.#layered?.idle()
+  }
+}
+
+function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefined): VolumeAdmin {
+  const volumes = async () => {
+    if (driver && isolator === 'oci') return (await driver.prepared()).volumes
+    throw new SandboxError('unsupported', `The isolator “${isolator}” has no volumes.`, {
+      hint: 'Use the isolator “oci”.',
+    })
+  }
+  return {
+    create: async (name) => (await volumes()).create(name),
+    get: async (name) => (await volumes()).get(name),
+    list: async () => (await volumes()).list(),
+    remove: async (name) => (await volumes()).remove(name),
   }
 }
 
@@ -69,12 +120,13 @@ function choose(options: EngineProviderOptions): {
     const defaults = { ...engineDefaults, ...options.defaults }
     const driver = new EngineDriver({
       root,
-      isolator: once(async () => {
-        const runner = options.oci?.runner ?? (await locateRunner())
-        return new OciIsolator({ imagesFolder: path.join(root, 'images'), ...options.oci, runner })
+      ...lazily(options.oci, async (runner) => {
+        const imagesFolder = path.join(root, 'images')
+        return new OciIsolator({ imagesFolder, ...options.oci, runner })
       }),
       defaults,
       capabilities: engineCapabilities,
+      findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
     })
     const reason =
       isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
@@ -115,25 +167,59 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
   const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
   return new DockerDriver({
     root,
-    isolator: once(async () => {
-      const runner = options.docker?.runner ?? (await locateRunner())
-      return new DockerIsolator({ stateFolder: root, ...options.docker, runner })
-    }),
+    ...lazily(
+      options.docker,
+      async (runner) => new DockerIsolator({ stateFolder: root, ...options.docker, runner }),
+    ),
     defaults: { ...engineDefaults, ...options.defaults },
-    // With ids for each sandbox Podman cannot copy a disk.
-    capabilities: options.docker?.userns === undefined ? dockerCapabilities : engineCapabilities,
+    capabilities: dockerCapabilities(options.docker),
+    // Names of images are the daemon's to know, never the store's.
+    findImage: (name) => {
+      throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
+    },
   })
 }
 
-/** Made when it is first needed: finding the runner may mean building it. A failure is not kept. */
-function once<T>(make: () => Promise<T>): () => Promise<T> {
+/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
+function lazily(given: { runner?: string } | undefined, make: (runner: string) => Promise<Isolator>) {
+  const runner = once(async () => given?.runner ?? (await locateRunner()))
+  const isolator = once(async () => make(await runner.get()))
+  return {
+    runner: runner.get,
+    isolator: isolator.get,
+    closeIsolator: async () => (await isolator.made())?.close(),
+  }
+}
+
+function once<T>(make: () => Promise<T>): { get(): Promise<T>; made(): Promise<T> | undefined } {
   let made: Promise<T> | undefined
-  return () => {
-    made ??= make()
-    made.catch(() => {
-      made = undefined
-    })
-    return made
+  return {
+    made: () => made,
+    get: () => {
+      made ??= make()
+      made.catch(() => {
+        made = undefined
+      })
+      return made
+    },
+  }
+}
+
+/** The images of a root, as the provider over the same root uses them. */
+export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> = {}): ImageStore {
+  const { imagesFolder, runner } = options.oci ?? {}
+  return new ImageStore({
+    root: path.resolve(options.root ?? defaultRoot()),
+    ...(imagesFolder === undefined ? {} : { imagesFolder }),
+    runner: async () => runner ?? locateRunner(),
+  })
+}
+
+function finder(images: ImageStore, pull: boolean): FindImage {
+  return async (name) => {
+    // A name that is none is said to be none here, not by a registry.
+    if (pull && !images.find(name)) await images.pull(name)
+    return images.imageLayers(name)
   }
 }
 

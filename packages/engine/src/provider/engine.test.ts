@@ -70,6 +70,55 @@ describe('EngineProvider on oci', () => {
     }
   })
 
+  it('the group that marks a command has a name, and cannot be given up', async () => {
+    const provider = new EngineProvider({ isolator: 'oci', root })
+    const sandbox = await provider.create()
+    const sh = (line: string) => sandbox.runCommand({ cmd: 'sh', args: ['-c', line] })
+    try {
+      const { exitCode, stdout, stderr } = await sh('id -G; groups; id -gn')
+      expect([exitCode, stderr]).toEqual([0, ''])
+      expect(stdout).toMatch(/^1000 (4\d{4})\nsandbox cmd\1\nsandbox\n$/)
+      expect((await sh('setpriv --clear-groups id -G')).exitCode).not.toBe(0)
+    } finally {
+      await sandbox.destroy()
+    }
+  })
+
+  it('kill() wins against programs that fork, leave their session and their parent without end', async () => {
+    const provider = new EngineProvider({ isolator: 'oci', root })
+    const sandbox = await provider.create({ providerOptions: { pids: 256 } })
+    // Eight lines of descent, in each of which every program starts the next and ends.
+    const storm =
+      'use POSIX; $| = 1; for (1..8) { fork or last } while (1) { print "."; fork and exit; setsid }'
+    const count = async () =>
+      Number(
+        (
+          await sandbox.runCommand({
+            cmd: 'sh',
+            args: ['-c', 'grep -lx perl /proc/[0-9]*/comm 2>/dev/null | wc -l'],
+          })
+        ).stdout,
+      )
+    try {
+      const bystander = await sandbox.spawn({ cmd: 'sleep', args: ['1000'] })
+      // The first program stays, so that there is something to kill.
+      const line = `perl -e '${storm}' & exec sleep 1000`
+      const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', line] })
+      let generations = 0
+      for await (const event of process.output()) {
+        if (event.type === 'stdout') generations += event.data.byteLength
+        if (generations > 200) break
+      }
+      expect(await process.kill('SIGKILL')).toBe(true)
+      await process.wait()
+      await expect.poll(count, { timeout: 20_000 }).toBe(0)
+      expect(await count()).toBe(0)
+      expect(await bystander.status()).toEqual({ running: true })
+    } finally {
+      await sandbox.destroy()
+    }
+  })
+
   it('a sandbox whose runner is killed is stopped, and starts again with its disk', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create()
@@ -77,8 +126,10 @@ describe('EngineProvider on oci', () => {
       await sandbox.files.writeFile('note', 'kept')
       for (const pid of runnersOf(sandbox.sandboxId)) process.kill(pid, 'SIGKILL')
       await expect.poll(() => sandbox.status(), { timeout: 10_000 }).toBe('stopped')
+      expect((await sandbox.info()).rawStatus).toBe('crashed')
       await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject({ code: 'not_running' })
       await sandbox.start()
+      expect((await sandbox.info()).rawStatus).toBeUndefined()
       expect(await sandbox.files.readFile('note', 'utf8')).toBe('kept')
     } finally {
       await sandbox.destroy()
@@ -86,13 +137,14 @@ describe('EngineProvider on oci', () => {
   })
 
   it.each([
-    [{ image: 'ubuntu' }, 'invalid_argument', 'image'],
+    [{ image: 'ubuntu' }, 'not_found', 'image'],
+    [{ image: '../ubuntu' }, 'invalid_argument', 'image'],
     [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
-    [{ resources: { diskMb: 10 } }, 'unsupported', 'disk'],
+    [{ resources: { diskMb: 1 } }, 'invalid_argument', 'disk'],
     [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
     [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
     [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],
-    [{ snapshotId: 'x' }, 'unsupported', 'snapshotId'],
+    [{ snapshotId: 'x' }, 'not_found', 'snapshot'],
   ])('refuses %j, and leaves nothing', async (options, code, word) => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     await expect(provider.create(options)).rejects.toMatchObject({

@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { engineDefaults, planOf } from './spec.ts'
 
+const noImages = () => {
+  throw new Error('no image was asked for')
+}
 const nothing = { labels: {}, envVars: {}, deferReady: false }
 
 describe('planOf', () => {
-  it('gives a sandbox that asks for nothing what SPECIFICATION.md says', () => {
+  it('gives a sandbox that asks for nothing what SPECIFICATION.md says', async () => {
     const MiB = 1024 * 1024
-    expect(planOf(nothing, engineDefaults)).toMatchObject({
+    expect(await planOf(nothing, engineDefaults, noImages)).toMatchObject({
       image: 'host',
       limits: { memoryBytes: 1024 * MiB, cpus: 1, pids: 512, tmpBytes: 256 * MiB },
       mounts: [],
@@ -14,8 +17,8 @@ describe('planOf', () => {
     })
   })
 
-  it('gives what was asked for', () => {
-    const plan = planOf(
+  it('gives what was asked for', async () => {
+    const plan = await planOf(
       {
         ...nothing,
         image: '/rootfs',
@@ -23,6 +26,7 @@ describe('planOf', () => {
         providerOptions: { pids: 9, tmpMb: 1, network: 'open' },
       },
       engineDefaults,
+      noImages,
     )
     expect(plan).toMatchObject({
       image: { rootfs: '/rootfs' },

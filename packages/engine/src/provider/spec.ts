@@ -2,7 +2,9 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { ImageLayers } from '../images/index.ts'
 import type { IsolatorSpec } from '../isolators/isolator.ts'
+import { checkedVolume } from '../volumes/volumes.ts'
 
 /** What is used where `create` says nothing. */
 export interface EngineDefaults {
@@ -28,22 +30,39 @@ export interface EngineOptions {
   network?: 'none' | 'open'
   /** Folders and files of this machine, read-only inside. */
   mounts?: ReadonlyArray<{ source: string; target: string }>
+  /** Volumes of this provider. Many may read one, and one sandbox at a time may write. */
+  volumes?: ReadonlyArray<VolumeMount>
   pids?: number
   tmpMb?: number
 }
 
-/** What the record remembers: enough to start the sandbox again. */
-export type EngineExtra = Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env'>
+export interface VolumeMount {
+  readonly name: string
+  readonly target: string
+  readonly readOnly?: boolean
+}
 
-export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra {
+/** What the record remembers: enough to start the sandbox again. */
+export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers'> {
+  /** Ids of the layers that its disk stands on, uppermost first. */
+  readonly layers: readonly string[]
+  readonly volumes: readonly VolumeMount[]
+  /** Its disk is just becoming this layer (`disk-layers.ts`). */
+  readonly sealing?: string
+}
+
+/** Finds an image of the store, or throws with the command that gets it. */
+export type FindImage = (name: string) => ImageLayers | Promise<ImageLayers>
+
+export async function planOf(
+  spec: CreateSpec,
+  defaults: EngineDefaults,
+  findImage: FindImage,
+): Promise<EngineExtra> {
   const options = checkedOptions(spec.providerOptions)
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
-  if (diskMb !== undefined)
-    throw new SandboxError('unsupported', 'A limit for the disk cannot be set yet.', {
-      hint: 'Leave resources.diskMb out.',
-    })
   return {
-    image: imageOf(spec.image ?? defaults.image),
+    ...(await imageOf(spec.image ?? defaults.image, findImage)),
     limits: {
       memoryBytes: positive(memoryMb, 'resources.memoryMb') * 1024 * 1024,
       cpus: positive(vcpus, 'resources.vcpus'),
@@ -51,28 +70,38 @@ export function planOf(spec: CreateSpec, defaults: EngineDefaults): EngineExtra 
       tmpBytes: positive(options.tmpMb ?? defaults.tmpMb, 'providerOptions.tmpMb') * 1024 * 1024,
       shmBytes: 64 * 1024 * 1024,
       openFiles: 4096,
+      ...(diskMb === undefined ? {} : { diskBytes: diskBytes(diskMb) }),
     },
     mounts: (options.mounts ?? []).map(checkedMount),
     network: options.network ?? defaults.network,
-    workdir: '/workspace',
     hostname: 'sandbox',
+    layers: [],
+    volumes: (options.volumes ?? []).map(checkedVolumeMount),
   }
 }
 
 export function extraOf(record: SandboxRecord): EngineExtra {
-  return record.extra as unknown as EngineExtra
+  // Records of sandboxes that were made before there were layers and volumes have none.
+  return { layers: [], volumes: [], ...record.extra } as unknown as EngineExtra
 }
 
-function imageOf(image: string): IsolatorSpec['image'] {
-  if (image === 'host') return 'host'
-  if (path.isAbsolute(image)) return { rootfs: image }
-  throw new SandboxError('invalid_argument', `There is no image “${image}”.`, {
-    hint: 'Use `host`, or the absolute path of a folder that holds a root file system.',
-  })
+export function withExtra(record: SandboxRecord, extra: EngineExtra): SandboxRecord {
+  return { ...record, extra: { ...extra } }
+}
+
+async function imageOf(
+  wanted: string,
+  findImage: FindImage,
+): Promise<Pick<EngineExtra, 'image' | 'workdir'>> {
+  if (wanted === 'host') return { image: 'host', workdir: '/workspace' }
+  if (path.isAbsolute(wanted)) return { image: { rootfs: wanted }, workdir: '/workspace' }
+  const { name, digest, layers, config } = await findImage(wanted)
+  const { env, user, workdir } = config
+  return { image: { name, digest, layers, env, user }, workdir }
 }
 
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
-  const known = ['network', 'mounts', 'pids', 'tmpMb']
+  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb']
   for (const key of Object.keys(given ?? {})) {
     if (!known.includes(key))
       throw new SandboxError('invalid_argument', `The engine has no option \`${key}\`.`, {
@@ -97,6 +126,24 @@ function checkedMount(mount: { source: string; target: string }): { source: stri
     )
   }
   return { source: path.normalize(source), target: path.posix.normalize(target) }
+}
+
+function checkedVolumeMount(mount: VolumeMount): VolumeMount {
+  const { name, target, readOnly = false } = mount ?? {}
+  if (typeof target !== 'string' || !path.isAbsolute(target) || target.includes('\0'))
+    throw new SandboxError(
+      'invalid_argument',
+      `The target of a volume (${String(target)}) must be an absolute path.`,
+    )
+  return { name: checkedVolume(name), target: path.posix.normalize(target), readOnly: readOnly === true }
+}
+
+function diskBytes(diskMb: number): number {
+  const megabytes = Math.floor(positive(diskMb, 'resources.diskMb'))
+  if (megabytes >= 8) return megabytes * 1024 * 1024
+  throw new SandboxError('invalid_argument', `\`resources.diskMb\` is ${diskMb}.`, {
+    hint: 'Use at least 8: a file system has to fit.',
+  })
 }
 
 function positive(value: number, option: string): number {

@@ -3,23 +3,43 @@ import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 /** What is left on this machine of a sandbox: processes that name it, mounts, control groups, sockets. */
 export function leftoversOf(sandboxId: string): string[] {
   const left: string[] = []
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    for (const file of ['environ', 'cmdline', 'cgroup']) {
+  for (const pid of pids()) {
+    // A shim has its sandbox's disk mounted, where nobody else sees it.
+    for (const file of ['environ', 'cmdline', 'mountinfo']) {
       if (readOr(`/proc/${pid}/${file}`).includes(sandboxId)) left.push(`process ${pid} (${file})`)
     }
   }
-  if (readOr('/proc/self/mountinfo').includes(sandboxId)) left.push('a mount')
-  left.push(...globSync(`/sys/fs/cgroup/**/*${sandboxId}*`).map((file) => `control group ${file}`))
+  // A group bears the number of its shim, which cannot be told from here: one whose shim has gone is left of some sandbox.
+  for (const group of globSync('/sys/fs/cgroup/{,*/}sandkasten/*-*')) {
+    const shim = /(\d+)-\d+$/.exec(group)?.[1]
+    if (shim !== undefined && !readOr(`/proc/${shim}/comm`).startsWith('shim') && existsSync(group))
+      left.push(`control group ${group}`)
+  }
   if (existsSync(`/run/sandkasten/${sandboxId}`)) left.push('its sockets')
   return left
 }
 
-/** The host's numbers of a sandbox's runner: PID 1 inside, known by its control group. */
+/** The host's numbers of a sandbox's shim. */
+export function shimsOf(sandboxId: string): number[] {
+  return pids().filter(
+    (pid) =>
+      readOr(`/proc/${pid}/comm`).startsWith('shim') && readOr(`/proc/${pid}/mountinfo`).includes(sandboxId),
+  )
+}
+
+/** The host's numbers of a sandbox's runner: PID 1 inside, the child of its shim. */
 export function runnersOf(sandboxId: string): number[] {
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  return pids
-    .filter((pid) => readOr(`/proc/${pid}/cgroup`).includes(sandboxId))
-    .filter((pid) => readOr(`/proc/${pid}/cmdline`).includes('sandkasten-runner'))
+  const shims = shimsOf(sandboxId)
+  return pids().filter(
+    (pid) =>
+      shims.includes(Number(/^PPid:\s+(\d+)/m.exec(readOr(`/proc/${pid}/status`))?.[1])) &&
+      readOr(`/proc/${pid}/cmdline`).includes('sandkasten-runner'),
+  )
+}
+
+function pids(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
     .map(Number)
 }
 

@@ -107,7 +107,7 @@ export class RunnerClient {
     return waitFor(this.connection, id, options)
   }
 
-  /** `group` reaches everything in its process group. For a command of a shell, KILL ends the command and keeps the shell. */
+  /** `group` reaches everything that it started. For a command of a shell, KILL ends the command and keeps the shell. */
   signal(id: string, signal: string, options: CallOptions & { group?: boolean } = {}): Promise<void> {
     return this.#plain('signal', { id, signal, group: options.group }, options)
   }

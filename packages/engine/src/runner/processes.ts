@@ -52,7 +52,7 @@ export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
   stdin?: boolean
   /** A terminal instead of pipes; all output is then `stdout`. */
   tty?: boolean
-  /** The process group gets TERM after this time, and KILL after `graceMs` more (default 1000). */
+  /** The process and everything it started get TERM after this time, and KILL after `graceMs` more (default 1000). */
   timeoutMs?: number
   graceMs?: number
   /** How much output is kept for readers that come later. Default 256 KiB, at most 16 MiB. */

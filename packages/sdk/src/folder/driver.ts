@@ -48,7 +48,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   /** What a new sandbox's record has to remember of the options it was made with. Refuses what cannot be. */
-  protected plan(_spec: CreateSpec): SandboxRecord['extra'] {
+  protected async plan(_spec: CreateSpec): Promise<SandboxRecord['extra']> {
     return undefined
   }
 
@@ -58,6 +58,13 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
   /** Ends everything that runs in it, and returns when it has ended. Does nothing when nothing runs. */
   protected abstract halt(folder: string, record: SandboxRecord): Promise<void>
+  /**
+   * Finishes or takes back what a process that died had begun and noted in the record. Called with the sandbox's lock, before every change; what it
+   * returns is written down.
+   */
+  protected async mend(_folder: string, record: SandboxRecord): Promise<SandboxRecord> {
+    return record
+  }
   /** Gives up what is kept elsewhere than in the folder, before it is removed. */
   protected async release(_folder: string, _record: SandboxRecord): Promise<void> {}
   /** Whether what the record says runs really does; where that cannot end by itself, true. */
@@ -73,17 +80,22 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return path.join(this.#root, 'sandboxes', sandboxId)
   }
 
-  async create(spec: CreateSpec, { signal }: CallOptions): Promise<SandboxDriver> {
+  async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
-    const extra = this.plan(spec)
+    return this.make(spec, await this.plan(spec), call)
+  }
+
+  /** Makes a sandbox by a plan. Leaves nothing behind when it rejects. */
+  protected async make(
+    spec: CreateSpec,
+    extra: SandboxRecord['extra'],
+    { signal }: CallOptions,
+  ): Promise<SandboxDriver> {
     const record = await newRecord(spec, extra)
     const { sandboxId, name } = record
     const folder = this.folderOf(sandboxId)
     try {
-      await guarded('The sandbox’s folder could not be made', () =>
-        mkdir(folder, { recursive: true, mode: 0o700 }),
-      )
-      await writeRecord(folder, record)
+      await this.#appear(folder, record)
       if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id))))
         throw nameTaken(name)
       await this.fill(folder, record, spec)
@@ -99,6 +111,57 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       await removeFolder(folder).catch(ignoreNotFound)
       throw error
     }
+  }
+
+  /** A folder in its place always has its record: it is made under another name, which says by whom. */
+  async #appear(folder: string, record: SandboxRecord): Promise<void> {
+    const { pid, started = '' } = record.creator!
+    const draft = path.join(path.dirname(folder), `.${record.sandboxId}.${pid}-${started}`)
+    await guarded('The sandbox’s folder could not be made', async () => {
+      try {
+        await mkdir(draft, { mode: 0o700 })
+        await writeRecord(draft, record)
+        await rename(draft, folder)
+      } catch (error) {
+        await removeFolder(draft).catch(ignoreNotFound)
+        throw error
+      }
+    })
+  }
+
+  /**
+   * Clears away what processes that were killed have left: half-made and half-removed sandboxes, names of none, and what runs of a sandbox that is
+   * stopped. Safe while others work. Returns the ids of sandboxes that it removed.
+   */
+  async sweep(): Promise<string[]> {
+    await this.prepare()
+    const place = path.join(this.#root, 'sandboxes')
+    const removed = await Promise.all(
+      (await readdir(place)).map(async (name) => {
+        if (idPattern.test(name)) return (await this.#settle(name)) ? [name] : []
+        const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
+        const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
+        if (name.startsWith('.') && !(await isAlive(maker)))
+          await removeFolder(path.join(place, name)).catch(ignoreNotFound)
+        return []
+      }),
+    )
+    await this.#names.sweep((id) => this.#exists(id))
+    return removed.flat()
+  }
+
+  /** True when it was one that nobody finishes any more, and is removed. */
+  async #settle(sandboxId: string): Promise<boolean> {
+    const record = await readRecord(this.folderOf(sandboxId))
+    if (record?.leaving || (record?.status === 'creating' && !(await isAlive(record.creator))))
+      return this.destroy(sandboxId)
+    // Looking stops what has died; and whoever was starting it may have been killed before he could say so.
+    await this.current(sandboxId).catch(ignoreNotFound)
+    await this.change(sandboxId, async (record) => {
+      if (record.status === 'stopped') await this.halt(this.folderOf(sandboxId), record)
+      return record
+    }).catch(ignoreNotFound)
+    return false
   }
 
   async open(
@@ -147,11 +210,13 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (!record) return false
     clearTimeout(this.#timers.get(sandboxId))
     this.#timers.delete(sandboxId)
-    // Stopped in the record first, so that no handle starts anything while its processes are being ended.
-    // On a full disk that cannot be written; removing must work all the same.
-    await this.change(sandboxId, (record) => ({ ...record, status: 'stopped' })).catch((error) => {
-      if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
-    })
+    // In the record first, so that no handle starts anything while its processes are being ended, and so that what is killed half-way does not come
+    // back with half its disk. On a full disk that cannot be written; removing must work all the same.
+    await this.change(sandboxId, (record) => ({ ...record, status: 'stopped', leaving: true })).catch(
+      (error) => {
+        if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
+      },
+    )
     await this.halt(this.folderOf(sandboxId), record)
     await this.release(this.folderOf(sandboxId), record)
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
@@ -180,17 +245,20 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   async current(sandboxId: string): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)
     const record = idPattern.test(sandboxId) ? await readRecord(folder) : undefined
-    if (!record) throw this.notFound(sandboxId)
+    if (!record || record.leaving) throw this.notFound(sandboxId)
     if (record.status !== 'running' && record.status !== 'paused') return record
     const over = record.expiresAt !== undefined && record.expiresAt <= Date.now()
-    return over || !(await this.lives(folder, record)) ? this.stop(sandboxId, record.incarnation) : record
+    if (over) return this.stop(sandboxId, record.incarnation)
+    return (await this.lives(folder, record))
+      ? record
+      : this.stop(sandboxId, record.incarnation, { crashed: true })
   }
 
   /** The record, if a handle that knows this incarnation may act on the sandbox now. */
   async check(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
     const record = await this.current(sandboxId)
     if (record.incarnation === incarnation && record.status !== 'stopped') return record
-    if (record.status !== 'stopped') throw this.#interrupted(sandboxId)
+    if (record.status !== 'stopped') throw this.interrupted(sandboxId)
     throw new SandboxError('not_running', `The sandbox ${sandboxId} is stopped.`, {
       provider: this.name,
       sandboxId,
@@ -206,6 +274,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       id: `${this.name}:${sandboxId}`,
       sandboxId,
       status,
+      ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
       ...(name === undefined ? {} : { name }),
       ...(label === undefined ? {} : { label }),
       labels: { ...labels },
@@ -216,11 +285,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     }
   }
 
-  async stop(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
+  async stop(sandboxId: string, incarnation: string, end: { crashed?: true } = {}): Promise<SandboxRecord> {
     const record = await this.change(sandboxId, (record) => {
       if (record.status === 'stopped') return record
-      if (record.incarnation !== incarnation) throw this.#interrupted(sandboxId)
-      return { ...record, status: 'stopped' }
+      if (record.incarnation !== incarnation) throw this.interrupted(sandboxId)
+      return { ...record, ...end, status: 'stopped' }
     })
     await this.halt(this.folderOf(sandboxId), record)
     return record
@@ -231,7 +300,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const record = await this.change(sandboxId, async (record) => {
       if (record.status !== 'stopped') return record
       const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
-      const started: SandboxRecord = { ...record, status: 'running', incarnation: randomId(), ...lifetime }
+      const { crashed: _, ...rest } = record
+      const started: SandboxRecord = { ...rest, status: 'running', incarnation: randomId(), ...lifetime }
       // Whoever stopped it wrote that down first and may still be ending it.
       await this.halt(this.folderOf(sandboxId), record)
       await this.boot(this.folderOf(sandboxId), started)
@@ -275,13 +345,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     })
   }
 
-  #interrupted(sandboxId: string): SandboxError {
+  protected interrupted(sandboxId: string): SandboxError {
     const message = `The sandbox ${sandboxId} was restarted since this handle was made.`
     return new SandboxError('interrupted', message, { provider: this.name, sandboxId })
   }
 
   async #exists(sandboxId: string): Promise<boolean> {
-    return idPattern.test(sandboxId) && (await readRecord(this.folderOf(sandboxId))) !== undefined
+    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    return record !== undefined && !record.leaving
   }
 
   /** Changes the record, one at a time for each sandbox. What the function returns is what is written. */
@@ -293,9 +364,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (!(await this.#exists(sandboxId))) throw this.notFound(sandboxId)
     return withLock(path.join(folder, 'lock'), async () => {
       const record = await readRecord(folder)
-      if (!record) throw this.notFound(sandboxId)
-      const changed = await change(record)
-      if (changed !== record) await writeRecord(folder, changed)
+      if (!record || record.leaving) throw this.notFound(sandboxId)
+      const mended = await this.mend(folder, record)
+      if (mended !== record) await writeRecord(folder, mended)
+      const changed = await change(mended)
+      if (changed !== mended) await writeRecord(folder, changed)
       return changed
     }).catch(async (error) => {
       // The folder was taken away while we waited for its lock.

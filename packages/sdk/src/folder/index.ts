@@ -5,8 +5,11 @@ export {
   identityOf,
   isAlive,
   type ProcessIdentity,
+  readRecord,
   replaceFile,
   type SandboxRecord,
+  sweepLocks,
   withLock,
+  writeRecord,
 } from './record.ts'
 export { removeFolder } from './remove.ts'

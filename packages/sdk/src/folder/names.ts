@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { errnoOf, guarded, translate } from './errors.ts'
-import { replaceFile, withLock } from './record.ts'
+import { replaceFile, sweepLocks, withLock } from './record.ts'
 
 /** Names of live sandboxes: one small file each, called by the name's hash, holding the id. */
 export class Names {
@@ -37,6 +37,20 @@ export class Names {
     await withLock(path.join(this.#folder, 'lock'), async () => {
       if ((await this.find(name)) === sandboxId) await rm(this.#file(name), { force: true })
     })
+  }
+
+  /** Forgets the names of sandboxes that are not there. */
+  async sweep(exists: (id: string) => Promise<boolean>): Promise<void> {
+    const files = await readdir(this.#folder).catch(() => undefined)
+    if (!files) return
+    await sweepLocks(this.#folder)
+    for (const name of files.filter((name) => /^[0-9a-f]{64}$/.test(name))) {
+      const file = path.join(this.#folder, name)
+      await withLock(path.join(this.#folder, 'lock'), async () => {
+        const holder = await readFile(file, 'utf8').catch(() => undefined)
+        if (holder !== undefined && !(await exists(holder))) await rm(file, { force: true })
+      })
+    }
   }
 
   #file(name: string): string {

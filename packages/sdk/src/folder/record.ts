@@ -1,4 +1,13 @@
-import { linkSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  linkSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
@@ -25,6 +34,10 @@ export interface SandboxRecord {
   /** New at every start; a handle that remembers another one is out of date. */
   readonly incarnation: string
   readonly expiresAt?: number
+  /** Somebody has begun to remove it: it is gone for everybody, and whoever sweeps finishes that. */
+  readonly leaving?: true
+  /** Its last life ended without being asked to. */
+  readonly crashed?: true
   /** What only the provider that made it knows about. */
   readonly extra?: Readonly<Record<string, unknown>>
   /** Who is creating it, so that a creator that died can be told from one that is slow. */
@@ -103,6 +116,22 @@ async function tryLock(file: string, mine: string): Promise<boolean> {
   if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
     takeAway(file, holder, own)
   return false
+}
+
+/** Clears away what processes have left that were killed while they tried to take a lock in this folder. */
+export async function sweepLocks(folder: string): Promise<void> {
+  for (const name of readdirSync(folder).filter((name) => /^lock\.[a-z2-7]{8}$/.test(name))) {
+    const file = path.join(folder, name)
+    const holder = readOr(file)
+    // Empty: killed, or just now writing, who he is.
+    const alive = holder ? await isAlive(JSON.parse(holder) as ProcessIdentity) : isNew(file)
+    if (!alive) rmSync(file, { force: true })
+  }
+}
+
+function isNew(file: string): boolean {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  return stats !== undefined && Date.now() - stats.mtimeMs < 10_000
 }
 
 /** Removes a dead holder's lock. Renamed first: of two who find it dead only one succeeds, and a new one is put back. */

@@ -22,7 +22,7 @@ export interface SandboxShell {
 }
 
 export interface ShellExecOptions extends CallOptions {
-  /** Ends the command, not the shell. */
+  /** Ends the command and everything it started, also in the background; not the shell, nor what earlier commands have left running. */
   timeoutMs?: number
   onOutput?: (text: string) => void
   maxOutputBytes?: number

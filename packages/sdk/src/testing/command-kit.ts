@@ -34,10 +34,7 @@ export interface CommandKit {
   waitTrapped(): Command
   /** Lines of stdin: `out TEXT` and `err TEXT` print TEXT and a newline there, `exit N` ends with N. */
   relay(): Command
-  /**
-   * This many bytes of `0123456789abcde\n` over and over on stdout; then, if given, makes the file `marker`. With `gate` it prints `ready\n` first, and waits
-   * until that file is there.
-   */
+  /** This many bytes of `0123456789abcde\n` over and over on stdout; then, if given, makes the file `marker`. With `gate`, not before that file is there. */
   flood(bytes: number, marker?: string, gate?: string): Command
   /** Prints `before\n`, waits until the file `path` is there, prints `after\n`. */
   gate(path: string): Command
@@ -47,9 +44,11 @@ export interface CommandKit {
    * Starts a child that starts a grandchild that ignores SIGTERM, SIGINT and SIGHUP; prints `ready` and a
    * newline when all three run, and goes on for ever. `marker` is a path that `afterTree` knows it by.
    */
-  tree(marker: string): Command
+  tree(marker: string, shape?: TreeShape): Command
   /** Prints `watching` and a newline; when the last program of that tree has ended, `gone` and a newline, and ends. */
   afterTree(marker: string): Command
+  /** Starts a daemon (a session of its own, no parent), prints `started` and a newline when it runs, and ends. `afterTree` knows it. */
+  daemon(marker: string): Command
   /** Starts a child that outlives it and holds on to stdout, prints `started` and a newline, and ends. */
   leaveChild(): Command
   /** The number of the user that programs run as: `0` for one whom no file mode stops. */
@@ -61,6 +60,14 @@ export interface CommandKit {
 
   /** Serves HTTP on a port of the sandbox: every answer is `body`. Prints `ready` and a newline when it listens. */
   server?(port: number, body: string): Command
+}
+
+/** How the grandchild of a tree differs. */
+export interface TreeShape {
+  /** It has left for a session of its own; with `parent`, the child that started it has ended as well. */
+  readonly leaves?: 'group' | 'parent'
+  /** It dies of SIGTERM, SIGINT and SIGHUP like any program. */
+  readonly heeds?: boolean
 }
 
 export type OptionalProgram = 'server'

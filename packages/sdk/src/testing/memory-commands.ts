@@ -33,10 +33,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
   add('relay', relay)
   add('flood', async (context) => {
     const { args, stdout, files } = context
-    if (args[2]) {
-      await stdout.write('ready\n')
-      await fileThere(context, args[2])
-    }
+    if (args[2]) await fileThere(context, args[2])
     const block = new TextEncoder().encode('0123456789abcde\n'.repeat(2048))
     for (let left = Number(args[0]); left > 0; left -= block.byteLength)
       await stdout.write(left < block.byteLength ? block.subarray(0, left) : block)
@@ -59,11 +56,11 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     await forever(signal)
   })
   add('tree-child', async ({ args, spawnChild, signal }) => {
-    spawnChild('kit-tree-grandchild', args)
-    await forever(signal)
+    spawnChild('kit-tree-grandchild', args, { session: args[2] !== 'nothing' })
+    if (args[2] !== 'parent') await forever(signal)
   })
   add('tree-grandchild', async ({ args, signal, stdout, trap }) => {
-    for (const ignored of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) trap(ignored, () => {})
+    for (const ignored of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) if (args[1]) trap(ignored, () => {})
     await stdout.write('ready\n')
     await forever(signal).catch(() => trees.get(args[0] ?? '')?.resolve())
   })
@@ -72,6 +69,12 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     await trees.get(args[0] ?? '')?.promise
     await stdout.write('gone\n')
   })
+  add('daemon', async ({ args, spawnChild, stdout }) => {
+    trees.set(args[0] ?? '', Promise.withResolvers())
+    spawnChild('kit-daemon-itself', args, { session: true })
+    await stdout.write('started\n')
+  })
+  add('daemon-itself', ({ args, signal }) => forever(signal).catch(() => trees.get(args[0] ?? '')?.resolve()))
   add('leave-child', async ({ spawnChild, stdout }) => {
     spawnChild('kit-wait-silently')
     await stdout.write('started\n')
@@ -97,8 +100,10 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     flood: (bytes, marker, gate) => kit('flood', String(bytes), marker ?? '', gate ?? ''),
     gate: (path) => kit('gate', path),
     splitCharacter: (path) => kit('split-character', path),
-    tree: (marker) => kit('tree', marker),
+    tree: (marker, { leaves, heeds } = {}) =>
+      kit('tree', marker, heeds ? '' : 'TERM INT HUP', leaves ?? 'nothing'),
     afterTree: (marker) => kit('after-tree', marker),
+    daemon: (marker) => kit('daemon', marker),
     leaveChild: () => kit('leave-child'),
     userId: () => kit('user-id'),
     script: '#!kit-script\n',

@@ -26,9 +26,11 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
     gate: (path) => sh('echo before; while ! test -e "$1"; do sleep 0.02; done; echo after', path),
     splitCharacter: (path) =>
       sh("printf 'a\\303'; while ! test -e \"$1\"; do sleep 0.02; done; printf '\\251z'", path),
-    tree: (marker) => sh(tree, marker),
+    tree: (marker, { leaves, heeds } = {}) =>
+      sh(tree, marker, heeds ? '' : 'TERM INT HUP', leaves ?? 'nothing'),
     // Opened before it speaks: from then on the end of the last writer is this reader's end-of-file.
     afterTree: (marker) => sh('exec 3<"$1"; echo watching; cat <&3 >/dev/null; echo gone', marker),
+    daemon: (marker) => sh(daemon, marker),
     leaveChild: () => sh('sleep 1000000 & echo started'),
     userId: () => sh('printf %s "$(id -u)"'),
     script: '#!/bin/sh\nprintf "from a script"\n',
@@ -44,10 +46,7 @@ function sh(script: string, ...args: string[]): Command {
 const allBytes = Array.from({ length: 256 }, (_, byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')
 
 const flood = `
-if test -n "$3"; then
-  echo ready
-  while ! test -e "$3"; do sleep 0.02; done
-fi
+while test -n "$3" && ! test -e "$3"; do sleep 0.02; done
 yes 0123456789abcde | head -c "$1"
 test -z "$2" || : > "$2"`
 
@@ -66,17 +65,23 @@ done`
  */
 const tree = `
 mkfifo "$1" || exit 1
-sh -c '
-  sh -c "
-    trap : USR1
-    trap \\"\\" TERM INT HUP
-    exec 9<>\\"\\$1\\"
-    echo ready
-    while :; do sleep 1000000 9>&- & wait; done
-  " sh "$1" &
-  wait
-' sh "$1" &
-wait`
+run='
+  trap : USR1
+  test -z "$2" || trap "" $2
+  exec 9<>"$1"
+  echo ready
+  while :; do sleep 1000000 9>&- & wait; done'
+case $3 in
+  nothing) sh -c 'sh -c "$1" sh "$2" "$3" & wait' sh "$run" "$1" "$2" & wait ;;
+  group) sh -c 'setsid sh -c "$1" sh "$2" "$3" & wait' sh "$run" "$1" "$2" & wait ;;
+  parent) sh -c 'setsid sh -c "$1" sh "$2" "$3" &' sh "$run" "$1" "$2"; exec sleep 1000000 ;;
+esac`
+
+const daemon = `
+mkfifo "$1" || exit 1
+setsid sh -c 'exec 9<>"$1"; : > "$1.runs"; exec sleep 1000000' sh "$1" </dev/null >/dev/null 2>&1 &
+while ! test -e "$1.runs"; do sleep 0.02; done
+echo started`
 
 const servers = {
   python3: (port: number, body: string): Command => ({

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
@@ -59,6 +60,52 @@ describe.each(['socket', 'bridge'] as const)('a life, its runner reached by %s',
     expect(await again.ended).toBeDefined()
     expect(await isolator.remove(spec)).toBe(false)
     expect(existsSync(spec.folder)).toBe(false)
+  })
+})
+
+describe('a sandbox that is held for a moment', () => {
+  it('goes on when it is let go, or when somebody looks after its holder has died; a pause outlives both', async () => {
+    const box = await cage.start()
+    const paused = async () =>
+      (await cage.docker.getContainer(`sandkasten-${cage.owner}-${box.spec.sandboxId}`).inspect()).State
+        .Paused
+    const first = await box.sandbox.hold()
+    const second = await box.sandbox.hold()
+    expect(await paused()).toBe(true)
+    first()
+    // Still held: nobody would be told, were it let go; so somebody looks.
+    expect(await (await cage.another().attach(box.spec))?.oomKills()).toBe(0)
+    expect(await paused()).toBe(true)
+    second()
+    await expect.poll(paused, { timeout: 20_000 }).toBe(false)
+
+    const module = new URL('../index.ts', import.meta.url).href
+    const script = `
+      import { DockerIsolator } from ${JSON.stringify(module)}
+      const sandbox = await new DockerIsolator(${JSON.stringify(cage.options)}).attach(${JSON.stringify(box.spec)})
+      await sandbox.hold()
+      console.log('held')
+      setInterval(() => {}, 1000)`
+    const args = ['--conditions=sandkasten-source', '--input-type=module-typescript', '-e', script]
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    await once(child.stdout, 'data')
+    expect(await paused()).toBe(true)
+    const closed = once(child, 'close')
+    child.kill('SIGKILL')
+    await closed
+    await cage.another().attach(box.spec)
+    expect(await paused()).toBe(false)
+    expect((await box.sh('echo alive')).out).toBe('alive')
+
+    const moment = await box.sandbox.hold()
+    await box.sandbox.freeze()
+    moment()
+    ;(await box.sandbox.hold())()
+    await cage.another().attach(box.spec)
+    expect(await paused()).toBe(true)
+    await box.sandbox.thaw()
+    expect((await box.sh('echo alive')).out).toBe('alive')
+    expect(await cage.remove(box)).toEqual([])
   })
 })
 

@@ -17,6 +17,7 @@ import { endOf, forgetKill } from './end.ts'
 import { killContainer, listOurs, lives, removeContainer } from './ending.ts'
 import { statusOf } from './errors.ts'
 import { groupsOf, weaknessOf } from './groups.ts'
+import { forgetHolds, holdsOf } from './holds.ts'
 import { Images } from './images.ts'
 import { isOurs, LABEL, labelsFor, ownerOf } from './labels.ts'
 import { limitsOfThisMachine } from './limits.ts'
@@ -84,6 +85,7 @@ export class DockerIsolator implements Isolator {
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     checkSpec(spec)
+    refuseLayers(spec)
     mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
     const facts = await this.daemon.facts()
     const known = await this.find(spec)
@@ -95,6 +97,7 @@ export class DockerIsolator implements Isolator {
     const container = known?.container ?? (await this.create(spec, facts))
     try {
       forgetKill(spec)
+      forgetHolds(spec)
       return await this.run(spec, facts, container)
     } catch (error) {
       // What was there before stays, and does not run.
@@ -113,7 +116,13 @@ export class DockerIsolator implements Isolator {
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const found = await this.find(place)
-    return found && lives(found.info) ? this.hold(place, found, await this.daemon.facts()) : undefined
+    if (!found || !lives(found.info)) return undefined
+    const sandbox = this.sandboxOf(place, found, await this.daemon.facts())
+    if ((await holdsOf(place)) === 'lost') {
+      forgetHolds(place)
+      await sandbox.thaw()
+    }
+    return sandbox
   }
 
   async lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined> {
@@ -126,6 +135,7 @@ export class DockerIsolator implements Isolator {
     if (found) await this.daemon.call('Removing it', () => removeContainer(found.container))
     new SocketLine(place, this.options.runFolder).remove()
     forgetKill(place)
+    forgetHolds(place)
     try {
       rmdirSync(place.folder)
     } catch {
@@ -133,6 +143,9 @@ export class DockerIsolator implements Isolator {
     }
     return found !== undefined
   }
+
+  /** Nothing is kept for the next start. */
+  async close(): Promise<void> {}
 
   /** Removes what a process that was killed has left: containers whose folders, somewhere below this one, are gone, and probes. */
   async sweep(below: string): Promise<void> {
@@ -240,7 +253,7 @@ export class DockerIsolator implements Isolator {
     else await this.daemon.call('Copying the runner', () => copyRunner(container, this.options.runner))
     await this.daemon.call('Starting the container', () => container.start(), { sandboxId })
     const info = await this.inspect(container)
-    const sandbox = this.hold(spec, { container, info }, facts)
+    const sandbox = this.sandboxOf(spec, { container, info }, facts)
     await this.untilReady(sandbox, line)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
@@ -279,7 +292,7 @@ export class DockerIsolator implements Isolator {
     }
   }
 
-  private hold(
+  private sandboxOf(
     place: SandboxPlace,
     found: { container: Container; info: ContainerInspectInfo },
     facts: DaemonFacts,
@@ -365,4 +378,18 @@ export class DockerIsolator implements Isolator {
       })
     return this.shared
   }
+}
+
+/** A daemon keeps disks by itself, and makes them of its own images alone. */
+function refuseLayers({ sandboxId, layers = [], limits, mounts }: IsolatorSpec): void {
+  const wanted = [
+    layers.length > 0 && 'disks that stand on layers',
+    limits.diskBytes !== undefined && 'a limit of the disk',
+    mounts.some(({ readOnly }) => readOnly === false) && 'mounts that can be written to',
+  ].find((each) => each !== false)
+  if (wanted)
+    throw new SandboxError('unsupported', `Docker’s sandboxes do not have ${wanted}.`, {
+      sandboxId,
+      hint: 'Use the isolator “oci”.',
+    })
 }

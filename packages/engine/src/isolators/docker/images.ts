@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type Docker from 'dockerode'
 import { type HostImage, hostImage } from '../../images/host.ts'
-import type { Image } from '../isolator.ts'
+import { type Image, storedImage } from '../isolator.ts'
 import type { Daemon } from './daemon.ts'
 import { statusOf } from './errors.ts'
 import { filterFor, isOurs, LABEL, type Labels, labelsFor } from './labels.ts'
@@ -46,6 +46,15 @@ export class Images {
       const { binds } = image.of === 'host' ? this.hostFolders().image : { binds: [] }
       return { name: this.snapshotName(image.snapshot), binds, prepared: true }
     }
+    const stored = storedImage(image)
+    if (stored)
+      throw new SandboxError(
+        'unsupported',
+        `The image ${stored.name} is in the engine’s store, not the daemon’s.`,
+        {
+          hint: 'Give a name that the daemon knows: docker pull, or docker load, brings it there.',
+        },
+      )
     throw new SandboxError('unsupported', 'Docker makes no sandbox of a folder.', {
       hint: 'Import it (`tar -C folder -c . | docker import - name`) and give that name as the image.',
     })

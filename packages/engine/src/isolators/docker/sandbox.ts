@@ -7,6 +7,7 @@ import type { SandboxGroups } from '../oci/cgroups.ts'
 import { endOf, noteKill } from './end.ts'
 import { killContainer, lives, lookAt } from './ending.ts'
 import { statusOf, translate } from './errors.ts'
+import { forgetHolds, holdsOf, noteHold } from './holds.ts'
 import type { Line } from './reach.ts'
 import { statsFrom } from './stats.ts'
 import type { EndWatch } from './watch.ts'
@@ -74,10 +75,30 @@ export class DockerSandbox implements IsolatedSandbox {
 
   async freeze(): Promise<void> {
     await this.call('Freezing it', () => this.turn(() => this.container.pause(), true))
+    // Whoever holds it must not thaw it now.
+    forgetHolds(this)
   }
 
   async thaw(): Promise<void> {
     await this.call('Thawing it', () => this.turn(() => this.container.unpause(), false))
+  }
+
+  /** When its holder was killed it stays paused until somebody looks for it (`DockerIsolator.attach`): the daemon does not know for whom it is paused. */
+  async hold(): Promise<() => void> {
+    const info = await this.call('Looking at it', () => lookAt(this.container))
+    if (info?.State.Paused && (await holdsOf(this)) === 'none') return () => {}
+    const note = await noteHold(this)
+    const letGo = async () => {
+      if (note.remove() && (await holdsOf(this)) !== 'held') await this.thaw()
+    }
+    try {
+      await this.call('Holding it', () => this.turn(() => this.container.pause(), true))
+    } catch (error) {
+      note.remove()
+      throw error
+    }
+    // One that has ended meanwhile needs no thawing.
+    return () => void letGo().catch(() => {})
   }
 
   async kill(): Promise<SandboxEnd> {

@@ -33,20 +33,20 @@ describe('layouts', () => {
   })
 
   it('v1: each controller in its own hierarchy, two that share one are one group, and a freezer', () => {
-    const groups = planGroups(layouts.v1, 'parent', 'box', limits)
-    expect(groups.map(({ path, use }) => [path, use])).toEqual([
-      ['/sys/fs/cgroup/memory/parent/box', 'oom-v1'],
-      ['/sys/fs/cgroup/pids/parent/box', 'limit'],
-      ['/sys/fs/cgroup/cpu,cpuacct/parent/box', 'limit'],
-      ['/sys/fs/cgroup/freezer/parent/box', 'freezer-v1'],
+    const groups = planGroups(layouts.v1, 'parent', limits)
+    expect(groups.map(({ parent, oom, freezer }) => [parent, oom, freezer])).toEqual([
+      ['/sys/fs/cgroup/memory/parent', 1, null],
+      ['/sys/fs/cgroup/pids/parent', null, null],
+      ['/sys/fs/cgroup/cpu,cpuacct/parent', null, null],
+      ['/sys/fs/cgroup/freezer/parent', null, 1],
     ])
     expect(hiddenFromRuntime(layouts.v1)).toEqual([])
   })
 
   it('v2: one group', () => {
-    const [group, ...more] = planGroups(layouts.v2, 'parent', 'box', limits)
+    const [group, ...more] = planGroups(layouts.v2, 'parent', limits)
     expect(more).toEqual([])
-    expect(group).toMatchObject({ path: '/sys/fs/cgroup/parent/box', use: 'oom-v2' })
+    expect(group).toMatchObject({ parent: '/sys/fs/cgroup/parent', oom: 2, freezer: 2 })
     expect(group!.files.map(({ name, value }) => `${name}=${value}`)).toEqual([
       'memory.max=100000000',
       'memory.swap.max=0',
@@ -57,16 +57,16 @@ describe('layouts', () => {
   })
 
   it('hybrid: limits in v1, freezing in v2, which the runtime must not see', () => {
-    const paths = planGroups(layouts.hybrid, 'parent', 'box', limits).map(({ path }) => path)
-    expect(paths).toContain('/sys/fs/cgroup/unified/parent/box')
-    expect(paths).not.toContain('/sys/fs/cgroup/freezer/parent/box')
+    const paths = planGroups(layouts.hybrid, 'parent', limits).map(({ parent }) => parent)
+    expect(paths).toContain('/sys/fs/cgroup/unified/parent')
+    expect(paths).not.toContain('/sys/fs/cgroup/freezer/parent')
     expect(hiddenFromRuntime(layouts.hybrid)).toEqual(['/sys/fs/cgroup/unified'])
   })
 
   it('without a controller there is no sandbox, rather than one without a limit', () => {
     const poor = readLayout(v1.slice(1).join('\n'), () => '')
     expect(missingControllers(poor)).toEqual(['memory', 'cpu'])
-    expect(() => planGroups(poor, 'parent', 'box', limits)).toThrow(SandboxError)
+    expect(() => planGroups(poor, 'parent', limits)).toThrow(SandboxError)
   })
 })
 

@@ -1,15 +1,16 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { Limits, SandboxStats } from '../isolator.ts'
+import { startTimeOf } from './shim-process.ts'
 
 /**
  * Control groups in any layout: v1 (a hierarchy per controller), v2 (one for all), or hybrid, where the controllers are in v1 and an empty
  * v2 still freezes and counts. Each controller is used where it lives; what v2 can do without controllers is done there.
  *
- * This file decides; the shim makes and joins (`runner/src/shim/cgroup.rs`). Afterwards this file reads, freezes and, should a shim have
- * been killed, cleans up.
+ * This file decides; the shim makes, joins and limits (`runner/src/shim/cgroup.rs`), under a name that is its own, `<pid>-<start time>`. Afterwards
+ * this file reads, freezes and, should a shim have been killed, cleans up: a name is never used again, so what bears a dead one is nobody's.
  */
 export interface CgroupLayout {
   /** Controller to the folder of its hierarchy. */
@@ -17,9 +18,11 @@ export interface CgroupLayout {
   readonly v2?: { readonly root: string; readonly controllers: readonly string[] }
 }
 
+/** The limits of a sandbox's group below `parent`, and what else that group is for, in the file of which version. */
 export interface Group {
-  readonly path: string
-  readonly use: 'limit' | 'oom-v1' | 'oom-v2' | 'freezer-v1'
+  readonly parent: string
+  readonly oom: 1 | 2 | null
+  readonly freezer: 1 | 2 | null
   readonly files: readonly { readonly name: string; readonly value: string; readonly optional: boolean }[]
 }
 
@@ -62,7 +65,7 @@ export function hiddenFromRuntime(layout: CgroupLayout): string[] {
 }
 
 /** The groups of one sandbox, with its limits. */
-export function planGroups(layout: CgroupLayout, parent: string, name: string, limits: Limits): Group[] {
+export function planGroups(layout: CgroupLayout, parent: string, limits: Limits): Group[] {
   const missing = missingControllers(layout)
   if (missing.length > 0) {
     throw new SandboxError(
@@ -101,20 +104,33 @@ export function planGroups(layout: CgroupLayout, parent: string, name: string, l
       ['cpu.cfs_period_us', String(PERIOD_USEC)],
       ['cpu.cfs_quota_us', quota],
     ])
-  // Freezing and counting processor time need no controller in v2.
-  if (layout.v2) set(layout.v2.root, [])
-  else for (const name of ['freezer', 'cpuacct']) if (layout.v1[name] !== undefined) set(layout.v1[name], [])
-  const use = (root: string): Group['use'] => {
-    if (root === whereIs('memory')) return v2.has('memory') ? 'oom-v2' : 'oom-v1'
-    return root === layout.v1.freezer && !layout.v2 ? 'freezer-v1' : 'limit'
-  }
-  return [...files].map(([root, files]) => ({ path: join(root, parent, name), use: use(root), files }))
+  const memory = whereIs('memory')
+  const freezer = layout.v2?.root ?? layout.v1.freezer
+  return groupRoots(layout).map((root) => ({
+    parent: join(root, parent),
+    oom: root === memory ? (v2.has('memory') ? 2 : 1) : null,
+    freezer: root === freezer ? (layout.v2 ? 2 : 1) : null,
+    files: files.get(root) ?? [],
+  }))
 }
 
-/** The hierarchies that we use. */
+/** The hierarchies that we use. Freezing and counting processor time need no controller in v2. */
 export function groupRoots({ v1, v2 }: CgroupLayout): string[] {
-  const roots = new Set([v2?.root, ...[...NEEDED, 'freezer', 'cpuacct'].map((name) => v1[name])])
+  const limiting = NEEDED.map((name) => (v2?.controllers.includes(name) ? v2.root : v1[name]))
+  const roots = new Set([...limiting, ...(v2 ? [v2.root] : [v1.freezer, v1.cpuacct])])
   return [...roots].filter((root) => root !== undefined)
+}
+
+/** Takes away the groups of shims that were killed: nobody else does. */
+export async function sweepGroups(layout: CgroupLayout, parent: string): Promise<void> {
+  const names = new Set<string>()
+  for (const root of groupRoots(layout)) {
+    for (const name of readdirOr(join(root, parent))) {
+      const [, pid, startTime] = /^(\d+)-(\d+)$/.exec(name) ?? []
+      if (pid !== undefined && startTimeOf(Number(pid)) !== Number(startTime)) names.add(name)
+    }
+  }
+  for (const name of names) await new SandboxGroups(layout, parent, name).clear()
 }
 
 /** Makes the parent of all our groups, once per process. */
@@ -210,16 +226,12 @@ export class SandboxGroups {
     return this.all().some((path) => existsSync(path))
   }
 
-  /**
-   * After a shim that was killed: the kernel is ending its processes; make sure of it, and take the groups away. Stops when they are no
-   * longer that shim's: a next life has groups of the same names.
-   */
-  async clear(stillOurs: () => boolean): Promise<void> {
+  /** For a shim that was killed, and its sandbox with it. */
+  async clear(): Promise<void> {
     const { v1, v2 } = this.layout
-    if (!stillOurs()) return
     // Where there is a v2 group, it kills all its processes at once, frozen ones too.
     if (v2) writeOr(join(this.path(v2.root), 'cgroup.kill'), '1')
-    for (let attempt = 0; this.exist() && stillOurs(); attempt++) {
+    for (let attempt = 0; this.exist(); attempt++) {
       if (!v2 && v1.freezer !== undefined) {
         for (const pid of (readOr(join(this.path(v1.freezer), 'cgroup.procs')) ?? '')
           .split('\n')
@@ -249,6 +261,14 @@ export class SandboxGroups {
 
 function definedOnly<T extends object>(value: T): T {
   return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as T
+}
+
+function readdirOr(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
 }
 
 function readOr(path: string): string | undefined {

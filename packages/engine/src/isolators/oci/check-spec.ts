@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs'
 import { posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import type { IsolatorSpec } from '../isolator.ts'
+import { missingLayer } from '../../images/missing-layer.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
 
 /** Refuses what would be misunderstood later, further from whoever wrote it. */
 export function checkSpec(spec: IsolatorSpec): void {
@@ -18,6 +19,9 @@ export function checkSpec(spec: IsolatorSpec): void {
     if (!Number.isSafeInteger(value) || value < least)
       throw wrong(`limits.${name}: at least ${least} is needed, not ${value}`)
   }
+  const { diskBytes } = limits
+  if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
+    throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, not ${diskBytes}`)
   if (!(limits.cpus >= 0.01 && limits.cpus <= 4096))
     throw wrong(`limits.cpus: 0.01 to 4096 is needed, not ${limits.cpus}`)
   if (!/^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(spec.hostname))
@@ -27,7 +31,10 @@ export function checkSpec(spec: IsolatorSpec): void {
       throw wrong(`env: a name with '=' or a NUL byte`)
   }
   checkTarget('workdir', spec.workdir)
-  if (['/tmp', '/usr'].some((top) => spec.workdir.startsWith(`${top}/`))) {
+  // On the image `host`, /usr is the machine's.
+  if (
+    ['/tmp', ...(spec.image === 'host' ? ['/usr'] : [])].some((top) => spec.workdir.startsWith(`${top}/`))
+  ) {
     throw wrong(`workdir: ${spec.workdir} is not on the sandbox's disk`)
   }
   for (const { source, target } of spec.mounts) {
@@ -36,11 +43,27 @@ export function checkSpec(spec: IsolatorSpec): void {
       throw wrong(`mounts: ${source}: an absolute path is needed`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
-  const { image } = spec
-  if (image === 'host' || !('rootfs' in image)) return
-  if (!statSync(image.rootfs, { throwIfNoEntry: false })?.isDirectory())
-    throw wrong(`image: ${image.rootfs} is not a folder`)
+  checkImage(spec.image)
 }
+
+function checkImage(image: IsolatorSpec['image']): void {
+  if (image === 'host') return
+  const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory()
+  if ('rootfs' in image) {
+    if (!isFolder(image.rootfs)) throw wrong(`image: ${image.rootfs} is not a folder`)
+    return
+  }
+  const stored = storedImage(image)
+  if (!stored) return
+  const { uid, gid } = stored.user
+  if (![uid, gid].every((id) => Number.isInteger(id) && id >= 0 && id < 65536) || uid === 0)
+    throw wrong(`image: its user ${uid}:${gid} is none that a sandbox has`)
+  const missing = stored.layers.find((layer) => !isFolder(layer))
+  if (missing) throw missingLayer(stored, missing)
+}
+
+/** A file system has to fit, and something in it. */
+const MIN_DISK_BYTES = 8 * 1024 * 1024
 
 /** Places that are the wall's own. */
 const RESERVED = ['/proc', '/dev', '/sys', '/run', '/etc']

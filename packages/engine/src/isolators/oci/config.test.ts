@@ -3,7 +3,7 @@ import type { IsolatorSpec } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { ociConfig, RUNNER_CAPABILITY_BITS } from './config.ts'
 import { placesOf } from './places.ts'
-import { shimTask } from './task.ts'
+import { shimSetup, shimTask } from './task.ts'
 
 const spec: IsolatorSpec = {
   sandboxId: 'abc',
@@ -43,7 +43,6 @@ const task = (changes: Partial<IsolatorSpec> = {}) =>
     layout: hybrid,
     cgroupParent: 'sandkasten',
     stage: '/run/sandkasten/stage',
-    runtime: '/usr/bin/crun',
     runner: '/opt/runner',
     pasta: '/usr/bin/pasta',
     architecture: 'x86_64',
@@ -56,15 +55,12 @@ const task = (changes: Partial<IsolatorSpec> = {}) =>
 describe('config.json', () => {
   it('gives every namespace, and maps no id of the host’s own users', () => {
     const { linux } = config()
-    expect(linux.namespaces.map(({ type }: { type: string }) => type).sort()).toEqual([
-      'cgroup',
-      'ipc',
-      'mount',
-      'network',
-      'pid',
-      'user',
-      'uts',
-    ])
+    const types = (namespaces: { type: string }[]) => namespaces.map(({ type }) => type).sort()
+    const all = ['cgroup', 'ipc', 'mount', 'network', 'pid', 'user', 'uts']
+    // Without a network the shim has made that one already, before the runtime starts.
+    expect(types(linux.namespaces)).toEqual(all.filter((type) => type !== 'network'))
+    const open = config({ spec: { ...spec, network: 'open' } })
+    expect(types(open.linux.namespaces)).toEqual(all)
     expect(linux.namespaces.every((namespace: object) => !('path' in namespace))).toBe(true)
     const ids = [{ containerID: 0, hostID: 0x10000000, size: 65536 }]
     expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
@@ -123,12 +119,11 @@ describe('config.json', () => {
 })
 
 describe('a task', () => {
-  it('shares only what it must: programs and extra mounts read-only, the socket’s folder alone writable', () => {
+  it('shares only what it must: programs and extra mounts, read-only', () => {
     const { binds } = task()
     expect(binds.map(({ source, readOnly, idMapped }: never) => [source, readOnly, idMapped])).toEqual([
       ['/usr', true, false],
       ['/opt/runner', true, false],
-      ['/run/sandkasten/abc/io', false, false],
       ['/data', true, true],
     ])
   })
@@ -136,29 +131,36 @@ describe('a task', () => {
   it('names the limits before anything may run', () => {
     expect(task().groups).toEqual([
       {
-        path: '/cg/memory/sandkasten/abc',
-        use: 'oom-v1',
+        parent: '/cg/memory/sandkasten',
+        oom: 1,
+        freezer: null,
         files: [
           { name: 'memory.limit_in_bytes', value: '268435456', optional: false },
           { name: 'memory.memsw.limit_in_bytes', value: '268435456', optional: true },
         ],
       },
       {
-        path: '/cg/pids/sandkasten/abc',
-        use: 'limit',
+        parent: '/cg/pids/sandkasten',
+        oom: null,
+        freezer: null,
         files: [{ name: 'pids.max', value: '100', optional: false }],
       },
       {
-        path: '/cg/cpu/sandkasten/abc',
-        use: 'limit',
+        parent: '/cg/cpu/sandkasten',
+        oom: null,
+        freezer: null,
         files: [
           { name: 'cpu.cfs_period_us', value: '100000', optional: false },
           { name: 'cpu.cfs_quota_us', value: '150000', optional: false },
         ],
       },
-      { path: '/cg/unified/sandkasten/abc', use: 'limit', files: [] },
+      { parent: '/cg/unified/sandkasten', oom: null, freezer: 2, files: [] },
     ])
-    expect(task().hide).toEqual(['/cg/unified'])
+    const setup = { runtime: '/usr/bin/crun', stage: '/stage', layout: hybrid, cgroupParent: 'sandkasten' }
+    expect(shimSetup(setup)).toMatchObject({
+      groups: task().groups.map(({ parent }: { parent: string }) => parent),
+      hide: ['/cg/unified'],
+    })
   })
 
   it('connects a network only where one was asked for, and lets it pay for itself', () => {

@@ -1,4 +1,4 @@
-import type { IsolatorSpec } from '../isolator.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { RANGE_SIZE } from './ids.ts'
 import { filterFor } from './seccomp/compile.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -9,8 +9,9 @@ import type { Architecture } from './seccomp/policy.ts'
  * Who is who inside. PID 1 is our runner, as uid 0 of the sandbox's own id range: nobody on the host. It alone has three capabilities, valid in
  * its user namespace only: SETUID and SETGID to start every command as the sandbox's user (1000), KILL to end it. A command is exec'd after the
  * change of user, which empties its permitted and effective sets, and no-new-privileges keeps it that way, whatever it runs. So the runner is
- * another user than the code it runs: that code can neither connect to its socket, nor replace it, nor trace it. (Rejected: one user for both
- * and a token, because the token and the runner's memory would then be the code's to read.)
+ * another user than the code it runs: that code can neither replace it nor trace it. Its socket is made outside and handed in: it has no name in
+ * here that anybody could connect to. (Rejected: one user for both and a token, because the token and the runner's memory would then be the
+ * code's to read.)
  *
  * Sources of bind mounts are below the shim's stage; see `runner/src/shim/mounts.rs`.
  */
@@ -32,8 +33,6 @@ export interface ConfigInput {
 
 /** Inside every sandbox. */
 export const RUNNER_PROGRAM = '/run/sandkasten-runner'
-export const RUNNER_FOLDER = '/run/sandkasten'
-export const SOCKET_NAME = 'runner.sock'
 export const SANDBOX_USER = 1000
 
 const RUNNER_CAPABILITIES = ['CAP_KILL', 'CAP_SETGID', 'CAP_SETUID']
@@ -45,7 +44,10 @@ const MIN_OPEN_FILES = 1024
 
 export function ociConfig(input: ConfigInput): object {
   const { spec, firstId, stage } = input
+  const image = storedImage(spec.image)
+  const { uid, gid } = image?.user ?? { uid: SANDBOX_USER, gid: SANDBOX_USER }
   const ids = [{ containerID: 0, hostID: firstId, size: RANGE_SIZE }]
+  const open = spec.network === 'open'
   const openFiles = Math.min(Math.max(spec.limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles)
   return {
     ociVersion: '1.0.2',
@@ -57,16 +59,16 @@ export function ociConfig(input: ConfigInput): object {
       args: [
         RUNNER_PROGRAM,
         'serve',
-        '--socket',
-        `${RUNNER_FOLDER}/${SOCKET_NAME}`,
         '--ready-fd',
         '3',
+        '--listen-fd',
+        '4',
         '--user',
-        `${SANDBOX_USER}:${SANDBOX_USER}`,
+        `${uid}:${gid}`,
         '--cwd',
         spec.workdir,
       ],
-      env: environment(spec.env),
+      env: environment({ ...image?.env, ...spec.env }),
       capabilities: {
         bounding: RUNNER_CAPABILITIES,
         permitted: RUNNER_CAPABILITIES,
@@ -120,12 +122,17 @@ export function ociConfig(input: ConfigInput): object {
       ),
     ],
     linux: {
-      namespaces: ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
+      namespaces: ['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup', ...(open ? ['network'] : [])].map(
+        (type) => ({
+          type,
+        }),
+      ),
       uidMappings: ids,
       gidMappings: ids,
       rootfsPropagation: 'private',
-      // A network namespace of its own: its user may serve on port 80.
-      sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+      // Without a network, the runtime is started in an empty namespace and leaves it as it is (`runner/src/shim/network.rs`). With one, it makes
+      // one that pasta may enter. Its user may serve on port 80.
+      ...(open ? { sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' } } : {}),
       maskedPaths: [
         '/proc/acpi',
         '/proc/asound',

@@ -1,3 +1,5 @@
+import { existsSync, readlinkSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { escapeCorpus, rss } from '../testing/escape.ts'
 import { createBench, reasonToSkip } from './testing/bench.ts'
@@ -7,8 +9,20 @@ const reason = await reasonToSkip()
 
 escapeCorpus(openCage, reason)
 
+describe('the runner’s socket', () => {
+  it('is of no network of the host, and root’s alone', async (ctx) => {
+    ctx.skip(reason !== undefined, reason)
+    await using cage = await openCage()
+    const { runnerPid, socket } = await cage.start()
+    expect(readlinkSync(`/proc/${runnerPid}/ns/net`)).not.toBe(readlinkSync('/proc/self/ns/net'))
+    expect(existsSync(socket)).toBe(true)
+    expect(statSync(dirname(socket)).mode & 0o077).toBe(0)
+  })
+})
+
 describe('a flood', () => {
-  it('of errors from a runner does not grow its shim', async () => {
+  it('of errors from a runner does not grow its shim', async (ctx) => {
+    ctx.skip(reason !== undefined, reason)
     await using bench = await createBench()
     const victim = await bench.start()
     const before = rss(victim.pids.shim)

@@ -1,9 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
 /**
  * Starts shims through a small process of ours (`runner launcher`), because starting one from here costs what this process's memory costs to
- * copy, and blocks it meanwhile. One launcher for each isolator, started when it is first needed; if it dies, the next start makes a new one.
+ * copy, and blocks it meanwhile. One launcher for each isolator, started when it is first needed; if it dies, the next start makes a new one. It
+ * keeps one shim ready for a sandbox that nobody has asked for yet.
  */
 export class Launcher {
   readonly #runner: string
@@ -13,10 +16,22 @@ export class Launcher {
     this.#runner = runner
   }
 
+  /** Makes sure that there is one, which begins to prepare at once. What it says of defects goes to the file `log`. */
+  warm(setup: () => object, log: string): void {
+    if (!this.#process?.alive) this.#process = new LauncherProcess(this.#runner, setup(), log)
+  }
+
   /** The first line that the shim says; empty when it ended without one. */
-  start(task: string, log: string): Promise<string> {
-    if (!this.#process?.alive) this.#process = new LauncherProcess(this.#runner)
-    return this.#process.start(task, log)
+  async start(task: object): Promise<string> {
+    if (!this.#process) throw new Error('there is no launcher')
+    return this.#process.start(JSON.stringify(task))
+  }
+
+  /** Resolves when it has gone, with what it had prepared. Sandboxes go on. */
+  async close(): Promise<void> {
+    const process = this.#process
+    this.#process = undefined
+    await process?.close()
   }
 }
 
@@ -32,34 +47,44 @@ class LauncherProcess {
   #received: Buffer = Buffer.alloc(0)
   alive = true
 
-  constructor(runner: string) {
+  constructor(runner: string, setup: object, log: string) {
+    const errors = openSync(log, 'a', 0o600)
     // In a session of its own: a Ctrl-C that is meant for us is not meant for it. It ends when we do, with its input.
     this.#child = spawn(runner, ['launcher'], {
-      stdio: ['pipe', 'pipe', 'ignore'],
+      stdio: ['pipe', 'pipe', errors],
       detached: true,
       env: {},
       cwd: '/',
     })
+    closeSync(errors)
     this.#child.once('error', (error) => this.#end(error))
     this.#child.once('exit', (code, signal) => this.#end(new Error(`the launcher ended (${signal ?? code})`)))
     this.#child.stdin!.on('error', (error) => this.#end(error))
     this.#child.stdout!.on('data', (data: Buffer) => this.#receive(data))
     this.#child.unref()
+    const body = Buffer.from(JSON.stringify(setup))
+    this.#child.stdin!.write(Buffer.concat([uint32(body.length), body]))
     this.#hold()
   }
 
-  start(task: string, log: string): Promise<string> {
+  start(task: string): Promise<string> {
     this.#lastId = (this.#lastId + 1) >>> 0
     const id = this.#lastId
-    const [path, body, header] = [Buffer.from(log), Buffer.from(task), Buffer.alloc(12)]
-    header.writeUInt32BE(id, 0)
-    header.writeUInt32BE(path.length, 4)
-    header.writeUInt32BE(body.length, 8)
+    const body = Buffer.from(task)
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
       this.#hold()
-      this.#child.stdin!.write(Buffer.concat([header, path, body]))
+      this.#child.stdin!.write(Buffer.concat([uint32(id), uint32(body.length), body]))
     })
+  }
+
+  async close(): Promise<void> {
+    if (!this.alive) return
+    // `exit` comes also for one that could not be started at all, as an error.
+    const gone = Promise.race([once(this.#child, 'exit'), once(this.#child, 'error')]).catch(() => {})
+    this.#child.ref()
+    this.#child.stdin!.end()
+    await gone
   }
 
   #receive(data: Buffer): void {
@@ -89,4 +114,10 @@ class LauncherProcess {
       else stream.unref()
     }
   }
+}
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
 }

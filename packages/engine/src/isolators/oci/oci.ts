@@ -1,27 +1,31 @@
-import { chmodSync, chownSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
-import type {
-  IsolatedSandbox,
-  Isolator,
-  IsolatorSpec,
-  ProbeResult,
-  SandboxEnd,
-  SandboxPlace,
+import {
+  type IsolatedSandbox,
+  type Isolator,
+  type IsolatorSpec,
+  type LayeredDisks,
+  type ProbeResult,
+  type SandboxEnd,
+  type SandboxPlace,
+  storedImage,
 } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { layoutOfThisMachine, prepareParents, SandboxGroups } from './cgroups.ts'
+import { layoutOfThisMachine, prepareParents, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
 import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
-import { lifeOf, type Places, placesOf } from './places.ts'
+import { prepareLimitedDisk } from './limited-disk.ts'
+import { type Places, placesOf } from './places.ts'
 import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { OciSandbox } from './sandbox.ts'
-import { readEnd, startShim, Witness } from './shim.ts'
-import { shimTask } from './task.ts'
+import { lastShim, readEnd, startShim, Witness } from './shim.ts'
+import { startTimeOf } from './shim-process.ts'
+import { shimSetup, shimTask } from './task.ts'
 
 export interface OciIsolatorOptions {
   /** The runner's binary: PID 1 inside, and the shim outside. */
@@ -54,7 +58,7 @@ export class OciIsolator implements Isolator {
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids'>>
   private readonly ranges: IdRanges
   private readonly launcher: Launcher
-  private layout?: CgroupLayout
+  private prepared?: Promise<{ layout: CgroupLayout; stage: string }> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
@@ -72,6 +76,14 @@ export class OciIsolator implements Isolator {
     }
   }
 
+  readonly disks: LayeredDisks = {
+    upperOf: (spec) => {
+      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
+      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+    },
+    groundOf: (spec) => this.image(spec).layers,
+  }
+
   probe(): Promise<ProbeResult> {
     return probe(this.options)
   }
@@ -79,16 +91,15 @@ export class OciIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     checkSpec(spec)
     const places = placesOf(spec, this.options.runFolder)
-    const { layout, stage } = this.prepare()
+    const { layout, stage } = await this.prepare()
+    this.launcher.warm(() => this.setup(layout, stage), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
     try {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = rangeOf(places, this.ranges)
-      prepareDisk(places, spec, firstId)
-      // The runner makes its socket in here as the sandbox's root; the sandbox's user may not even look.
-      mkdirSync(places.io, { mode: 0o700 })
-      chownSync(places.io, firstId, firstId)
+      if (spec.limits.diskBytes === undefined) prepareDisk(places)
+      else await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
       const task = shimTask({
         spec,
@@ -98,7 +109,6 @@ export class OciIsolator implements Isolator {
         layout,
         stage,
         cgroupParent: this.options.cgroupParent,
-        runtime: findProgram(this.options.runtime),
         runner: this.options.runner,
         pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
         architecture: thisArchitecture(),
@@ -106,10 +116,10 @@ export class OciIsolator implements Isolator {
         volatile: this.options.volatile,
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
-      await startShim(this.launcher, task, places, spec.sandboxId)
+      await startShim(this.launcher, task, spec.sandboxId)
       const witness = await Witness.open(places.witness)
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
-      return new OciSandbox(spec.sandboxId, places, this.groups(spec.sandboxId), witness)
+      return this.sandbox(spec.sandboxId, places, layout, witness)
     } catch (error) {
       await this.undo(spec, places, isNew)
       throw error
@@ -118,14 +128,13 @@ export class OciIsolator implements Isolator {
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const places = placesOf(place, this.options.runFolder)
-    const groups = this.groups(place.sandboxId)
-    // In this order: a shim listens before it makes groups and until it has removed them. So groups that were there while nobody listened
-    // were left by a shim that was killed, and not made by one that is just starting.
-    const left = groups.exist()
-    const stillOurs = sameLife(places)
+    const { layout } = await this.prepare()
+    // In this order: who is named here while nobody listens was killed, and is not one that is just starting.
+    const last = lastShim(places)
     const witness = await Witness.open(places.witness)
-    if (witness) return new OciSandbox(place.sandboxId, places, groups, witness)
-    if (left) await groups.clear(stillOurs)
+    if (witness) return this.sandbox(place.sandboxId, places, layout, witness)
+    if (last && startTimeOf(last.pid) !== last.startTime)
+      await new SandboxGroups(layout, this.options.cgroupParent, last.group).clear()
     return undefined
   }
 
@@ -141,7 +150,7 @@ export class OciIsolator implements Isolator {
     const firstId = readRange(places)
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
-    if (existed) await removeTree(places.disk, `${places.disk}.new`)
+    if (existed) await removeTree(places.disk, places.limitedDisk)
     if (firstId !== undefined) this.ranges.free(firstId, places.folder)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
@@ -150,6 +159,16 @@ export class OciIsolator implements Isolator {
       // Not there, or the engine keeps more in it than we do: it is the engine's to remove.
     }
     return existed
+  }
+
+  /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
+  async close(): Promise<void> {
+    await this.launcher.close()
+  }
+
+  async sweep(below: string): Promise<void> {
+    for (const [first, owner] of this.ranges.owners())
+      if (owner.startsWith(`${below}/`) && !existsSync(dirname(owner))) this.ranges.free(first, owner)
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
@@ -176,6 +195,7 @@ export class OciIsolator implements Isolator {
    */
   private async undo(place: SandboxPlace, places: Places, isNew: boolean): Promise<void> {
     if (await this.attach(place)) return
+    await sweepGroups((await this.prepare()).layout, this.options.cgroupParent)
     rmSync(places.run, { recursive: true, force: true })
     if (isNew) await this.remove(place)
   }
@@ -183,6 +203,8 @@ export class OciIsolator implements Isolator {
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') {
       if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
+      const stored = storedImage(spec.image)
+      if (stored) return { layers: stored.layers, binds: [] }
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
@@ -192,33 +214,48 @@ export class OciIsolator implements Isolator {
     return { layers: [layer], binds }
   }
 
-  private groups(sandboxId: string): SandboxGroups {
-    return new SandboxGroups(this.prepare().layout, this.options.cgroupParent, sandboxId)
+  private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
+    const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
+    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    const limited = join(
+      '/proc',
+      String(witness.shim.pid),
+      'root',
+      this.options.runFolder,
+      'stage/limited/upper',
+    )
+    const upper = existsSync(places.limitedDisk) ? limited : places.upper
+    return new OciSandbox(sandboxId, places, groups, witness, upper)
   }
 
-  private prepare(): { layout: CgroupLayout; stage: string } {
+  private setup(layout: CgroupLayout, stage: string): object {
+    const { cgroupParent } = this.options
+    return shimSetup({ runtime: findProgram(this.options.runtime), stage, layout, cgroupParent })
+  }
+
+  private prepare(): Promise<{ layout: CgroupLayout; stage: string }> {
+    this.prepared ??= this.makeReady()
+    this.prepared.catch(() => {
+      this.prepared = undefined
+    })
+    return this.prepared
+  }
+
+  private async makeReady(): Promise<{ layout: CgroupLayout; stage: string }> {
     const stage = join(this.options.runFolder, 'stage')
-    if (!this.layout) {
-      const layout = layoutOfThisMachine()
-      try {
-        prepareParents(layout, this.options.cgroupParent)
-      } catch (cause) {
-        throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
-          cause,
-          hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
-        })
-      }
-      mkdirSync(stage, { recursive: true, mode: 0o755 })
-      // Whatever the umask: the runtime's child, nobody on the host, walks through both.
-      for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
-      this.layout = layout
+    const layout = layoutOfThisMachine()
+    try {
+      prepareParents(layout, this.options.cgroupParent)
+      await sweepGroups(layout, this.options.cgroupParent)
+    } catch (cause) {
+      throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
+        cause,
+        hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
+      })
     }
-    return { layout: this.layout, stage }
+    mkdirSync(stage, { recursive: true, mode: 0o755 })
+    // Whatever the umask: the runtime's child, nobody on the host, walks through both.
+    for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
+    return { layout, stage }
   }
-}
-
-/** Does the run folder's life, as it is now, go on to be the one there? */
-function sameLife(places: Places): () => boolean {
-  const life = lifeOf(places)
-  return () => lifeOf(places) === life
 }

@@ -2,33 +2,32 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxPlace } from '../isolator.ts'
-import { SOCKET_NAME } from './config.ts'
 
 /**
  * ```text
  * <folder>/                 the sandbox's own, kept while it is stopped; root only
  *   range                   the first id of its range
- *   disk/upper, disk/work   the overlay's writable side
+ *   disk/upper, disk/work   the overlay's writable side, with the owners that the sandbox sees
+ *   disk.ext4               instead, where the disk has a limit: a file system with these two in it
  *   shim.json               who its shim is, while it runs
  *   end.json                how its last life ended
  * <run>/                    short, because a socket's path has 107 bytes; gone after a reboot
- *   shim.log                of all shims: empty, unless one met a defect
+ *   shim.log                of all launchers and shims: empty, unless one met a defect
  *   stage/                  empty: each shim mounts its own over it, where nobody else sees it
- *   <id>/shim.sock          the shim; no sandbox sees this folder
- *   <id>/io/runner.sock     the runner; `io` is in the sandbox, closed to its user
+ *   <id>/shim.sock          the shim
+ *   <id>/runner.sock        the runner, which was handed it; no sandbox sees this folder
  * ```
  */
 export interface Places {
   readonly folder: string
   readonly range: string
   readonly disk: string
+  readonly limitedDisk: string
   readonly upper: string
   readonly work: string
   readonly state: string
   readonly end: string
-  readonly log: string
   readonly run: string
-  readonly io: string
   readonly witness: string
   readonly socket: string
 }
@@ -46,8 +45,8 @@ export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string)
   if (!folder.startsWith('/'))
     throw new SandboxError('invalid_argument', 'folder: an absolute path is needed')
   const run = join(runFolder, sandboxId)
-  const witness = join(run, 'shim.sock')
-  if (Buffer.byteLength(witness) > MAX_SOCKET_PATH) {
+  const [witness, socket] = [join(run, 'shim.sock'), join(run, 'runner.sock')]
+  if (Buffer.byteLength(socket) > MAX_SOCKET_PATH) {
     throw new SandboxError('invalid_argument', `runFolder: ${runFolder} is too long for a socket in it`)
   }
   const disk = join(folder, 'disk')
@@ -55,15 +54,14 @@ export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string)
     folder,
     range: join(folder, 'range'),
     disk,
+    limitedDisk: join(folder, 'disk.ext4'),
     upper: join(disk, 'upper'),
     work: join(disk, 'work'),
     state: join(folder, 'shim.json'),
     end: join(folder, 'end.json'),
-    log: join(runFolder, 'shim.log'),
     run,
-    io: join(run, 'io'),
     witness,
-    socket: join(run, 'io', SOCKET_NAME),
+    socket,
   }
 }
 

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,9 +8,6 @@ import type { SandboxGroups } from './cgroups.ts'
 import { lifeOf, type Places } from './places.ts'
 import { readEnd, type Witness } from './shim.ts'
 
-/** Not in Node's list. The same on x86-64 and arm64. */
-const O_PATH = 0o10000000
-
 /** How long a shim may take to end its sandbox before it is taken for stuck. */
 const KILL_TIMEOUT_MS = 10_000
 
@@ -19,12 +16,14 @@ export class OciSandbox implements IsolatedSandbox {
   readonly sandboxId: string
   readonly folder: string
   readonly ended: Promise<SandboxEnd>
+  readonly upper: string
   private readonly places: Places
   private readonly groups: SandboxGroups
   private readonly witness: Witness
   private readonly life: string | undefined
 
-  constructor(sandboxId: string, places: Places, groups: SandboxGroups, witness: Witness) {
+  constructor(sandboxId: string, places: Places, groups: SandboxGroups, witness: Witness, upper: string) {
+    this.upper = upper
     this.sandboxId = sandboxId
     this.folder = places.folder
     this.places = places
@@ -35,13 +34,11 @@ export class OciSandbox implements IsolatedSandbox {
   }
 
   async connect(): Promise<Duplex> {
-    const fd = this.openSocket()
-    // Through the descriptor: what was looked at is what is connected to.
-    const socket = connect(`/proc/self/fd/${fd}`)
+    const socket = connect(this.places.socket)
     return new Promise<Duplex>((resolve, reject) => {
       socket.once('connect', () => resolve(socket))
       socket.once('error', (cause) => reject(this.gone(cause)))
-    }).finally(() => closeSync(fd))
+    })
   }
 
   async oomKills(): Promise<number | undefined> {
@@ -60,6 +57,11 @@ export class OciSandbox implements IsolatedSandbox {
     return this.freezer(false)
   }
 
+  async hold(): Promise<() => void> {
+    await this.witness.hold()
+    return () => this.witness.release()
+  }
+
   async kill(): Promise<SandboxEnd> {
     this.witness.kill()
     const stuck = new AbortController()
@@ -71,22 +73,6 @@ export class OciSandbox implements IsolatedSandbox {
     stuck.abort()
     await timer
     return end
-  }
-
-  /**
-   * The runner's socket is in a folder that the sandbox's root could write to, and we are root here: a link in its place could lead to any socket of
-   * the host. So it is opened without following a link, and must be a socket.
-   */
-  private openSocket(): number {
-    let fd: number
-    try {
-      fd = openSync(this.places.socket, O_PATH | constants.O_NOFOLLOW)
-    } catch (cause) {
-      throw this.gone(cause)
-    }
-    if (fstatSync(fd).isSocket()) return fd
-    closeSync(fd)
-    throw this.gone(new Error('what is in the place of the runner’s socket is none'))
   }
 
   private async freezer(frozen: boolean): Promise<void> {
@@ -106,13 +92,13 @@ export class OciSandbox implements IsolatedSandbox {
 
   /**
    * The shim has gone, and with it everything in its pid namespace. What it could not tell, it may have written down. One that was itself killed
-   * leaves its groups and its folder; they are ours to remove only as long as no next life has taken their place.
+   * leaves its groups, which are nobody else's, and its folder, which is ours to remove only as long as no next life has taken its place.
    */
   private async settle(told: SandboxEnd | undefined): Promise<SandboxEnd> {
     if (told) return told
-    const stillOurs = () => this.life !== undefined && lifeOf(this.places) === this.life
-    await this.groups.clear(stillOurs).catch(() => {})
-    if (stillOurs()) rmSync(this.places.run, { recursive: true, force: true })
+    await this.groups.clear().catch(() => {})
+    if (this.life !== undefined && lifeOf(this.places) === this.life)
+      rmSync(this.places.run, { recursive: true, force: true })
     return readEnd(this.places) ?? { killed: false, unwitnessed: true, errors: '' }
   }
 }

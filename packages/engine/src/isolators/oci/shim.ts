@@ -6,6 +6,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxEnd } from '../isolator.ts'
 import type { Launcher } from './launcher.ts'
 import type { Places } from './places.ts'
+import { startTimeOf } from './shim-process.ts'
 
 /** How long a shim may take to greet. It does nothing else meanwhile, so this is the time of a stuck machine. */
 const GREETING_MS = 10_000
@@ -13,42 +14,62 @@ const GREETING_MS = 10_000
 /** The shim's side of things, from here: starting one, finding one, hearing how its sandbox ended. */
 
 /** Resolves when the runner accepts connections. The shim goes on without us. */
-export async function startShim(
-  launcher: Launcher,
-  task: object,
-  places: Places,
-  sandboxId: string,
-): Promise<void> {
+export async function startShim(launcher: Launcher, task: object, sandboxId: string): Promise<void> {
   const failed = (message: string, cause?: unknown) =>
     new SandboxError('unavailable', `the sandbox could not be started: ${message}`, {
       sandboxId,
       cause,
       hint: '`sandkasten doctor` says what this machine lacks.',
     })
-  const line = await launcher.start(JSON.stringify(task), places.log).catch((cause: Error) => {
+  const line = await launcher.start(task).catch((cause: Error) => {
     throw failed(cause.message, cause)
   })
   const fields = parseLine(line)
   if (typeof fields?.pid === 'number') return
-  throw failed(
-    typeof fields?.error === 'string' ? fields.error : `no answer from its shim; see ${places.log}`,
-  )
+  throw failed(typeof fields?.error === 'string' ? fields.error : 'no answer from its shim')
+}
+
+/** Who a shim is. A number is used again, so it comes with when that process started. */
+export interface ShimIdentity {
+  readonly pid: number
+  readonly startTime: number
+  /** The name of its sandbox's control groups. */
+  readonly group: string
 }
 
 /** A connection to a living shim. It names that very shim: a pid would be only a number, which is used again. */
 export class Witness {
+  readonly shim: ShimIdentity
   /** The end as the shim told it; undefined when it was cut off before it could. Never rejects. */
   readonly told: Promise<SandboxEnd | undefined>
-  /** The shim's process. A number is used again, so it comes with when that process started. */
-  private readonly process: { readonly pid: unknown; readonly startTime: unknown }
   private readonly socket: Socket
+  private readonly replies: ((reply: Record<string, unknown> | undefined) => void)[] = []
 
-  private constructor(socket: Socket, greeting: string, told: Promise<SandboxEnd | undefined>) {
+  /** `rest` is what came after the greeting. */
+  private constructor(socket: Socket, shim: ShimIdentity, rest: string) {
     this.socket = socket
-    const { pid, startTime } = parseLine(greeting) ?? {}
-    this.process = { pid, startTime }
+    this.shim = shim
+    let text = rest
+    let end: SandboxEnd | undefined
+    const closed = new Promise<void>((resolve) => {
+      const read = (chunk: string) => {
+        const lines = `${text}${chunk}`.split('\n')
+        text = lines.pop()!
+        for (const line of lines) {
+          const fields = parseLine(line)
+          if (fields?.held !== undefined || fields?.error !== undefined) this.replies.shift()?.(fields)
+          else end = parseEnd(line)
+        }
+      }
+      read('')
+      socket.on('data', read)
+      socket.on('close', () => {
+        for (const reply of this.replies.splice(0)) reply(undefined)
+        resolve()
+      })
+    })
     // It closes its connections a moment before it has quite gone.
-    this.told = told.then(async (end) => {
+    this.told = closed.then(async () => {
       for (let tries = 0; this.lives() && tries < 1000; tries++) await (tries < 50 ? nextTurn() : sleep(1))
       return end
     })
@@ -68,22 +89,25 @@ export class Witness {
         reject(new SandboxError('unavailable', `the sandbox's shim cannot be reached: ${message}`, { cause }))
       }
       const timer = setTimeout(() => failed(`no greeting in ${GREETING_MS} ms`), GREETING_MS)
-      let text = ''
-      const told = new Promise<SandboxEnd | undefined>((tell) => {
-        socket.on('close', () => {
-          // The second line; the first was the greeting.
-          tell(parseEnd(text.split('\n')[1] ?? ''))
-          clearTimeout(timer)
-          resolve(undefined)
-        })
-      })
-      socket.setEncoding('utf8')
-      socket.on('data', (chunk: string) => {
-        text += chunk
-        if (!text.includes('\n')) return
+      const gone = () => {
         clearTimeout(timer)
-        resolve(new Witness(socket, text, told))
-      })
+        resolve(undefined)
+      }
+      let text = ''
+      const greeted = (chunk: string) => {
+        text += chunk
+        const end = text.indexOf('\n')
+        if (end < 0) return
+        clearTimeout(timer)
+        socket.off('data', greeted)
+        socket.off('close', gone)
+        const shim = identityOf(parseLine(text))
+        if (shim) resolve(new Witness(socket, shim, text.slice(end + 1)))
+        else failed('its greeting is none')
+      }
+      socket.setEncoding('utf8')
+      socket.on('data', greeted)
+      socket.on('close', gone)
       socket.on('error', (cause: NodeJS.ErrnoException) => {
         // Nobody there, or gone while we came: `close` says so. Anything else is no knowledge at all.
         if (!['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'].includes(cause.code ?? ''))
@@ -98,15 +122,48 @@ export class Witness {
     this.socket.write('kill\n')
   }
 
+  /** Resolves when no process of the sandbox runs any more. Should we die, however we die, the shim lets them go. */
+  async hold(): Promise<void> {
+    const reply = await new Promise<Record<string, unknown> | undefined>((resolve) => {
+      if (this.socket.destroyed) resolve(undefined)
+      else {
+        this.replies.push(resolve)
+        this.socket.ref()
+        this.socket.write('hold\n')
+      }
+    }).finally(() => this.socket.unref())
+    if (reply?.held === true) return
+    const reason = typeof reply?.error === 'string' ? reply.error : 'its shim has gone'
+    throw new SandboxError('unavailable', `the sandbox could not be frozen: ${reason}`)
+  }
+
+  release(): void {
+    if (!this.socket.destroyed) this.socket.write('release\n')
+  }
+
   /** For one that does not answer: its end is the sandbox's end, by the kernel's hand. */
   killShim(): void {
-    if (this.lives()) process.kill(this.process.pid as number, 'SIGKILL')
+    if (this.lives()) process.kill(this.shim.pid, 'SIGKILL')
   }
 
   private lives(): boolean {
-    const { pid, startTime } = this.process
-    return typeof pid === 'number' && startTime !== undefined && startTimeOf(pid) === startTime
+    return startTimeOf(this.shim.pid) === this.shim.startTime
   }
+}
+
+/** Of the last shim that has said who it is; one that ended in good order has taken it back. */
+export function lastShim(places: Places): ShimIdentity | undefined {
+  try {
+    return identityOf(parseLine(readFileSync(places.state, 'utf8')))
+  } catch {
+    return undefined
+  }
+}
+
+function identityOf(fields: Record<string, unknown> | undefined): ShimIdentity | undefined {
+  const { pid, startTime, group } = fields ?? {}
+  if (typeof pid !== 'number' || typeof startTime !== 'number' || typeof group !== 'string') return undefined
+  return { pid, startTime, group }
 }
 
 /** How the last life ended, if a shim wrote it down. */
@@ -118,20 +175,9 @@ export function readEnd(places: Places): SandboxEnd | undefined {
   }
 }
 
-/** In ticks since boot; undefined when there is no such process, or only its remains. */
-function startTimeOf(pid: number): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ')
-    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19])
-  } catch {
-    return undefined
-  }
-}
-
 function parseEnd(text: string): SandboxEnd | undefined {
   const fields = parseLine(text)
-  if (fields === undefined || fields.version !== 1) return undefined
+  if (fields === undefined || fields.version !== 2) return undefined
   const number = (name: string) => (typeof fields[name] === 'number' ? (fields[name] as number) : undefined)
   const [exitCode, signal, oomKills] = [number('exit'), number('signal'), number('oomKills')]
   const [startedAt, endedAt] = [number('startedAt'), number('endedAt')]

@@ -1,13 +1,31 @@
+import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { hiddenFromRuntime, planGroups } from './cgroups.ts'
-import { ociConfig, RUNNER_CAPABILITY_BITS, RUNNER_FOLDER, RUNNER_PROGRAM } from './config.ts'
+import { groupRoots, hiddenFromRuntime, planGroups } from './cgroups.ts'
+import { ociConfig, RUNNER_CAPABILITY_BITS, RUNNER_PROGRAM } from './config.ts'
 import { RANGE_SIZE } from './ids.ts'
 import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
 import type { Places } from './places.ts'
 import type { Architecture } from './seccomp/policy.ts'
+import { skeletonOf } from './skeleton.ts'
 
-/** What a shim is told, as `runner/src/shim/task.rs` reads it. It goes through a pipe: the environment in it is nobody else's to see. */
+/** What a shim is told before it has a sandbox, as `runner/src/shim/setup.rs` reads it. */
+export function shimSetup(input: {
+  readonly runtime: string
+  readonly stage: string
+  readonly layout: CgroupLayout
+  readonly cgroupParent: string
+}): object {
+  return {
+    version: VERSION,
+    runtime: input.runtime,
+    stage: input.stage,
+    groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
+    hide: hiddenFromRuntime(input.layout),
+  }
+}
+
+/** What it is told then, as `runner/src/shim/task.rs` reads it. It goes through a pipe: the environment in it is nobody else's to see. */
 export interface TaskInput {
   readonly spec: IsolatorSpec
   readonly places: Places
@@ -19,7 +37,6 @@ export interface TaskInput {
   readonly layout: CgroupLayout
   readonly cgroupParent: string
   readonly stage: string
-  readonly runtime: string
   readonly runner: string
   readonly pasta: string
   readonly architecture: Architecture
@@ -28,7 +45,7 @@ export interface TaskInput {
   readonly readyTimeoutMs: number
 }
 
-const VERSION = 1
+const VERSION = 2
 
 export function shimTask(input: TaskInput): object {
   const { spec, places, image } = input
@@ -36,25 +53,24 @@ export function shimTask(input: TaskInput): object {
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
     { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
-    { source: places.io, target: RUNNER_FOLDER, readOnly: false, exec: false, idMapped: false },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here.
-    ...spec.mounts.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: true })),
+    ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
-    id: spec.sandboxId,
-    runtime: input.runtime,
-    stage: input.stage,
     witness: places.witness,
+    socket: places.socket,
     state: places.state,
     end: places.end,
     firstId: input.firstId,
     ids: RANGE_SIZE,
-    groups: planGroups(input.layout, input.cgroupParent, spec.sandboxId, withNetwork(spec)),
-    hide: hiddenFromRuntime(input.layout),
-    layers: image.layers,
-    upper: places.upper,
-    work: places.work,
+    groups: planGroups(input.layout, input.cgroupParent, withNetwork(spec)),
+    layers: [...(spec.layers ?? []), ...image.layers],
+    // Those that sandboxes wrote: above what is made anew for each life.
+    written: spec.layers?.length ?? 0,
+    skeleton: skeletonOf(spec),
+    disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
+    limited: spec.limits.diskBytes !== undefined,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
     config: JSON.stringify(ociConfig({ ...input, binds })),

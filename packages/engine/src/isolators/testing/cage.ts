@@ -7,6 +7,8 @@ export interface Cage extends AsyncDisposable {
   readonly traits: Traits
   /** For the test's own files on the host. */
   readonly folder: string
+  /** The devices that whatever makes sandboxes could give away; the host's own unless said otherwise. */
+  readonly dev?: string
   start(changes?: SpecChanges): Promise<Captive>
   /** Removes it for good, and says what is left of it. */
   remove(captive: Captive): Promise<string[]>
@@ -22,6 +24,10 @@ export interface Traits {
   readonly devices: readonly string[]
   /** A refused system call fails with the errno of our own table; elsewhere it is enough that it fails. */
   readonly exactErrno: boolean
+  /** The runner's socket was made outside and has no name inside, or it has one that only its root may use. */
+  readonly socket: 'unnamed' | 'named'
+  /** How things are mounted is a daemon's choice: there, that setuid gives nothing and no device can be made is up to no-new-privileges and capabilities alone. */
+  readonly daemonMounts?: boolean
   /** It is always known whether the kernel has killed for lack of memory. */
   readonly countsOom: boolean
 }

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { RunnerClient } from '../../runner/index.ts'
 import { thisArchitecture } from '../oci/probe.ts'
 import { policyFor } from '../oci/seccomp/policy.ts'
 import { type Cage, type Captive, readOr } from './cage.ts'
@@ -176,19 +177,56 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
     })
   })
 
+  describe('what is mounted', () => {
+    it('nothing honours setuid, and no device file means anything but in /dev', async (ctx) => {
+      ctx.skip(cage.traits.daemonMounts === true, 'a daemon mounts its images in its own way')
+      const lines = (await box.sh('cat /proc/self/mountinfo')).out.split('\n')
+      expect(lines.length).toBeGreaterThan(8)
+      for (const [, , , , target, options] of lines.map((line) => line.split(' '))) {
+        // Below /proc are masked paths: each an empty, read-only folder, or the null device.
+        if (target!.startsWith('/proc/')) continue
+        expect(`${target}: ${options}`).toMatch(/\bnosuid\b/)
+        // In /dev are the host's harmless devices, one mount each, and its terminals.
+        if (!/^\/dev(\/|$)/.test(target!)) expect(`${target}: ${options}`).toMatch(/\bnodev\b/)
+      }
+    })
+
+    it('nothing dumps core', async () => {
+      expect((await box.sh('ulimit -Hc; ulimit -c 100 && echo raised')).out).toBe('0')
+    })
+  })
+
   describe('the runner and its socket', () => {
     it('are out of reach of what runs in the sandbox', async () => {
-      const tries =
-        'ls /run/sandkasten; cat /proc/1/environ; cat /proc/1/maps; ls /proc/1/fd; ls /proc/1/root/; kill -9 1; mv /run/sandkasten /run/x; rm -rf /run/sandkasten/runner.sock'
-      const { out, err } = await box.sh(tries)
+      const tries = [
+        'cat /proc/1/environ; cat /proc/1/maps; ls /proc/1/fd; ls /proc/1/root/; kill -9 1; mv /run/sandkasten-runner /run/x',
+        ...(cage.traits.socket === 'named'
+          ? ['ls /run/sandkasten; mv /run/sandkasten /run/x; rm -rf /run/sandkasten/runner.sock']
+          : []),
+      ]
+      const { out, err } = await box.sh(tries.join('; '))
       expect(out).toBe('')
-      expect(err.match(/denied|not permitted/gi)!.length).toBeGreaterThanOrEqual(7)
+      const refusals = cage.traits.socket === 'named' ? 9 : 6
+      expect(err.match(/denied|not permitted|busy/gi)!.length, err).toBeGreaterThanOrEqual(refusals)
       const connect = `perl -MIO::Socket::UNIX -e 'print IO::Socket::UNIX->new(Peer => "/run/sandkasten/runner.sock") ? "IN" : "$!"'`
-      expect((await box.sh(connect)).out).toBe('Permission denied')
+      expect((await box.sh(connect)).out).toBe(
+        cage.traits.socket === 'named' ? 'Permission denied' : 'No such file or directory',
+      )
       expect((await box.sh('echo alive')).out).toBe('alive')
     })
 
-    it('even its root, who may replace the socket, cannot lead us to a socket of the host', async () => {
+    it('the socket has no name inside, not even for its root; or one that leads nobody out', async () => {
+      if (cage.traits.socket === 'unnamed') {
+        for (const user of users) {
+          const { out } = await box.sh('find / -xdev -type s 2>/dev/null; find /run /tmp -type s', { user })
+          expect(out).toBe('')
+          const known = (await box.sh('cat /proc/net/unix', { user })).out
+          expect(known).not.toContain(dirname(box.socket))
+          expect(known).not.toContain(box.spec.sandboxId)
+        }
+        return
+      }
+      // Its root may replace the socket; we are never led to one of the host.
       const victim = await cage.start()
       const path = join(cage.folder, 'host.sock')
       let visitors = 0
@@ -197,23 +235,34 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
         socket.destroy()
       }).listen(path)
       await once(server, 'listening')
-      const swap = (target: string) =>
-        victim.sh(`rm /run/sandkasten/runner.sock; ln -s ${target} /run/sandkasten/runner.sock`, {
-          user: '0',
-        })
+      const unreachable = () => expect(greeted(victim)).resolves.toBe(false)
       for (const target of [path, other.spec.folder, other.socket]) {
-        expect((await swap(target)).code).toBe(0)
-        await expect(victim.sandbox.connect()).rejects.toSatisfy((error) =>
-          SandboxError.is(error, 'not_running'),
-        )
+        const swap = `rm /run/sandkasten/runner.sock; ln -s ${target} /run/sandkasten/runner.sock`
+        expect((await victim.sh(swap, { user: '0' })).code).toBe(0)
+        await unreachable()
       }
       await victim.sh('rm /run/sandkasten/runner.sock; mkfifo /run/sandkasten/runner.sock', { user: '0' })
-      await expect(victim.sandbox.connect()).rejects.toSatisfy((error) =>
-        SandboxError.is(error, 'not_running'),
-      )
+      await unreachable()
       expect(visitors).toBe(0)
       server.close()
       await victim.sandbox.kill()
+    })
+
+    it('no device of the host changes hands: a runtime gives its standard streams to the sandbox’s root', async () => {
+      const owners = () =>
+        ['null', 'zero', 'tty', 'random', 'urandom', 'full']
+          .map((name) => join(cage.dev ?? '/dev', name))
+          .filter(existsSync)
+          .map((path) => statSync(path))
+          .map(({ uid, gid, mode }) => [uid, gid, mode] as const)
+      const before = owners()
+      const one = await cage.start()
+      expect((await one.sh('echo x > /dev/null; stat -c %a /dev/null')).out).toBe('666')
+      expect(owners()).toEqual(before)
+      if (cage.traits.ids !== 'machine')
+        for (const [uid, gid] of before) expect([uid, gid]).not.toContain(one.firstId)
+      await one.sandbox.kill()
+      expect(owners()).toEqual(before)
     })
 
     it('a secret in the environment is in no argument list, and in nothing that we write down', async () => {
@@ -323,6 +372,17 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
     expect(await cage.remove(victim)).toEqual([])
     expect(readFileSync(join(cage.folder, 'kept/file'), 'utf8')).toBe('kept')
   })
+}
+
+/** Does a runner, or anybody, answer where this sandbox's runner should? */
+async function greeted({ sandbox }: Captive): Promise<boolean> {
+  try {
+    const client = await RunnerClient.connect(await sandbox.connect())
+    client.close()
+    return true
+  } catch {
+    return false
+  }
 }
 
 function hostProcesses(): { uid: number; command: string }[] {

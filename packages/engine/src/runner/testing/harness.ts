@@ -90,8 +90,7 @@ export async function startRunner(
       if (child.exitCode === null && child.signalCode === null) {
         // Twice: the first asks everything inside to end, the second does not ask.
         // A wrapper takes no signals for us. Its child is PID 1 of a namespace, and takes everything in it along.
-        if (options.wrap !== undefined)
-          for (const inner of await childrenOf(pid)) process.kill(inner, 'SIGKILL')
+        if (options.wrap !== undefined) for (const inner of await childrenOf(pid)) killIfThere(inner)
         child.kill('SIGTERM')
         child.kill('SIGTERM')
         const timer = setTimeout(() => child.kill('SIGKILL'), 10_000)
@@ -100,6 +99,15 @@ export async function startRunner(
       }
       await rm(folder, { recursive: true, force: true })
     },
+  }
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    // It has ended by itself since it was listed.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 

@@ -8,7 +8,7 @@ import type { SandboxShell, ShellExecOptions, ShellResult } from '../../spec/ind
 import { Bash } from './bash.ts'
 import { processMarker } from './environment.ts'
 import { OutputPipe } from './output-pipe.ts'
-import { childrenOf, killTree } from './tree.ts'
+import { beforeCommand, childrenOf, killTree, type Target } from './tree.ts'
 
 /**
  * A bash that lives on between commands.
@@ -69,7 +69,7 @@ export class LocalShell implements SandboxShell {
     this.#closed = true
     this.#options.onClose()
     await this.#bash?.kill()
-    await killTree({ marker: { name: processMarker, value: this.#options.marker } })
+    await killTree({ marker: this.#marker })
     await rm(this.#options.folder, { recursive: true, force: true })
     return true
   }
@@ -85,11 +85,14 @@ export class LocalShell implements SandboxShell {
     this.#restarted = false
     const startedAt = performance.now()
     const output = await OutputPipe.open(path.join(this.#options.folder, `${this.#count++}`), max, onOutput)
-    const older = await childrenOf(bash.pid)
+    const [older, before] = [await childrenOf(bash.pid), await beforeCommand(bash.pid)]
     let timedOut = false
     let ending: Promise<void> | undefined
     const end = () => {
-      ending ??= bash.interrupt(older)
+      ending ??= bash.interrupt(older).then(async () => {
+        // What has left its parent is no child of the shell's any more.
+        if (before) await killTree({ marker: this.#marker }, before)
+      })
     }
     const timer =
       timeoutMs === undefined
@@ -141,6 +144,10 @@ export class LocalShell implements SandboxShell {
       env: { ...this.#options.env, [processMarker]: this.#options.marker },
     })
     return this.#bash
+  }
+
+  get #marker(): Target['marker'] {
+    return { name: processMarker, value: this.#options.marker }
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -18,10 +18,17 @@ export interface Target {
   readonly marker?: { readonly name: typeof sandboxMarker | typeof processMarker; readonly value: string }
 }
 
+/** Everything that ran before a command of a shell began: it is not the command's. */
+export interface Before {
+  readonly shell: number
+  readonly pids: ReadonlySet<number>
+}
+
 /** Sends the signal, once to each process that is there now. True if there was any. */
-export async function signalTree(target: Target, signal: NodeJS.Signals): Promise<boolean> {
+export async function signalTree(target: Target, signal: NodeJS.Signals, before?: Before): Promise<boolean> {
   if (process.platform === 'win32') return target.pid !== undefined && killWindowsTree(target.pid)
-  const members = await membersOf(target)
+  const all = await membersOf(target)
+  const members = before ? all.filter((member) => isYounger(member, all, before)) : all
   if (target.pid !== undefined) send(-target.pid, signal)
   for (const { pid, group } of members) if (group !== target.pid) send(pid, signal)
   return members.length > 0
@@ -31,13 +38,19 @@ export async function signalTree(target: Target, signal: NodeJS.Signals): Promis
  * SIGKILL until nothing is left. A fork that was under way is caught by the next round; a process in the middle of an
  * exec has no environment to be recognised by, so only two rounds that find nothing mean that there is nothing.
  */
-export async function killTree(target: Target): Promise<void> {
+export async function killTree(target: Target, before?: Before): Promise<void> {
   let quiet = 0
   for (let round = 0; round < 100 && quiet < 2; round += 1) {
-    quiet = (await signalTree(target, 'SIGKILL')) ? 0 : quiet + 1
+    quiet = (await signalTree(target, 'SIGKILL', before)) ? 0 : quiet + 1
     if (process.platform === 'win32') return
     if (quiet < 2) await new Promise((resolve) => setTimeout(resolve, Math.min(1 + round, 20)))
   }
+}
+
+/** To be asked before a command of a shell begins. Undefined where there is no /proc. */
+export async function beforeCommand(shell: number): Promise<Before | undefined> {
+  if (process.platform !== 'linux') return undefined
+  return { shell, pids: new Set((await readdir('/proc')).map(Number).filter((pid) => pid > 0)) }
 }
 
 /** The direct children of a process. */
@@ -51,6 +64,7 @@ export async function childrenOf(pid: number): Promise<number[]> {
 
 interface Member {
   readonly pid: number
+  readonly parent: number
   readonly group: number
 }
 
@@ -71,9 +85,9 @@ async function memberOf(
 ): Promise<Member | undefined> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-    const [state, , group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const [state, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     if (state === 'Z') return undefined
-    const member = { pid: Number(pid), group: Number(group) }
+    const member = { pid: Number(pid), parent: Number(parent), group: Number(group) }
     if (member.group === leader) return member
     if (!entry) return undefined
     const environ = await readFile(`/proc/${pid}/environ`)
@@ -81,6 +95,18 @@ async function memberOf(
   } catch {
     return undefined
   }
+}
+
+/** Neither it nor anything between it and the shell was there before: an older job keeps what it starts meanwhile. */
+function isYounger(member: Member, all: readonly Member[], { shell, pids }: Before): boolean {
+  let at: Member | undefined = member
+  for (let steps = 0; at && steps <= all.length; steps += 1) {
+    if (pids.has(at.pid)) return false
+    const { parent }: Member = at
+    if (parent === shell) return true
+    at = all.find(({ pid }) => pid === parent)
+  }
+  return true
 }
 
 async function membersByDescent(root: number): Promise<Member[]> {
@@ -94,7 +120,7 @@ async function membersByDescent(root: number): Promise<Member[]> {
 }
 
 /** Everything that runs; a zombie does not. */
-async function processTable(): Promise<Array<Member & { parent: number }>> {
+async function processTable(): Promise<Member[]> {
   const { stdout } = await promisify(execFile)('ps', ['-axo', 'pid=,ppid=,pgid=,stat='])
   return stdout
     .split('\n')

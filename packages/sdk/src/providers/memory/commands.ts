@@ -30,12 +30,17 @@ export interface CommandContext {
   /** Ends this program by a signal, at once. */
   raise(signal: string): never
   /** Starts another program as a child: it writes to the same output and is killed with the tree. */
-  spawnChild(cmd: string, args?: readonly string[]): ChildProcess
+  spawnChild(cmd: string, args?: readonly string[], options?: ChildOptions): ChildProcess
 }
 
 export interface OutputWriter {
   /** Resolves when the reader has kept up: await it, and a slow reader slows the program. */
   write(data: string | Uint8Array): Promise<void>
+}
+
+export interface ChildOptions {
+  /** As `setsid` starts it: out of the process group. It is killed with the tree all the same. */
+  session?: boolean
 }
 
 export interface ChildProcess {

@@ -1,5 +1,6 @@
 export { type Clock, ManualClock, realClock } from './clock.ts'
 export type {
+  ChildOptions,
   ChildProcess,
   CommandContext,
   CommandHandler,

@@ -3,7 +3,7 @@ import { DriverFiles } from '../../core/files.ts'
 import { encode } from '../../shared/bytes.ts'
 import type { ProcessSignal } from '../../spec/index.ts'
 import { type Clock, sleep } from './clock.ts'
-import type { ChildProcess, CommandContext, CommandHandler, OutputWriter } from './commands.ts'
+import type { ChildOptions, ChildProcess, CommandContext, CommandHandler, OutputWriter } from './commands.ts'
 import { Pipe } from './pipe.ts'
 
 /**
@@ -46,6 +46,12 @@ export class Task {
   /** Sends a signal to this program and everything below it, children first: none is left to be noticed. */
   deliver(signal: string): void {
     for (const child of this.#children) child.deliver(signal)
+    this.deliverAlone(signal)
+  }
+
+  /** To this program's process group: not to who has left it, and what those started. What a lesser provider would do. */
+  deliverToGroup(signal: string): void {
+    for (const child of this.#children) if (!child.#spec.session) child.deliverToGroup(signal)
     this.deliverAlone(signal)
   }
 
@@ -98,7 +104,7 @@ export class Task {
         this.#finish({ exitCode: 128 + (signalNumbers[signal] ?? 0), signal })
         throw new Killed()
       },
-      spawnChild: (childCmd, childArgs = []) => this.#spawnChild(childCmd, childArgs),
+      spawnChild: (childCmd, childArgs = [], options = {}) => this.#spawnChild(childCmd, childArgs, options),
     }
   }
 
@@ -115,8 +121,9 @@ export class Task {
     }
   }
 
-  #spawnChild(cmd: string, args: readonly string[]): ChildProcess {
-    const child = new Task(this.#host, { ...this.#spec, cmd, args, handler: this.#host.resolve(cmd, args) })
+  #spawnChild(cmd: string, args: readonly string[], { session = false }: ChildOptions): ChildProcess {
+    const handler = this.#host.resolve(cmd, args)
+    const child = new Task(this.#host, { ...this.#spec, cmd, args, handler, session })
     child.stdin.end()
     this.#children.push(child)
     child.start()
@@ -154,6 +161,8 @@ export interface TaskSpec {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly handler: CommandHandler
+  /** It leads a session of its own. */
+  readonly session?: boolean
 }
 
 /** What a program is given by the process and the sandbox that it runs in. */

@@ -19,6 +19,7 @@ import { replay } from './replay.ts'
 import { restricted } from './restricted.ts'
 import { shells } from './shells.ts'
 import { stopping } from './stopping.ts'
+import { strays } from './strays.ts'
 import { terminals } from './terminals.ts'
 import { transfer } from './transfer.ts'
 import { tree } from './tree.ts'
@@ -33,6 +34,7 @@ export const behaviours: readonly Behaviour[] = [
   ...environment,
   ...cancelling,
   ...processes,
+  ...strays,
   ...content,
   ...tree,
   ...links,

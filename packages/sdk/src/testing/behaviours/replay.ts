@@ -122,17 +122,14 @@ export const replay = group('output again and slowly', [
       const process = await t.spawn(sandbox, t.commands.flood(size, marker, gate), {
         outputBufferBytes: 256 * 1024,
       })
-      let reading = false
       let seen = 0
       let at = 0
-      for await (const event of process.output()) {
+      // It reads before the first byte is written: what nobody reads may be dropped.
+      const reader = process.output()[Symbol.asyncIterator]()
+      const first = reader.next()
+      await sandbox.files.writeFile(gate, '')
+      for (let { value: event } = await first; event; { value: event } = await reader.next()) {
         if (event.type === 'exit') break
-        // Its first word says that somebody reads: from now on nothing may be dropped.
-        if (!reading) {
-          reading = true
-          await sandbox.files.writeFile(gate, '')
-          continue
-        }
         if (event.type === 'stdout') checkPattern(event.data, seen)
         seen += event.data.byteLength
         // Other work goes on meanwhile; the program must not get to its end before the reader does.

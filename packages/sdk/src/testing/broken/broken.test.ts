@@ -6,6 +6,7 @@ import { runConformance } from '../run.ts'
 import type { ProviderUnderTest } from '../types.ts'
 import { brokenProviders, setUp } from './index.ts'
 import { nothingProvider } from './nothing.ts'
+import { brokenShell } from './shell.ts'
 
 const limits = {
   behaviourMs: 800,
@@ -26,6 +27,18 @@ describe('the kit can fail', () => {
     const report = await run(provider, provider, undefined, 30_000)
     expect(report.failed.map(({ id, error }) => `${id}: ${error?.message}`)).toEqual([])
     expect(report.leftovers).toBeUndefined()
+  })
+
+  it('finds nothing wrong with the shell that the broken ones are made of', async () => {
+    const { working, provider } = setUp({
+      options: { shell: () => 0 },
+      make: (real, world) => brokenShell(real, world, ({ current }) => current?.deliver('SIGKILL')),
+    })
+    const ids = ['shell-timeout-orphan', 'shell-abort-orphan', 'shell-close-orphan']
+    const report = await run(provider, working, ids, 30_000)
+    expect(report.results.map(({ id, status, error }) => [id, status, error?.message])).toEqual(
+      ids.map((id) => [id, 'passed', undefined]),
+    )
   })
 
   it('holds almost nothing to be true of a provider that does nothing', async () => {

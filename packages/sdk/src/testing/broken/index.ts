@@ -2,6 +2,7 @@ import { MemoryProvider, type MemoryProviderOptions, realClock } from '../../pro
 import { World } from '../../providers/memory/world.ts'
 import type { SandboxProvider } from '../../spec/index.ts'
 import { brokenCommands } from './commands.ts'
+import { brokenKills } from './kills.ts'
 import { brokenLives } from './lives.ts'
 import { brokenStreams } from './streams.ts'
 
@@ -23,10 +24,14 @@ export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenCommands,
   ...brokenStreams,
   ...brokenLives,
+  ...brokenKills,
 ]
 
 /** A working memory provider and the broken one made from it. */
-export function setUp(broken: BrokenProvider): { working: MemoryProvider; provider: SandboxProvider } {
+export function setUp(broken: Pick<BrokenProvider, 'options' | 'make'>): {
+  working: MemoryProvider
+  provider: SandboxProvider
+} {
   const world = new World({ clock: realClock })
   const working = new MemoryProvider(broken.options, world)
   return { working, provider: broken.make(working as unknown as SandboxProvider, world) }

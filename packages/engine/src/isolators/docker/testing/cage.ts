@@ -15,6 +15,7 @@ export interface DockerCage extends Cage {
   readonly docker: Docker
   readonly isolator: DockerIsolator
   readonly owner: string
+  readonly options: DockerIsolatorOptions
   /** Another isolator on the same daemon, as another process would have. */
   another(options?: Partial<DockerIsolatorOptions>): DockerIsolator
   spec(changes?: SpecChanges): IsolatorSpec
@@ -46,13 +47,17 @@ export async function openDockerCage(kind: 'docker' | 'podman', { remap = false 
       entries: kind === 'docker' ? ['.dockerenv'] : [],
       devices: kind === 'docker' ? ['mqueue'] : ['core', 'mqueue'],
       exactErrno: false,
+      socket: 'named',
+      daemonMounts: true,
       countsOom: kind === 'docker',
     },
     folder,
+    dev: join(daemon.root, 'dev'),
     daemon,
     docker,
     isolator,
     owner,
+    options,
     another: (changes) => new DockerIsolator({ ...options, ...changes }),
     spec,
     async start(changes?: SpecChanges): Promise<Captive> {

@@ -1,6 +1,15 @@
 /** Real sandboxes for tests, in folders and control groups of this test process alone; `leftovers` says what is still there of them. */
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildRunner } from '../../../runner/build-runner.ts'
@@ -20,6 +29,11 @@ export interface Bench extends AsyncDisposable {
   start(changes?: SpecChanges): Promise<Box>
   /** Every process, mount, control group, id range and socket folder of this bench's sandboxes. Empty is what a test wants to see. */
   leftovers(): string[]
+  /** Names of the control groups below this bench's own, of sandboxes and of what waits for one. */
+  groups(): string[]
+  frozen(box: Box): boolean
+  /** Takes away what any of its isolators keeps for a next sandbox. */
+  closeAll(): Promise<void>
   /** Removes every sandbox that was started. */
   clear(): Promise<void>
 }
@@ -65,6 +79,7 @@ export async function createBench(): Promise<Bench> {
     cgroupParent: name,
   }
   const isolator = new OciIsolator(options)
+  const isolators = [isolator]
   const boxes: Box[] = []
   const ranges: number[] = []
   const pids: number[] = []
@@ -108,24 +123,49 @@ export async function createBench(): Promise<Bench> {
 
   function leftovers(): string[] {
     const found = pids.filter((pid) => isOurs(pid, folder, name)).map((pid) => `process ${pid}`)
+    // What waits for the next sandbox is not left of the last one.
+    const isSpare = (text: string) =>
+      [...text.matchAll(new RegExp(`/${name}/(\\d+)-`, 'g'))].some(([, pid]) => isSpareShim(pid!))
     for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
       const status = readOr(`/proc/${pid}/status`) ?? ''
       const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1])
       if (!/^State:\s+[ZX]/m.test(status) && ranges.some((first) => uid >= first && uid < first + 65536))
         found.push(`process ${pid} of a sandbox`)
-      if (readOr(`/proc/${pid}/cgroup`)?.includes(`/${name}/`) && !/^State:\s+[ZX]/m.test(status))
+      const groups = readOr(`/proc/${pid}/cgroup`) ?? ''
+      if (isSpare(groups) || isSpareShim(pid)) continue
+      if (groups.includes(`/${name}/`) && !/^State:\s+[ZX]/m.test(status))
         found.push(`process ${pid} in a group`)
       const mounts = readOr(`/proc/${pid}/mountinfo`) ?? ''
-      if (mounts.includes(name)) found.push(`a mount in process ${pid}`)
+      if (mounts.includes(name) && !isSpareShim(/^PPid:\s+(\d+)/m.exec(status)?.[1] ?? ''))
+        found.push(`a mount in process ${pid}`)
     }
     for (const root of groupRoots()) {
       for (const entry of entriesOf(join(root, name)))
-        if (entry.isDirectory()) found.push(`group ${join(root, name, entry.name)}`)
+        if (entry.isDirectory() && !isSpare(`/${name}/${entry.name}`))
+          found.push(`group ${join(root, name, entry.name)}`)
     }
     for (const entry of entriesOf(runFolder))
       if (entry.isDirectory() && entry.name !== 'stage') found.push(`run folder ${entry.name}`)
     for (const entry of entriesOf(join(folder, 'ids'))) found.push(`ids ${entry.name}`)
     return found
+  }
+
+  function groups(): string[] {
+    const all = groupRoots().flatMap((root) => entriesOf(join(root, name)))
+    return [...new Set(all.filter((entry) => entry.isDirectory()).map((entry) => entry.name))]
+  }
+
+  function frozen({ pids }: Box): boolean {
+    return groupRoots().some((root) => {
+      const [group] = globSync(join(root, name, `${pids.shim}-*`))
+      const state =
+        group && (readOr(join(group, 'cgroup.freeze')) ?? readOr(join(group, 'freezer.self_freezing')))
+      return state?.trim() === '1'
+    })
+  }
+
+  async function closeAll(): Promise<void> {
+    await Promise.all(isolators.map((one) => one.close()))
   }
 
   async function clear(): Promise<void> {
@@ -139,13 +179,21 @@ export async function createBench(): Promise<Bench> {
     isolator,
     options,
     folder,
-    another: (changes) => new OciIsolator({ ...options, ...changes }),
+    another(changes) {
+      const another = new OciIsolator({ ...options, ...changes })
+      isolators.push(another)
+      return another
+    },
     spec,
     start,
     leftovers,
+    groups,
+    frozen,
+    closeAll,
     clear,
     async [Symbol.asyncDispose]() {
       await clear()
+      await closeAll()
       for (const root of groupRoots()) if (existsSync(join(root, name))) rmdirSync(join(root, name))
       rmSync(runFolder, { recursive: true, force: true })
       rmSync(folder, { recursive: true, force: true })
@@ -176,6 +224,10 @@ export async function open(spec: IsolatorSpec, sandbox: IsolatedSandbox): Promis
       }
     },
   }
+}
+
+function isSpareShim(pid: string): boolean {
+  return readOr(`/proc/${pid}/comm`)?.trim() === 'shim-spare'
 }
 
 /** Alive, and not another process that has got the number meanwhile. */

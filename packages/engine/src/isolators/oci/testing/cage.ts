@@ -7,7 +7,14 @@ import { createBench } from './bench.ts'
 export async function openCage(): Promise<Cage> {
   const bench = await createBench()
   return {
-    traits: { ids: 'own', entries: [], devices: ['core'], exactErrno: true, countsOom: true },
+    traits: {
+      ids: 'own',
+      entries: [],
+      devices: ['core'],
+      exactErrno: true,
+      socket: 'unnamed',
+      countsOom: true,
+    },
     folder: bench.folder,
     async start(changes?: SpecChanges): Promise<Captive> {
       const box = await bench.start(changes)
@@ -16,7 +23,7 @@ export async function openCage(): Promise<Cage> {
         ...box,
         runnerPid: box.pids.runner,
         outsiders: [box.pids.shim],
-        socket: join(bench.options.runFolder!, sandboxId, 'io/runner.sock'),
+        socket: join(bench.options.runFolder!, sandboxId, 'runner.sock'),
         notes: ['shim.json', 'range'].map((file) => join(folder, file)),
       }
     },

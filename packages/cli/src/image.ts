@@ -1,0 +1,120 @@
+import { type ImageRecord, imageStore, locateRunner, recipeNames } from '@sandkasten/engine'
+import type { Command } from 'commander'
+import { Progress, sizeText } from './progress.ts'
+import { endings } from './steer.ts'
+
+/** `sandkasten image …`: the images that sandboxes on this machine are made of. */
+export function addImageCommands(program: Command): void {
+  const image = program
+    .command('image')
+    .description('Images that sandboxes are made of: build, pull, import, list, remove, prune.')
+  image
+    .command('build')
+    .description(`Build an image from a recipe: ${recipeNames().join(', ')}, or a folder with a recipe.json.`)
+    .argument('<recipe>')
+    .option('--name <name>', 'what to call it; the recipe’s name unless said')
+    .action((recipe: string, options: { name?: string }) =>
+      making((store, progress) => store.build(recipe, { ...options, ...progress })),
+    )
+  image
+    .command('pull')
+    .description('Get an image from a registry, with skopeo.')
+    .argument('<image>', 'such as python:3.12, registry.example/tool, name@sha256:…')
+    .option('--authfile <file>', 'credentials, as `skopeo login --authfile` writes them')
+    .action((name: string, options: { authfile?: string }) =>
+      making((store, progress) => store.pull(name, { ...options, ...progress })),
+    )
+  image
+    .command('import')
+    .description(
+      'Take an image from this disk: an OCI layout (a folder or a tar archive), or what docker save wrote.',
+    )
+    .argument('<path>', 'such as oci:/path, docker-archive:/path, ./archive.tar')
+    .option('--name <name>', 'what to call it; what it calls itself unless said')
+    .action((path: string, options: { name?: string }) =>
+      making((store, progress) => store.import(path, { ...options, ...progress })),
+    )
+  image.command('list').alias('ls').description('What is here.').option('--json', 'for programs').action(list)
+  image
+    .command('remove')
+    .alias('rm')
+    .description('Forget images. Sandboxes and snapshots that stand on them keep what they need.')
+    .argument('<image...>')
+    .action(remove)
+  image
+    .command('prune')
+    .description('Remove layers that no image, sandbox or snapshot needs.')
+    .option('--all', 'and images that no sandbox and no snapshot stands on')
+    .action(prune)
+}
+
+type Store = ReturnType<typeof imageStore>
+type Watching = { signal: AbortSignal; onProgress: Progress['show'] }
+
+async function making(
+  work: (store: Store, watching: Watching) => Promise<ImageRecord & { changed?: boolean }>,
+): Promise<void> {
+  await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
+  const leaving = new AbortController()
+  const leave = () => leaving.abort()
+  for (const signal of endings) process.on(signal, leave)
+  const progress = new Progress(process.stderr)
+  try {
+    const made = await work(imageStore(), {
+      signal: leaving.signal,
+      onProgress: (event) => progress.show(event),
+    })
+    progress.end()
+    console.log(
+      `${made.name}  ${made.digest}  ${sizeText(made.size)}${made.changed === false ? '  (unchanged)' : ''}`,
+    )
+  } finally {
+    progress.end()
+    for (const signal of endings) process.off(signal, leave)
+  }
+}
+
+function list({ json }: { json?: boolean }): void {
+  const images = imageStore().list()
+  if (json) {
+    const shown = images.map(({ version: _, addedAt, ...image }) => ({
+      ...image,
+      addedAt: new Date(addedAt).toISOString(),
+    }))
+    console.log(JSON.stringify(shown, null, 2))
+    return
+  }
+  const rows = images.map(({ name, digest, size, addedAt }) => [
+    name,
+    digest.slice(0, 'sha256:'.length + 12),
+    sizeText(size),
+    new Date(addedAt).toISOString().slice(0, 16).replace('T', ' '),
+  ])
+  if (rows.length === 0) console.error('There are none yet. Try: sandkasten image build base')
+  else table([['NAME', 'DIGEST', 'SIZE', 'ADDED (UTC)'], ...rows])
+}
+
+async function remove(names: string[]): Promise<void> {
+  for (const name of names) {
+    const { bytes, kept } = await imageStore().remove(name)
+    const still = kept ? '; what others need of it stays' : ''
+    console.log(`${name} is removed: ${sizeText(bytes)} free${still}.`)
+  }
+}
+
+async function prune({ all }: { all?: boolean }): Promise<void> {
+  const { images, layers, bytes } = await imageStore().prune({ unused: all ?? false })
+  for (const name of images) console.log(`${name} is removed.`)
+  console.log(`${layers} layers are removed: ${sizeText(bytes)} free.`)
+}
+
+function table(rows: ReadonlyArray<readonly string[]>): void {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  for (const row of rows)
+    console.log(
+      row
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd(),
+    )
+}

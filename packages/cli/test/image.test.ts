@@ -1,0 +1,143 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { EngineProvider, locateRunner } from '@sandkasten/engine'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { Progress, sizeText } from '../src/progress.ts'
+
+const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-image-'))
+const env = { ...process.env, SANDKASTEN_HOME: home }
+const archive = path.join(home, 'tool.tar')
+const skipped = process.getuid?.() === 0 && process.platform === 'linux' ? undefined : 'needs root on Linux'
+
+function image(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [bin, 'image', ...args], { env, cwd: home }, (error, stdout, stderr) => {
+      resolve({ code: error ? ((error.code as number | undefined) ?? -1) : 0, stdout, stderr })
+    })
+  })
+}
+
+/** As `docker save` writes it, made with this machine's tar: one program, the runner. */
+async function makeArchive(): Promise<void> {
+  const folder = path.join(home, 'tool')
+  const run = promisify(execFile)
+  await mkdir(path.join(folder, 'layer'), { recursive: true })
+  await run('cp', [await locateRunner(), path.join(folder, 'layer/tool')])
+  await run('tar', [
+    '-C',
+    path.join(folder, 'layer'),
+    '--owner=0',
+    '--group=0',
+    '-cf',
+    path.join(folder, 'layer.tar'),
+    'tool',
+  ])
+  const { stdout } = await run('sha256sum', [path.join(folder, 'layer.tar')])
+  const config = { os: 'linux', rootfs: { type: 'layers', diff_ids: [`sha256:${stdout.slice(0, 64)}`] } }
+  await writeFile(path.join(folder, 'config.json'), JSON.stringify(config))
+  const manifest = [{ Config: 'config.json', RepoTags: ['tool:1'], Layers: ['layer.tar'] }]
+  await writeFile(path.join(folder, 'manifest.json'), JSON.stringify(manifest))
+  await run('tar', ['-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar'])
+}
+
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+describe('sandkasten image', () => {
+  beforeAll(async () => {
+    if (!skipped) await makeArchive()
+  })
+  beforeEach(({ skip }) => {
+    if (skipped) skip(skipped)
+  })
+
+  it('imports, lists, removes and prunes', async () => {
+    expect(await image('list')).toMatchObject({
+      code: 0,
+      stdout: '',
+      stderr: expect.stringContaining('image build base'),
+    })
+    const imported = await image('import', './tool.tar')
+    expect(imported).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^tool:1 {2}sha256:[0-9a-f]{64} {2}[\d.]+ [KM]iB\n$/),
+    })
+    expect(imported.stderr).toBe('unpacking layer 1 of 1\n')
+    expect((await image('list')).stdout).toMatch(
+      /^NAME +DIGEST +SIZE +ADDED \(UTC\)\ntool:1 +sha256:[0-9a-f]{12} +\S+ [KM]iB +\d{4}-\d\d-\d\d \d\d:\d\d\n$/,
+    )
+    const [listed] = JSON.parse((await image('list', '--json')).stdout)
+    expect(listed).toMatchObject({ name: 'tool:1', config: { workdir: '/workspace' } })
+    expect(imported.stdout).toContain(listed.digest)
+    expect(await image('remove', 'tool:1')).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/tool:1 is removed: [\d.]+ [KM]iB free\./),
+    })
+    expect(await image('prune', '--all')).toMatchObject({
+      code: 0,
+      stdout: '0 layers are removed: 0 B free.\n',
+    })
+    expect((await image('list', '--json')).stdout).toBe('[]\n')
+  })
+
+  it('gives sandboxes to `run`', async ({ skip }) => {
+    const provider = new EngineProvider({ isolator: 'oci', root: path.join(home, 'probe') })
+    if (!(await provider.healthCheck().catch(() => false))) skip('needs crun')
+    await image('import', archive, '--name', 'running')
+    const args = [bin, 'run', '--image', 'running', '--', '/tool', 'version']
+    expect((await promisify(execFile)(process.execPath, args, { env })).stdout).toMatch(/^\d+\.\d+/)
+    await image('remove', 'running')
+  })
+
+  it('says what was meant, and what to do', async () => {
+    await image('import', archive, '--name', 'tool')
+    const [typo, command, recipe, absent, path_] = await Promise.all([
+      image('remove', 'tol'),
+      image('lsit'),
+      image('build', 'pyhton'),
+      image('remove', 'nothing-like-it'),
+      image('import', './no-such.tar'),
+    ])
+    expect(typo).toMatchObject({ code: 125, stderr: expect.stringContaining('tool:latest') })
+    expect(command).toMatchObject({ code: 125, stderr: expect.stringContaining('list') })
+    expect(recipe).toMatchObject({ code: 125, stderr: expect.stringContaining('Did you mean python?') })
+    expect(absent).toMatchObject({
+      code: 125,
+      stderr: expect.stringContaining('sandkasten image pull nothing-like-it'),
+    })
+    expect(path_).toMatchObject({ code: 125, stderr: expect.stringContaining('does not exist') })
+  })
+})
+
+describe('progress', () => {
+  it('is one line on a terminal, and one for each step elsewhere', () => {
+    const events = [0, 50, 100].map((done) => ({ phase: 'fetch', done, total: 100 }) as const)
+    const shown = (isTTY: boolean) => {
+      let text = ''
+      const progress = new Progress({
+        isTTY,
+        columns: 80,
+        write: (chunk: string) => (text += chunk),
+      } as never)
+      for (const event of events) progress.show(event)
+      progress.show({ phase: 'unpack', layer: 1, layers: 2, bytes: 2048 })
+      progress.end()
+      return text
+    }
+    expect(shown(false)).toBe('fetching 100 B\nunpacking layer 1 of 2\n')
+    expect(shown(true)).toBe('\r\x1b[Kfetching 100 B: 0 %\r\x1b[Kunpacking layer 1 of 2: 2.0 KiB\r\x1b[K')
+  })
+
+  it('tells sizes as people do', () => {
+    expect([0, 1023, 1024, 1536, 5 * 1024 ** 3].map(sizeText)).toEqual([
+      '0 B',
+      '1023 B',
+      '1.0 KiB',
+      '1.5 KiB',
+      '5.0 GiB',
+    ])
+  })
+})

@@ -1,0 +1,60 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+
+/**
+ * Where this machine gets its own packages, as far as they are its distribution's: other people's repositories beside it have other releases of
+ * the same packages. So a build needs what the machine has anyway, a mirror or an offline copy, and nothing of ours names a server.
+ */
+export interface AptSources {
+  readonly suite: string
+  /** For files that apt reads, in its two ways of writing them; empty where there is none of that kind. */
+  readonly list: string
+  readonly sources: string
+}
+
+export function aptSources(root = '/'): AptSources {
+  const suite = /^VERSION_CODENAME="?([a-z]+)"?$/m.exec(textOf(join(root, 'etc/os-release')))?.[1]
+  const folder = join(root, 'etc/apt/sources.list.d')
+  const names = existsSync(folder) ? readdirSync(folder).sort() : []
+  const files = (ending: string) =>
+    names.filter((name) => name.endsWith(ending)).map((name) => textOf(join(folder, name)))
+  if (suite !== undefined) {
+    const wanted = ['', '-updates', '-security'].map((ending) => suite + ending)
+    const lines = [textOf(join(root, 'etc/apt/sources.list')), ...files('.list')].join('\n').split('\n')
+    const list = lines.filter((line) => wanted.includes(suiteOf(line) ?? '')).join('\n')
+    const stanzas = files('.sources').flatMap((text) => text.split(/\n[ \t]*\n/))
+    const sources = stanzas.flatMap((stanza) => narrowed(stanza, wanted)).join('\n\n')
+    if (list !== '' || sources !== '') return { suite, list, sources }
+  }
+  throw new SandboxError(
+    'unsupported',
+    'This machine has no apt sources of its own release to build an image from.',
+    {
+      hint: 'Build on Debian or Ubuntu; elsewhere build the Dockerfile and import it: sandkasten image import docker-archive:/path',
+    },
+  )
+}
+
+/** `deb [options] uri suite component…` */
+function suiteOf(line: string): string | undefined {
+  return /^\s*deb\s+(?:\[[^\]]*\]\s+)?\S+\s+([^\s/]+)\s/.exec(line)?.[1]
+}
+
+/** The stanza with only those of its suites that are wanted; none when there are none. */
+function narrowed(stanza: string, wanted: readonly string[]): string[] {
+  const text = stanza
+    .split('\n')
+    .filter((line) => !line.startsWith('#'))
+    .join('\n')
+  if (/^Enabled:\s*(no|false|0)/im.test(text) || !/^Types:.*\bdeb\b(?!-)/im.test(text)) return []
+  const suites = /^Suites:(.*)$/im.exec(text)?.[1]?.trim().split(/\s+/) ?? []
+  const kept = suites.filter((suite) => wanted.includes(suite))
+  if (kept.length === 0) return []
+  const types = text.replace(/^Types:.*$/im, 'Types: deb')
+  return [types.replace(/^Suites:.*$/im, `Suites: ${kept.join(' ')}`).trim()]
+}
+
+function textOf(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8') : ''
+}

@@ -1,0 +1,121 @@
+import { readFileSync } from 'node:fs'
+import { mkdir, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import {
+  errnoOf,
+  identityOf,
+  isAlive,
+  type ProcessIdentity,
+  replaceFile,
+  translate,
+} from '@sandkasten/sdk/folder'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { ImagePlaces } from './places.ts'
+import { entriesOf } from './record.ts'
+import { removeTree } from './remove-tree.ts'
+
+/**
+ * Work in progress: a folder that says whose it is before anything else is in it. While its process lives, garbage collection keeps the folder
+ * and the layers that it names; when the process is gone, however it went, the next one who comes removes it.
+ */
+export class Draft {
+  readonly folder: string
+  readonly #needs = new Set<string>()
+  readonly #owner: ProcessIdentity
+
+  private constructor(folder: string, owner: ProcessIdentity) {
+    this.folder = folder
+    this.#owner = owner
+  }
+
+  static async open(places: ImagePlaces): Promise<Draft> {
+    return writing(places, async () => {
+      for (const folder of [places.layers, places.refs, places.drafts, places.trash]) await makeFolder(folder)
+      await removeAbandoned(places)
+      const id = randomId()
+      const draft = new Draft(join(places.drafts, id), await identityOf(process.pid))
+      // Under another name until it says whose it is: a folder without an owner is anybody's to remove.
+      const unnamed = join(places.drafts, `.${process.pid}.${id}`)
+      await mkdir(unnamed, { mode: 0o700 })
+      await replaceFile(join(unnamed, 'owner.json'), draft.#text())
+      await rename(unnamed, draft.folder)
+      return draft
+    })
+  }
+
+  /** From now on these layers are not removed. */
+  async need(keys: Iterable<string>): Promise<void> {
+    for (const key of keys) this.#needs.add(key)
+    await replaceFile(join(this.folder, 'owner.json'), this.#text())
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await removeTree(this.folder)
+  }
+
+  #text(): string {
+    return JSON.stringify({ ...this.#owner, layers: [...this.#needs] })
+  }
+}
+
+/** Not by `recursive`, which says of a read-only disk that there is no such folder. */
+async function makeFolder(folder: string): Promise<void> {
+  // Somebody else may make the same one at the same time.
+  const make = () =>
+    mkdir(folder, { mode: 0o700 }).catch((error) => {
+      if (errnoOf(error) !== 'EEXIST') throw error
+    })
+  await make().catch(async (error) => {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    await makeFolder(dirname(folder))
+    await make()
+  })
+}
+
+async function writing<T>(places: ImagePlaces, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    const error = translate(cause, 'The image store cannot be written')
+    if (error.code !== 'permission_denied') throw error
+    throw new SandboxError('permission_denied', error.message, {
+      cause,
+      hint: `Let this process write ${places.root}, or choose another \`root\` (SANDKASTEN_HOME).`,
+    })
+  }
+}
+
+/** Layers that somebody needs who has not finished. */
+export async function layersOfDrafts(places: ImagePlaces): Promise<string[]> {
+  const owners = entriesOf(places.drafts).map((id) => ownerOf(join(places.drafts, id)))
+  return owners.flatMap((owner) => owner?.layers ?? [])
+}
+
+/** Of processes that are gone. */
+export async function removeAbandoned(places: ImagePlaces): Promise<number> {
+  let removed = 0
+  for (const id of entriesOf(places.drafts)) {
+    const folder = join(places.drafts, id)
+    const unnamed = /^\.(\d+)\./.exec(id)
+    const owner = unnamed ? await identityOf(Number(unnamed[1])) : ownerOf(folder)
+    // One that is being named belongs to whoever has that number now: at worst it is kept for longer.
+    const alive = unnamed ? owner?.started !== undefined : await isAlive(owner)
+    if (alive) continue
+    // What a killed builder has started may still be at work in there: then it is the next one's to remove.
+    removed += await removeTree(folder).then(
+      () => 1,
+      () => 0,
+    )
+  }
+  return removed
+}
+
+function ownerOf(folder: string): (ProcessIdentity & { layers: string[] }) | undefined {
+  try {
+    return JSON.parse(readFileSync(join(folder, 'owner.json'), 'utf8'))
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT' || error instanceof SyntaxError) return undefined
+    throw error
+  }
+}

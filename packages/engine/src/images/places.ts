@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+
+/**
+ * ```text
+ * images/                       root's alone: what is in a layer may be set-uid, or a device
+ *   layers/<key>/fs             a layer in overlay form, never changed; the key is the SHA-256 of its tar archive
+ *   layers/<key>/layer.json     how large it is, and through which of its folders nothing below shows
+ *   refs/<hash of name>.json    an image: name ─► digest, layers, config
+ *   drafts/<id>/                being made; owner.json says by which process, and which layers it needs
+ *   trash/<key>.<id>            being removed
+ *   collect.lock                one at a time
+ *   host-<fingerprint>/         the skeleton of the image `host`
+ * ```
+ */
+export interface ImagePlaces {
+  readonly root: string
+  readonly layers: string
+  readonly refs: string
+  readonly drafts: string
+  readonly trash: string
+  readonly lock: string
+}
+
+export function imagePlaces(imagesFolder: string): ImagePlaces {
+  return {
+    root: imagesFolder,
+    layers: join(imagesFolder, 'layers'),
+    refs: join(imagesFolder, 'refs'),
+    drafts: join(imagesFolder, 'drafts'),
+    trash: join(imagesFolder, 'trash'),
+    lock: join(imagesFolder, 'collect.lock'),
+  }
+}
+
+export const layerFolder = (places: ImagePlaces, key: string) => join(places.layers, key, 'fs')
+
+/** The file of a reference: by hash, because a name may have slashes and any length. */
+export const refFile = (places: ImagePlaces, name: string) => join(places.refs, `${sha256(name)}.json`)
+
+export function sha256(bytes: string | Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+/** Layers that a text speaks of, by the path of their folder: how a record of anybody keeps them. */
+export function layersNamedIn(text: string): string[] {
+  return [...text.matchAll(/\/layers\/((?:top-)?[0-9a-f]{32,64})\/fs/g)].map(([, key]) => key!)
+}

@@ -1,0 +1,97 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/folder'
+import { type ImagePlaces, layerFolder, refFile } from './places.ts'
+
+/** An image in the store. */
+export interface ImageRecord {
+  readonly version: 1
+  /** `python:3.12`, `base:latest`, `name@sha256:…`, `oci:/path`. */
+  readonly name: string
+  /** Of its manifest: `sha256:…`. What has another digest is another image. */
+  readonly digest: string
+  /** The digest that was asked for, where one was; of a manifest, or of a list of these for several architectures. */
+  readonly pinned?: string
+  /** What it was made from, as it was asked for. */
+  readonly source: string
+  /** When its maker says that it was made. */
+  readonly created?: string
+  /** When it came here, in milliseconds. */
+  readonly addedAt: number
+  /** Bytes of all its files; layers that it shares with other images are on disk once. */
+  readonly size: number
+  /** Keys of its layers, uppermost first. */
+  readonly layers: readonly string[]
+  readonly config: ImageConfig
+}
+
+/** What of an image's configuration a sandbox follows. Entrypoint and Cmd are not: PID 1 of a sandbox is the runner. */
+export interface ImageConfig {
+  readonly env: Readonly<Record<string, string>>
+  readonly workdir: string
+  readonly user: { readonly uid: number; readonly gid: number }
+}
+
+export interface LayerFacts {
+  readonly version: 1
+  readonly entries: number
+  readonly bytes: number
+  /** Files whose owners do not exist in a sandbox; they belong to nobody. */
+  readonly foreignOwners: number
+  readonly skippedAttributes: number
+  readonly opaque: readonly string[]
+}
+
+export function readImage(places: ImagePlaces, name: string): ImageRecord | undefined {
+  return readJson(refFile(places, name)) as ImageRecord | undefined
+}
+
+export function writeImage(places: ImagePlaces, record: ImageRecord): Promise<void> {
+  return replaceFile(refFile(places, record.name), JSON.stringify(record))
+}
+
+export function allImages(places: ImagePlaces): ImageRecord[] {
+  const files = entriesOf(places.refs).filter((name) => /^[0-9a-f]{64}\.json$/.test(name))
+  const images = files.map((name) => readJson(join(places.refs, name)) as ImageRecord | undefined)
+  return images.filter((image) => image !== undefined).sort((one, other) => (one.name < other.name ? -1 : 1))
+}
+
+/** Undefined when the layer is not there, or not whole. */
+export function readLayer(places: ImagePlaces, key: string): LayerFacts | undefined {
+  if (!existsSync(layerFolder(places, key))) return undefined
+  try {
+    return readJson(join(places.layers, key, 'layer.json')) as LayerFacts | undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Names in a folder; none where there is no such folder. */
+export function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return []
+    throw translate(error, `${folder} cannot be read`)
+  }
+}
+
+function readJson(file: string): { version: 1 } | undefined {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw translate(error, `The image store’s ${file} cannot be read`)
+  }
+  try {
+    const value = JSON.parse(text)
+    if (value?.version === 1) return value
+  } catch {
+    // Said below.
+  }
+  throw new SandboxError('internal', `The image store’s record ${file} is damaged, or of a newer version.`, {
+    hint: 'Update Sandkasten; or remove that file, and pull or build the image again.',
+  })
+}

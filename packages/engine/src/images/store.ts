@@ -1,0 +1,275 @@
+import { existsSync, statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { guarded, withLock } from '@sandkasten/sdk/folder'
+import { addImage, addLayer } from './add.ts'
+import { type BuildOptions, buildImage } from './build.ts'
+import { Draft } from './drafts.ts'
+import { type Collected, collectGarbage, layersInUse } from './garbage.ts'
+import { missingLayer } from './missing-layer.ts'
+import { nearest } from './nearest.ts'
+import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
+import { askRegistry, type PullOptions } from './pull.ts'
+import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
+import { parseReference, type Reference, shown } from './reference.ts'
+import { type ImageSource, openDockerArchive, openLayout } from './source.ts'
+import { type UnpackLimits, unpackFile, unpackLimits } from './unpack.ts'
+
+export interface ImageStoreOptions {
+  /** The engine's root: images are in `images` below it. */
+  readonly root: string
+  /** Where they are instead. */
+  readonly imagesFolder?: string
+  /** The runner's binary, which unpacks layers. */
+  readonly runner: () => Promise<string>
+  readonly limits?: Partial<UnpackLimits>
+  /** Do not wait until a layer is on the disk. For tests: a power cut would leave half of it. */
+  readonly volatile?: boolean
+}
+
+export type ImageProgress =
+  | { readonly phase: 'fetch'; readonly done: number; readonly total: number }
+  | { readonly phase: 'unpack'; readonly layer: number; readonly layers: number; readonly bytes: number }
+  | { readonly phase: 'build'; readonly step: string }
+
+export interface ImportOptions {
+  /** What the store calls it. Without it, what it calls itself. */
+  readonly name?: string
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: ImageProgress) => void
+}
+
+export type RegistryOptions = Omit<ImportOptions, 'name'> & Pick<PullOptions, 'authfile' | 'skopeo'>
+type RegistryReference = Extract<Reference, { kind: 'registry' }>
+
+/** An image as sandboxes use it. */
+export interface ImageLayers {
+  readonly name: string
+  readonly digest: string
+  /** Folders on this machine, uppermost first. They are never changed. */
+  readonly layers: readonly string[]
+  readonly config: ImageConfig
+}
+
+/**
+ * Images of this machine: each layer unpacked once, shared by all images and all sandboxes. The folders are the truth; any number of processes may use
+ * them at once, and each may be killed at any instant. `places.ts` draws what is where, `garbage.ts` how something is removed.
+ */
+export class ImageStore {
+  readonly #places: ImagePlaces
+  readonly #users: readonly string[]
+  readonly #runner: () => Promise<string>
+  readonly #limits: UnpackLimits
+  readonly #volatile: boolean
+
+  constructor(options: ImageStoreOptions) {
+    this.#places = imagePlaces(options.imagesFolder ?? join(options.root, 'images'))
+    // Whatever is kept here names the layers that it stands on.
+    this.#users = ['sandboxes', 'snapshots', 'layers'].map((name) => join(options.root, name))
+    this.#runner = options.runner
+    this.#limits = { ...unpackLimits, ...options.limits }
+    this.#volatile = options.volatile ?? false
+  }
+
+  list(): ImageRecord[] {
+    return allImages(this.#places)
+  }
+
+  /** By name, by digest (`name@sha256:…` of an image that came by its tag), or by where it came from. */
+  find(text: string): ImageRecord | undefined {
+    const { name } = parseReference(text)
+    const [, digest] = name.split('@')
+    return (
+      readImage(this.#places, name) ??
+      this.list().find(
+        (image) =>
+          image.source === name ||
+          (digest !== undefined &&
+            image.digest === digest &&
+            repositoryOf(image.name) === repositoryOf(name)),
+      )
+    )
+  }
+
+  /** What a sandbox of this image stands on. Throws `not_found` with the command that gets it. */
+  imageLayers(text: string): ImageLayers {
+    const image = this.find(text)
+    if (!image) throw this.#absent(text)
+    const missing = image.layers.find((key) => !existsSync(layerFolder(this.#places, key)))
+    if (missing) throw missingLayer(image, missing)
+    const { name, digest, config } = image
+    return { name, digest, config, layers: image.layers.map((key) => layerFolder(this.#places, key)) }
+  }
+
+  /** An OCI layout (a folder, or a tar archive of one) or a `docker save` archive: `oci:/path`, `docker-archive:/path`, or just its path. */
+  async import(text: string, options: ImportOptions = {}): Promise<ImageRecord> {
+    const reference = parseReference(text.startsWith('/') || text.startsWith('.') ? `oci:${text}` : text)
+    if (reference.kind === 'registry')
+      throw new SandboxError('invalid_argument', `“${shown(text)}” is not on this disk.`, {
+        hint: `To get it from a registry: sandkasten image pull ${shown(text)}`,
+      })
+    return this.#making(async (draft) => {
+      const source = await this.#open(reference, draft, options)
+      const given = options.name ?? source.name
+      const name = given === undefined ? reference.name : parseReference(given).name
+      return this.#add(draft, source, { name, source: reference.name }, options)
+    })
+  }
+
+  /** From a registry. Nothing is fetched when it is here already, under any name. */
+  async pull(
+    text: string,
+    options: RegistryOptions = {},
+  ): Promise<ImageRecord & { readonly changed: boolean }> {
+    const reference = parseReference(text)
+    if (reference.kind !== 'registry') return { ...(await this.import(text, options)), changed: true }
+    return this.#making((draft) => this.#pull(reference, draft, options))
+  }
+
+  /** From a recipe: a name of ours (`base`, `python`, `node`), or a folder with a `recipe.json`. */
+  async build(recipe: string, options: ImportOptions & BuildOptions = {}): Promise<ImageRecord> {
+    const unpacking = await this.#unpacking({})
+    return this.#making((draft) => buildImage(this.#places, draft, recipe, { ...options, ...unpacking }))
+  }
+
+  /** Forgets the name. Layers that nothing else needs go with it; those of sandboxes and snapshots stay until these are gone. */
+  async remove(text: string): Promise<Collected & { readonly kept: boolean }> {
+    const image = this.find(text)
+    if (!image) throw this.#absent(text)
+    await guarded('The image could not be removed', () => rm(refFile(this.#places, image.name)))
+    const collected = await this.prune()
+    return { ...collected, kept: image.layers.some((key) => readLayer(this.#places, key) !== undefined) }
+  }
+
+  /** Removes what no image, sandbox and snapshot needs; with `unused`, images too that no sandbox and no snapshot stands on. */
+  async prune({ unused = false } = {}): Promise<Collected & { readonly images: readonly string[] }> {
+    const images: string[] = []
+    if (unused) {
+      const used = layersInUse(this.#users)
+      for (const { name } of this.list().filter(({ layers }) => !layers.some((key) => used.has(key)))) {
+        await rm(refFile(this.#places, name), { force: true })
+        images.push(name)
+      }
+    }
+    return { ...(await collectGarbage(this.#places, this.#users)), images }
+  }
+
+  /** Work in a draft. When it fails, layers that it has finished go too. */
+  async #making<T>(work: (draft: Draft) => Promise<T>): Promise<T> {
+    if (process.getuid?.() !== 0)
+      throw new SandboxError('unsupported', 'Images are unpacked as root: their files have many owners.', {
+        hint: 'Use sudo. The image `host`, and a folder with a root file system, need no unpacking.',
+      })
+    try {
+      await using draft = await Draft.open(this.#places)
+      return await work(draft)
+    } catch (error) {
+      // What was wrong in the first place is what to tell; what this leaves, the next one removes.
+      await this.prune().catch(() => {})
+      throw error
+    }
+  }
+
+  async #pull(reference: RegistryReference, draft: Draft, options: RegistryOptions) {
+    const { name } = reference
+    const before = readImage(this.#places, name)
+    const remote = await askRegistry(reference, {
+      ...options,
+      scratch: draft.folder,
+      onProgress: (done, total) => options.onProgress?.({ phase: 'fetch', done, total }),
+    })
+    const named = {
+      name,
+      source: name,
+      ...(reference.digest === undefined ? {} : { pinned: reference.digest }),
+    }
+    const same = this.list().find(({ digest }) => digest === remote.digest)
+    await draft.need(same?.layers ?? [])
+    const isWhole = () => same?.layers.every((key) => readLayer(this.#places, key))
+    if (same && (await withLock(this.#places.lock, async () => isWhole()))) {
+      if (before?.digest === same.digest) return { ...before, changed: false }
+      const { pinned: _, ...rest } = same
+      const record = { ...rest, ...named, addedAt: Date.now() }
+      await writeImage(this.#places, record)
+      return { ...record, changed: true }
+    }
+    const source = await remote.fetch(join(draft.folder, 'copy'))
+    return { ...(await this.#add(draft, source, named, options)), changed: true }
+  }
+
+  async #add(
+    draft: Draft,
+    source: ImageSource,
+    named: Pick<ImageRecord, 'name' | 'source'> & { pinned?: string },
+    options: ImportOptions,
+  ): Promise<ImageRecord> {
+    const unpacking = await this.#unpacking(options)
+    for (const [index, layer] of source.layers.entries()) {
+      let bytes = 0
+      const tell = (count: number) => {
+        bytes += count
+        const [nth, layers] = [index + 1, source.layers.length]
+        options.onProgress?.({ phase: 'unpack', layer: nth, layers, bytes })
+      }
+      await addLayer(this.#places, draft, layer, { ...unpacking, onBytes: tell })
+    }
+    const diffIds = source.layers.map(({ diffId }) => diffId)
+    return addImage(this.#places, draft, {
+      ...named,
+      volatile: this.#volatile,
+      digest: source.digest,
+      document: source.config,
+      diffIds,
+    })
+  }
+
+  async #open(
+    reference: Exclude<Reference, { kind: 'registry' }>,
+    draft: Draft,
+    options: ImportOptions,
+  ): Promise<ImageSource> {
+    const { path, tag } = splitTag(reference.path)
+    const stats = statSync(path, { throwIfNoEntry: false })
+    if (!stats)
+      throw new SandboxError('invalid_argument', `${shown(path)} does not exist.`, {
+        hint: 'Name the folder of an OCI image layout, or a tar archive of one.',
+      })
+    if (stats.isDirectory()) return openLayout(path, tag)
+    const folder = join(draft.folder, 'archive')
+    await unpackFile(path, folder, { ...(await this.#unpacking(options)), plain: true })
+    const isLayout = existsSync(join(folder, 'index.json'))
+    const isDocker = existsSync(join(folder, 'manifest.json'))
+    if (isDocker && (reference.kind === 'docker-archive' || !isLayout)) return openDockerArchive(folder)
+    if (isLayout) return openLayout(folder, tag)
+    throw new SandboxError('invalid_argument', `${basename(path)} holds no image.`, {
+      hint: 'Use an OCI image layout (index.json) or the output of docker save (manifest.json).',
+    })
+  }
+
+  async #unpacking({ signal }: { signal?: AbortSignal }) {
+    const settings = { runner: await this.#runner(), limits: this.#limits, volatile: this.#volatile }
+    return { ...settings, ...(signal ? { signal } : {}) }
+  }
+
+  #absent(text: string): SandboxError {
+    const { name, kind } = parseReference(text)
+    const names = this.list().map((image) => image.name)
+    const near = [...names.filter((one) => repositoryOf(one) === repositoryOf(name)), ...nearest(name, names)]
+    const others = near.length > 0 ? ` Here are: ${[...new Set(near)].join(', ')}.` : ''
+    const command = kind === 'registry' ? `pull ${shown(text)}` : `import ${shown(text)}`
+    return new SandboxError('not_found', `The image “${shown(text)}” is not on this machine.`, {
+      hint: `Run: sandkasten image ${command}${others}`,
+      details: { image: name },
+    })
+  }
+}
+
+const repositoryOf = (name: string) => name.replace(/@.*$|:[^:/]*$/, '')
+
+/** `/path:tag`, unless that is the whole path. */
+function splitTag(path: string): { path: string; tag?: string } {
+  const colon = path.lastIndexOf(':')
+  if (colon <= path.lastIndexOf('/') || existsSync(path)) return { path }
+  return { path: path.slice(0, colon), tag: path.slice(colon + 1) }
+}

@@ -1,0 +1,129 @@
+import { mkdirSync, readFileSync, unlinkSync } from 'node:fs'
+import path from 'node:path'
+import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
+import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { LayerStore } from './store.ts'
+import { namesIn, syncFolder, tidy, writeWhole } from './whole-file.ts'
+
+/** What a snapshot is: the layers that show a disk, and what they stand on. Generic in how the image is named. */
+export interface SnapshotRecord<Image> {
+  readonly version: 1
+  readonly snapshotId: string
+  readonly name?: string
+  readonly sandboxId: string
+  readonly createdAt: number
+  /** Uppermost first. */
+  readonly layers: readonly string[]
+  readonly image: Image
+  readonly workdir: string
+}
+
+/** Snapshots as one small file each. There means committed: the layers are safe before the file is written, and it is safe when `add` returns. */
+export class Snapshots<Image> {
+  readonly #folder: string
+  readonly #layers: LayerStore
+
+  constructor(root: string, layers: LayerStore) {
+    this.#folder = path.join(root, 'snapshots')
+    this.#layers = layers
+  }
+
+  async add(facts: Omit<SnapshotRecord<Image>, 'version' | 'snapshotId' | 'createdAt'>): Promise<string> {
+    const snapshotId = randomId()
+    try {
+      if (mkdirSync(this.#folder, { recursive: true, mode: 0o700 })) syncFolder(path.dirname(this.#folder))
+    } catch (error) {
+      throw translate(error, 'The folder for snapshots could not be made')
+    }
+    await this.#write({ version: 1, snapshotId, createdAt: Date.now(), ...facts })
+    return snapshotId
+  }
+
+  get(snapshotId: string): SnapshotRecord<Image> {
+    const record = /^[a-z2-7]{16}$/.test(snapshotId) ? this.#read(snapshotId) : undefined
+    if (record) return record
+    throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
+      provider: 'engine',
+      hint: 'See provider.listSnapshots().',
+    })
+  }
+
+  all(): SnapshotRecord<Image>[] {
+    const names = namesIn(this.#folder).map((name) => /^([a-z2-7]{16})\.json$/.exec(name)?.[1])
+    const records = names.map((id) => (id === undefined ? undefined : this.#read(id)))
+    return records.filter((record) => record !== undefined).sort((a, b) => a.createdAt - b.createdAt)
+  }
+
+  async list(): Promise<SnapshotInfo[]> {
+    const infos: SnapshotInfo[] = []
+    for (const { snapshotId, name, sandboxId, createdAt, layers } of this.all()) {
+      // What was deleted, or is damaged, while we look has no size that we know.
+      const sizeBytes = await this.#layers.sizeOf(layers).catch(() => undefined)
+      infos.push({
+        snapshotId,
+        ...(name === undefined ? {} : { name }),
+        sandboxId,
+        createdAt: new Date(createdAt),
+        ...(sizeBytes === undefined ? {} : { sizeBytes }),
+      })
+    }
+    return infos
+  }
+
+  /** False when there is none. Its layers go when somebody sweeps. */
+  delete(snapshotId: string): Promise<boolean> {
+    return this.#layers.locked(async () => {
+      if (!/^[a-z2-7]{16}$/.test(snapshotId)) return false
+      try {
+        unlinkSync(this.#file(snapshotId))
+        return true
+      } catch (error) {
+        if (errnoOf(error) === 'ENOENT') return false
+        throw translate(error, `The snapshot ${snapshotId} could not be deleted`)
+      }
+    })
+  }
+
+  /** Other layers that show the same. Under the lock, so that a snapshot that is deleted meanwhile stays deleted. */
+  relayer(from: readonly string[], to: readonly string[]): Promise<number> {
+    return this.#layers.locked(async () => {
+      const same = this.all().filter(({ layers }) => layers.join() === from.join())
+      for (const record of same) await this.#write({ ...record, layers: to })
+      return same.length
+    })
+  }
+
+  /** What a process that died while writing has left. */
+  tidy(): Promise<void> {
+    return tidy(this.#folder)
+  }
+
+  #write(record: SnapshotRecord<Image>): Promise<void> {
+    return writeWhole(this.#file(record.snapshotId), record, { durable: true })
+  }
+
+  #read(snapshotId: string): SnapshotRecord<Image> | undefined {
+    let text: string
+    try {
+      text = readFileSync(this.#file(snapshotId), 'utf8')
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return undefined
+      throw translate(error, `The snapshot ${snapshotId} cannot be read`)
+    }
+    let record: SnapshotRecord<Image> | undefined
+    try {
+      record = JSON.parse(text) as SnapshotRecord<Image>
+    } catch {
+      // Said below.
+    }
+    if (record?.version === 1 && Array.isArray(record.layers)) return record
+    throw new SandboxError('internal', `The record of the snapshot ${snapshotId} is damaged.`, {
+      hint: `Remove ${this.#file(snapshotId)}.`,
+    })
+  }
+
+  #file(snapshotId: string): string {
+    return path.join(this.#folder, `${snapshotId}.json`)
+  }
+}

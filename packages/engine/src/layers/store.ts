@@ -1,0 +1,216 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { guarded, identityOf, type ProcessIdentity, sweepLocks, withLock } from '@sandkasten/sdk/folder'
+import { randomId } from '@sandkasten/sdk/provider'
+import { Holds } from './holds.ts'
+import type { Trees } from './trees.ts'
+import { tidy, writeWhole } from './whole-file.ts'
+
+/**
+ * Layers: disks of sandboxes that nobody writes to any more, and that others are stacked on. Shared by all processes that use the same root.
+ *
+ *     layers/<id>/layer.json   what it stands on, when it was made, by whom
+ *     layers/<id>/tree/        the folder that overlayfs shows
+ *     layers/<id>/size.json    what it takes up, once somebody has asked
+ *     layers/.<id>/            the same while it is being made
+ *     layers/.trash-…          no longer needed, being removed
+ *     layers/holds/            who is working with which, see holds.ts
+ *
+ * A layer is needed while a record (of a sandbox or a snapshot) names it, or a living process holds it. Taking a hold and deciding what is not needed
+ * happen under one lock, so nothing is taken away between somebody's look and his record. A draft is held by its maker; one that has a sandbox's disk in
+ * it is named in that sandbox's record before the disk is moved.
+ */
+export class LayerStore {
+  readonly #folder: string
+  readonly #trees: Trees
+  readonly #holds: Holds
+
+  constructor(root: string, trees: Trees) {
+    this.#folder = path.join(root, 'layers')
+    this.#trees = trees
+    this.#holds = new Holds(path.join(this.#folder, 'holds'))
+  }
+
+  /** The folder that overlayfs is given. */
+  treeOf(id: string): string {
+    return path.join(this.#folder, checked(id), 'tree')
+  }
+
+  draftTreeOf(id: string): string {
+    return path.join(this.#folder, `.${checked(id)}`, 'tree')
+  }
+
+  /** Nobody takes these away until the returned function is called. Which, is asked under the lock. Refuses when one is gone already. */
+  hold(which: () => readonly string[]): Promise<() => void> {
+    return this.locked(async () => {
+      const ids = which()
+      this.need(ids)
+      return this.#holds.take(ids)
+    })
+  }
+
+  need(ids: readonly string[]): void {
+    const lost = ids.find((id) => !existsSync(this.treeOf(id)))
+    if (lost !== undefined) throw lostLayer(lost, path.join(this.#folder, lost))
+  }
+
+  /** Begins a layer. It, and those it stands on, are held until `done`. */
+  async begin(below: readonly string[]): Promise<Draft> {
+    const id = randomId()
+    const release = await this.locked(async () => {
+      this.need(below)
+      return this.#holds.take([id, ...below])
+    })
+    const draft = new Draft(id, this, () => release())
+    try {
+      const record: LayerRecord = {
+        version: 1,
+        id,
+        below,
+        createdAt: Date.now(),
+        creator: await identityOf(process.pid),
+      }
+      const folder = path.join(this.#folder, `.${id}`)
+      await guarded('A layer could not be begun', async () => {
+        mkdirSync(folder, { mode: 0o700 })
+      })
+      await writeWhole(path.join(folder, 'layer.json'), record, { durable: false })
+      return draft
+    } catch (error) {
+      await draft.done()
+      throw error
+    }
+  }
+
+  /** The draft becomes a layer. Not yet safe from a power cut: see `sync`. Does nothing when it is one. */
+  seal(id: string): void {
+    if (existsSync(this.treeOf(id))) return
+    if (!existsSync(this.draftTreeOf(id))) throw lostLayer(id, path.join(this.#folder, `.${id}`))
+    renameSync(path.join(this.#folder, `.${id}`), path.join(this.#folder, id))
+  }
+
+  /** All layers, and everything else below the same root, survive a power cut. */
+  async sync(): Promise<void> {
+    await guarded('The folder for layers could not be made', async () => {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    })
+    await this.#trees.sync(this.#folder)
+  }
+
+  /** Takes away a draft that has not become a layer. */
+  async discard(id: string): Promise<void> {
+    await this.#trees.remove(path.join(this.#folder, `.${checked(id)}`))
+  }
+
+  /** What these take up together. Measured once for each: a layer does not change. */
+  async sizeOf(ids: readonly string[]): Promise<number> {
+    let total = 0
+    for (const id of ids) {
+      const file = path.join(this.#folder, checked(id), 'size.json')
+      let size = readJson<{ bytes: number }>(file)
+      if (!size) {
+        size = await this.#trees.measure(this.treeOf(id))
+        await writeWhole(file, size, { durable: false })
+      }
+      total += size.bytes
+    }
+    return total
+  }
+
+  /**
+   * Removes what nobody needs and returns what that was. `inUse` says what records name; it is asked under the lock, after the holds were read: whoever
+   * lets go of a hold has written his record before.
+   */
+  async sweep(inUse: () => Promise<ReadonlySet<string>>): Promise<string[]> {
+    if (!existsSync(this.#folder)) return []
+    const gone: string[] = []
+    const trash = await this.locked(async () => {
+      const held = await this.#holds.held()
+      const used = await inUse()
+      await sweepLocks(this.#folder)
+      for (const name of readdirSync(this.#folder)) {
+        const id = /^\.?([a-z2-7]{16})$/.exec(name)?.[1]
+        if (id !== undefined) await tidy(path.join(this.#folder, name))
+        if (id === undefined || held.has(id) || used.has(id)) continue
+        renameSync(path.join(this.#folder, name), path.join(this.#folder, `.trash-${randomId()}`))
+        gone.push(id)
+      }
+      return readdirSync(this.#folder).filter((name) => name.startsWith('.trash-'))
+    })
+    await this.#trees.remove(...trash.map((name) => path.join(this.#folder, name)))
+    return gone
+  }
+
+  /** One at a time: whoever takes layers, and whoever takes them away. */
+  async locked<T>(work: () => Promise<T>): Promise<T> {
+    await guarded('The folder for layers could not be made', async () => {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    })
+    return withLock(path.join(this.#folder, 'lock'), work)
+  }
+}
+
+export interface LayerRecord {
+  readonly version: 1
+  readonly id: string
+  /** The layers it stands on, uppermost first. */
+  readonly below: readonly string[]
+  readonly createdAt: number
+  readonly creator: ProcessIdentity
+}
+
+/** A layer that is being made. */
+export class Draft {
+  readonly id: string
+  readonly #store: LayerStore
+  readonly #release: () => void
+  #kept = false
+
+  constructor(id: string, store: LayerStore, release: () => void) {
+    this.id = id
+    this.#store = store
+    this.#release = release
+  }
+
+  /** Where its content goes: not there yet. */
+  get tree(): string {
+    return this.#store.draftTreeOf(this.id)
+  }
+
+  /** A record names it now: it is not to be taken away, whatever happens. */
+  keep(): void {
+    this.#kept = true
+  }
+
+  /** Lets go. What has not become a layer, and is not kept, is removed. */
+  async done(): Promise<void> {
+    try {
+      if (!this.#kept) await this.#store.discard(this.id)
+    } finally {
+      this.#release()
+    }
+  }
+}
+
+function lostLayer(id: string, where: string): SandboxError {
+  return new SandboxError('internal', `The layer ${id} is gone, and what stands on it cannot be shown.`, {
+    details: { layer: id },
+    hint: `Put ${where} back from a backup, or delete the snapshots and sandboxes that need it.`,
+  })
+}
+
+/** Ids come out of records, and become paths. */
+function checked(id: string): string {
+  if (/^[a-z2-7]{16}$/.test(id)) return id
+  throw new SandboxError('internal', `There is no layer “${id}”.`)
+}
+
+function readJson<T>(file: string): T | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as T
+  } catch {
+    rmSync(file, { force: true })
+    return undefined
+  }
+}

@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { constants } from 'node:os'
+import { SandboxError } from '@sandkasten/sdk'
+import { translate } from '@sandkasten/sdk/folder'
+
+/** What a tree takes up on the disk; a file with several names counts once. */
+export interface TreeSize {
+  readonly bytes: number
+  readonly files: number
+}
+
+/**
+ * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. A process of its own,
+ * which ends when we do.
+ */
+export class Trees {
+  readonly #runner: () => Promise<string>
+
+  constructor(runner: () => Promise<string>) {
+    this.#runner = runner
+  }
+
+  /** Faithful in all that can be copied. `to` must not be there; when this rejects, it is not there either. */
+  copy(from: string, to: string): Promise<TreeSize> {
+    return this.#run('The disk could not be copied', ['copy', from, to])
+  }
+
+  /** The same of the disk in a file that nobody has mounted: of its folder `upper`. */
+  copyDisk(file: string, to: string): Promise<TreeSize> {
+    return this.#run('The disk could not be copied', ['copy', '--disk', file, to])
+  }
+
+  /** Layers, uppermost first, as one that shows the same on those it will lie on. */
+  squash(to: string, layers: readonly string[], onto: readonly string[]): Promise<TreeSize> {
+    const ground = onto.length > 0 ? ['--onto', ...onto] : []
+    return this.#run('Layers could not be merged', ['squash', to, ...layers, ...ground])
+  }
+
+  measure(path: string): Promise<TreeSize> {
+    return this.#run('The disk could not be measured', ['measure', path])
+  }
+
+  /** Everything written so far to the file system that this folder is on survives a power cut. */
+  async sync(path: string): Promise<void> {
+    await this.#run('The disk could not be written out', ['sync', path])
+  }
+
+  /** Others may be removing the same. */
+  async remove(...paths: string[]): Promise<void> {
+    const there = paths.filter((path) => existsSync(path))
+    if (there.length === 0) return
+    try {
+      await this.#run('A disk could not be removed', ['remove', ...there])
+    } catch (error) {
+      if (there.some((path) => existsSync(path))) throw error
+    }
+  }
+
+  async #run(what: string, args: string[]): Promise<TreeSize> {
+    const runner = await this.#runner()
+    const { stdout, failure } = await new Promise<{ stdout: string; failure: Error | null }>((resolve) =>
+      execFile(runner, ['tree', ...args], { env: {}, cwd: '/' }, (failure, stdout) =>
+        resolve({ stdout, failure }),
+      ),
+    )
+    const answer = parse(stdout)
+    if (!failure && typeof answer?.bytes === 'number' && typeof answer.files === 'number')
+      return { bytes: answer.bytes, files: answer.files }
+    if (typeof answer?.errno !== 'number')
+      throw new SandboxError('internal', `${what}: no answer.`, { cause: failure ?? undefined })
+    const code = errorNames.get(answer.errno)
+    throw translate(
+      Object.assign(new Error(String(answer.error)), { code: code ?? `errno ${answer.errno}` }),
+      what,
+    )
+  }
+}
+
+const errorNames = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(text) as Record<string, unknown>
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,178 @@
+import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { Trees } from '../layers/index.ts'
+import { namesIn, readWhole, tidy, writeWhole } from '../layers/whole-file.ts'
+import { type WriterClaim, WriterClaims } from './writers.ts'
+
+/** A folder that outlives the sandboxes it is mounted in. */
+export interface VolumeInfo {
+  readonly name: string
+  readonly createdAt: Date
+  readonly sizeBytes: number
+  /** The sandbox that may write to it now. */
+  readonly writer?: string
+}
+
+export interface VolumeAdmin {
+  /** `conflict` when there is one. */
+  create(name: string): Promise<VolumeInfo>
+  /** Throws `not_found`. */
+  get(name: string): Promise<VolumeInfo>
+  list(): Promise<VolumeInfo[]>
+  /** With all that is in it. False when there is none; `conflict` while a sandbox, also a stopped one, names it. */
+  remove(name: string): Promise<boolean>
+}
+
+/** What volumes have to know of sandboxes. */
+export interface VolumeUsers {
+  /** Those that name the volume. */
+  usersOf(volume: string): Promise<string[]>
+  /** Whether that life of it goes on, or is just beginning. */
+  lives(claim: WriterClaim): Promise<boolean>
+}
+
+/**
+ *     volumes/<name>/volume.json   when it was made
+ *     volumes/<name>/data/         what is mounted, with the owners that sandboxes see
+ *     volumes/<name>/writer.json   which sandbox may write, see writers.ts
+ *     volumes/.…                   being made, or being removed
+ */
+export class Volumes implements VolumeAdmin {
+  readonly writers: WriterClaims
+  readonly #folder: string
+  readonly #trees: Trees
+  readonly #users: VolumeUsers
+
+  constructor(root: string, trees: Trees, users: VolumeUsers) {
+    this.#folder = path.join(root, 'volumes')
+    this.#trees = trees
+    this.#users = users
+    this.writers = new WriterClaims((name) => path.join(this.#folder, name), users)
+  }
+
+  dataOf(name: string): string {
+    return path.join(this.#folder, checkedVolume(name), 'data')
+  }
+
+  async create(name: string): Promise<VolumeInfo> {
+    const folder = path.join(this.#folder, checkedVolume(name))
+    const { pid, started = '' } = await identityOf(process.pid)
+    const draft = path.join(this.#folder, `.${randomId()}.${pid}-${started}`)
+    await guarded(`The volume ${name} could not be made`, async () => {
+      try {
+        mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+        mkdirSync(draft, { mode: 0o700 })
+        // Every image has its own user; who may enter at all is decided by the folder above.
+        mkdirSync(path.join(draft, 'data'))
+        chmodSync(path.join(draft, 'data'), 0o777)
+        await writeWhole(
+          path.join(draft, 'volume.json'),
+          { version: 1, createdAt: Date.now() },
+          { durable: true },
+        )
+        renameSync(draft, folder)
+      } catch (error) {
+        rmSync(draft, { recursive: true, force: true })
+        if (errnoOf(error) !== 'ENOTEMPTY' && errnoOf(error) !== 'EEXIST') throw error
+        throw new SandboxError('conflict', `There is a volume “${name}” already.`, {
+          details: { volume: name },
+        })
+      }
+    })
+    return this.get(name)
+  }
+
+  async get(name: string): Promise<VolumeInfo> {
+    const folder = path.join(this.#folder, checkedVolume(name))
+    const record = readWhole<{ createdAt: number }>(path.join(folder, 'volume.json'))
+    if (!record) throw noVolume(name)
+    const { bytes } = await this.#trees.measure(this.dataOf(name))
+    const writer = await this.writers.of(name)
+    return {
+      name,
+      createdAt: new Date(record.createdAt),
+      sizeBytes: bytes,
+      ...(writer === undefined ? {} : { writer }),
+    }
+  }
+
+  async list(): Promise<VolumeInfo[]> {
+    const names = namesIn(this.#folder).filter((name) => namePattern.test(name) && name !== 'lock')
+    const infos = await Promise.all(
+      names.sort().map((name) =>
+        this.get(name).catch((error) => {
+          // Removed while we looked.
+          if (!SandboxError.is(error, 'not_found', 'file_not_found')) throw error
+        }),
+      ),
+    )
+    return infos.filter((info) => info !== undefined)
+  }
+
+  async remove(name: string): Promise<boolean> {
+    const folder = path.join(this.#folder, checkedVolume(name))
+    if (!existsSync(folder)) return false
+    const trash = path.join(this.#folder, `.trash-${randomId()}`)
+    const removed = await this.#locked(async () => {
+      const users = await this.#users.usersOf(name)
+      if (users.length > 0)
+        throw new SandboxError('conflict', `The volume “${name}” is used by ${users.join(', ')}.`, {
+          details: { volume: name, sandboxes: users },
+          hint: 'Destroy these sandboxes first.',
+        })
+      if (!existsSync(folder)) return false
+      renameSync(folder, trash)
+      return true
+    })
+    if (removed) await this.#trees.remove(trash)
+    return removed
+  }
+
+  /** Refuses what is not there. A sandbox whose record names a volume keeps it from being removed; so look after that record was written. */
+  async need(names: readonly string[]): Promise<void> {
+    await this.#locked(async () => {
+      const gone = names.find((name) => !existsSync(this.dataOf(name)))
+      if (gone !== undefined) throw noVolume(gone)
+    })
+  }
+
+  /** What processes that were killed have left. */
+  async sweep(): Promise<void> {
+    for (const name of namesIn(this.#folder)) {
+      const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
+      const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
+      if (name.startsWith('.') && !(await isAlive(maker)))
+        await this.#trees.remove(path.join(this.#folder, name))
+    }
+    const volumes = namesIn(this.#folder).filter((name) => namePattern.test(name) && name !== 'lock')
+    for (const folder of [this.#folder, ...volumes.map((name) => path.join(this.#folder, name))]) {
+      if (!existsSync(folder)) continue
+      await sweepLocks(folder)
+      await tidy(folder)
+    }
+  }
+
+  #locked<T>(work: () => Promise<T>): Promise<T> {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    return withLock(path.join(this.#folder, 'lock'), work)
+  }
+}
+
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+
+export function checkedVolume(name: string): string {
+  if (typeof name === 'string' && namePattern.test(name) && name !== 'lock') return name
+  throw new SandboxError('invalid_argument', `“${String(name)}” cannot be a volume’s name.`, {
+    hint: 'Use 1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit. “lock” is taken.',
+  })
+}
+
+function noVolume(name: string): SandboxError {
+  return new SandboxError('not_found', `There is no volume “${name}”.`, {
+    details: { volume: name },
+    hint: 'Make it with provider.volumes.create(name).',
+  })
+}

@@ -1,0 +1,75 @@
+import { mkdirSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { identityOf, type ProcessIdentity, withLock } from '@sandkasten/sdk/folder'
+import { readWhole, writeWhole } from '../layers/whole-file.ts'
+import type { VolumeUsers } from './volumes.ts'
+
+/** Which life of which sandbox may write to a volume, and who is bringing it to life. */
+export interface WriterClaim {
+  readonly sandboxId: string
+  readonly incarnation: string
+  readonly by: ProcessIdentity
+}
+
+/**
+ * One writer at a time: a file in the volume, taken before the sandbox starts and given up when it has ended. One that was left by a sandbox that has died
+ * is taken over. Whether it has is asked without the lock, because asking may end that sandbox, which gives its claims up.
+ */
+export class WriterClaims {
+  readonly #folderOf: (volume: string) => string
+  readonly #users: VolumeUsers
+
+  constructor(folderOf: (volume: string) => string, users: VolumeUsers) {
+    this.#folderOf = folderOf
+    this.#users = users
+  }
+
+  async of(volume: string): Promise<string | undefined> {
+    const claim = this.#read(volume)
+    return claim && (await this.#users.lives(claim)) ? claim.sandboxId : undefined
+  }
+
+  async take(volume: string, sandboxId: string, incarnation: string): Promise<void> {
+    const mine: WriterClaim = { sandboxId, incarnation, by: await identityOf(process.pid) }
+    for (;;) {
+      const found = this.#read(volume)
+      if (found && found.sandboxId !== sandboxId && (await this.#users.lives(found)))
+        throw new SandboxError(
+          'conflict',
+          `The sandbox ${found.sandboxId} writes to the volume “${volume}”.`,
+          {
+            sandboxId,
+            details: { volume, writer: found.sandboxId },
+            hint: 'Stop that sandbox first, or mount the volume with readOnly: true.',
+          },
+        )
+      const taken = await this.#locked(volume, async () => {
+        if (JSON.stringify(this.#read(volume)) !== JSON.stringify(found)) return false
+        await writeWhole(this.#file(volume), mine, { durable: false })
+        return true
+      })
+      if (taken) return
+    }
+  }
+
+  async giveUp(volume: string, sandboxId: string): Promise<void> {
+    if (this.#read(volume)?.sandboxId !== sandboxId) return
+    await this.#locked(volume, async () => {
+      if (this.#read(volume)?.sandboxId === sandboxId) rmSync(this.#file(volume), { force: true })
+    })
+  }
+
+  #read(volume: string): WriterClaim | undefined {
+    return readWhole<WriterClaim>(this.#file(volume))
+  }
+
+  #file(volume: string): string {
+    return path.join(this.#folderOf(volume), 'writer.json')
+  }
+
+  #locked<T>(volume: string, work: () => Promise<T>): Promise<T> {
+    mkdirSync(this.#folderOf(volume), { recursive: true, mode: 0o700 })
+    return withLock(path.join(this.#folderOf(volume), 'lock'), work)
+  }
+}

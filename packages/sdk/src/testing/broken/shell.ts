@@ -1,0 +1,70 @@
+import { SandboxError } from '../../errors.ts'
+import type { Task } from '../../providers/memory/task.ts'
+import type { World } from '../../providers/memory/world.ts'
+import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
+import { breakProvider } from './wrap.ts'
+
+/** What was started through one shell. */
+export interface ShellTasks {
+  /** The command that runs. */
+  readonly current: Task | undefined
+  /** All commands so far. */
+  readonly all: readonly Task[]
+}
+
+/**
+ * A provider whose shells understand one language: a program of the kit with its arguments, after any assignment; and `echo`, which always
+ * prints `yes`. How a command is ended before its time is the caller's to get wrong.
+ */
+export function brokenShell(
+  working: SandboxProvider,
+  world: World,
+  end: (tasks: ShellTasks) => void,
+): SandboxProvider {
+  return breakProvider(working, {
+    sandbox: (real) => ({ openShell: async () => shellOf(real, world, end) }),
+  })
+}
+
+function shellOf(real: SandboxHandle, world: World, end: (tasks: ShellTasks) => void): SandboxShell {
+  const all: Task[] = []
+  let current: Task | undefined
+  const stop = () => end({ current, all })
+
+  async function exec(line: string, { timeoutMs, signal, onOutput }: ShellExecOptions = {}) {
+    const facts = { cwd: '/', truncated: false, durationMs: 0, shellRestarted: false }
+    if (line.startsWith('echo')) return { ...facts, exitCode: 0, output: 'yes\n', timedOut: false }
+    const [cmd = '', ...args] = [...line.replace(/^\w+=\w+; /, '').matchAll(/'([^']*)'|(\S+)/g)].map(
+      ([, quoted, plain]) => quoted ?? plain ?? '',
+    )
+    const process = await real.spawn({ cmd, args })
+    current = world.sandboxes.get(real.sandboxId)?.processes.get(process.processId)?.task
+    if (current) all.push(current)
+    let timedOut = false
+    const timer = setTimeout(() => {
+      timedOut = true
+      stop()
+    }, timeoutMs ?? 60_000)
+    signal?.addEventListener('abort', stop)
+    let output = ''
+    for await (const event of process.output()) {
+      if (event.type === 'exit') break
+      output += new TextDecoder().decode(event.data)
+      onOutput?.(output)
+    }
+    clearTimeout(timer)
+    current = undefined
+    if (signal?.aborted) throw new SandboxError('aborted', 'The command was cancelled.')
+    return { ...facts, exitCode: 0, output, timedOut }
+  }
+
+  return {
+    name: 'shell',
+    cwd: '/',
+    exec,
+    close: async () => {
+      stop()
+      return true
+    },
+  }
+}

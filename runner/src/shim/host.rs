@@ -1,0 +1,81 @@
+//! The host as a shim sees it: processes by the host's numbers, whatever is mounted on `/proc` here.
+
+use crate::sys::own;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The host's `/proc`, kept from before it is covered by that of our own pid namespace.
+pub struct HostProc(OwnedFd);
+
+impl HostProc {
+    pub fn open() -> io::Result<HostProc> {
+        open("/proc", libc::O_PATH | libc::O_DIRECTORY).map(HostProc)
+    }
+
+    pub fn path(&self, rest: impl std::fmt::Display) -> String {
+        format!("/proc/self/fd/{}/{rest}", self.0.as_raw_fd())
+    }
+
+    /// Our own number on the host.
+    pub fn me(&self) -> Result<u32, String> {
+        let me = fs::read_link(self.path("self")).map_err(|error| format!("/proc/self: {error}"))?;
+        me.to_string_lossy()
+            .parse()
+            .map_err(|_| format!("/proc/self: {}", me.display()))
+    }
+
+    /// Seconds are too coarse and a pid is used again: a process is named by its number and when it started, in ticks since boot.
+    pub fn start_time(&self, pid: u32) -> Option<i64> {
+        let stat = fs::read_to_string(self.path(format_args!("{pid}/stat"))).ok()?;
+        // The name in parentheses may hold anything; the last one closes it. Field 22 is the 20th after it.
+        stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    }
+
+    pub fn status(&self, pid: u32) -> Result<String, String> {
+        fs::read_to_string(self.path(format_args!("{pid}/status")))
+            .map_err(|error| format!("/proc/{pid}/status: {error}"))
+    }
+
+    /// Whom the runtime left behind: its number here, and its number on the host.
+    pub fn adopted(&self, me: u32) -> Result<(libc::pid_t, u32), String> {
+        let path = self.path(format_args!("{me}/task/{me}/children"));
+        let text = fs::read_to_string(&path).map_err(|error| format!("children: {error}"))?;
+        // Among helpers of the runtime that are about to go, it is the one that is PID 1 of a namespace below ours.
+        for host in text
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse::<u32>().ok())
+        {
+            let Ok(status) = self.status(host) else { continue };
+            let pids: Vec<&str> = field(&status, "NSpid")
+                .unwrap_or_default()
+                .split_ascii_whitespace()
+                .collect();
+            if let [.., ours, "1"] = pids[..]
+                && pids.len() >= 3
+                && let Ok(ours) = ours.parse()
+            {
+                return Ok((ours, host));
+            }
+        }
+        Err(format!(
+            "the runtime left [{}], and none is PID 1 of a sandbox",
+            text.trim()
+        ))
+    }
+}
+
+pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(str::trim)
+}
+
+/// Opens a path as a descriptor that is closed at exec.
+pub fn open(path: &str, flags: libc::c_int) -> io::Result<OwnedFd> {
+    let path = CString::new(path)?;
+    // SAFETY: a C string that outlives the call.
+    own(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) })
+}

@@ -1,0 +1,57 @@
+//! A network namespace with nothing in it but its own loopback. Made before the sandbox's user namespace and so not owned by it: whoever is
+//! root in there may not even change it. (Where a sandbox has a network, the runtime makes another one, which pasta may enter.)
+
+use super::host;
+use crate::sys::{check, own};
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Does something in there: what is born then stays there, and the caller comes back. A socket that is handed into the sandbox is made there too: through
+/// one of the host's network, whoever has it could ask about that network.
+pub fn inside<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let outside = host::open("/proc/self/ns/net", libc::O_RDONLY)?;
+    // SAFETY: takes flags; this process has one thread.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    let result = prepare().and_then(|()| act());
+    // SAFETY: numbers only.
+    check(unsafe { libc::setns(outside.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    result
+}
+
+fn prepare() -> io::Result<()> {
+    loopback_up()?;
+    // Nobody else is here: the sandbox's user may serve on port 80.
+    match fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+fn loopback_up() -> io::Result<()> {
+    // SAFETY: a socket to ask through; `ifreq` is plain data, its name is terminated by the zeroes, and both requests read and write no more
+    // than it.
+    unsafe {
+        let socket = own(libc::socket(
+            libc::AF_INET,
+            libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+            0,
+        ))?;
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+            *to = *from as libc::c_char;
+        }
+        check(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFFLAGS as _,
+            &raw mut request,
+        ))?;
+        request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        check(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            &raw mut request,
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! What a shim is told before it has a sandbox: the same for all sandboxes of one engine (`packages/engine/src/isolators/oci/task.ts` is the writer).
+
+use super::json::Json;
+use super::task::{VERSION, list, number, path, text_item};
+
+#[derive(Debug, PartialEq)]
+pub struct Setup {
+    pub runtime: String,
+    /// An empty folder that everyone may enter, over which the shim mounts its private tmpfs.
+    pub stage: String,
+    /// Folders in which the sandbox's control groups are made, one in each.
+    pub groups: Vec<String>,
+    /// Mount points to take away before the runtime looks at them.
+    pub hide: Vec<String>,
+}
+
+impl Setup {
+    pub fn parse(text: &str) -> Result<Setup, String> {
+        let json = Json::parse(text)?;
+        let version = number(&json, "version")?;
+        if version != VERSION {
+            return Err(format!("setup: version {version}; this shim knows {VERSION}"));
+        }
+        Ok(Setup {
+            runtime: path(&json, "runtime")?,
+            stage: path(&json, "stage")?,
+            groups: list(&json, "groups", text_item)?,
+            hide: list(&json, "hide", text_item)?,
+        })
+    }
+}

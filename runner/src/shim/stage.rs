@@ -1,0 +1,65 @@
+//! The mount namespace of a shim and its runtime, as far as it is the same for every sandbox. The host's mount table is never touched, and
+//! everything here is gone with the last process that uses it.
+//!
+//! ```text
+//! /proc             of our pid namespace: the runtime finds its children by number in there
+//! stage/            tmpfs, in this namespace only, and the current folder from now on
+//!   program         the runtime itself, on a read-only mount of its own: see `waiting`
+//!   runtime/        crun's own state: vanishes with crun, so there is nothing to delete afterwards
+//!   config.json     a pipe, on which the runtime waits until there is a sandbox to start
+//! ```
+//!
+//! What `mounts` adds once there is one: the layers, the disk, `rootfs/`, sources of bind mounts.
+
+use super::mounts::{ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, at, clone_tree, mount, place, set_attributes};
+use super::setup::Setup;
+use crate::sys::check;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+
+/// The runtime's name on the stage.
+pub const RUNTIME: &str = "program";
+pub const CONFIG: &str = "config.json";
+
+const FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+
+/// The calling process changes its mount namespace and its folder for good.
+pub fn make(setup: &Setup) -> Result<(), String> {
+    // SAFETY: takes flags; this process has one thread.
+    at(
+        "mount namespace",
+        check(unsafe { libc::unshare(libc::CLONE_NEWNS) }),
+    )?;
+    // Nothing of ours reaches the host. What the host unmounts goes here too: no disk stays busy because of a sandbox that does not use it.
+    at(
+        "mount namespace",
+        mount("none", "/", "", libc::MS_REC | libc::MS_SLAVE, ""),
+    )?;
+    for path in &setup.hide {
+        // Covered, not unmounted: unmounting waits for every processor of the machine.
+        at(
+            path,
+            mount("hidden", path, "tmpfs", FLAGS | libc::MS_RDONLY, "size=0"),
+        )?;
+    }
+    let runtime = at(&setup.runtime, clone_tree(&setup.runtime))?;
+    at(
+        &setup.runtime,
+        set_attributes(&runtime, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, None),
+    )?;
+    at("/proc", mount("proc", "/proc", "proc", FLAGS, ""))?;
+    let options = "mode=0755,size=8m,nr_inodes=1k";
+    at(
+        &setup.stage,
+        mount("stage", &setup.stage, "tmpfs", FLAGS, options),
+    )?;
+    at(&setup.stage, std::env::set_current_dir(&setup.stage))?;
+    at(&setup.runtime, place(&runtime, RUNTIME))?;
+    at("runtime", fs::DirBuilder::new().mode(0o700).create("runtime"))?;
+    // SAFETY: a C string constant.
+    at(
+        CONFIG,
+        check(unsafe { libc::mkfifo(c"config.json".as_ptr(), 0o600) }),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What the kernel says about processes, in `/proc`.
+
+use std::fs::File;
+use std::io::Read;
+
+/// Everything that runs, in rising order, ourselves included.
+pub fn pids() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+pub fn read(pid: u32, name: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(2048);
+    let mut file = File::open(format!("/proc/{pid}/{name}")).ok()?;
+    file.read_to_end(&mut bytes).ok()?;
+    // A program's name may be any bytes.
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A line of `status`. The first line is the program's name, in which the kernel has escaped newlines.
+pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+pub fn number(status: &str, name: &str) -> Option<u32> {
+    field(status, name)?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+pub fn groups(status: &str) -> impl Iterator<Item = u32> {
+    let line = field(status, "Groups:").unwrap_or_default();
+    line.split_ascii_whitespace()
+        .filter_map(|group| group.parse().ok())
+}
+
+/// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.
+pub fn start_tick(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?
+        .1
+        .split_ascii_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read_right() {
+        let status =
+            "Name:\tGroups:\\n 7\nState:\tS (sleeping)\nPPid:\t12\nGroups:\t1000 40003 \nNSpgid:\t33\t4\n";
+        assert_eq!(groups(status).collect::<Vec<_>>(), [1000, 40003]);
+        assert_eq!(
+            (number(status, "PPid:"), number(status, "NSpgid:")),
+            (Some(12), Some(33))
+        );
+        let stat = "5 (a) b) S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1";
+        assert_eq!(start_tick(stat), Some(4711));
+    }
+}

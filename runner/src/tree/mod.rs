@@ -1,0 +1,190 @@
+//! `runner tree …`: work on whole folder trees, for the engine and on the host: the writable folders of sandboxes, as layers.
+//!
+//! ```text
+//! runner tree copy    [--sync] FROM TO             a faithful copy; TO must not be there
+//! runner tree copy    [--sync] --disk FILE TO      the same of the folder `upper` in a file with a file system in it
+//! runner tree squash  [--sync] [--user] TO LAYER… [--onto LAYER…]
+//!                                                  the layers, uppermost first, as one that shows the same on what lies below
+//! runner tree remove  PATH…                        nothing left, however deep
+//! runner tree measure PATH                         what it takes up
+//! runner tree sync    PATH                         survives a power cut from now on
+//! ```
+//!
+//! These trees were written by hostile programs, and we are root. So no path in them is ever looked up as a whole: every step is one name,
+//! relative to an open folder, and never through a symlink. No step needs the program's stack, and a path may be longer than the kernel
+//! takes. The answer is one line of JSON, also for an error: `{"error":"…","errno":28}`.
+
+mod content;
+mod disk;
+mod links;
+mod measure;
+mod merge;
+mod node;
+mod remove;
+mod xattr;
+
+use crate::sys::check;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    // What is made for somebody who has died is nobody's, and is being removed while we would go on.
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let (line, code) = match answer(arguments) {
+        Ok(tally) => (
+            format!(r#"{{"bytes":{},"files":{}}}"#, tally.bytes, tally.files),
+            ExitCode::SUCCESS,
+        ),
+        Err(Failure { what, errno }) => {
+            let what = what.replace('\\', r"\\").replace('"', r#"\""#);
+            (
+                format!(r#"{{"error":"{what}","errno":{errno}}}"#),
+                ExitCode::FAILURE,
+            )
+        }
+    };
+    println!("{line}");
+    code
+}
+
+/// What a tree takes up on the disk; a file with several names counts once.
+#[derive(Default, Clone, Copy)]
+pub struct Tally {
+    pub bytes: u64,
+    pub files: u64,
+}
+
+impl Tally {
+    fn count(&mut self, stat: &libc::stat64) {
+        self.bytes += stat.st_blocks as u64 * 512;
+        self.files += 1;
+    }
+}
+
+pub struct Failure {
+    what: String,
+    errno: i32,
+}
+
+impl Failure {
+    fn new(what: &str, name: &[u8], error: &io::Error) -> Failure {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let reason = io::Error::from_raw_os_error(errno);
+        // Names are a hostile program's: printable characters only.
+        Failure {
+            what: format!("{what} {}: {reason}", name.escape_ascii()),
+            errno,
+        }
+    }
+}
+
+type Outcome<T> = Result<T, Failure>;
+
+/// `result`, or a failure that says what was being done to which name.
+fn doing<T>(what: &str, name: &[u8], result: io::Result<T>) -> Outcome<T> {
+    result.map_err(|error| Failure::new(what, name, &error))
+}
+
+fn os(errno: i32) -> io::Error {
+    io::Error::from_raw_os_error(errno)
+}
+
+fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
+    let usage = || {
+        Failure {
+        what: "usage: runner tree copy|squash|remove|measure|sync [--sync] [--user] [--disk] PATH… [--onto PATH…]"
+            .to_owned(),
+        errno: libc::EINVAL,
+    }
+    };
+    let (mut words, mut onto, mut sync, mut user, mut disk) = (Vec::new(), None, false, false, false);
+    for word in arguments {
+        match word.to_str() {
+            Some("--sync") => sync = true,
+            Some("--user") => user = true,
+            Some("--disk") => disk = true,
+            Some("--onto") => drop(onto.get_or_insert_with(Vec::new)),
+            _ => {
+                let list = onto.as_mut().unwrap_or(&mut words);
+                list.push(CString::new(word.into_vec()).map_err(|_| usage())?);
+            }
+        }
+    }
+    let Some((command, paths)) = words.split_first() else {
+        return Err(usage());
+    };
+    let durable = |made: Tally, path: &CString| {
+        if sync {
+            self::sync(path).map(|()| made)
+        } else {
+            Ok(made)
+        }
+    };
+    match (command.to_bytes(), paths) {
+        (b"copy", [file, to]) if disk => durable(disk::copy(file, to)?, to),
+        (b"copy", [from, to]) => durable(merge::copy(from, to)?, to),
+        (b"squash", [to, layers @ ..]) if !layers.is_empty() => {
+            durable(merge::squash(layers, onto.as_deref(), to, user)?, to)
+        }
+        (b"remove", [_, ..]) => {
+            for path in paths {
+                remove::remove(path)?;
+            }
+            Ok(Tally::default())
+        }
+        (b"measure", [path]) => measure::measure(path),
+        (b"sync", [path]) => self::sync(path).map(|()| Tally::default()),
+        _ => Err(usage()),
+    }
+}
+
+/// Everything written to its file system so far, and its own name in the folder above.
+fn sync(path: &CString) -> Outcome<()> {
+    let folder = doing(
+        "syncing",
+        path.to_bytes(),
+        crate::files::dir::open_folder(libc::AT_FDCWD, path),
+    )?;
+    let above = doing(
+        "syncing",
+        path.to_bytes(),
+        crate::files::dir::open_folder(folder.as_raw_fd(), c".."),
+    )?;
+    // SAFETY: these take open descriptors and no memory.
+    let result = unsafe {
+        check(libc::syncfs(folder.as_raw_fd()))
+            .and_then(|_| check(libc::fsync(folder.as_raw_fd())))
+            .and_then(|_| check(libc::fsync(above.as_raw_fd())))
+    };
+    doing("syncing", path.to_bytes(), result).map(drop)
+}
+
+/// A folder's place in the kernel's books: enough to know it again after going down and up.
+#[derive(PartialEq, Clone, Copy)]
+struct Identity(u64, u64);
+
+impl Identity {
+    fn of(fd: RawFd) -> io::Result<Identity> {
+        let stat = crate::files::dir::stat_fd(fd)?;
+        Ok(Identity(stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Up again, into the very folder that we came down from.
+fn climb(from: RawFd, expected: Identity) -> io::Result<std::os::fd::OwnedFd> {
+    let above = crate::files::dir::open_folder(from, c"..")?;
+    if Identity::of(above.as_raw_fd())? == expected {
+        Ok(above)
+    } else {
+        // Somebody moved folders while we walked.
+        Err(os(libc::EBUSY))
+    }
+}
+
+fn is_folder(stat: &libc::stat64) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFDIR
+}

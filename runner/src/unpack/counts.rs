@@ -1,0 +1,26 @@
+//! What was unpacked, for whoever asked.
+
+#[derive(Default)]
+pub struct Counts {
+    pub entries: u64,
+    pub bytes: u64,
+    /// Owners that do not exist in a sandbox.
+    pub foreign_owners: u64,
+    /// Extended attributes that are not an image's business, or that this file system does not take.
+    pub skipped_attributes: u64,
+    /// Folders through which nothing below shows; "" is the root, which overlayfs itself does not ask.
+    pub opaque: Vec<String>,
+}
+
+impl Counts {
+    pub fn json(&self) -> String {
+        format!(
+            "{{\"entries\":{},\"bytes\":{},\"foreignOwners\":{},\"skippedAttributes\":{},\"opaque\":[{}]}}",
+            self.entries,
+            self.bytes,
+            self.foreign_owners,
+            self.skipped_attributes,
+            self.opaque.join(",")
+        )
+    }
+}

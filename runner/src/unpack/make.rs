@@ -1,0 +1,129 @@
+//! What the kernel is asked for: each by a folder's descriptor and one plain name, never by a path that could lead elsewhere.
+
+use crate::sys::{check, own};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+pub const OPAQUE: &CStr = c"trusted.overlay.opaque";
+
+/// Opens a folder below `root` as if `root` were `/`: the kernel (5.6) follows symlinks inside and knows no way out.
+pub fn open_inside(root: RawFd, path: &CStr) -> io::Result<OwnedFd> {
+    const RESOLVE_NO_MAGICLINKS: u64 = 2;
+    const RESOLVE_IN_ROOT: u64 = 16;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let how = [flags as u64, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS];
+    // SAFETY: `how` has the layout and size of struct open_how: flags, mode, resolve.
+    let opened = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            root,
+            path.as_ptr(),
+            how.as_ptr(),
+            std::mem::size_of_val(&how),
+        )
+    };
+    own(opened as i32)
+}
+
+pub fn folder(at: RawFd, name: &CStr) -> io::Result<()> {
+    // SAFETY: a C string that outlives the call.
+    check(unsafe { libc::mkdirat(at, name.as_ptr(), 0o755) }).map(drop)
+}
+
+/// A new file, open for writing.
+pub fn file(at: RawFd, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a C string that outlives the call.
+    own(unsafe { libc::openat(at, name.as_ptr(), flags, 0o600) })
+}
+
+pub fn symlink(at: RawFd, name: &CStr, target: &CStr) -> io::Result<()> {
+    // SAFETY: C strings that outlive the call.
+    check(unsafe { libc::symlinkat(target.as_ptr(), at, name.as_ptr()) }).map(drop)
+}
+
+pub fn hard_link(from: RawFd, old: &CStr, at: RawFd, name: &CStr) -> io::Result<()> {
+    // SAFETY: C strings that outlive the call; without AT_SYMLINK_FOLLOW a symlink is linked, not followed.
+    check(unsafe { libc::linkat(from, old.as_ptr(), at, name.as_ptr(), 0) }).map(drop)
+}
+
+/// `kind` is S_IFCHR, S_IFBLK or S_IFIFO.
+pub fn node(at: RawFd, name: &CStr, kind: u32, device: (u64, u64)) -> io::Result<()> {
+    let (major, minor) = (u32::try_from(device.0), u32::try_from(device.1));
+    let (Ok(major), Ok(minor)) = (major, minor) else {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    };
+    // SAFETY: a C string that outlives the call.
+    check(unsafe { libc::mknodat(at, name.as_ptr(), kind | 0o600, libc::makedev(major, minor)) }).map(drop)
+}
+
+pub fn unlink(at: RawFd, name: &CStr) -> io::Result<()> {
+    // SAFETY: a C string that outlives the call.
+    check(unsafe { libc::unlinkat(at, name.as_ptr(), 0) }).map(drop)
+}
+
+/// Owner and mode of what we have just made and nobody else can reach, so no link is in the way. The owner first: changing it clears bits of the mode.
+pub fn own_by_name(at: RawFd, name: &CStr, owner: (u32, u32), mode: Option<u32>) -> io::Result<()> {
+    // SAFETY: C strings that outlive the calls.
+    unsafe {
+        check(libc::fchownat(
+            at,
+            name.as_ptr(),
+            owner.0,
+            owner.1,
+            libc::AT_SYMLINK_NOFOLLOW,
+        ))?;
+        if let Some(mode) = mode {
+            check(libc::fchmodat(at, name.as_ptr(), mode, 0))?;
+        }
+    }
+    Ok(())
+}
+
+pub fn own_open(file: &OwnedFd, owner: (u32, u32), mode: u32) -> io::Result<()> {
+    // SAFETY: takes a descriptor and numbers.
+    unsafe {
+        check(libc::fchown(file.as_raw_fd(), owner.0, owner.1))?;
+        check(libc::fchmod(file.as_raw_fd(), mode))?;
+    }
+    Ok(())
+}
+
+/// Seconds and nanoseconds; the time of the last reading gets the same. With a name, of what that name is, without one, of what is open.
+pub fn set_time(at: RawFd, name: Option<&CStr>, time: (i64, i64)) -> io::Result<()> {
+    let time = libc::timespec {
+        tv_sec: time.0,
+        tv_nsec: time.1,
+    };
+    let times = [time, time];
+    // SAFETY: two valid timespecs and a C string that outlive the calls.
+    check(unsafe {
+        match name {
+            Some(name) => libc::utimensat(at, name.as_ptr(), times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW),
+            None => libc::futimens(at, times.as_ptr()),
+        }
+    })
+    .map(drop)
+}
+
+pub fn set_attribute(file: &OwnedFd, name: &CStr, value: &[u8]) -> io::Result<()> {
+    // SAFETY: a C string, and a pointer and length that describe `value`.
+    check(unsafe {
+        libc::fsetxattr(
+            file.as_raw_fd(),
+            name.as_ptr(),
+            value.as_ptr().cast(),
+            value.len(),
+            0,
+        )
+    })
+    .map(drop)
+}
+
+/// Parts of a name as a path below the root.
+pub fn path_of(parts: &[CString]) -> CString {
+    let names: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    let path = names.join(&b'/');
+    CString::new(if path.is_empty() { b".".to_vec() } else { path }).expect("made of C strings")
+}

@@ -1,0 +1,147 @@
+//! `runner unpack`: a tar archive on standard input becomes a layer of an overlay, outside any sandbox and as root.
+//!
+//! An archive is hostile, and whoever unpacks it may write anywhere. So the folder becomes this process's root before the first byte
+//! is read, every folder is opened with `RESOLVE_IN_ROOT` (a symlink leads around inside, as it would in the image), names that are absolute or
+//! have `..` in them are refused, and entries and bytes are counted. The archive is read to its end, so that who sends it can compare its digest.
+//!
+//! ```text
+//! dir/.wh.name       ─► dir/name, a character device 0:0      overlayfs: what is below is gone
+//! dir/.wh..wh..opq   ─► trusted.overlay.opaque=y on dir       overlayfs: nothing below shows through
+//! ```
+//!
+//! It says one line of JSON on standard output, counts or an error. What a failed run leaves in the folder is its caller's to remove.
+
+mod counts;
+mod entry;
+mod input;
+mod layer;
+mod make;
+
+use crate::sys::{check, own};
+use crate::wire::error::{OpError, OpResult};
+use input::Input;
+use layer::Layer;
+use std::ffi::{CString, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    folder: CString,
+    /// The names of whiteouts mean nothing.
+    plain: bool,
+    max_entries: u64,
+    max_bytes: u64,
+    sync: bool,
+}
+
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match parse(arguments).and_then(|options| unpack(&options)) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let errno = error
+                .errno
+                .map_or(String::new(), |errno| format!(",\"errno\":{errno}"));
+            println!(
+                "{{\"error\":{},\"code\":{}{errno}}}",
+                quoted(&error.message),
+                quoted(error.code)
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn unpack(options: &Options) -> OpResult<String> {
+    let root = enter(options).map_err(|error| OpError::io(&error, "opening the folder"))?;
+    let mut layer = Layer::new(&root, Input::new(options.max_bytes), options);
+    let counts = layer.run()?;
+    if options.sync {
+        // On disk before anybody relies on it: a layer is made once and used for years.
+        // SAFETY: takes a descriptor.
+        check(unsafe { libc::syncfs(root.as_raw_fd()) })
+            .map_err(|error| OpError::io(&error, "writing out"))?;
+    }
+    Ok(counts.json())
+}
+
+/// From here on nothing outside the folder has a name.
+fn enter(options: &Options) -> std::io::Result<OwnedFd> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: C strings that outlive their calls, and numbers.
+    unsafe {
+        // Who asked for this is gone: then what it makes is being removed, and must not grow meanwhile.
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+        let root = own(libc::open(options.folder.as_ptr(), flags))?;
+        check(libc::fchdir(root.as_raw_fd()))?;
+        check(libc::chroot(c".".as_ptr()))?;
+        check(libc::chdir(c"/".as_ptr()))?;
+        libc::umask(0);
+        Ok(root)
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
+    let usage = || OpError::invalid("unpack: a folder is needed");
+    let folder = arguments.next().ok_or_else(usage)?;
+    let mut options = Options {
+        folder: CString::new(folder.into_vec()).map_err(|_| usage())?,
+        plain: false,
+        max_entries: 4_000_000,
+        max_bytes: 256 << 30,
+        sync: true,
+    };
+    while let Some(name) = arguments.next() {
+        let mut number = || {
+            let value = arguments.next().and_then(|value| value.into_string().ok());
+            value
+                .and_then(|value| value.parse().ok())
+                .ok_or_else(|| OpError::invalid("unpack: a number is missing"))
+        };
+        match name.to_str() {
+            Some("--plain") => options.plain = true,
+            Some("--no-sync") => options.sync = false,
+            Some("--max-entries") => options.max_entries = number()?,
+            Some("--max-bytes") => options.max_bytes = number()?,
+            _ => return Err(OpError::invalid("unpack: no such option")),
+        }
+    }
+    Ok(options)
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            '\0'..='\x1f' => out.push_str(&format!("\\u{:04x}", character as u32)),
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_applied_or_refused() {
+        let parse = |words: &[&str]| parse(words.iter().map(OsString::from));
+        let options = parse(&["/f", "--plain", "--max-entries", "7"]).unwrap();
+        assert_eq!((options.plain, options.max_entries), (true, 7));
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["/f", "--max-bytes"]).is_err());
+        assert!(parse(&["/f", "--frobnicate"]).is_err());
+    }
+
+    #[test]
+    fn what_is_said_is_json() {
+        assert_eq!(quoted("a\"b\\c\nd\u{e9}"), "\"a\\\"b\\\\c\\u000ad\u{e9}\"");
+    }
+}
