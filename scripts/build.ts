@@ -1,11 +1,13 @@
 /** `npm run build [package…]`: JavaScript and declarations of the packages, as they are published. */
-import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { root, run, stages } from './tools.ts'
 
 const wanted = process.argv.slice(2)
-const packages = readdirSync(path.join(root, 'packages')).filter((name) =>
-  existsSync(path.join(root, 'packages', name, 'tsconfig.build.json')),
+const packages = inOrder(
+  readdirSync(path.join(root, 'packages')).filter((name) =>
+    existsSync(path.join(root, 'packages', name, 'tsconfig.build.json')),
+  ),
 )
 const unknown = wanted.find((name) => !packages.includes(name))
 if (unknown) {
@@ -27,3 +29,18 @@ await stages(
       },
     })),
 )
+
+/** Each after those of ours that it depends on, whose declarations it reads. */
+function inOrder(names: readonly string[]): string[] {
+  const done: string[] = []
+  const visit = (name: string): void => {
+    if (done.includes(name) || !names.includes(name)) return
+    const { dependencies = {} } = JSON.parse(
+      readFileSync(path.join(root, 'packages', name, 'package.json'), 'utf8'),
+    )
+    for (const dependency of Object.keys(dependencies)) visit(dependency.replace('@sandkasten/', ''))
+    done.push(name)
+  }
+  for (const name of names) visit(name)
+  return done
+}

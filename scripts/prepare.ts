@@ -21,6 +21,7 @@ const programs = [
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
   { program: 'dockerd', package: 'docker.io', without: 'sandboxes of a Docker daemon (isolator docker)' },
   { program: 'podman', package: 'podman', without: 'sandboxes of Podman (isolator docker)' },
+  { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
 ] as const
 
@@ -44,17 +45,23 @@ async function install(): Promise<number> {
     console.log(`This is ${process.platform}: isolated sandboxes need Linux, and are skipped.`)
     return 0
   }
-  const missing = programs.filter(({ program }) => !onPath(program))
+  return installMissing(programs.map(({ program }) => program))
+}
+
+/** Installs those of these programs that are missing, where it may; elsewhere says what will be missing without them. */
+export async function installMissing(wanted: readonly string[]): Promise<number> {
+  const missing = programs.filter(({ program }) => wanted.includes(program) && !onPath(program))
   if (missing.length === 0) {
-    console.log(`${programs.map(({ program }) => program).join(', ')} are here.`)
+    console.log(`${wanted.join(' and ')} ${wanted.length === 1 ? 'is' : 'are'} here.`)
     return 0
   }
-  const packages = missing.map((one) => one.package)
+  const packages: string[] = missing.map((one) => one.package)
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
-    console.log(`Skipped will be: ${missing.map(({ without }) => without).join(', ')}.`)
-    console.log(`To run them too: as root, apt-get install ${packages.join(' ')}, then sudo -E npm test.`)
+    console.log(`Without: ${missing.map(({ without }) => without).join(', ')}.`)
+    console.log(`To have them too: as root, apt-get install ${packages.join(' ')}.`)
     return 0
   }
+  if (packages.includes('postgresql')) keepPostgresQuiet()
   return withFreshLists(() =>
     withoutServices(() =>
       run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly),
@@ -109,6 +116,13 @@ async function withoutServices(install: () => Promise<number>): Promise<number> 
   } finally {
     rmSync(policy, { force: true })
   }
+}
+
+/** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
+function keepPostgresQuiet(): void {
+  const folder = '/etc/postgresql-common/createcluster.d'
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(`${folder}/sandkasten.conf`, 'create_main_cluster = false\n')
 }
 
 /** Cargo builds the runner; without it nothing isolated can be tested. */

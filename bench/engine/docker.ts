@@ -7,11 +7,15 @@ import { assertGoingOn } from '../stop.ts'
 import type { DockerApi } from './docker-api.ts'
 import { dockerFiles } from './docker-files.ts'
 import { startDockerd } from './dockerd.ts'
-import type { Files } from './stage.ts'
+import type { Commits, Files } from './stage.ts'
 import { assertHardened, type Box, COMMAND, LIMITS, type Subject, USER } from './subject.ts'
 import { groupRoots, type Workplace } from './workplace.ts'
 
-export type DockerSubject = Subject & { readonly socketPath: string; openFiles(): Promise<Files> }
+export type DockerSubject = Subject & {
+  readonly socketPath: string
+  openFiles(): Promise<Files>
+  openCommit(bytes: number): Promise<Commits>
+}
 
 const IMAGE = 'bench:min'
 
@@ -59,6 +63,24 @@ export async function openDocker(place: Workplace, rootfs: string): Promise<Dock
     async openFiles() {
       const { id, destroy } = (await cold()).box
       return dockerFiles(api, id, destroy)
+    },
+    async openCommit(bytes) {
+      const { id, destroy } = (await cold()).box
+      const content = (async function* () {
+        yield new Uint8Array(bytes).fill(7)
+      })()
+      await dockerFiles(api, id, destroy).write('/workspace/changed', content, bytes)
+      return {
+        async commit() {
+          let image = ''
+          const ms = await timed(async () => {
+            image = (await api.json<{ Id: string }>('POST', `/commit?container=${id}&pause=1`, {})).Id
+          })
+          await api.call('DELETE', `/images/${image}`)
+          return ms
+        },
+        close: destroy,
+      }
     },
   }
 }

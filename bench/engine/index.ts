@@ -6,6 +6,7 @@ import type { Report } from '../report.ts'
 import { assertGoingOn } from '../stop.ts'
 import { burst } from './burst.ts'
 import { commands } from './commands.ts'
+import { COPY_LIMITS, copies, judgeCopies } from './copies.ts'
 import { crunMissing, openCrun } from './crun.ts'
 import { openDocker } from './docker.ts'
 import { dockerMissing } from './dockerd.ts'
@@ -30,7 +31,7 @@ export interface EngineSuiteOptions {
 
 /** Files come last: they make this process larger, and so everything that it starts slower. */
 export function engineStages(quick: boolean): Stage[] {
-  return [commands, lifecycle, port, burst, idle, growth(quick), files]
+  return [commands, lifecycle, port, burst, copies(quick), idle, growth(quick), files]
 }
 
 export function matches(id: string, chosen: string): boolean {
@@ -46,7 +47,7 @@ export async function engineSuite(
   const wants = (id: string) => only.length === 0 || only.some((chosen) => matches(id, chosen))
   const stages = engineStages(quick).filter(({ ids }) => ids.some(wants))
   const place = openWorkplace(cleanup)
-  for (const [id, atMost] of Object.entries(LIMITS)) report.limit(id, atMost)
+  for (const [id, atMost] of Object.entries({ ...LIMITS, ...COPY_LIMITS })) report.limit(id, atMost)
   const subjects = await openSubjects(place, report, (name) =>
     stages.some(({ ids }) => ids.some((id) => id.startsWith(`${name}.`) && wants(id))),
   )
@@ -100,7 +101,7 @@ async function openSubjects(
     (await open(isNeeded('engine-docker'), 'engine-docker', undefined, () =>
       openOursOnDocker(place, docker.socketPath),
     ))
-  const ours = await open(isNeeded('engine'), 'engine', crunMissing(), () => openOurs(place))
+  const ours = await open(isNeeded('engine'), 'engine', crunMissing(), () => openOurs(place, rootfs))
   return {
     bare: await openSpawn(place),
     ...(crun && { crun }),
@@ -111,7 +112,11 @@ async function openSubjects(
 }
 
 /** What was promised in absolute numbers, in the unit of the line. */
-const LIMITS = { 'engine.idle.memory': 4096, 'engine.burst100.wall': 2000, 'engine.burst100.failures': 0 }
+const LIMITS = {
+  'engine.idle.memory': 4096,
+  'engine.burst100.wall': 2000,
+  'engine.burst100.failures': 0,
+}
 
 /** What was promised. Numbers are p50 of this very run. */
 function judge(report: Report, quick: boolean): void {
@@ -126,4 +131,5 @@ function judge(report: Report, quick: boolean): void {
   report.compare('engine-docker.command', 'docker.command', 1 / 10)
   for (const id of Object.keys(LIMITS)) report.recall(id)
   report.compare(`engine.command@${mostBoxes(quick)}`, 'engine.command@1', FLAT)
+  judgeCopies({ report, quick })
 }

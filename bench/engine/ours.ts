@@ -12,7 +12,10 @@ export type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 export interface Ours extends Subject {
   readonly place: Workplace
-  create(): Promise<Sandbox>
+  /** A small root file system, for those who want an image. */
+  readonly rootfs: string
+  create(options?: { image?: string; snapshotId?: string }): Promise<Sandbox>
+  deleteSnapshot(snapshotId: string): Promise<unknown>
   command(sandbox: Sandbox): Promise<void>
   /** Destroys it and makes sure that nothing is left. Gives the milliseconds of the destroying alone. */
   destroy(sandbox: Sandbox): Promise<number>
@@ -22,7 +25,7 @@ export interface Ours extends Subject {
 
 const IDS_FOLDER = '/var/lib/sandkasten/ids'
 
-export async function openOurs(place: Workplace): Promise<Ours> {
+export async function openOurs(place: Workplace, rootfs: string): Promise<Ours> {
   const root = folderIn(place, 'ours')
   // Sockets need a short path. The id ranges stay those of the machine: another sandbox here must never get the same.
   const runFolder = join('/run', place.name)
@@ -49,9 +52,9 @@ export async function openOurs(place: Workplace): Promise<Ours> {
     }
   })
 
-  async function create(): Promise<Sandbox> {
+  async function create(options: { image?: string; snapshotId?: string } = {}): Promise<Sandbox> {
     assertGoingOn()
-    return provider.create()
+    return provider.create(options)
   }
 
   async function command(sandbox: Sandbox): Promise<void> {
@@ -85,7 +88,8 @@ export async function openOurs(place: Workplace): Promise<Ours> {
   const { stdout } = await first.runCommand({ cmd: 'cat', args: ['/proc/self/status'] })
   assertHardened('engine', stdout)
   await destroy(first)
-  return { name: 'engine', place, create, command, destroy, cold, remainsOf: remains }
+  const deleteSnapshot = (snapshotId: string) => provider.deleteSnapshot(snapshotId)
+  return { name: 'engine', place, rootfs, create, command, destroy, cold, deleteSnapshot, remainsOf: remains }
 }
 
 /** Only those of sandboxes that were in our own folder. */

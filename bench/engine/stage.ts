@@ -14,10 +14,17 @@ export interface Bench {
   readonly bare: SpawnSubject
   readonly ours?: Ours
   readonly crun?: Subject
-  readonly docker?: Subject & { openFiles(): Promise<Files> }
+  readonly docker?: Subject & { openFiles(): Promise<Files>; openCommit(bytes: number): Promise<Commits> }
   /** The engine’s isolator `docker`, on the same daemon. */
   readonly oursOnDocker?: Subject
   wants(id: string): boolean
+}
+
+/** A container whose disk has changed, to be committed as an image again and again. */
+export interface Commits {
+  /** Milliseconds; the image is removed afterwards. */
+  commit(): Promise<number>
+  close(): Promise<unknown>
 }
 
 export interface Files {

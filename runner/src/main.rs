@@ -7,7 +7,7 @@ const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N] [--rea
        runner bridge [--socket PATH]
        runner shim
        runner launcher
-       runner tree copy|squash|remove|measure|sync …
+       runner tree copy|squash|remove|measure|sync|serve …
        runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
 

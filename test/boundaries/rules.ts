@@ -105,6 +105,36 @@ export const rules: readonly Rule[] = [
     example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
   },
   {
+    name: 'the daemon’s API alone knows HTTP',
+    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts|testing\/)/,
+    forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
+    example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
+  },
+  {
+    name: 'the daemon’s store alone knows SQL',
+    room: /^packages\/daemon\/src\/(?!store\/)/,
+    forbids: /^(node:sqlite|pg|kysely|packages\/daemon\/src\/store\/(?!index\.ts$).*)$/,
+    example: { from: 'packages/daemon/src/sessions/create.ts', to: 'kysely' },
+  },
+  {
+    name: 'the store knows nobody',
+    room: /^packages\/daemon\/src\/store\//,
+    forbids: /^(packages\/daemon\/src\/(?!store\/)|@sandkasten\/engine)/,
+    example: { from: 'packages/daemon/src/store/store.ts', to: 'packages/daemon/src/sessions/index.ts' },
+  },
+  {
+    name: 'the API reaches the store through sessions and keys',
+    room: /^packages\/daemon\/src\/api\//,
+    forbids: /^packages\/daemon\/src\/store\/|^@sandkasten\/engine/,
+    example: { from: 'packages/daemon/src/api/server.ts', to: 'packages/daemon/src/store/index.ts' },
+  },
+  {
+    name: 'the daemon knows the engine by the SDK’s contract; it is named once',
+    room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
+    forbids: /^@sandkasten\/engine/,
+    example: { from: 'packages/daemon/src/sessions/lifecycle.ts', to: '@sandkasten/engine' },
+  },
+  {
     name: 'layers and volumes are folders: they know neither isolators nor the provider',
     room: /^packages\/engine\/src\/(layers|volumes)\//,
     forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,

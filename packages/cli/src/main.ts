@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
+import { addDaemonCommands } from './daemon/commands.ts'
 import { doctor } from './doctor.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
@@ -51,6 +52,9 @@ export async function main(argv: readonly string[]): Promise<number> {
     .action(async (command: string[], options: RunOptions) => {
       code = await run(command, options)
     })
+  addDaemonCommands(program, (result) => {
+    code = result
+  })
   addImageCommands(program)
   program
     .command('doctor')

@@ -8,6 +8,7 @@
 //! runner tree remove  PATH…                        nothing left, however deep
 //! runner tree measure PATH                         what it takes up
 //! runner tree sync    PATH                         survives a power cut from now on
+//! runner tree serve                                any of these, one after the other: see `serve`
 //! ```
 //!
 //! These trees were written by hostile programs, and we are root. So no path in them is ever looked up as a whole: every step is one name,
@@ -21,6 +22,7 @@ mod measure;
 mod merge;
 mod node;
 mod remove;
+mod serve;
 mod xattr;
 
 use crate::sys::check;
@@ -31,24 +33,34 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.peekable();
+    if arguments.peek().is_some_and(|word| word == "serve") {
+        return serve::serve().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     // What is made for somebody who has died is nobody's, and is being removed while we would go on.
     // SAFETY: takes numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    let (line, code) = match answer(arguments) {
+    let (line, worked) = line(answer(arguments));
+    println!("{line}");
+    if worked {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The answer, and whether it is a good one.
+fn line(outcome: Outcome<Tally>) -> (String, bool) {
+    match outcome {
         Ok(tally) => (
             format!(r#"{{"bytes":{},"files":{}}}"#, tally.bytes, tally.files),
-            ExitCode::SUCCESS,
+            true,
         ),
         Err(Failure { what, errno }) => {
             let what = what.replace('\\', r"\\").replace('"', r#"\""#);
-            (
-                format!(r#"{{"error":"{what}","errno":{errno}}}"#),
-                ExitCode::FAILURE,
-            )
+            (format!(r#"{{"error":"{what}","errno":{errno}}}"#), false)
         }
-    };
-    println!("{line}");
-    code
+    }
 }
 
 /// What a tree takes up on the disk; a file with several names counts once.

@@ -100,7 +100,10 @@ export class LayerStore {
 
   /** Takes away a draft that has not become a layer. */
   async discard(id: string): Promise<void> {
-    await this.#trees.remove(path.join(this.#folder, `.${checked(id)}`))
+    const draft = path.join(this.#folder, `.${checked(id)}`)
+    // Without a disk in it there is nothing in it but ours.
+    if (existsSync(this.draftTreeOf(id))) await this.#trees.remove(draft)
+    else rmSync(draft, { recursive: true, force: true })
   }
 
   /** What these take up together. Measured once for each: a layer does not change. */

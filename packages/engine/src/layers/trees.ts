@@ -1,8 +1,8 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { constants } from 'node:os'
 import { SandboxError } from '@sandkasten/sdk'
 import { translate } from '@sandkasten/sdk/folder'
+import { SmallProcess } from '../small-process.ts'
 
 /** What a tree takes up on the disk; a file with several names counts once. */
 export interface TreeSize {
@@ -11,11 +11,12 @@ export interface TreeSize {
 }
 
 /**
- * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. A process of its own,
- * which ends when we do.
+ * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. Each is a process of
+ * its own, which ends when we do; a small one starts them for us.
  */
 export class Trees {
   readonly #runner: () => Promise<string>
+  #process: Promise<SmallProcess> | undefined
 
   constructor(runner: () => Promise<string>) {
     this.#runner = runner
@@ -57,24 +58,34 @@ export class Trees {
     }
   }
 
+  /** What is under way is waited for. */
+  async close(): Promise<void> {
+    const process = this.#process
+    this.#process = undefined
+    await (await process?.catch(() => undefined))?.close()
+  }
+
   async #run(what: string, args: string[]): Promise<TreeSize> {
-    const runner = await this.#runner()
-    const { stdout, failure } = await new Promise<{ stdout: string; failure: Error | null }>((resolve) =>
-      execFile(runner, ['tree', ...args], { env: {}, cwd: '/' }, (failure, stdout) =>
-        resolve({ stdout, failure }),
-      ),
-    )
-    const answer = parse(stdout)
-    if (!failure && typeof answer?.bytes === 'number' && typeof answer.files === 'number')
+    const answer = parse(await this.#ask(args).catch((cause) => noAnswer(what, cause)))
+    if (typeof answer?.bytes === 'number' && typeof answer.files === 'number')
       return { bytes: answer.bytes, files: answer.files }
-    if (typeof answer?.errno !== 'number')
-      throw new SandboxError('internal', `${what}: no answer.`, { cause: failure ?? undefined })
+    if (typeof answer?.errno !== 'number') return noAnswer(what)
     const code = errorNames.get(answer.errno)
     throw translate(
       Object.assign(new Error(String(answer.error)), { code: code ?? `errno ${answer.errno}` }),
       what,
     )
   }
+
+  async #ask(words: readonly string[]): Promise<string> {
+    if (!(await this.#process?.catch(() => undefined))?.alive)
+      this.#process = this.#runner().then((runner) => new SmallProcess(runner, ['tree', 'serve']))
+    return (await this.#process!).ask(`${words.join('\0')}\0`)
+  }
+}
+
+function noAnswer(what: string, cause?: unknown): never {
+  throw new SandboxError('internal', `${what}: no answer.`, { cause })
 }
 
 const errorNames = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, Isolator } from '../isolators/isolator.ts'
+import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
@@ -94,6 +94,14 @@ export class EngineDriver extends LayeredDriver {
     return (await this.#liveOf(record).isolated).oomKills()
   }
 
+  /** What it uses now. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status === 'stopped') await this.check(sandboxId, record.incarnation)
+    return (await this.#liveOf(record).isolated).stats()
+  }
+
   /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
     await this.change(sandboxId, async (now) => {
@@ -166,6 +174,7 @@ export class EngineDriver extends LayeredDriver {
         )
       }),
     )
+    await this.trees.close()
     await this.#closeIsolator()
   }
 

@@ -6,7 +6,7 @@ import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import { ImageStore } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
-import type { Isolator } from '../isolators/isolator.ts'
+import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/probe.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
@@ -19,7 +19,7 @@ import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'docker' | 'process'
-  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. For `docker`, the option of the same name in `docker` says so. */
+  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
   pull?: boolean
   /**
    * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
@@ -59,6 +59,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** What a sandbox uses now. What this machine does not count is undefined. */
+  async stats(sandboxId: string): Promise<SandboxStats> {
+    if (this.#layered) return this.#layered.stats(sandboxId)
+    throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
+      hint: 'Use the isolator oci.',
+    })
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
@@ -169,7 +177,8 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
     root,
     ...lazily(
       options.docker,
-      async (runner) => new DockerIsolator({ stateFolder: root, ...options.docker, runner }),
+      async (runner) =>
+        new DockerIsolator({ stateFolder: root, pull: options.pull ?? false, ...options.docker, runner }),
     ),
     defaults: { ...engineDefaults, ...options.defaults },
     capabilities: dockerCapabilities(options.docker),

@@ -1,7 +1,7 @@
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
 import { checkCount, checkMs, HeadTail, randomId } from '@sandkasten/sdk/provider'
-import type { RunnerClient, RunnerShell } from '../runner/index.ts'
+import type { RunnerClient, RunnerShell, TaskOutput } from '../runner/index.ts'
 
 /** A shell of the runner's: it is found again by its name, also from another process. */
 export class EngineShell implements SandboxShell {
@@ -31,19 +31,38 @@ export class EngineShell implements SandboxShell {
     if (typeof command !== 'string' || command.includes('\0'))
       throw new SandboxError('invalid_argument', '`command` must be a string without NUL characters.')
     if (this.#closed) throw closed(this.name)
-    const { signal, onOutput } = options
     const timeoutMs = options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs')
-    const maxOutputBytes = checkCount(options.maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
     const client = await this.#client()
     const shell = await this.#reopen(client)
-    const id = `exec-${randomId()}`
-    const task = await shell.start(command, { id, timeoutMs, signal })
-    const kept = new HeadTail(maxOutputBytes)
+    const id = options.commandId ?? `exec-${randomId()}`
+    const task = await shell.start(command, { id, timeoutMs, signal: options.signal })
+    const result = await this.#follow(client, id, task, options)
+    // One that nobody can ask for again need not be remembered.
+    if (options.commandId === undefined) await client.forget(id).catch(() => {})
+    return result
+  }
+
+  async attach(commandId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
+    const client = await this.#client()
+    const task = await client.attach(commandId, { signal: options.signal })
+    options.onFound?.()
+    return this.#follow(client, commandId, task, options)
+  }
+
+  async #follow(
+    client: RunnerClient,
+    id: string,
+    task: TaskOutput,
+    { signal, onOutput, maxOutputBytes }: ShellExecOptions,
+  ): Promise<ShellResult> {
+    const kept = new HeadTail(checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30))
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+    let missed = false
     const abort = () => void client.signal(id, 'KILL').catch(() => {})
     signal?.addEventListener('abort', abort, { once: true })
     try {
       for await (const event of task) {
+        if (event.type === 'gone') missed = true
         if (event.type !== 'output') continue
         kept.push(event.data)
         tell(onOutput, decoder.decode(event.data, { stream: true }))
@@ -55,13 +74,12 @@ export class EngineShell implements SandboxShell {
           cause: signal.reason,
         })
       if (exit.cwd) this.#cwd = Buffer.from(exit.cwd).toString('utf8')
-      await client.forget(id).catch(() => {})
       return {
         exitCode: exit.exitCode ?? 137,
         output: kept.text(),
         cwd: this.#cwd,
         timedOut: exit.timedOut,
-        truncated: kept.truncated,
+        truncated: missed || kept.truncated,
         durationMs: exit.durationMs,
         shellRestarted: exit.restarted ?? false,
       }

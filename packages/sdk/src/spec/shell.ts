@@ -17,6 +17,14 @@ export interface SandboxShell {
   /** Where the shell is now, as it last reported. */
   readonly cwd: string
   exec(command: string, options?: ShellExecOptions): Promise<ShellResult>
+  /**
+   * Follows a command that was started with this `commandId`, from the beginning of its output; also one that another
+   * process of yours started. Throws `not_found` for an id that was never there. Only where shells outlive who opened them.
+   */
+  attach?(
+    commandId: string,
+    options?: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'>,
+  ): Promise<ShellResult>
   /** Ends the shell and what runs in it. False when it was closed already. */
   close(options?: CallOptions): Promise<boolean>
 }
@@ -26,6 +34,10 @@ export interface ShellExecOptions extends CallOptions {
   timeoutMs?: number
   onOutput?: (text: string) => void
   maxOutputBytes?: number
+  /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
+  commandId?: string
+  /** Called once `attach` has found the command. */
+  onFound?: () => void
 }
 
 export interface ShellResult {

@@ -1,6 +1,6 @@
-import { execFile } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { promisify } from 'node:util'
+import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { SandboxError } from '@sandkasten/sdk'
+import { SmallProcess } from '../../small-process.ts'
 import type { IdRanges } from './ids.ts'
 import type { Places } from './places.ts'
 
@@ -56,7 +56,29 @@ function makeFolder(path: string, mode: number): boolean {
   }
 }
 
-/** By `rm`: it follows no link, minds no depth (a path in there may be longer than the kernel takes), and blocks nobody. */
-export async function removeTree(...paths: string[]): Promise<void> {
-  await promisify(execFile)('/bin/rm', ['-rf', '--one-file-system', '--', ...paths])
+/** Removes whole disks through `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. */
+export class DiskRemover {
+  readonly #runner: string
+  #process: SmallProcess | undefined
+
+  constructor(runner: string) {
+    this.#runner = runner
+  }
+
+  async remove(...paths: string[]): Promise<void> {
+    const there = paths.filter((path) => lstatSync(path, { throwIfNoEntry: false }))
+    if (there.length === 0) return
+    if (!this.#process?.alive) this.#process = new SmallProcess(this.#runner, ['tree', 'serve'])
+    const line = await this.#process.ask(['remove', ...there, ''].join('\0'))
+    const { error } = JSON.parse(line) as { error?: string }
+    // Somebody else may have removed it at the same time.
+    if (error !== undefined && there.some((path) => lstatSync(path, { throwIfNoEntry: false })))
+      throw new SandboxError('internal', `a disk could not be removed: ${error}`)
+  }
+
+  async close(): Promise<void> {
+    const process = this.#process
+    this.#process = undefined
+    await process?.close()
+  }
 }

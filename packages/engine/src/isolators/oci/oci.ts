@@ -15,7 +15,7 @@ import {
 import type { CgroupLayout } from './cgroups.ts'
 import { layoutOfThisMachine, prepareParents, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
-import { prepareDisk, rangeOf, readRange, removeTree } from './disk.ts'
+import { DiskRemover, prepareDisk, rangeOf, readRange } from './disk.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
@@ -58,12 +58,14 @@ export class OciIsolator implements Isolator {
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids'>>
   private readonly ranges: IdRanges
   private readonly launcher: Launcher
+  private readonly remover: DiskRemover
   private prepared?: Promise<{ layout: CgroupLayout; stage: string }> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
     this.ranges = new IdRanges({ ...defaultIdRanges, ...options.ids })
     this.launcher = new Launcher(options.runner)
+    this.remover = new DiskRemover(options.runner)
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
@@ -150,7 +152,7 @@ export class OciIsolator implements Isolator {
     const firstId = readRange(places)
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
-    if (existed) await removeTree(places.disk, places.limitedDisk)
+    if (existed) await this.remover.remove(places.disk, places.limitedDisk)
     if (firstId !== undefined) this.ranges.free(firstId, places.folder)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
@@ -163,7 +165,7 @@ export class OciIsolator implements Isolator {
 
   /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
   async close(): Promise<void> {
-    await this.launcher.close()
+    await Promise.all([this.launcher.close(), this.remover.close()])
   }
 
   async sweep(below: string): Promise<void> {

@@ -94,19 +94,22 @@ export class LocalShell implements SandboxShell {
         if (before) await killTree({ marker: this.#marker }, before)
       })
     }
-    const timer =
-      timeoutMs === undefined
-        ? undefined
-        : setTimeout(() => {
-            timedOut = true
-            end()
-          }, timeoutMs)
-    const forget = onAbort(signal, end)
+    const expire = () => {
+      timedOut = true
+      end()
+    }
+    let timer: NodeJS.Timeout | undefined
+    let forget = () => {}
     try {
       await guarded('The command could not be given to the shell', () =>
         writeFile(output.script, command, { mode: 0o600 }),
       )
-      const status = await bash.run(output)
+      throwIfAborted(signal, 'The command')
+      const running = bash.run(output)
+      // Only now: ending a command that the shell has not been given yet would end nothing.
+      if (timeoutMs !== undefined) timer = setTimeout(expire, timeoutMs)
+      forget = onAbort(signal, end)
+      const status = await running
       await output.finish()
       if (status.cwd !== undefined) this.#cwd = status.cwd
       if (signal?.aborted) throw abortedError(signal, 'The command')

@@ -1,0 +1,82 @@
+import { loadConfig, readAddress } from '@sandkasten/daemon/config'
+import { errorTable, SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
+
+/** How the command line reaches a daemon: what it was told, or what the daemon of this machine has left for it. */
+export interface Connection {
+  /** An answer's JSON; a problem is thrown as the error that it is. */
+  json<T>(method: string, path: string, body?: unknown): Promise<T>
+  request(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
+}
+
+export interface ConnectOptions {
+  url?: string
+  config?: string
+}
+
+export async function connect(options: ConnectOptions): Promise<Connection> {
+  const { url, key } = await place(options)
+  const request: Connection['request'] = async (method, path, body, headers = {}) => {
+    const response = await send(`${url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    if (!response.ok) throw await problemOf(response)
+    return response
+  }
+  return {
+    request,
+    json: async <T>(method: string, path: string, body?: unknown) =>
+      (await request(method, path, body)).json() as Promise<T>,
+  }
+}
+
+async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
+  const given = { url: options.url ?? process.env.SANDKASTEN_URL, key: process.env.SANDKASTEN_API_KEY }
+  if (given.url && given.key) return { url: trimmed(given.url), key: given.key }
+  const { data_dir: folder } = await loadConfig({ ...(options.config ? { file: options.config } : {}) })
+  const left = await readAddress(folder)
+  const url = given.url ?? left.url
+  const key = given.key ?? left.key
+  if (!url)
+    throw new SandboxError('unavailable', 'There is no daemon on this machine.', {
+      hint: 'Start it with sandkasten up, or name one with --url or SANDKASTEN_URL.',
+    })
+  if (!key)
+    throw new SandboxError('unauthenticated', 'There is no key for the daemon.', {
+      hint: 'Set SANDKASTEN_API_KEY.',
+    })
+  return { url: trimmed(url), key }
+}
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init)
+  } catch (cause) {
+    throw new SandboxError('unavailable', `The daemon at ${new URL(url).origin} does not answer.`, {
+      cause,
+      hint: 'Is it running? Start it with sandkasten up.',
+    })
+  }
+}
+
+async function problemOf(response: Response): Promise<SandboxError> {
+  const problem = (await response.json().catch(() => ({}))) as {
+    code?: string
+    detail?: string
+    hint?: string
+    details?: object
+  }
+  const code =
+    problem.code !== undefined && problem.code in errorTable
+      ? (problem.code as SandboxErrorCode)
+      : 'provider_error'
+  return new SandboxError(code, problem.detail ?? `The daemon answered with status ${response.status}.`, {
+    ...(problem.hint ? { hint: problem.hint } : {}),
+    ...(problem.details ? { details: problem.details as Record<string, unknown> } : {}),
+  })
+}
+
+function trimmed(url: string): string {
+  return url.replace(/\/+$/, '')
+}

@@ -1,0 +1,53 @@
+import { quoteArgs, SandboxError } from '@sandkasten/sdk'
+import { type ConnectOptions, connect } from './api.ts'
+
+export interface ExecOptions extends ConnectOptions {
+  json?: boolean
+  shell?: string
+  timeout?: number
+}
+
+/** A command in a session's shell, its output as it comes. One argument is a shell line, several are quoted. */
+export async function exec(id: string, command: readonly string[], options: ExecOptions): Promise<number> {
+  const connection = await connect(options)
+  const body = {
+    cmd: command.length === 1 ? command[0]! : quoteArgs(command),
+    ...(options.shell === undefined ? {} : { shell: options.shell }),
+    ...(options.timeout === undefined ? {} : { timeout_ms: Math.round(options.timeout * 1000) }),
+  }
+  const path = `/v1/sessions/${encodeURIComponent(id)}/exec`
+  if (options.json) {
+    const result = await connection.json<{ exit_code: number }>('POST', path, body)
+    console.log(JSON.stringify(result, null, 2))
+    return result.exit_code
+  }
+  const response = await connection.request('POST', path, body, { accept: 'text/event-stream' })
+  for await (const { event, data } of eventsOf(response)) {
+    if (event === 'output') process.stdout.write(data.text ?? Buffer.from(data.base64 ?? '', 'base64'))
+    if (event === 'problem') throw new SandboxError('provider_error', data.detail ?? 'The stream broke off.')
+    if (event !== 'exit') continue
+    if (data.timed_out) console.error('sandkasten: the command was ended because its time was over.')
+    return data.exit_code ?? 125
+  }
+  throw new SandboxError('connection_lost', 'The stream ended before the command did.')
+}
+
+interface Received {
+  event: string
+  data: { text?: string; base64?: string; exit_code?: number; timed_out?: boolean; detail?: string }
+}
+
+async function* eventsOf(response: Response): AsyncGenerator<Received> {
+  let text = ''
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n')
+      text = text.slice(end + 2)
+      const field = (name: string) =>
+        lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2)
+      const data = field('data')
+      if (data !== undefined) yield { event: field('event') ?? '', data: JSON.parse(data) }
+    }
+  }
+}

@@ -1,0 +1,66 @@
+import { type ConnectOptions, connect } from './api.ts'
+import { print, table } from './table.ts'
+
+interface Key {
+  id: string
+  name: string
+  scopes: string[]
+  project_id: string
+  created_at: string
+  expires_at: string | null
+  revoked_at: string | null
+  key?: string
+}
+
+export interface KeyOptions extends ConnectOptions {
+  json?: boolean
+  project?: string
+  scope?: string[]
+  expires?: number
+}
+
+export async function createKey(name: string, options: KeyOptions): Promise<number> {
+  const key = await (await connect(options)).json<Key>('POST', '/v1/keys', {
+    name,
+    scopes: options.scope ?? ['exec'],
+    ...(options.project === undefined ? {} : { project_id: options.project }),
+    ...(options.expires === undefined ? {} : { expires_in_seconds: options.expires }),
+  })
+  print(
+    options.json,
+    key,
+    () =>
+      `${key.key}\n\nThis is the only time that it is shown. Its id is ${key.id}, its scopes: ${key.scopes.join(', ')}.`,
+  )
+  return 0
+}
+
+export async function listKeys(options: KeyOptions): Promise<number> {
+  const query = options.project === undefined ? '' : `?project_id=${encodeURIComponent(options.project)}`
+  const { keys } = await (await connect(options)).json<{ keys: Key[] }>('GET', `/v1/keys${query}`)
+  print(options.json, keys, () =>
+    table(
+      ['ID', 'NAME', 'SCOPES', 'CREATED', 'STATE'],
+      keys.map((key) => [
+        key.id,
+        key.name,
+        key.scopes.join(','),
+        key.created_at,
+        key.revoked_at ? `revoked ${key.revoked_at}` : key.expires_at ? `until ${key.expires_at}` : 'valid',
+      ]),
+    ),
+  )
+  return 0
+}
+
+export async function revokeKey(id: string, options: KeyOptions): Promise<number> {
+  const query = options.project === undefined ? '' : `?project_id=${encodeURIComponent(options.project)}`
+  const answer = await (await connect(options)).json<{ revoked: boolean }>(
+    'DELETE',
+    `/v1/keys/${encodeURIComponent(id)}${query}`,
+  )
+  print(options.json, answer, () =>
+    answer.revoked ? `The key ${id} is worth nothing from now on.` : `The key ${id} was revoked already.`,
+  )
+  return 0
+}

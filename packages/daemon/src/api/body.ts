@@ -1,0 +1,94 @@
+import type { IncomingMessage } from 'node:http'
+import { SandboxError } from '@sandkasten/sdk'
+
+/** The body of a request as JSON: bounded in size and time, strictly UTF-8. Nothing sent is `{}`. */
+export async function readJson(
+  payload: IncomingMessage,
+  options: { maxBytes: number; maxMs: number },
+): Promise<unknown> {
+  const declared = Number(payload.headers['content-length'] ?? 0)
+  if (declared > options.maxBytes) throw tooLarge(options.maxBytes)
+  const bytes = await collect(payload, options)
+  if (bytes.length === 0) return {}
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new SandboxError('invalid_argument', 'The body is not UTF-8.', {
+      cause,
+      hint: 'Send JSON in UTF-8.',
+    })
+  }
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    // Text that is nested too deep ends here too, as a RangeError.
+    throw new SandboxError('invalid_argument', 'The body is not JSON.', {
+      cause,
+      hint: 'Send a JSON object.',
+    })
+  }
+}
+
+function collect(
+  payload: IncomingMessage,
+  { maxBytes, maxMs }: { maxBytes: number; maxMs: number },
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const timer = setTimeout(
+      () => fail(new SandboxError('timeout', `The body did not arrive within ${maxMs} ms.`)),
+      maxMs,
+    )
+    const fail = (error: Error) => {
+      clearTimeout(timer)
+      payload.removeAllListeners('data').resume()
+      reject(error)
+    }
+    payload.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > maxBytes) fail(tooLarge(maxBytes))
+      else chunks.push(chunk)
+    })
+    payload.on('end', () => {
+      clearTimeout(timer)
+      resolve(Buffer.concat(chunks, size))
+    })
+    payload.on('error', fail)
+    payload.on('aborted', () => fail(new SandboxError('aborted', 'The client went away.')))
+  })
+}
+
+function tooLarge(maxBytes: number): SandboxError {
+  return new SandboxError('too_large', `The body is larger than ${maxBytes} bytes.`, {
+    hint: 'Send less, or use PUT /v1/sessions/{id}/files, which takes streams of any size.',
+  })
+}
+
+/** A body that is passed on as it comes. A sender who says nothing for too long is let go. */
+export async function* bodyChunks(
+  payload: NodeJS.ReadableStream,
+  idleMs: number,
+): AsyncGenerator<Uint8Array> {
+  const message = payload as IncomingMessage
+  let timer: NodeJS.Timeout | undefined
+  const wait = () => {
+    clearTimeout(timer)
+    timer = setTimeout(
+      () => message.destroy(new SandboxError('timeout', 'The body stopped arriving.')),
+      idleMs,
+    )
+  }
+  try {
+    wait()
+    for await (const chunk of message) {
+      clearTimeout(timer)
+      yield chunk as Uint8Array
+      wait()
+    }
+    if (!message.complete) throw new SandboxError('aborted', 'The client went away.')
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,35 @@
+import type { Route } from './route.ts'
+import { commandRoutes } from './routes/commands.ts'
+import { fileRoutes } from './routes/files.ts'
+import { keyRoutes } from './routes/keys.ts'
+import { recordRoutes } from './routes/records.ts'
+import { sessionRoutes } from './routes/sessions.ts'
+import { shellRoutes } from './routes/shells.ts'
+import { snapshotRoutes } from './routes/snapshots.ts'
+import { systemRoutes } from './routes/system.ts'
+import { terminalRoutes } from './routes/terminals.ts'
+import type { Services } from './services.ts'
+
+export { Audit } from './audit.ts'
+export { openapi } from './openapi.ts'
+export { buildServer } from './server.ts'
+export type { Services } from './services.ts'
+export { Streams } from './streams.ts'
+export { terminalSocket } from './terminal-socket.ts'
+export { handleUpgrades, type SocketRoute, type UpgradeTaker } from './upgrades.ts'
+
+/** Every route there is. */
+export function allRoutes(services: Services): Route[] {
+  const routes: Route[] = [
+    ...sessionRoutes(services),
+    ...commandRoutes(services),
+    ...shellRoutes(services),
+    ...terminalRoutes(services),
+    ...fileRoutes(services),
+    ...snapshotRoutes(services),
+    ...keyRoutes(services),
+    ...recordRoutes(services),
+    ...systemRoutes(services, () => routes),
+  ]
+  return routes
+}

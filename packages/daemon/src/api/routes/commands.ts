@@ -1,0 +1,343 @@
+import { randomUUID } from 'node:crypto'
+import { type ProcessEvent, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import { type CommandRequest, mainShell, resultOf, shellOf, type Tracked } from '../../sessions/index.ts'
+import { bodyChunks } from '../body.ts'
+import { incarnationOf } from '../incarnation.ts'
+import { type Call, type Route, route } from '../route.ts'
+import * as schemas from '../schemas.ts'
+import type { Services } from '../services.ts'
+import type { ServerEvent } from '../streams.ts'
+import { iso, isoOrNull, runView, shellView } from '../views.ts'
+
+const tag = 'commands'
+type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
+type ExecRow = Tracked['row']
+
+export function commandRoutes({ sessions, streams, config, metrics }: Services): Route[] {
+  const most = config.defaults.max_exec_timeout_ms
+
+  const timeoutOf = (given: number | undefined): number => {
+    if (given === undefined || given <= most) return given ?? most
+    throw new SandboxError('invalid_argument', `timeout_ms is more than is allowed here (${most}).`, {
+      hint: 'Ask for less, start it with run and detach: true, or raise defaults.max_exec_timeout_ms.',
+    })
+  }
+
+  /** A command with an id: started or found again, then awaited, streamed or left alone. */
+  const tracked = async (
+    call: Call<{ id: string }>,
+    request: CommandRequest,
+    given: { exec_id?: string; stream?: boolean; detach?: boolean },
+  ) => {
+    const execId = given.exec_id ?? randomUUID()
+    const { caller, reply, signal, params } = call
+    const found = await sessions.commands.start(
+      caller,
+      params.id,
+      execId,
+      request,
+      incarnationOf(call.request),
+    )
+    if (given.detach) {
+      reply.code(202)
+      return execView(rowOf(found))
+    }
+    if (wantsEvents(call, given.stream))
+      return streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
+    return viewOf(await ended(found, signal))
+  }
+
+  const eventsOf = async function* (
+    call: Call,
+    found: Found,
+    after: number,
+    ending: AbortSignal,
+  ): AsyncGenerator<ServerEvent> {
+    const row = rowOf(found)
+    yield { event: 'start', data: { exec_id: row.exec_id, kind: row.kind } }
+    const output =
+      'row' in found
+        ? found.output(after, ending)
+        : sessions.commands.replay(call.caller, found, after, ending)
+    for await (const event of output) {
+      if (event.type !== 'exit') yield outputEvent(row, event)
+      else {
+        const final = 'row' in found ? await found.done : found
+        const result =
+          final.status === 'done' ? viewOf(final) : { exec_id: row.exec_id, exit_code: event.exitCode }
+        yield { event: 'exit', id: event.seq, data: { seq: event.seq, ...result } }
+      }
+    }
+  }
+
+  return [
+    route({
+      id: 'exec',
+      method: 'POST',
+      path: '/v1/sessions/{id}/exec',
+      access: 'exec',
+      tag,
+      summary:
+        'Run a command in the session’s shell: directory, variables, functions and background jobs live on.',
+      params: schemas.sessionParams,
+      body: schemas.execBody,
+      answer: {
+        description: 'How it ended. Or events, if asked for.',
+        schema: schemas.execResult,
+        types: ['text/event-stream'],
+      },
+      async handle(call) {
+        const { caller, body, params, signal } = call
+        const timeoutMs = timeoutOf(body.timeout_ms)
+        const shell = body.shell ?? mainShell
+        const { max_output_bytes: maxOutputBytes } = body
+        if (body.exec_id !== undefined || wantsEvents(call, body.stream))
+          return tracked(call, { kind: 'exec', command: body.cmd, shell, timeoutMs, maxOutputBytes }, body)
+        metrics.count('sandkasten_commands_total', { kind: 'exec' })
+        const options = { timeoutMs, signal, ...(maxOutputBytes === undefined ? {} : { maxOutputBytes }) }
+        return sessions.use.use(
+          caller,
+          params.id,
+          async ({ open, session }) => {
+            const result = await (await shellOf(open, shell)).exec(body.cmd, options)
+            if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
+            return shellView(result)
+          },
+          incarnationOf(call.request),
+        )
+      },
+    }),
+    route({
+      id: 'run',
+      method: 'POST',
+      path: '/v1/sessions/{id}/run',
+      access: 'exec',
+      tag,
+      summary: 'Run a program with its arguments, no shell between, stdout and stderr apart.',
+      params: schemas.sessionParams,
+      body: schemas.runBody,
+      answer: {
+        description: 'How it ended; 202 and the command with `detach`. Or events.',
+        schema: schemas.runResult,
+        types: ['text/event-stream'],
+      },
+      async handle(call) {
+        const { caller, body, params, signal } = call
+        const command = { cmd: body.cmd, args: body.args ?? [], env: body.env, cwd: body.cwd }
+        const maxOutputBytes = body.max_output_bytes
+        const stdin = stdinOf(body)
+        if (body.exec_id !== undefined || body.detach || body.stdin_open || wantsEvents(call, body.stream)) {
+          const request: CommandRequest = {
+            kind: 'run',
+            ...command,
+            timeoutMs: body.detach ? body.timeout_ms : timeoutOf(body.timeout_ms),
+            stdin: body.stdin_open ? 'pipe' : stdin,
+            detached: body.detach ?? false,
+            maxOutputBytes,
+            outputBufferBytes: body.output_buffer_bytes,
+          }
+          return tracked(call, request, body)
+        }
+        metrics.count('sandkasten_commands_total', { kind: 'run' })
+        const options = { ...command, stdin, timeoutMs: timeoutOf(body.timeout_ms), signal }
+        return sessions.use.use(
+          caller,
+          params.id,
+          async ({ sandbox }) =>
+            runView(
+              await sandbox.runCommand({
+                ...options,
+                ...(maxOutputBytes === undefined ? {} : { maxOutputBytes }),
+              }),
+            ),
+          incarnationOf(call.request),
+        )
+      },
+    }),
+    route({
+      id: 'listExecs',
+      method: 'GET',
+      path: '/v1/sessions/{id}/execs',
+      access: 'read',
+      tag,
+      summary: 'Commands that carry an id, newest first.',
+      params: schemas.sessionParams,
+      query: z.strictObject({ limit: schemas.limit.optional() }),
+      answer: { description: 'Commands.', schema: z.object({ execs: z.array(schemas.exec) }) },
+      handle: async ({ caller, params, query }) => ({
+        execs: (await sessions.commands.list(caller, params.id, query.limit ?? 100)).map(execView),
+      }),
+    }),
+    route({
+      id: 'getExec',
+      method: 'GET',
+      path: '/v1/sessions/{id}/execs/{exec_id}',
+      access: 'read',
+      tag,
+      summary: 'One command: whether it runs, and how it ended.',
+      params: schemas.execParams,
+      query: z.strictObject({ wait_ms: schemas.whole.optional().describe('Wait so long for its end.') }),
+      answer: { description: 'The command.', schema: schemas.exec },
+      async handle({ caller, params, query, signal }) {
+        const found = await sessions.commands.find(caller, params.id, params.exec_id)
+        if (!('row' in found) || !query.wait_ms) return execView(rowOf(found))
+        const waited = await Promise.race([found.done, after(Math.min(query.wait_ms, 600_000), signal)])
+        return execView(waited ?? found.row)
+      },
+    }),
+    route({
+      id: 'execOutput',
+      method: 'GET',
+      path: '/v1/sessions/{id}/execs/{exec_id}/output',
+      access: 'read',
+      tag,
+      summary:
+        'Its output as events (SSE), from the beginning or after an event. 410 when that is gone. Ends with `exit`, or is unfinished.',
+      params: schemas.execParams,
+      query: z.strictObject({ after: schemas.whole.optional() }),
+      answer: { description: 'Events, numbered from 1 without gaps.', types: ['text/event-stream'] },
+      async handle(call) {
+        const { caller, params, query, request, reply, signal } = call
+        const last = request.headers['last-event-id']
+        const from = query.after ?? (typeof last === 'string' && /^\d{1,15}$/.test(last) ? Number(last) : 0)
+        const found = await sessions.commands.find(caller, params.id, params.exec_id)
+        return streams.send(reply, (ending) => withoutStart(eventsOf(call, found, from, ending)), signal)
+      },
+    }),
+    route({
+      id: 'writeStdin',
+      method: 'POST',
+      path: '/v1/sessions/{id}/execs/{exec_id}/stdin',
+      access: 'exec',
+      tag,
+      summary: 'Feed a program that was started with stdin_open; `eof=true` closes its stdin after that.',
+      params: schemas.execParams,
+      query: z.strictObject({ eof: schemas.flag.optional() }),
+      body: 'stream',
+      answer: { status: 204, description: 'Taken.' },
+      async handle({ caller, params, query, body, reply }) {
+        const found = await running(sessions, caller, params)
+        if (!found.write || !found.closeStdin)
+          throw new SandboxError('stdin_closed', 'The command takes no input.', {
+            hint: 'Start it with run and stdin_open.',
+          })
+        for await (const chunk of bodyChunks(body, 60_000)) await found.write(chunk)
+        if (query.eof) await found.closeStdin()
+        reply.code(204)
+      },
+    }),
+    route({
+      id: 'signalExec',
+      method: 'POST',
+      path: '/v1/sessions/{id}/execs/{exec_id}/signal',
+      access: 'exec',
+      tag,
+      summary: 'Signal a command and everything that it started.',
+      params: schemas.execParams,
+      body: z.strictObject({ signal: z.enum(signals).optional().describe('Default SIGTERM.') }),
+      answer: {
+        description: 'False when it had ended already.',
+        schema: z.object({ signalled: z.boolean() }),
+      },
+      async handle({ caller, params, body }) {
+        const found = await sessions.commands.find(caller, params.id, params.exec_id)
+        if (!('row' in found)) return { signalled: false }
+        return { signalled: await found.kill(body.signal ?? 'SIGTERM') }
+      },
+    }),
+  ]
+}
+
+const signals = [
+  'SIGTERM',
+  'SIGKILL',
+  'SIGINT',
+  'SIGHUP',
+  'SIGQUIT',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGSTOP',
+  'SIGCONT',
+] as const satisfies ProcessSignal[]
+
+function wantsEvents({ request }: Call, stream: boolean | undefined): boolean {
+  return stream ?? /\btext\/event-stream\b/.test(request.headers.accept ?? '')
+}
+
+function stdinOf(body: { stdin?: string; stdin_base64?: string }): Uint8Array | undefined {
+  if (body.stdin !== undefined) return Buffer.from(body.stdin)
+  return body.stdin_base64 === undefined ? undefined : Buffer.from(body.stdin_base64, 'base64')
+}
+
+function rowOf(found: Found): ExecRow {
+  return 'row' in found ? found.row : found
+}
+
+/** Waits for its end; who goes away stops waiting, and the command goes on. */
+async function ended(found: Found, signal: AbortSignal): Promise<ExecRow> {
+  if (!('row' in found)) return found
+  const gone = new Promise<undefined>((resolve) =>
+    signal.addEventListener('abort', () => resolve(undefined), { once: true }),
+  )
+  const row = await Promise.race([found.done, gone])
+  if (row) return row
+  throw new SandboxError('aborted', 'The client went away.')
+}
+
+async function running(
+  sessions: Services['sessions'],
+  caller: Call['caller'],
+  params: { id: string; exec_id: string },
+): Promise<Tracked> {
+  const found = await sessions.commands.find(caller, params.id, params.exec_id)
+  if ('row' in found) return found
+  throw new SandboxError('stdin_closed', `The command ${params.exec_id} has ended.`)
+}
+
+function viewOf(row: ExecRow) {
+  const result = resultOf(row)
+  return result.kind === 'run' ? runView(result, row.exec_id) : shellView(result, row.exec_id)
+}
+
+function execView(row: Omit<ExecRow, 'events'>): z.infer<typeof schemas.exec> {
+  return {
+    exec_id: row.exec_id,
+    kind: row.kind === 'exec' ? 'exec' : 'run',
+    status: row.status,
+    shell: row.shell,
+    command: JSON.parse(row.command),
+    detached: row.detached === 1,
+    incarnation: row.incarnation,
+    created_at: iso(row.created_at),
+    ended_at: isoOrNull(row.ended_at),
+    result: row.status === 'done' ? viewOf({ ...row, events: null }) : null,
+  }
+}
+
+/** Bytes as text where they are text, otherwise as base64: nothing is lost either way. */
+function outputEvent(row: ExecRow, event: Exclude<ProcessEvent, { type: 'exit' }>): ServerEvent {
+  const bytes = Buffer.from(event.data.buffer, event.data.byteOffset, event.data.byteLength)
+  const text = bytes.toString('utf8')
+  const content = Buffer.from(text, 'utf8').equals(bytes) ? { text } : { base64: bytes.toString('base64') }
+  return {
+    event: row.kind === 'exec' ? 'output' : event.type,
+    id: event.seq,
+    data: { seq: event.seq, ...content },
+  }
+}
+
+/** Before the head is sent: so that the first thing awaited is output, which may be gone. */
+async function* withoutStart(events: AsyncIterable<ServerEvent>): AsyncGenerator<ServerEvent> {
+  for await (const event of events) if (event.event !== 'start') yield event
+}
+
+function after(waitMs: number, signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(undefined), waitMs)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      resolve(undefined)
+    })
+  })
+}

@@ -1,0 +1,239 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import { type Route, route } from '../route.ts'
+import * as schemas from '../schemas.ts'
+import type { Services } from '../services.ts'
+import { cursorOf, placeOf, sessionView } from '../views.ts'
+
+const tag = 'sessions'
+const params = schemas.sessionParams
+
+export function sessionRoutes({ sessions, streams }: Services): Route[] {
+  return [
+    route({
+      id: 'createSession',
+      method: 'POST',
+      path: '/v1/sessions',
+      access: 'exec',
+      tag,
+      summary: 'Create a session: a sandbox of its own, running when this answers.',
+      body: schemas.createBody,
+      answer: {
+        status: 201,
+        description: 'The session; 200 when an idempotency key was used before.',
+        schema: schemas.session,
+      },
+      async handle({ caller, body, request, reply }) {
+        const header = request.headers['idempotency-key']
+        const idempotencyKey =
+          body.idempotency_key ??
+          (typeof header === 'string' && header !== '' ? header.slice(0, 200) : undefined)
+        // Not cancelled when the client goes away: with an idempotency key he comes back for it; without, it is ended below.
+        const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
+        const { session, repeat } = await sessions.create(caller, {
+          image: body.image,
+          snapshotId: body.snapshot_id,
+          name: body.name,
+          labels: body.labels,
+          env: body.env,
+          limits: body.limits && {
+            cpu: body.limits.cpu,
+            memoryMb: body.limits.memory_mb,
+            pids: body.limits.pids,
+            diskMb: body.limits.disk_mb,
+          },
+          network: body.network_mode,
+          ttlMs: ms(body.ttl_seconds),
+          onIdle: body.on_idle,
+          lifetimeMs: ms(body.lifetime_seconds),
+          onLifetime: body.on_lifetime,
+          wakeOnUse: body.wake_on_use,
+          idempotencyKey,
+        })
+        if (gone?.()) await sessions.destroy(caller, session.id)
+        reply.code(repeat ? 200 : 201).header('location', `/v1/sessions/${session.id}`)
+        return sessionView(session)
+      },
+    }),
+    route({
+      id: 'listSessions',
+      method: 'GET',
+      path: '/v1/sessions',
+      access: 'read',
+      tag,
+      summary: 'The project’s sessions, newest first.',
+      query: z.strictObject({
+        status: z.string().optional().describe('One or more, separated by commas.'),
+        name: z.string().optional(),
+        label: z
+          .union([z.string(), z.array(z.string())])
+          .optional()
+          .describe('`key=value`; again for more, all of which must match.'),
+        limit: schemas.limit.optional().describe('Default 100.'),
+        cursor: z.string().optional(),
+      }),
+      answer: { description: 'A page of them.', schema: schemas.sessionList },
+      async handle({ caller, query }) {
+        const limit = query.limit ?? 100
+        const rows = await sessions.list(caller, {
+          status: statusesOf(query.status),
+          name: query.name,
+          labels: labelsOf(query.label),
+          limit: limit + 1,
+          after: placeOf(query.cursor),
+        })
+        const page = rows.slice(0, limit)
+        return {
+          sessions: page.map(sessionView),
+          ...(rows.length > limit ? { next_cursor: cursorOf(page.at(-1)!) } : {}),
+        }
+      },
+    }),
+    route({
+      id: 'getSession',
+      method: 'GET',
+      path: '/v1/sessions/{id}',
+      access: 'read',
+      tag,
+      summary: 'One session, as it is. Looking does not extend its lease.',
+      params,
+      answer: { description: 'The session.', schema: schemas.session },
+      handle: async ({ caller, params }) => sessionView(await sessions.get(caller, params.id)),
+    }),
+    route({
+      id: 'destroySession',
+      method: 'DELETE',
+      path: '/v1/sessions/{id}',
+      access: 'exec',
+      tag,
+      summary: 'End a session for good, with its disk.',
+      params,
+      answer: {
+        description: '`destroyed` is false when it had ended already.',
+        schema: z.object({ destroyed: z.boolean(), session: schemas.session }),
+      },
+      async handle({ caller, params }) {
+        const destroyed = await sessions.destroy(caller, params.id)
+        return { destroyed, session: sessionView(await sessions.get(caller, params.id)) }
+      },
+    }),
+    ...(['start', 'stop', 'pause', 'resume'] as const).map((verb) =>
+      route({
+        id: `${verb}Session`,
+        method: 'POST',
+        path: `/v1/sessions/{id}/${verb}`,
+        access: 'exec',
+        tag,
+        summary: summaries[verb],
+        params,
+        body: z.strictObject({}).optional(),
+        answer: { description: 'The session.', schema: schemas.session },
+        handle: async ({ caller, params }) => sessionView(await sessions[verb](caller, params.id)),
+      }),
+    ),
+    route({
+      id: 'extendSession',
+      method: 'POST',
+      path: '/v1/sessions/{id}/extend',
+      access: 'exec',
+      tag,
+      summary: 'From now on it lives at least this long. Never shortens, never adds up.',
+      params,
+      body: z.strictObject({ ttl_seconds: schemas.seconds }),
+      answer: { description: 'The session.', schema: schemas.session },
+      handle: async ({ caller, params, body }) =>
+        sessionView(await sessions.extend(caller, params.id, body.ttl_seconds * 1000)),
+    }),
+    route({
+      id: 'sessionStats',
+      method: 'GET',
+      path: '/v1/sessions/{id}/stats',
+      access: 'read',
+      tag,
+      summary: 'What its sandbox uses now. What is not counted here is absent.',
+      params,
+      answer: { description: 'Facts of this moment.', schema: z.record(z.string(), z.number()) },
+      async handle({ caller, params }) {
+        const { provider } = sessions.context
+        const session = await sessions.use.findHere(caller, params.id)
+        if (!provider.stats || session.sandbox_id === null)
+          throw new SandboxError('unsupported', 'Nothing is counted for sandboxes here.', {
+            hint: 'Use the isolator oci.',
+          })
+        const stats = await provider.stats(session.sandbox_id)
+        return Object.fromEntries(Object.entries(stats).map(([name, value]) => [snake(name), value]))
+      },
+    }),
+    route({
+      id: 'sessionEvents',
+      method: 'GET',
+      path: '/v1/sessions/{id}/events',
+      access: 'read',
+      tag,
+      summary: 'What happens to one session, as events (SSE).',
+      params,
+      query: z.strictObject({ after: schemas.whole.optional() }),
+      answer: { description: 'Events, numbered.', types: ['text/event-stream'] },
+      async handle({ caller, params, query, reply, signal }) {
+        await sessions.get(caller, params.id)
+        const { events } = sessions.context
+        const after = query.after ?? 0
+        await streams.send(
+          reply,
+          async function* (ending) {
+            for await (const { id, type, data, createdAt } of events.follow(caller.projectId, {
+              after,
+              sessionId: params.id,
+              signal: ending,
+            }))
+              yield {
+                event: type,
+                id,
+                data: { session_id: params.id, ...data, created_at: new Date(createdAt).toISOString() },
+              }
+          },
+          signal,
+        )
+      },
+    }),
+  ]
+}
+
+const summaries = {
+  start: 'Start a session that is stopped or has crashed, with its disk as it was.',
+  stop: 'End all that runs in it and keep its disk.',
+  pause: 'Freeze it, with all that runs in it.',
+  resume: 'Let it go on.',
+}
+
+const ms = (seconds: number | undefined): number | undefined =>
+  seconds === undefined ? undefined : Math.round(seconds * 1000)
+
+const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/** Whether the client went away before its answer. */
+function goneBefore(raw: { destroyed: boolean; writableEnded: boolean }): () => boolean {
+  return () => raw.destroyed && !raw.writableEnded
+}
+
+function statusesOf(text: string | undefined) {
+  if (text === undefined) return undefined
+  return text.split(',').map((word) => {
+    const status = schemas.statuses.find((known) => known === word)
+    if (status) return status
+    throw new SandboxError('invalid_argument', `There is no status “${word}”.`, {
+      hint: `Use ${schemas.statuses.join(', ')}.`,
+    })
+  })
+}
+
+function labelsOf(given: string | string[] | undefined): Record<string, string> {
+  const list = given === undefined ? [] : Array.isArray(given) ? given : [given]
+  return Object.fromEntries(
+    list.map((text) => {
+      const equals = text.indexOf('=')
+      if (equals > 0) return [text.slice(0, equals), text.slice(equals + 1)]
+      throw new SandboxError('invalid_argument', `The label “${text}” is not key=value.`)
+    }),
+  )
+}

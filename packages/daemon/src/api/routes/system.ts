@@ -1,0 +1,58 @@
+import { z } from 'zod'
+import { openapi } from '../openapi.ts'
+import { type Route, route } from '../route.ts'
+import type { Services } from '../services.ts'
+
+const tag = 'system'
+
+export function systemRoutes(services: Services, all: () => readonly Route[]): Route[] {
+  const { metrics, config, version } = services
+  return [
+    route({
+      id: 'healthz',
+      method: 'GET',
+      path: '/healthz',
+      access: 'public',
+      tag,
+      summary: 'The process answers.',
+      answer: { description: 'It does.', schema: z.object({ status: z.literal('ok') }) },
+      handle: async () => ({ status: 'ok' }),
+    }),
+    route({
+      id: 'readyz',
+      method: 'GET',
+      path: '/readyz',
+      access: 'public',
+      tag,
+      summary: 'It can work: the database answers. 503 while it cannot.',
+      answer: { description: 'It can.', schema: z.object({ status: z.literal('ready') }) },
+      async handle() {
+        await services.ready()
+        return { status: 'ready' }
+      },
+    }),
+    route({
+      id: 'metrics',
+      method: 'GET',
+      path: '/metrics',
+      access: config.metrics === 'open' ? 'public' : 'operator',
+      tag,
+      summary: 'Prometheus metrics of the daemon as a whole.',
+      answer: { description: 'Metrics.', types: ['text/plain'] },
+      async handle({ reply }) {
+        reply.type('text/plain; version=0.0.4; charset=utf-8')
+        return metrics.text()
+      },
+    }),
+    route({
+      id: 'openapi',
+      method: 'GET',
+      path: '/openapi.json',
+      access: 'public',
+      tag,
+      summary: 'This API, as data.',
+      answer: { description: 'An OpenAPI 3.1 document.', schema: z.record(z.string(), z.unknown()) },
+      handle: async () => openapi(all(), version),
+    }),
+  ]
+}

@@ -1,0 +1,244 @@
+import { z } from 'zod'
+import { endAction, quotasSchema } from '../config/index.ts'
+import { scopes } from '../keys/index.ts'
+
+/** What the API's requests and answers look like. Names are as the first plan has them: snake_case on the wire. */
+
+export const statuses = [
+  'creating',
+  'running',
+  'paused',
+  'stopped',
+  'expired',
+  'crashed',
+  'failed',
+  'destroyed',
+] as const
+
+const id = z.string().regex(/^[a-z2-7]{16}$/)
+export const sessionParams = z.object({ id: z.string() })
+export const execParams = z.object({ id: z.string(), exec_id: z.string() })
+export const execId = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'must be 1 to 100 letters, digits, dots, dashes or underscores')
+export const name = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^\P{Cc}+$/u, 'must be printable')
+export const labels = z.record(z.string().min(1).max(200), z.string().max(1000))
+export const env = z.record(
+  z
+    .string()
+    .min(1)
+    .regex(/^[^=\0]+$/, 'must be a name of a variable'),
+  z.string().regex(/^[^\0]*$/),
+)
+export const filePath = z
+  .string()
+  .min(1)
+  .max(4096)
+  .regex(/^[^\0]+$/, 'must not hold NUL')
+export const seconds = z.number().positive().max(31_536_000)
+export const timeoutMs = z.int().positive().max(86_400_000)
+
+/** In a query: `true`, `false`, `1`, `0`. */
+export const flag = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1')
+export const whole = z
+  .string()
+  .regex(/^\d{1,15}$/, 'must be a whole number')
+  .transform(Number)
+export const limit = z
+  .string()
+  .regex(/^[1-9]\d{0,3}$/, 'must be a number from 1 to 1000')
+  .transform((text) => Math.min(Number(text), 1000))
+
+export const createBody = z.strictObject({
+  image: z.string().min(1).max(500).optional(),
+  snapshot_id: z.string().max(100).optional().describe('Start from a saved disk.'),
+  ttl_seconds: seconds.optional().describe('How long it may be idle.'),
+  on_idle: endAction.optional(),
+  lifetime_seconds: seconds.optional().describe('How long it may run after each start.'),
+  on_lifetime: endAction.optional(),
+  wake_on_use: z.boolean().optional().describe('Start it when it is stopped and somebody uses it.'),
+  name: name.optional().describe('Unique among the project’s live sessions.'),
+  labels: labels.optional(),
+  env: env.optional().describe('For every command. Not shown again.'),
+  limits: z
+    .strictObject({
+      cpu: z.number().positive().optional(),
+      memory_mb: z.int().positive().optional(),
+      pids: z.int().positive().optional(),
+      disk_mb: z.int().positive().optional(),
+    })
+    .optional(),
+  network_mode: z.enum(['none', 'open']).optional(),
+  idempotency_key: z.string().min(1).max(200).optional().describe('Or the header Idempotency-Key.'),
+})
+
+const time = z.iso.datetime()
+export const session = z
+  .object({
+    id,
+    name: name.nullable(),
+    status: z.enum(statuses),
+    status_reason: z.string(),
+    status_by: z.string().describe('`key:<id>`, `reaper`, `reconciler` or `daemon`.'),
+    status_at: time,
+    image: z.string(),
+    labels,
+    env_names: z.array(z.string()),
+    limits: z.object({ cpu: z.number(), memory_mb: z.int(), pids: z.int(), disk_mb: z.int().nullable() }),
+    network_mode: z.string(),
+    workdir: z.string().nullable(),
+    cwd: z.string().nullable().describe('Of the main shell.'),
+    incarnation: z
+      .int()
+      .describe('Counts starts. Send it as Sandkasten-Incarnation to be refused after another one.'),
+    snapshot_id: z.string().nullable(),
+    wake_on_use: z.boolean(),
+    ttl_seconds: z.number(),
+    on_idle: endAction,
+    lifetime_seconds: z.number().nullable(),
+    on_lifetime: endAction,
+    created_at: time,
+    started_at: time,
+    last_activity: time,
+    expires_at: time.nullable().describe('When it ends if nobody uses it.'),
+    lifetime_ends_at: time.nullable(),
+  })
+  .meta({ id: 'Session' })
+
+export const sessionList = z.object({ sessions: z.array(session), next_cursor: z.string().optional() })
+
+export const execBody = z.strictObject({
+  cmd: z
+    .string()
+    .max(1_048_576)
+    .regex(/^[^\0]*$/, 'must not hold NUL'),
+  timeout_ms: timeoutMs.optional(),
+  shell: name.optional().describe('Default `main`.'),
+  exec_id: execId
+    .optional()
+    .describe('Makes a repeat harmless, and the command independent of this request.'),
+  stream: z.boolean().optional().describe('Answer with events (SSE). So does `Accept: text/event-stream`.'),
+  max_output_bytes: z.int().positive().max(67_108_864).optional(),
+})
+
+export const execResult = z
+  .object({
+    exec_id: z.string().optional(),
+    exit_code: z.int(),
+    cwd: z.string(),
+    output: z.string(),
+    truncated: z.boolean(),
+    duration_ms: z.number(),
+    timed_out: z.boolean(),
+    shell_restarted: z.boolean(),
+  })
+  .meta({ id: 'ExecResult' })
+
+export const runBody = z.strictObject({
+  cmd: z
+    .string()
+    .min(1)
+    .max(131_072)
+    .regex(/^[^\0]+$/, 'must not hold NUL'),
+  args: z
+    .array(
+      z
+        .string()
+        .max(1_048_576)
+        .regex(/^[^\0]*$/, 'must not hold NUL'),
+    )
+    .max(10_000)
+    .optional(),
+  env: env.optional(),
+  cwd: filePath.optional(),
+  timeout_ms: timeoutMs.optional(),
+  stdin: z.string().optional().describe('Text, followed by end-of-file.'),
+  stdin_base64: z.base64().optional(),
+  stdin_open: z.boolean().optional().describe('Keep it open for POST …/execs/{exec_id}/stdin.'),
+  exec_id: execId.optional(),
+  detach: z
+    .boolean()
+    .optional()
+    .describe('Answer as soon as it runs; it does not put off the session’s end.'),
+  stream: z.boolean().optional(),
+  max_output_bytes: z.int().positive().max(67_108_864).optional(),
+  output_buffer_bytes: z.int().positive().max(16_777_216).optional(),
+})
+
+export const runResult = z
+  .object({
+    exec_id: z.string().optional(),
+    exit_code: z.int(),
+    stdout: z.string(),
+    stderr: z.string(),
+    signal: z.string().optional(),
+    timed_out: z.boolean(),
+    truncated: z.boolean(),
+    oom: z.boolean().optional(),
+    duration_ms: z.number(),
+  })
+  .meta({ id: 'RunResult' })
+
+export const exec = z
+  .object({
+    exec_id: z.string(),
+    kind: z.enum(['exec', 'run']),
+    status: z.enum(['running', 'done', 'lost']),
+    shell: z.string().nullable(),
+    command: z.union([z.string(), z.array(z.string())]),
+    detached: z.boolean(),
+    incarnation: z.int(),
+    created_at: time,
+    ended_at: time.nullable(),
+    result: z.union([runResult, execResult]).nullable(),
+  })
+  .meta({ id: 'Exec' })
+
+export const snapshot = z
+  .object({
+    id,
+    name: z.string().nullable(),
+    session_id: id,
+    image: z.string(),
+    size_bytes: z.number().nullable(),
+    created_at: time,
+  })
+  .meta({ id: 'Snapshot' })
+
+export const fileStat = z.object({
+  type: z.enum(['file', 'directory', 'symlink', 'other']),
+  size: z.number(),
+  mode: z.int().nullable(),
+  mtime_ms: z.number().nullable(),
+})
+export const fileEntry = fileStat.extend({ name: z.string(), path: z.string() })
+
+export const key = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    scopes: z.array(z.enum(scopes)),
+    project_id: z.string(),
+    created_at: time,
+    expires_at: time.nullable(),
+    revoked_at: time.nullable(),
+  })
+  .meta({ id: 'Key' })
+
+export const project = z
+  .object({ id: z.string(), name: z.string(), quotas: quotasSchema.nullable(), created_at: time })
+  .meta({ id: 'Project' })
+
+export const event = z
+  .object({
+    id: z.int(),
+    type: z.string(),
+    session_id: z.string().nullable(),
+    data: z.record(z.string(), z.unknown()),
+    created_at: time,
+  })
+  .meta({ id: 'Event' })

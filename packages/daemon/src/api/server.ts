@@ -1,0 +1,199 @@
+import { randomUUID } from 'node:crypto'
+import { SandboxError } from '@sandkasten/sdk'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import { type Caller, includes, isOperator } from '../keys/index.ts'
+import { readJson } from './body.ts'
+import { problemOf, problemType, retryAfterSeconds, translate } from './problems.ts'
+import type { Call, Route } from './route.ts'
+import type { Services } from './services.ts'
+
+const jsonMs = 30_000
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller?: Caller
+  }
+  interface FastifyContextConfig {
+    route?: Route
+  }
+}
+
+/** The HTTP server, made from the routes. It does not listen yet. */
+export function buildServer(services: Services, routes: readonly Route[]): FastifyInstance {
+  const { config, log } = services
+  const app = Fastify({
+    logger: false,
+    genReqId: ({ headers }) => requestId(headers['x-request-id']),
+    bodyLimit: Number.MAX_SAFE_INTEGER,
+    // Long commands, long streams: only the head of a request has a deadline here, its body gets one where it is read.
+    requestTimeout: 0,
+    connectionTimeout: 0,
+    keepAliveTimeout: 72_000,
+    maxRequestsPerSocket: 0,
+    http: { headersTimeout: 15_000, maxHeaderSize: 16_384 },
+    forceCloseConnections: true,
+    // While it ends, our own problem is answered, not the framework's.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 500, caseSensitive: true, ignoreTrailingSlash: false },
+    frameworkErrors: (error, request, reply) => void fail(services, error, request, reply as FastifyReply),
+    clientErrorHandler(error, socket) {
+      if (!socket.writable || (error as NodeJS.ErrnoException).code === 'ECONNRESET')
+        return void socket.destroy()
+      const problem = problemOf(
+        new SandboxError('invalid_argument', 'This is not HTTP as it is understood here.'),
+      )
+      const body = JSON.stringify(problem)
+      socket.end(
+        `HTTP/1.1 400 Bad Request\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+      )
+    },
+  })
+  app.decorateRequest('caller', undefined)
+  app.removeAllContentTypeParsers()
+  // Any type of body: JSON where the route wants JSON, bytes where it wants bytes.
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+    const route = request.routeOptions.config.route
+    if (route?.body === 'stream') return payload
+    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs })
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    reply.header('cache-control', 'no-store')
+    reply.header('x-content-type-options', 'nosniff')
+  })
+  app.addHook('onResponse', async (request, reply) => observe(services, request, reply))
+  app.setErrorHandler((error, request, reply) => fail(services, error, request, reply))
+  app.setNotFoundHandler((request, reply) =>
+    fail(
+      services,
+      new SandboxError('not_found', `There is no ${request.method} ${request.url.split('?')[0]}.`, {
+        hint: 'GET /openapi.json lists what there is.',
+      }),
+      request,
+      reply,
+    ),
+  )
+  for (const route of routes) register(app, services, route)
+  log.debug({ routes: routes.length }, 'routes')
+  return app
+}
+
+function register(app: FastifyInstance, services: Services, route: Route): void {
+  app.route({
+    method: route.method,
+    url: route.path.replace(/\{(\w+)\}/g, ':$1'),
+    config: { route },
+    exposeHeadRoute: false,
+    async onRequest(request) {
+      if (route.access === 'public') return
+      request.caller = await services.keys.authenticate(request.headers.authorization, request.id)
+      allow(request.caller, route)
+    },
+    async handler(request, reply) {
+      const call: Call = {
+        caller: request.caller ?? nobody,
+        params: parse(route.params, request.params, 'path'),
+        query: parse(route.query, request.query, 'query'),
+        body:
+          route.body === 'stream'
+            ? (request.body ?? request.raw)
+            : parse(route.body, request.body ?? {}, 'body'),
+        request,
+        reply,
+        get signal() {
+          return signalOf(request, reply)
+        },
+      }
+      const status = route.answer.status
+      if (status !== undefined) reply.code(status)
+      const answer = await route.handle(call)
+      if (reply.sent) return reply
+      return reply.send(answer)
+    },
+  })
+}
+
+const nobody: Caller = { projectId: '', keyId: '', scopes: [], requestId: '' }
+
+function allow(caller: Caller, { access }: Route): void {
+  if (access === 'operator' ? isOperator(caller) : access === 'public' || includes(caller.scopes, access))
+    return
+  throw new SandboxError(
+    'forbidden',
+    access === 'operator' ? 'Only the operator may do this.' : `This needs a key with the scope “${access}”.`,
+    {
+      details: { scope: access },
+      hint: 'Use another key.',
+    },
+  )
+}
+
+function parse(schema: z.ZodType | undefined, value: unknown, where: string): unknown {
+  if (!schema) return undefined
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const issues = result.error.issues
+    .slice(0, 5)
+    .map(({ path, message }) => ({ path: path.join('.'), message }))
+  const [first] = issues
+  throw new SandboxError(
+    'invalid_argument',
+    `The ${where} is wrong: ${first?.path ? `${first.path}: ` : ''}${first?.message}`,
+    {
+      details: { in: where, issues },
+      hint: 'Correct it; GET /openapi.json says what it may hold.',
+    },
+  )
+}
+
+const signals = new WeakMap<FastifyRequest, AbortSignal>()
+
+function signalOf(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+  const known = signals.get(request)
+  if (known) return known
+  const controller = new AbortController()
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) controller.abort()
+  })
+  signals.set(request, controller.signal)
+  return controller.signal
+}
+
+function fail(services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
+  const known = translate(error)
+  const problem = problemOf(known, request.id)
+  if (known.code === 'internal')
+    services.log.error({ request: request.id, err: known.cause ?? known }, 'a defect')
+  const retryAfter = retryAfterSeconds(problem)
+  if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
+  if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
+  // What was left of the body is not read; the connection cannot go on.
+  if (!request.raw.complete && request.raw.headers['transfer-encoding'] !== undefined)
+    reply.header('connection', 'close')
+  return reply.code(problem.status).type(problemType).send(problem)
+}
+
+function observe({ metrics, audit, log }: Services, request: FastifyRequest, reply: FastifyReply): void {
+  const route = request.routeOptions.config.route
+  const seconds = reply.elapsedTime / 1000
+  metrics.count('sandkasten_http_requests_total', { route: route?.id ?? 'none', status: reply.statusCode })
+  if (route) metrics.observe('sandkasten_http_request_seconds', { route: route.id }, seconds)
+  const { caller } = request
+  const facts = {
+    request: request.id,
+    route: route?.id,
+    status: reply.statusCode,
+    ms: Math.round(seconds * 1e6) / 1000,
+    key: caller?.keyId,
+  }
+  log.debug(facts, 'request')
+  if (!caller || !route || route.method === 'GET') return
+  const { id } = (request.params ?? {}) as { id?: string }
+  audit.add(caller, { action: route.id, target: id, status: reply.statusCode })
+}
+
+/** The caller's own id, if it is one that can stand in logs and headers. */
+function requestId(header: string | string[] | undefined): string {
+  return typeof header === 'string' && /^[\w.-]{1,100}$/.test(header) ? header : randomUUID()
+}

@@ -1,0 +1,22 @@
+import type { DaemonConfig } from '../config/index.ts'
+import type { KeyRing } from '../keys/index.ts'
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { EventBus, SessionService } from '../sessions/index.ts'
+import type { Audit } from './audit.ts'
+import type { Streams } from './streams.ts'
+
+/** What the routes work with. */
+export interface Services {
+  readonly config: DaemonConfig
+  readonly sessions: SessionService
+  readonly keys: KeyRing
+  readonly events: EventBus
+  readonly audit: Audit
+  readonly streams: Streams
+  readonly metrics: Metrics
+  readonly log: Log
+  readonly version: string
+  /** Throws what is wrong, if the daemon cannot work now. */
+  ready(): Promise<void>
+}

@@ -1,0 +1,125 @@
+import type { ServerResponse } from 'node:http'
+import { SandboxError } from '@sandkasten/sdk'
+import type { FastifyReply } from 'fastify'
+import type { Metrics } from '../metrics.ts'
+import { problemOf } from './problems.ts'
+
+const heartbeatMs = 15_000
+/** How long the first event is awaited before the head is sent. */
+const headMs = 100
+
+export interface ServerEvent {
+  event: string
+  id?: number
+  data: unknown
+}
+
+/** Answers that go on for long: counted, kept alive, and ended together when the daemon ends. */
+export class Streams {
+  readonly #open = new Set<AbortController>()
+
+  constructor(metrics: Metrics) {
+    metrics.onRead(() => metrics.set('sandkasten_open_streams', {}, this.#open.size))
+  }
+
+  /** Fires when the daemon ends, or when the stream's own end is told by the returned function. */
+  enter(): { signal: AbortSignal; leave: () => void } {
+    const controller = new AbortController()
+    this.#open.add(controller)
+    return { signal: controller.signal, leave: () => void this.#open.delete(controller) }
+  }
+
+  /**
+   * Sends events (SSE) until there are no more. The first is awaited for a moment before the head is sent, so that what
+   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream.
+   */
+  async send(
+    reply: FastifyReply,
+    source: (signal: AbortSignal) => AsyncIterable<ServerEvent>,
+    gone: AbortSignal,
+  ): Promise<void> {
+    const { signal, leave } = this.enter()
+    const ending = AbortSignal.any([signal, gone])
+    const events = source(ending)[Symbol.asyncIterator]()
+    const requestId = reply.request.id
+    try {
+      const first = events.next()
+      let failure: { error: unknown } | undefined
+      const settled = first.then(
+        () => {},
+        (error: unknown) => {
+          failure = { error }
+        },
+      )
+      await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, headMs))])
+      if (failure) throw failure.error
+      reply.hijack()
+      const { raw } = reply
+      raw.writeHead(200, {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+        'x-request-id': requestId,
+      })
+      raw.flushHeaders()
+      await this.#pump(raw, events, first, ending, requestId)
+    } finally {
+      leave()
+    }
+  }
+
+  /** Ends all, and waits a moment for them to say so to their clients. */
+  async close(): Promise<void> {
+    for (const controller of this.#open) controller.abort()
+    const startedAt = performance.now()
+    while (this.#open.size > 0 && performance.now() - startedAt < 500)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+
+  async #pump(
+    raw: ServerResponse,
+    events: AsyncIterator<ServerEvent>,
+    first: Promise<IteratorResult<ServerEvent>>,
+    ending: AbortSignal,
+    requestId: string,
+  ): Promise<void> {
+    const beat = setInterval(() => raw.write(': still here\n\n'), heartbeatMs)
+    const over = new Promise<undefined>((resolve) =>
+      ending.addEventListener('abort', () => resolve(undefined), { once: true }),
+    )
+    try {
+      for (let next: Promise<IteratorResult<ServerEvent>> = first; ; next = events.next()) {
+        next.catch(() => {})
+        const result = ending.aborted ? undefined : await Promise.race([next, over])
+        if (!result || result.done) return
+        if (!raw.write(encode(result.value))) await Promise.race([drained(raw), over])
+      }
+    } catch (error) {
+      if (!ending.aborted && !SandboxError.is(error, 'aborted'))
+        raw.write(encode({ event: 'problem', data: problemOf(error, requestId) }))
+    } finally {
+      clearInterval(beat)
+      void Promise.resolve(events.return?.()).catch(() => {})
+      await new Promise<void>((resolve) =>
+        raw.destroyed ? resolve() : raw.end(resolve).once('close', resolve),
+      )
+    }
+  }
+}
+
+export function encode({ event, id, data }: ServerEvent): string {
+  // JSON has no raw newlines, so one data line is enough.
+  return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
+}
+
+function drained(raw: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      raw.off('drain', done)
+      raw.off('close', done)
+      resolve()
+    }
+    raw.on('drain', done)
+    raw.on('close', done)
+  })
+}

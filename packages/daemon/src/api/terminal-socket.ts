@@ -1,0 +1,144 @@
+import { once } from 'node:events'
+import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
+import type { WebSocket } from 'ws'
+import { z } from 'zod'
+import type { Services } from './services.ts'
+import type { SocketRoute } from './upgrades.ts'
+
+/**
+ * A terminal over a WebSocket.
+ *
+ *     client ──► binary: input            text: {"type":"resize",…}  {"type":"signal",…}
+ *     server ──► binary: output, one message for each event, numbered on from `next` of {"type":"ready","next":1}
+ *                text: {"type":"gone","oldest":n}  {"type":"exit","exit_code":0}
+ *
+ * Who was cut off connects again with `?after=` and the number of the last message that he has. One client at a time: the
+ * next one is refused (409), or with `takeover=1` takes it, and the first is closed with 4001.
+ */
+export function terminalSocket({ sessions }: Services): SocketRoute {
+  const holders = new Map<string, WebSocket>()
+  return {
+    path: /^\/v1\/sessions\/(?<id>[^/]+)\/terminals\/(?<terminal>[^/]+)\/ws$/,
+    access: 'exec',
+    async connect({ caller, params, query, signal }) {
+      const { id, terminal: terminalId } = params as { id: string; terminal: string }
+      const key = `${id}/${terminalId}`
+      const after = Number(query.get('after') ?? 0)
+      if (!Number.isSafeInteger(after) || after < 0)
+        throw new SandboxError('invalid_argument', '`after` is not a number.')
+      const terminal = await sessions.terminals.attach(caller, id, terminalId, async (terminal) => terminal)
+      const takeover = query.get('takeover') === '1'
+      if (holders.has(key) && !takeover)
+        throw new SandboxError('conflict', 'Somebody is at this terminal.', {
+          hint: 'Take it with takeover=1.',
+        })
+      return async (socket) => {
+        holders.get(key)?.close(4001, 'taken over')
+        holders.set(key, socket)
+        const leaving = new AbortController()
+        const leave = () => {
+          leaving.abort()
+          if (holders.get(key) === socket) holders.delete(key)
+        }
+        socket.once('close', leave)
+        watchOver(socket)
+        signal.addEventListener('abort', () => socket.close(1001, 'the daemon is ending'), { once: true })
+        const touch = () => sessions.terminals.touch(id)
+        socket.on('message', (data, binary) => receive(socket, terminal, data as Buffer, binary, touch))
+        const exit = await send(socket, terminal, after, leaving.signal)
+        if (exit) await sessions.terminals.ended(id, terminalId, exit)
+      }
+    },
+  }
+}
+
+const beatMs = 30_000
+
+/** A client whose machine has vanished does not say so: one that answers no ping is let go. */
+function watchOver(socket: WebSocket): void {
+  let answered = true
+  socket.on('pong', () => {
+    answered = true
+  })
+  const beat = setInterval(() => {
+    if (!answered) return socket.terminate()
+    answered = false
+    socket.ping()
+  }, beatMs)
+  socket.once('close', () => clearInterval(beat))
+}
+
+const control = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('resize'), cols: z.int().min(1).max(1000), rows: z.int().min(1).max(1000) }),
+  z.object({
+    type: z.literal('signal'),
+    signal: z.enum(['SIGINT', 'SIGTERM', 'SIGKILL', 'SIGHUP', 'SIGQUIT']),
+  }),
+  z.object({ type: z.literal('input'), data: z.string() }),
+])
+
+function receive(
+  socket: WebSocket,
+  terminal: SandboxTerminal,
+  data: Buffer,
+  binary: boolean,
+  touch: () => void,
+): void {
+  touch()
+  // What is typed into a terminal that is ending is lost, as it would be at any other.
+  const done = (work: Promise<unknown>) => void work.catch(() => {})
+  if (binary) return done(terminal.write(data))
+  const message = control.safeParse(parsed(data.toString()))
+  if (!message.success) return socket.close(4400, 'not understood')
+  if (message.data.type === 'resize') return done(terminal.resize(message.data))
+  if (message.data.type === 'signal') return done(terminal.kill(message.data.signal))
+  return done(terminal.write(message.data.data))
+}
+
+/** Everything after the event, and on; slowly for a slow client, which slows the program. Its exit, if it came. */
+async function send(
+  socket: WebSocket,
+  terminal: SandboxTerminal,
+  after: number,
+  signal: AbortSignal,
+): Promise<object | undefined> {
+  socket.send(JSON.stringify({ type: 'ready', next: after + 1 }))
+  let from = after
+  for (;;) {
+    try {
+      for await (const event of terminal.output({ after: from, signal })) {
+        if (event.type !== 'exit') {
+          socket.send(event.data, { binary: true })
+          if (socket.bufferedAmount > 1_048_576) await drained(socket, signal)
+          continue
+        }
+        const exit = { exit_code: event.exitCode, ...(event.signal ? { signal: event.signal } : {}) }
+        socket.send(JSON.stringify({ type: 'exit', seq: event.seq, ...exit }))
+        socket.close(1000, 'exit')
+        return exit
+      }
+      return undefined
+    } catch (error) {
+      if (signal.aborted) return undefined
+      const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
+      if (typeof oldest !== 'number' || oldest - 1 <= from) throw error
+      from = oldest - 1
+      socket.send(JSON.stringify({ type: 'gone', oldest }))
+    }
+  }
+}
+
+async function drained(socket: WebSocket, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && socket.bufferedAmount > 262_144) {
+    const { _socket: raw } = socket as unknown as { _socket: NodeJS.EventEmitter }
+    await once(raw, 'drain', { signal }).catch(() => {})
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

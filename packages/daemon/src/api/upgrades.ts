@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { SandboxError } from '@sandkasten/sdk'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { type Caller, includes, type Scope } from '../keys/index.ts'
+import { problemOf, problemType } from './problems.ts'
+import type { Services } from './services.ts'
+
+/** A WebSocket route. What is refused is answered with a problem before the upgrade. */
+export interface SocketRoute {
+  /** With a named group for each parameter. */
+  readonly path: RegExp
+  readonly access: Scope
+  connect(call: SocketCall): Promise<(socket: WebSocket) => Promise<void>>
+}
+
+export interface SocketCall {
+  readonly caller: Caller
+  readonly params: Record<string, string>
+  readonly query: URLSearchParams
+  readonly request: IncomingMessage
+  /** Fires when the daemon ends. */
+  readonly signal: AbortSignal
+}
+
+/** Something that takes an upgrade before the routes do, by its host: previews. True when it has. */
+export type UpgradeTaker = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean
+
+/** A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`. */
+const keyProtocol = 'sandkasten.key.'
+
+export function handleUpgrades(
+  server: Server,
+  services: Services,
+  routes: readonly SocketRoute[],
+  takers: readonly UpgradeTaker[] = [],
+): void {
+  const sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: 1_048_576,
+    clientTracking: false,
+    handleProtocols: (offered) => (offered.has('sandkasten') ? 'sandkasten' : false),
+  })
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on('error', () => socket.destroy())
+    if (takers.some((take) => take(request, socket, head))) return
+    const requestId = randomUUID()
+    const { signal, leave } = services.streams.enter()
+    socket.once('close', leave)
+    find(services, routes, request, { requestId, signal }).then(
+      (connected) =>
+        sockets.handleUpgrade(request, socket, head, (webSocket) => {
+          webSocket.on('error', () => webSocket.terminate())
+          connected(webSocket).catch((error: unknown) => {
+            const { code, status } = problemOf(error)
+            webSocket.close(status >= 500 ? 1011 : 4000 + status, code)
+          })
+        }),
+      (error: unknown) => refuse(socket, error, requestId),
+    )
+  })
+}
+
+async function find(
+  services: Services,
+  routes: readonly SocketRoute[],
+  request: IncomingMessage,
+  { requestId, signal }: { requestId: string; signal: AbortSignal },
+): Promise<(socket: WebSocket) => Promise<void>> {
+  const url = new URL(request.url ?? '/', 'http://localhost')
+  for (const route of routes) {
+    const match = route.path.exec(url.pathname)
+    if (!match) continue
+    const caller = await services.keys.authenticate(authorization(request), requestId)
+    if (!includes(caller.scopes, route.access))
+      throw new SandboxError('forbidden', `This needs a key with the scope “${route.access}”.`)
+    return route.connect({ caller, params: { ...match.groups }, query: url.searchParams, request, signal })
+  }
+  throw new SandboxError('not_found', 'There is no WebSocket here.')
+}
+
+function authorization({ headers }: IncomingMessage): string | undefined {
+  if (headers.authorization !== undefined) return headers.authorization
+  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((protocol) => protocol.trim())
+  const key = offered.find((protocol) => protocol.startsWith(keyProtocol))
+  return key && `Bearer ${key.slice(keyProtocol.length)}`
+}
+
+function refuse(socket: Duplex, error: unknown, requestId: string): void {
+  const problem = problemOf(error, requestId)
+  const body = JSON.stringify(problem)
+  socket.end(
+    `HTTP/1.1 ${problem.status} ${problem.title}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}

@@ -1,0 +1,97 @@
+import type { CommandResult, FileStat, ShellResult } from '@sandkasten/sdk'
+import type { z } from 'zod'
+import { idleEnd, lifetimeEnd, type Session } from '../sessions/index.ts'
+import type * as schemas from './schemas.ts'
+
+/** Our objects as the API shows them. */
+
+export function sessionView(session: Session): z.infer<typeof schemas.session> {
+  const ends = session.status === 'running' || session.status === 'paused'
+  const lifetime = lifetimeEnd(session)
+  return {
+    id: session.id,
+    name: session.name,
+    status: session.status,
+    status_reason: session.status_reason,
+    status_by: session.status_by,
+    status_at: iso(session.status_at),
+    image: session.image,
+    labels: JSON.parse(session.labels),
+    env_names: JSON.parse(session.env_names),
+    limits: {
+      cpu: session.cpu,
+      memory_mb: session.mem_mb,
+      pids: session.pids,
+      disk_mb: session.disk_mb === 0 ? null : session.disk_mb,
+    },
+    network_mode: session.network,
+    workdir: session.workdir,
+    cwd: session.cwd ?? session.workdir,
+    incarnation: session.incarnation,
+    snapshot_id: session.snapshot_id,
+    wake_on_use: session.wake_on_use === 1,
+    ttl_seconds: session.ttl_ms / 1000,
+    on_idle: session.on_idle as 'stop',
+    lifetime_seconds: session.lifetime_ms === null ? null : session.lifetime_ms / 1000,
+    on_lifetime: session.on_lifetime as 'stop',
+    created_at: iso(session.created_at),
+    started_at: iso(session.started_at),
+    last_activity: iso(session.last_activity),
+    expires_at: ends ? iso(idleEnd(session)) : null,
+    lifetime_ends_at: ends && lifetime !== undefined ? iso(lifetime) : null,
+  }
+}
+
+export function shellView(result: ShellResult, execId?: string): z.infer<typeof schemas.execResult> {
+  return {
+    ...(execId === undefined ? {} : { exec_id: execId }),
+    exit_code: result.exitCode,
+    cwd: result.cwd,
+    output: result.output,
+    truncated: result.truncated,
+    duration_ms: round(result.durationMs),
+    timed_out: result.timedOut,
+    shell_restarted: result.shellRestarted,
+  }
+}
+
+export function runView(result: CommandResult, execId?: string): z.infer<typeof schemas.runResult> {
+  return {
+    ...(execId === undefined ? {} : { exec_id: execId }),
+    exit_code: result.exitCode,
+    stdout: result.stdout,
+    stderr: result.stderr,
+    ...(result.signal === undefined ? {} : { signal: result.signal }),
+    timed_out: result.timedOut,
+    truncated: result.truncated,
+    ...(result.oom === undefined ? {} : { oom: result.oom }),
+    duration_ms: round(result.durationMs),
+  }
+}
+
+export function statView(stat: FileStat): z.infer<typeof schemas.fileStat> {
+  return { type: stat.type, size: stat.size, mode: stat.mode ?? null, mtime_ms: stat.mtimeMs ?? null }
+}
+
+export function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+export function isoOrNull(ms: number | null): string | null {
+  return ms === null ? null : iso(ms)
+}
+
+function round(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}
+
+/** A place in a list, as text that means nothing to its reader. */
+export function cursorOf(row: { created_at: number; id: string }): string {
+  return Buffer.from(`${row.created_at}/${row.id}`).toString('base64url')
+}
+
+export function placeOf(cursor: string | undefined): { createdAt: number; id: string } | undefined {
+  if (cursor === undefined) return undefined
+  const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
+  return match ? { createdAt: Number(match[1]), id: match[2]! } : undefined
+}

@@ -1,0 +1,87 @@
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { readEnvironment } from './environment.ts'
+import { readFile } from './file.ts'
+import { type ListenAddress, parseListen, refuseUnsafe } from './listen.ts'
+import { type FileConfig, fileSchema } from './schema.ts'
+import { problemOf, unknownKeys } from './unknown.ts'
+
+/** The configuration that is in force: checked, complete, with absolute paths. */
+export interface DaemonConfig
+  extends Omit<FileConfig, 'listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images'> {
+  readonly listen: ListenAddress
+  readonly data_dir: string
+  readonly engine_dir: string
+  readonly db_path: string
+  readonly allowed_images: readonly string[]
+  /** The file that it came from, if one did. */
+  readonly file?: string
+}
+
+export interface LoadOptions {
+  /** A file that must be there. Default: `sandkasten.yaml` in `cwd`, if there is one. */
+  file?: string
+  cwd?: string
+  env?: Readonly<Record<string, string | undefined>>
+  /** Wins over file and environment: what the command line says. */
+  overrides?: Readonly<Record<string, unknown>>
+}
+
+export async function loadConfig(options: LoadOptions = {}): Promise<DaemonConfig> {
+  const { cwd = process.cwd(), env = process.env } = options
+  const found = await readFile(options.file ?? env.SANDKASTEN_CONFIG, cwd)
+  const given = merge(merge(found?.content ?? {}, readEnvironment(env)), options.overrides ?? {})
+  return complete(given, { base: found ? path.dirname(found.file) : cwd, env, file: found?.file })
+}
+
+/** From values as a file would hold them; for programs that embed the daemon, and tests. */
+export function configOf(given: Readonly<Record<string, unknown>>): DaemonConfig {
+  return complete({ ...given }, { base: process.cwd(), env: {} })
+}
+
+function complete(
+  given: Record<string, unknown>,
+  place: { base: string; env: Readonly<Record<string, string | undefined>>; file?: string },
+): DaemonConfig {
+  unknownKeys(given, fileSchema, place.file ?? 'the configuration')
+  const parsed = fileSchema.safeParse(given)
+  if (!parsed.success) throw problemOf(parsed.error, place.file)
+  const values = parsed.data
+  const data_dir = path.resolve(place.base, values.data_dir ?? defaultData(place.env))
+  const config: DaemonConfig = {
+    ...values,
+    listen: parseListen(values.listen),
+    data_dir,
+    engine_dir: values.engine_dir ? path.resolve(place.base, values.engine_dir) : engineFolder(data_dir),
+    db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
+    allowed_images: values.allowed_images ?? [values.default_image],
+    ...(place.file ? { file: place.file } : {}),
+  }
+  refuseUnsafe(config)
+  return config
+}
+
+/** The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the machine's. */
+function engineFolder(data: string): string {
+  return data === machineData ? machineData : path.join(data, 'engine')
+}
+
+const machineData = '/var/lib/sandkasten'
+
+function defaultData(env: Readonly<Record<string, string | undefined>>): string {
+  if (env.SANDKASTEN_HOME) return env.SANDKASTEN_HOME
+  return process.getuid?.() === 0 ? machineData : path.join(homedir(), '.sandkasten')
+}
+
+function merge(a: Record<string, unknown>, b: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const merged = { ...a }
+  for (const [key, value] of Object.entries(b)) {
+    const before = merged[key]
+    merged[key] = isRecord(before) && isRecord(value) ? merge(before, value) : value
+  }
+  return merged
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,65 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { parse } from 'yaml'
+import type { z } from 'zod'
+import { fileSchema } from './schema.ts'
+import { nearest, shapeOf } from './unknown.ts'
+
+const prefix = 'SANDKASTEN_'
+/** Variables of ours that are not configuration of the daemon. */
+const others = ['CONFIG', 'HOME', 'RUNNER', 'URL', 'SEED', 'FUZZ_SEED']
+
+/** The keys that environment variables set, in the shape of the file. */
+export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
+  const leaves = leavesOf(fileSchema)
+  const found: Record<string, unknown> = {}
+  for (const [variable, value] of Object.entries(env)) {
+    if (!variable.startsWith(prefix) || value === undefined) continue
+    const name = variable.slice(prefix.length)
+    const leaf = leaves.get(name)
+    if (leaf) set(found, leaf.path, readValue(leaf.schema, value))
+    else refuseMisspelt(variable, name, [...leaves.keys()])
+  }
+  return found
+}
+
+/** All keys that can be set, with the name of their variable: `DEFAULTS_CPU_LIMIT` → defaults.cpu_limit. */
+export function leavesOf(
+  schema: z.ZodType,
+  path: string[] = [],
+): Map<string, { path: string[]; schema: z.ZodType }> {
+  const shape = shapeOf(schema)
+  if (!shape) return new Map([[path.join('_').toUpperCase(), { path, schema }]])
+  return new Map(Object.entries(shape).flatMap(([key, inner]) => [...leavesOf(inner, [...path, key])]))
+}
+
+/** Text where text is wanted; otherwise what YAML makes of it, so that numbers, booleans and lists can be given. */
+function readValue(schema: z.ZodType, text: string): unknown {
+  if (schema.safeParse(text).success) return text
+  try {
+    const value: unknown = parse(text)
+    if (schema.safeParse(value).success) return value
+    const list = text.split(',').map((part) => part.trim())
+    return schema.safeParse(list).success ? list : value
+  } catch {
+    return text
+  }
+}
+
+/** Others may have variables with our prefix; one that nearly is a key of ours is a typing mistake. */
+function refuseMisspelt(variable: string, name: string, known: readonly string[]): void {
+  if (others.includes(name)) return
+  const near = nearest(name, known)
+  if (near === undefined) return
+  throw new SandboxError('invalid_argument', `The environment variable ${variable} sets nothing.`, {
+    hint: `Did you mean ${prefix}${near}?`,
+  })
+}
+
+function set(target: Record<string, unknown>, path: readonly string[], value: unknown): void {
+  let at = target
+  for (const key of path.slice(0, -1)) {
+    at[key] ??= {}
+    at = at[key] as Record<string, unknown>
+  }
+  at[path.at(-1)!] = value
+}

@@ -1,0 +1,113 @@
+import { z } from 'zod'
+
+/**
+ * What `sandkasten.yaml` may say: the names of the first plan, and ours. Every key is also an environment variable:
+ * `SANDKASTEN_` and its path in capitals, such as `SANDKASTEN_DEFAULTS_MEM_LIMIT_MB`.
+ */
+
+const seconds = z.int().positive().max(31_536_000)
+const megabytes = z.int().positive().max(16_777_216)
+
+/** What happens to a session whose time is up. */
+export const endAction = z.enum(['stop', 'snapshot-and-stop', 'destroy'])
+export type EndAction = z.infer<typeof endAction>
+
+const quotas = z.strictObject({
+  sessions: z.int().nonnegative().optional().describe('Live sessions of one project, stopped ones too.'),
+  cpu: z.number().nonnegative().optional().describe('Processors of all its running sessions together.'),
+  mem_mb: z.int().nonnegative().optional().describe('Memory of all its running sessions together.'),
+  disk_mb: z.int().nonnegative().optional().describe('Disk of all its live sessions together.'),
+})
+export type Quotas = z.infer<typeof quotas>
+export { quotas as quotasSchema }
+
+const defaults = z.strictObject({
+  cpu_limit: z.number().positive().max(1024).default(1),
+  mem_limit_mb: megabytes.default(512),
+  pids_limit: z.int().positive().max(1_000_000).default(256),
+  tmp_limit_mb: megabytes.default(256),
+  disk_limit_mb: megabytes.optional(),
+  max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
+  network_mode: z.enum(['none', 'open']).default('none'),
+  readonly_rootfs: z
+    .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')
+    .default(true),
+})
+
+export const fileSchema = z.strictObject({
+  listen: z.string().default('127.0.0.1:8080').describe('Address and port.'),
+  behind_tls: z
+    .boolean()
+    .default(false)
+    .describe('Something in front speaks TLS: needed for an address that others can reach.'),
+  api_key: z
+    .string()
+    .min(8)
+    .max(512)
+    .optional()
+    .describe('The first admin key. Without one it is made at the first start.'),
+  data_dir: z.string().min(1).optional().describe('Sandboxes, database and the identity of this daemon.'),
+  engine_dir: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Sandboxes and images. Default: where `sandkasten run` and `sandkasten image` keep theirs, or below data_dir.',
+    ),
+  db_path: z.string().min(1).optional().describe('SQLite. Default: sandkasten.db in data_dir.'),
+  db_url: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
+    .optional()
+    .describe('Postgres instead of SQLite.'),
+  isolator: z.enum(['auto', 'oci', 'process']).default('auto'),
+  accept_no_isolation: z.boolean().default(false).describe('Let `auto` fall back to `process`.'),
+  default_image: z.string().min(1).default('host'),
+  allowed_images: z.array(z.string().min(1)).min(1).optional().describe('Default: only default_image.'),
+  images: z
+    .record(z.string().min(1), z.string().min(1))
+    .default({})
+    .describe('Names for images, such as `sandbox-runtime:base: host`.'),
+  pull_images: z
+    .boolean()
+    .default(false)
+    .describe('Get an allowed image from its registry when it is not here.'),
+  session_ttl_seconds: seconds.default(1800).describe('Idle time after which on_idle happens.'),
+  on_idle: endAction.default('destroy'),
+  lifetime_seconds: seconds.optional().describe('Time since its last start after which on_lifetime happens.'),
+  on_lifetime: endAction.default('destroy'),
+  max_ttl_seconds: seconds
+    .default(604_800)
+    .describe('The longest idle time and lifetime that a session may ask for.'),
+  wake_on_use: z.boolean().default(false).describe('Start a stopped session when it is used.'),
+  keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are remembered.'),
+  defaults: defaults.prefault({}),
+  max: z
+    .strictObject({
+      cpu_limit: z.number().positive().default(16),
+      mem_limit_mb: megabytes.default(16_384),
+      pids_limit: z.int().positive().default(16_384),
+      disk_limit_mb: megabytes.default(1_048_576),
+    })
+    .prefault({})
+    .describe('The most that one session may ask for.'),
+  allowed_networks: z
+    .array(z.enum(['none', 'open']))
+    .min(1)
+    .default(['none']),
+  quotas: quotas.prefault({}).describe('For every project that has none of its own.'),
+  domain: z
+    .string()
+    .regex(
+      /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/,
+      'must be a host name in small letters',
+    )
+    .optional()
+    .describe('Previews are at http://<port>-<id>.<domain>.'),
+  reaper_interval_seconds: z.number().positive().max(3600).default(5),
+  log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+  metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),
+  max_body_mb: z.int().positive().max(1024).default(32).describe('For JSON bodies; streams have no limit.'),
+})
+
+export type FileConfig = z.infer<typeof fileSchema>

@@ -1,0 +1,32 @@
+import { stringify } from 'yaml'
+import type { DaemonConfig } from './config.ts'
+
+/** The configuration in force, as it would be written in a file, without its secrets. */
+export function maskedConfig(config: DaemonConfig): Record<string, unknown> {
+  const { file: _, listen, ...rest } = config
+  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host
+  return {
+    listen: `${host}:${listen.port}`,
+    ...rest,
+    ...(config.api_key === undefined ? {} : { api_key: '********' }),
+    ...(config.db_url === undefined ? {} : { db_url: maskUrl(config.db_url) }),
+  }
+}
+
+export function showConfig(config: DaemonConfig): string {
+  const from = config.file
+    ? `# from ${config.file} and the environment`
+    : '# from the environment and defaults'
+  return `${from}\n${stringify(maskedConfig(config))}`
+}
+
+function maskUrl(text: string): string {
+  try {
+    const url = new URL(text)
+    if (url.password) url.password = '********'
+    if (url.searchParams.has('password')) url.searchParams.set('password', '********')
+    return url.href
+  } catch {
+    return '********'
+  }
+}

@@ -1,0 +1,238 @@
+import { EngineProvider } from '@sandkasten/engine'
+import { SandboxError } from '@sandkasten/sdk'
+import { pino } from 'pino'
+import {
+  Audit,
+  allRoutes,
+  buildServer,
+  handleUpgrades,
+  type Services,
+  Streams,
+  terminalSocket,
+} from './api/index.ts'
+import type { DaemonConfig } from './config/index.ts'
+import { type Instance, takeDataFolder } from './instance.ts'
+import { KeyRing } from './keys/index.ts'
+import type { Log } from './log.ts'
+import { Metrics } from './metrics.ts'
+import {
+  type Context,
+  type DaemonProvider,
+  EventBus,
+  LiveSessions,
+  SessionService,
+} from './sessions/index.ts'
+import { Store } from './store/index.ts'
+import { version } from './version.ts'
+
+export interface DaemonOptions {
+  config: DaemonConfig
+  /** Instead of the engine on this machine: any provider of the SDK’s contract. */
+  provider?: DaemonProvider
+  log?: Log
+}
+
+/** A daemon that listens. */
+export interface Daemon {
+  readonly url: string
+  readonly instanceId: string
+  /** Only at the very first start without a configured key: shown once, kept nowhere. */
+  readonly firstKey?: string
+  readonly sessions: SessionService
+  /** What isolates its sandboxes. */
+  readonly isolation: string
+  close(): Promise<void>
+}
+
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { config } = options
+  const log =
+    options.log ?? pino({ level: config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
+  const undo: Array<() => Promise<unknown> | unknown> = []
+  const close = async () => {
+    while (undo.length > 0) await undo.pop()!()
+  }
+  try {
+    const instance = await takeDataFolder(config.data_dir)
+    undo.push(() => instance.release())
+    const provider = options.provider ?? engineOf(config)
+    undo.push(() => provider.close?.())
+    const store = await openStore(config, log)
+    undo.push(() => store.close())
+    return await assemble({ config, provider, store, instance, log }, undo, close)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function assemble(
+  given: { config: DaemonConfig; provider: DaemonProvider; store: Store; instance: Instance; log: Log },
+  undo: Array<() => Promise<unknown> | unknown>,
+  close: () => Promise<void>,
+): Promise<Daemon> {
+  const { config, provider, store, instance, log } = given
+  const metrics = new Metrics()
+  const events = new EventBus(store, log)
+  undo.push(() => events.close())
+  const context: Context = {
+    config,
+    store,
+    provider,
+    instanceId: instance.id,
+    live: new LiveSessions(),
+    events,
+    metrics,
+    log,
+  }
+  const sessions = new SessionService(context)
+  const keys = new KeyRing(store)
+  const { firstKey } = await keys.prepare(config.api_key)
+  await instance.writeCommandLineKey(await keys.commandLineKey(await instance.readCommandLineKey()))
+  undo.push(() => sessions.leases.write())
+  await sessions.reconciler.tidy()
+  await sessions.reconciler.run()
+  await sessions.reconciler.recover()
+  undo.push(() => sessions.commands.close())
+  undo.push(housekeeping(sessions, config, log))
+  const audit = new Audit((rows) => store.records.addAudit(rows), log)
+  undo.push(() => audit.flush())
+  const streams = new Streams(metrics)
+  watchGauges(metrics, store, instance.id)
+  let closing = false
+  const services: Services = {
+    config,
+    sessions,
+    keys,
+    events,
+    audit,
+    streams,
+    metrics,
+    log,
+    version,
+    async ready() {
+      if (closing) throw new SandboxError('unavailable', 'The daemon is ending.')
+      await store.ping()
+    },
+  }
+  const app = buildServer(services, allRoutes(services))
+  app.addHook('onRequest', async () => {
+    if (closing)
+      throw new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Try again in a moment.' })
+  })
+  handleUpgrades(app.server, services, [terminalSocket(services)])
+  undo.push(async () => {
+    closing = true
+    await streams.close()
+    await app.close()
+  })
+  const url = await listen(app, config)
+  await instance.writeAddress(url)
+  log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
+  return {
+    url,
+    instanceId: instance.id,
+    ...(firstKey ? { firstKey } : {}),
+    sessions,
+    isolation: provider.isolation,
+    close: once(close),
+  }
+}
+
+function engineOf(config: DaemonConfig): DaemonProvider {
+  const { defaults } = config
+  return new EngineProvider({
+    isolator: config.isolator,
+    acceptNoIsolation: config.accept_no_isolation,
+    root: config.engine_dir,
+    pull: config.pull_images,
+    defaults: {
+      memoryMb: defaults.mem_limit_mb,
+      vcpus: defaults.cpu_limit,
+      pids: defaults.pids_limit,
+      tmpMb: defaults.tmp_limit_mb,
+      network: defaults.network_mode,
+    },
+  }) as unknown as DaemonProvider
+}
+
+/** A database that is not there yet is waited for a while: at boot, it may come up after us. */
+async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
+  const startedAt = Date.now()
+  for (;;) {
+    try {
+      return await Store.open(config)
+    } catch (error) {
+      if (!SandboxError.is(error, 'unavailable') || Date.now() - startedAt > 15_000) throw error
+      log.warn({ err: error }, 'waiting for the database')
+    }
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}
+
+/** Leases every second, the reaper as configured, reconciliation every half minute. Returns what ends them. */
+function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
+  const jobs = [
+    { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
+    { name: 'reaper', everyMs: config.reaper_interval_seconds * 1000, run: () => sessions.reaper.run() },
+    { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
+  ]
+  const timers = jobs.map(({ name, everyMs, run }) => {
+    let running: Promise<unknown> | undefined
+    const timer = setInterval(() => {
+      // One that takes long is not started again beside itself.
+      running ??= run()
+        .catch((error: unknown) => log.warn({ err: error, job: name }, 'housekeeping'))
+        .finally(() => {
+          running = undefined
+        })
+    }, everyMs)
+    timer.unref()
+    return { timer, running: () => running }
+  })
+  return async () => {
+    for (const { timer } of timers) clearInterval(timer)
+    await Promise.all(timers.map(({ running }) => running()))
+  }
+}
+
+function watchGauges(metrics: Metrics, store: Store, instanceId: string): void {
+  metrics.onRead(async () => {
+    metrics.set('process_resident_memory_bytes', {}, process.memoryUsage.rss())
+    metrics.set('process_start_time_seconds', {}, Math.round(Date.now() / 1000 - process.uptime()))
+    metrics.clear('sandkasten_sessions')
+    try {
+      for (const { status, count } of await store.sessions.countByStatus(instanceId))
+        metrics.set('sandkasten_sessions', { status }, count)
+      metrics.set('sandkasten_store_up', {}, 1)
+    } catch {
+      metrics.set('sandkasten_store_up', {}, 0)
+    }
+  })
+}
+
+async function listen(app: ReturnType<typeof buildServer>, config: DaemonConfig): Promise<string> {
+  const { host, port } = config.listen
+  try {
+    return await app.listen({ host, port })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const hints: Record<string, string> = {
+      EADDRINUSE: `Something listens there already. Stop it, or choose another port with listen: "${host}:${port + 1}".`,
+      EACCES: 'Ports below 1024 need root. Choose another one.',
+      EADDRNOTAVAIL: 'This machine does not have that address.',
+    }
+    throw new SandboxError('conflict', `The daemon cannot listen on ${host}:${port} (${code}).`, {
+      cause: error,
+      hint: hints[code ?? ''] ?? 'Change listen.',
+    })
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined
+  return () => {
+    done ??= work()
+    return done
+  }
+}

@@ -1,0 +1,151 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { KeyRow, ProjectRow, Store } from '../store/index.ts'
+import { includes, type Scope, scopes } from './scopes.ts'
+import { hashOf, newKey, sameHash } from './secret.ts'
+
+/** Who asks: found by the key, handed to everything that is done for him. */
+export interface Caller {
+  readonly projectId: string
+  readonly keyId: string
+  readonly scopes: readonly Scope[]
+  readonly requestId: string
+}
+
+/** The project that the operator's own keys belong to. Its admins may make projects and see the machine as a whole. */
+export const operatorProject = 'default'
+
+export function isOperator(caller: Caller): boolean {
+  return caller.projectId === operatorProject && includes(caller.scopes, 'admin')
+}
+
+export type NewKey = { row: KeyRow; key: string }
+
+export class KeyRing {
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** The same answer, in the same words, for no key, a wrong one, an expired one and a revoked one. */
+  async authenticate(header: string | undefined, requestId: string): Promise<Caller> {
+    const given = /^bearer +([!-~]{1,512})$/i.exec(header ?? '')?.[1]
+    const hash = hashOf(given ?? '')
+    const row = given === undefined ? undefined : await this.#store.keys.byHash(hash)
+    if (
+      !row ||
+      !sameHash(row.hash, hash) ||
+      row.revoked_at !== null ||
+      (row.expires_at ?? Infinity) <= Date.now()
+    )
+      throw new SandboxError('unauthenticated', 'This needs a valid API key.', {
+        hint: 'Send the header “Authorization: Bearer <key>”. The first start printed one; make others with sandkasten keys create.',
+      })
+    return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId }
+  }
+
+  async create(
+    projectId: string,
+    options: { name: string; scopes: readonly Scope[]; expiresAt?: number },
+  ): Promise<NewKey> {
+    if (!(await this.#store.keys.project(projectId))) throw noProject(projectId)
+    const key = newKey()
+    const row: KeyRow = {
+      id: randomId(),
+      project_id: projectId,
+      name: options.name,
+      hash: hashOf(key),
+      scopes: options.scopes.join(' '),
+      created_at: Date.now(),
+      expires_at: options.expiresAt ?? null,
+      revoked_at: null,
+    }
+    await this.#store.keys.insert(row)
+    return { row, key }
+  }
+
+  list(projectId: string): Promise<KeyRow[]> {
+    return this.#store.keys.list(projectId)
+  }
+
+  /** From the next request on the key is worth nothing. False when it was already. */
+  async revoke(projectId: string, id: string): Promise<boolean> {
+    if (await this.#store.keys.revoke(projectId, id, Date.now())) return true
+    if (await this.#store.keys.get(projectId, id)) return false
+    throw new SandboxError('not_found', `There is no key ${id}.`, { hint: 'See sandkasten keys list.' })
+  }
+
+  projects(): Promise<ProjectRow[]> {
+    return this.#store.keys.projects()
+  }
+
+  async createProject(name: string, quotas: string | null): Promise<ProjectRow> {
+    if ((await this.#store.keys.projects()).some((project) => project.name === name))
+      throw new SandboxError('conflict', `There is a project “${name}” already.`, {
+        hint: 'Choose another name.',
+      })
+    const row = { id: randomId(), name, quotas, created_at: Date.now(), turn: 0 }
+    await this.#store.keys.insertProject(row)
+    return row
+  }
+
+  async setQuotas(projectId: string, quotas: string | null): Promise<ProjectRow> {
+    if (!(await this.#store.keys.setQuotas(projectId, quotas))) throw noProject(projectId)
+    return (await this.#store.keys.project(projectId))!
+  }
+
+  /** The operator's project; the configured key as its first admin key; without one, a new key at the first start. */
+  async prepare(configured: string | undefined): Promise<{ firstKey?: string }> {
+    const now = Date.now()
+    await this.#store.keys.ensureProject({
+      id: operatorProject,
+      name: operatorProject,
+      quotas: null,
+      created_at: now,
+      turn: 0,
+    })
+    if (configured !== undefined) {
+      await this.#keepFileKey('config', 'api_key of the configuration', configured)
+      return {}
+    }
+    await this.#store.keys.revoke(operatorProject, 'config', now)
+    const usable = (await this.list(operatorProject)).some(
+      (row) => row.revoked_at === null && includes(scopesOf(row), 'admin') && row.id !== 'cli',
+    )
+    if (usable) return {}
+    return { firstKey: (await this.create(operatorProject, { name: 'first', scopes: ['admin'] })).key }
+  }
+
+  /** A key that a file of this machine holds for the command line: made anew when the file has none that works. */
+  async commandLineKey(kept: string | undefined): Promise<string> {
+    const row = await this.#store.keys.get(operatorProject, 'cli')
+    if (kept !== undefined && row && row.revoked_at === null && sameHash(row.hash, hashOf(kept))) return kept
+    const key = newKey()
+    await this.#keepFileKey('cli', 'the command line of this machine', key)
+    return key
+  }
+
+  async #keepFileKey(id: string, name: string, key: string): Promise<void> {
+    await this.#store.keys.upsert({
+      id,
+      project_id: operatorProject,
+      name,
+      hash: hashOf(key),
+      scopes: 'admin',
+      created_at: Date.now(),
+      expires_at: null,
+      revoked_at: null,
+    })
+  }
+}
+
+export function scopesOf(row: KeyRow): Scope[] {
+  return row.scopes
+    .split(' ')
+    .filter((scope): scope is Scope => (scopes as readonly string[]).includes(scope))
+}
+
+function noProject(id: string): SandboxError {
+  return new SandboxError('not_found', `There is no project ${id}.`, { hint: 'See GET /v1/projects.' })
+}

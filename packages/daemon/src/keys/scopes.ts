@@ -1,0 +1,7 @@
+/** What a key may do: look, work in sandboxes, or manage the project. Each includes the one before. */
+export const scopes = ['read', 'exec', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+
+export function includes(held: readonly Scope[], needed: Scope): boolean {
+  return held.some((scope) => scopes.indexOf(scope) >= scopes.indexOf(needed))
+}

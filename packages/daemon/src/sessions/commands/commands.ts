@@ -1,0 +1,300 @@
+import { createHash } from 'node:crypto'
+import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
+import type { Caller } from '../../keys/index.ts'
+import type { ExecRow } from '../../store/index.ts'
+import type { Context, Session } from '../context.ts'
+import type { Use, Used, UseOptions } from '../use.ts'
+import { restoredEvents } from './kept-events.ts'
+import { shellOf } from './shells.ts'
+import { startRun, trackRun } from './tracked-run.ts'
+import { trackShell } from './tracked-shell.ts'
+import type { CommandRequest, ExecResult, Tracked } from './types.ts'
+
+const doneKept = 200
+
+/**
+ * Commands that carry an id. The row is written before the command is started, the id is the provider's too, and a task
+ * here follows each to its end and writes the result down. So a repeated request finds the first one, in this process or
+ * in the next; and who was cut off goes on reading where he was.
+ */
+export class Commands {
+  readonly #context: Context
+  readonly #use: Use
+  readonly #tracked = new Map<string, Tracked>()
+  readonly #starting = new Map<string, Promise<Tracked | ExecRow>>()
+  /** Lets go of everything when this process ends; what runs in sandboxes runs on. */
+  readonly #closing = new AbortController()
+
+  constructor(context: Context, use: Use) {
+    this.#context = context
+    this.#use = use
+  }
+
+  /** Starts a command, or finds the one that was started with this id. */
+  async start(
+    caller: Caller,
+    id: string,
+    execId: string,
+    request: CommandRequest,
+    options: UseOptions = {},
+  ): Promise<Tracked | ExecRow> {
+    const key = `${id}/${execId}`
+    // Two requests with one id at once: the second waits for the first, then finds what it made.
+    for (let other = this.#starting.get(key); other; other = this.#starting.get(key))
+      await other.catch(() => {})
+    const starting = this.#start(caller, id, execId, request, options)
+    this.#starting.set(key, starting)
+    try {
+      return await starting
+    } finally {
+      this.#starting.delete(key)
+    }
+  }
+
+  /** A command of a session, running or done. */
+  async find(caller: Caller, id: string, execId: string): Promise<Tracked | ExecRow> {
+    await this.#use.find(caller, id)
+    const tracked = this.#tracked.get(`${id}/${execId}`)
+    if (tracked) return tracked
+    const row = await this.#context.store.execs.get(id, execId)
+    if (row && row.kind !== 'terminal') return row
+    throw new SandboxError('not_found', `The session has no command ${execId}.`, {
+      hint: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
+    })
+  }
+
+  async list(caller: Caller, id: string, limit: number): Promise<Array<Omit<ExecRow, 'events'>>> {
+    await this.#use.find(caller, id)
+    return this.#context.store.execs.list(id, limit)
+  }
+
+  /** Output of a command that is done: from its sandbox while that has it, then from the store. */
+  async *replay(
+    caller: Caller,
+    row: ExecRow,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<ProcessEvent> {
+    if (row.kind === 'run' && (await this.#stillRuns(caller, row))) {
+      const used = await this.#use.take(caller, row.session_id)
+      try {
+        const process = await used.sandbox.getProcess(row.exec_id)
+        yield* process.output({ after, signal })
+        return
+      } catch (error) {
+        if (!SandboxError.is(error, 'not_found', 'not_running', 'interrupted')) throw error
+      } finally {
+        used.release()
+      }
+    }
+    const events = restoredEvents(row.events)
+    const oldest = events[0]?.seq
+    if (oldest === undefined || after + 1 < oldest)
+      throw new SandboxError('gone', `Output after event ${after} was dropped.`, {
+        details: { after, ...(oldest === undefined ? {} : { oldest }) },
+        hint: 'The result has the beginning and the end of it. Read sooner next time.',
+      })
+    for (const event of events) if (event.seq > after) yield event
+  }
+
+  /** A foreground command runs: the session is not idle. */
+  isWorking(id: string): boolean {
+    for (const { row } of this.#tracked.values()) if (row.session_id === id && row.detached === 0) return true
+    return false
+  }
+
+  /** After a restart: follows again what an earlier process started. */
+  async recover(session: Session, used: () => Promise<Used & { release: () => void }>): Promise<void> {
+    const { store, log } = this.#context
+    for (const row of await store.execs.running(session.id)) {
+      if (row.kind === 'terminal' || this.#tracked.has(`${row.session_id}/${row.exec_id}`)) continue
+      if (row.incarnation !== session.incarnation || session.status !== 'running') {
+        await this.#save(row, {
+          status: 'lost',
+          ended_at: Date.now(),
+          result: JSON.stringify({ lost: 'interrupted' }),
+        })
+        continue
+      }
+      try {
+        await this.#recoverOne(row, await used())
+      } catch (error) {
+        log.warn({ session: session.id, exec: row.exec_id, err: error }, 'a command could not be found again')
+      }
+    }
+  }
+
+  close(): void {
+    this.#closing.abort()
+  }
+
+  async #start(
+    caller: Caller,
+    id: string,
+    execId: string,
+    request: CommandRequest,
+    options: UseOptions,
+  ): Promise<Tracked | ExecRow> {
+    const { store, metrics } = this.#context
+    const used = await this.#use.take(caller, id, options)
+    try {
+      const row = rowOf(used.session, execId, request)
+      if (!(await store.execs.insert(row))) {
+        used.release()
+        return await this.#repeat(caller, row)
+      }
+      metrics.count('sandkasten_commands_total', { kind: row.kind })
+      try {
+        return await this.#launch(used, row, request)
+      } catch (error) {
+        await store.execs.delete(id, execId).catch(() => {})
+        throw error
+      }
+    } catch (error) {
+      used.release()
+      throw error
+    }
+  }
+
+  async #launch(
+    used: Used & { release: () => void },
+    row: ExecRow,
+    request: CommandRequest,
+  ): Promise<Tracked> {
+    const { live } = this.#context
+    if (request.kind === 'run') {
+      const started = await startRun(used.sandbox, row, request)
+      const { maxOutputBytes } = request
+      return this.#keep(
+        used,
+        trackRun(used.sandbox, row, { started, maxOutputBytes, signal: this.#closing.signal }, (changes) =>
+          this.#save(row, changes),
+        ),
+      )
+    }
+    const shell = await shellOf(used.open, request.shell)
+    const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
+    const options = { request, signal: this.#closing.signal, onEnd }
+    return this.#keep(
+      used,
+      trackShell(shell, row, options, (changes) => this.#save(row, changes)),
+    )
+  }
+
+  async #recoverOne(row: ExecRow, used: Used & { release: () => void }): Promise<void> {
+    const { live } = this.#context
+    const save = (changes: Partial<ExecRow>) => this.#save(row, changes)
+    const signal = this.#closing.signal
+    try {
+      if (row.kind === 'run') {
+        const started = await used.sandbox.getProcess(row.exec_id)
+        this.#keep(used, trackRun(used.sandbox, row, { started, signal }, save))
+        return
+      }
+      const shell = await shellOf(used.open, row.shell!)
+      if (!shell.attach) throw new SandboxError('interrupted', 'The shell ended with the daemon.')
+      const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
+      const tracked = trackShell(shell, row, { signal, onEnd }, save)
+      if (!(await tracked.found)) throw new SandboxError('not_found', 'It was never started.')
+      this.#keep(used, tracked)
+    } catch (error) {
+      used.release()
+      // It was written down and never started: nobody was told of it, and a repeat may start it.
+      if (SandboxError.is(error, 'not_found'))
+        await this.#context.store.execs.delete(row.session_id, row.exec_id)
+      else
+        await save({ status: 'lost', ended_at: Date.now(), result: JSON.stringify({ lost: 'interrupted' }) })
+    }
+  }
+
+  /** In the map while it runs; the session is held for it unless nobody waits for it. */
+  #keep(used: Used & { release: () => void }, tracked: Tracked): Tracked {
+    const { row } = tracked
+    const key = `${row.session_id}/${row.exec_id}`
+    this.#tracked.set(key, tracked)
+    if (row.detached === 1) used.release()
+    void tracked.done.then(() => {
+      this.#tracked.delete(key)
+      used.release()
+      if (!this.#closing.signal.aborted) this.#context.live.touch(row.session_id)
+    })
+    return tracked
+  }
+
+  /** Tried until it is written: a result must not be lost to a database that is away for a moment. */
+  async #save(row: ExecRow, changes: Partial<ExecRow>): Promise<ExecRow> {
+    const { store, log } = this.#context
+    for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
+      try {
+        await store.execs.update(row.session_id, row.exec_id, changes)
+        await store.execs.prune(row.session_id, doneKept)
+        break
+      } catch (error) {
+        if (!SandboxError.is(error, 'unavailable', 'disk_full')) {
+          log.error({ session: row.session_id, exec: row.exec_id, err: error }, 'a result was not written')
+          break
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
+    }
+    return { ...row, ...changes }
+  }
+
+  async #repeat(caller: Caller, wanted: ExecRow): Promise<Tracked | ExecRow> {
+    const found = await this.find(caller, wanted.session_id, wanted.exec_id)
+    const row = 'row' in found ? found.row : found
+    if (row.fingerprint === wanted.fingerprint) return found
+    throw new SandboxError('conflict', `The id ${wanted.exec_id} was used for a different command.`, {
+      hint: 'Use a new exec_id for each command.',
+    })
+  }
+
+  async #stillRuns(caller: Caller, row: ExecRow): Promise<boolean> {
+    const session = await this.#use.find(caller, row.session_id)
+    return session.status === 'running' && session.incarnation === row.incarnation
+  }
+}
+
+/** The result of a command that is done; throws for one that is lost. */
+export function resultOf(row: ExecRow): ExecResult {
+  const result = JSON.parse(row.result ?? '{}')
+  if (row.status === 'done') return result
+  throw new SandboxError(
+    'interrupted',
+    `How the command ${row.exec_id} ended is not known: its sandbox, or its shell, ended before it.`,
+    {
+      details: { exec_id: row.exec_id },
+      hint: 'Look at what it was to do, and run it again with a new exec_id if needed.',
+    },
+  )
+}
+
+function rowOf(session: Session, execId: string, request: CommandRequest): ExecRow {
+  const command = request.kind === 'run' ? [request.cmd, ...request.args] : request.command
+  return {
+    session_id: session.id,
+    exec_id: execId,
+    kind: request.kind,
+    status: 'running',
+    detached: request.kind === 'run' && request.detached ? 1 : 0,
+    incarnation: session.incarnation,
+    shell: request.kind === 'exec' ? request.shell : null,
+    command: JSON.stringify(command),
+    fingerprint: fingerprintOf(request),
+    created_at: Date.now(),
+    ended_at: null,
+    result: null,
+    events: null,
+  }
+}
+
+function fingerprintOf(request: CommandRequest): string {
+  const hash = createHash('sha256').update(request.kind)
+  if (request.kind === 'exec') hash.update(JSON.stringify([request.command, request.shell]))
+  else {
+    const env = Object.entries(request.env ?? {}).sort()
+    hash.update(JSON.stringify([request.cmd, request.args, env, request.cwd ?? null]))
+    if (request.stdin instanceof Uint8Array) hash.update(request.stdin)
+  }
+  return hash.digest('hex')
+}

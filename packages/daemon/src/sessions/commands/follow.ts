@@ -1,0 +1,65 @@
+import { type CommandResult, type ProcessEvent, type ProcessHandle, SandboxError } from '@sandkasten/sdk'
+import { HeadTail } from '@sandkasten/sdk/provider'
+import { KeptEvents, type StoredEvent } from './kept-events.ts'
+
+export interface Followed {
+  result: CommandResult
+  events: StoredEvent[]
+}
+
+/**
+ * Reads a process to its end, through lost connections, and keeps what a later reader may want. Throws when the process
+ * is not there any more.
+ */
+export async function follow(
+  find: () => Promise<ProcessHandle>,
+  options: { maxOutputBytes?: number; signal: AbortSignal },
+): Promise<Followed> {
+  const limit = options.maxOutputBytes ?? 1024 * 1024
+  const streams = { stdout: new HeadTail(limit), stderr: new HeadTail(limit) }
+  const kept = new KeptEvents()
+  let after = 0
+  let missed = false
+  for (let waitMs = 50; ; waitMs = Math.min(waitMs * 2, 1000)) {
+    try {
+      for await (const event of (await find()).output({ after, signal: options.signal })) {
+        kept.push(event)
+        if (event.type === 'exit') return { result: resultOf(event, streams, missed), events: kept.toJSON() }
+        streams[event.type].push(event.data)
+        after = event.seq
+        waitMs = 50
+      }
+    } catch (error) {
+      if (!SandboxError.is(error) || options.signal.aborted) throw error
+      const { oldest } = error.details
+      if (error.code === 'gone' && typeof oldest === 'number' && oldest - 1 > after) {
+        missed = true
+        after = oldest - 1
+        continue
+      }
+      if (!passing.has(error.code)) throw error
+    }
+    await new Promise((resolve) => setTimeout(resolve, waitMs))
+  }
+}
+
+/** Errors after which the process may still be there. */
+const passing = new Set(['connection_lost', 'timeout', 'unavailable'])
+
+function resultOf(
+  exit: Extract<ProcessEvent, { type: 'exit' }>,
+  { stdout, stderr }: { stdout: HeadTail; stderr: HeadTail },
+  missed: boolean,
+): CommandResult {
+  const { exitCode, signal, timedOut, oom, durationMs } = exit
+  return {
+    exitCode,
+    stdout: stdout.text(),
+    stderr: stderr.text(),
+    ...(signal === undefined ? {} : { signal }),
+    timedOut,
+    truncated: missed || stdout.truncated || stderr.truncated,
+    ...(oom === undefined ? {} : { oom }),
+    durationMs,
+  }
+}

@@ -1,0 +1,32 @@
+import { SandboxError, type SandboxShell } from '@sandkasten/sdk'
+import type { Open } from '../live.ts'
+
+export const mainShell = 'main'
+
+/** A session's shells, each opened once for each start of its sandbox. One that was opened before a restart of ours is found by its name. */
+export function shellOf(
+  open: Open,
+  name: string,
+  options: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
+): Promise<SandboxShell> {
+  const known = open.shells.get(name)
+  if (known) return known
+  const opening = open.sandbox.openShell({ name, ...options })
+  open.shells.set(name, opening)
+  opening.catch(() => {
+    if (open.shells.get(name) === opening) open.shells.delete(name)
+  })
+  return opening
+}
+
+export async function closeShell(open: Open, name: string): Promise<boolean> {
+  const known = open.shells.get(name)
+  if (!known) {
+    if (name === mainShell) return (await open.sandbox.openShell({ name })).close()
+    throw new SandboxError('not_found', `There is no shell “${name}”.`, {
+      hint: 'See GET /v1/sessions/{id}/shells.',
+    })
+  }
+  open.shells.delete(name)
+  return (await known).close()
+}

@@ -1,0 +1,35 @@
+import type { AllCapabilities, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
+import type { DaemonConfig } from '../config/index.ts'
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { SessionRow, Store } from '../store/index.ts'
+import type { EventBus } from './events.ts'
+import type { LiveSessions } from './live.ts'
+
+/** What every part of this room works with. */
+export interface Context {
+  readonly config: DaemonConfig
+  readonly store: Store
+  readonly provider: DaemonProvider
+  /** This daemon, for as long as its data folder lives: what it labels its sandboxes with. */
+  readonly instanceId: string
+  readonly live: LiveSessions
+  readonly events: EventBus
+  readonly metrics: Metrics
+  readonly log: Log
+}
+
+/** Any provider of the SDK's contract; these more are asked for where they are there. */
+export type DaemonProvider = SandboxProvider & {
+  close?(): Promise<void> | void
+  stats?(sandboxId: string): Promise<object>
+  /** Clears away what processes that were killed have left. */
+  sweep?(): Promise<unknown>
+}
+
+export type Sandbox = SandboxHandle<AllCapabilities>
+export type Session = SessionRow
+
+/** The labels that make a sandbox ours. */
+export const sessionLabel = 'sandkasten.session'
+export const instanceLabel = 'sandkasten.instance'

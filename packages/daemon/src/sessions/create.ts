@@ -1,0 +1,223 @@
+import { createHash } from 'node:crypto'
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { Caller } from '../keys/index.ts'
+import { type Context, instanceLabel, type Sandbox, type Session, sessionLabel } from './context.ts'
+import { type CreateRequest, createOptions, type Plan, planOf } from './plan.ts'
+import { checkQuotas, quotasOf } from './quotas.ts'
+import { mark } from './status.ts'
+
+/**
+ * A session is written down before its sandbox is made, and the sandbox carries the session's label. So whenever this
+ * process ends, what is found later belongs together: a row without a sandbox is a create that nobody was told of, and
+ * is undone; a sandbox without a row cannot be.
+ */
+export class Creator {
+  readonly #context: Context
+  /** Creates under way, for those who repeat one. */
+  readonly #pending = new Map<string, Promise<Session>>()
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  /** `repeat`: somebody asked for this session before, with the same idempotency key. */
+  async create(
+    caller: Caller,
+    request: CreateRequest,
+    signal?: AbortSignal,
+  ): Promise<{ session: Session; repeat: boolean }> {
+    const { store } = this.#context
+    const plan = planOf(this.#context, request)
+    const snapshot = await this.#snapshot(caller, request.snapshotId)
+    const quotas = await quotasOf(this.#context, caller.projectId)
+    const row = this.#row(caller, request, plan)
+    const { idempotencyKey } = request
+    const fingerprint = fingerprintOf(request)
+    const inserted = await store.sessions.insert(row, {
+      check: (usage) => checkQuotas(quotas, usage, plan),
+      ...(idempotencyKey === undefined
+        ? {}
+        : {
+            idempotency: {
+              project_id: caller.projectId,
+              key: idempotencyKey,
+              fingerprint,
+              session_id: row.id,
+              created_at: row.created_at,
+            },
+          }),
+    })
+    if (inserted.kind === 'name-taken')
+      throw new SandboxError('conflict', `There is a session with the name “${request.name}” already.`, {
+        details: { name: request.name },
+        hint: 'Choose another name, or find it with GET /v1/sessions?name=.',
+      })
+    if (inserted.kind === 'repeat') {
+      if (inserted.fingerprint !== fingerprint)
+        throw new SandboxError('conflict', 'This idempotency key was used for a different request.', {
+          hint: 'Use a new key for each session that you want.',
+        })
+      return { session: await this.#earlier(inserted.sessionId), repeat: true }
+    }
+    const making = this.#context.live.locked(row.id, () =>
+      this.#make(row, plan, { caller, env: request.env ?? {}, snapshot, signal }),
+    )
+    this.#pending.set(row.id, making)
+    try {
+      return { session: await making, repeat: false }
+    } finally {
+      this.#pending.delete(row.id)
+    }
+  }
+
+  /** Whether this process is making it right now. */
+  isPending(id: string): boolean {
+    return this.#pending.has(id)
+  }
+
+  /** A copy that the provider has made already, as a session of its own. */
+  async adopt(caller: Caller, origin: Session, sandbox: Sandbox): Promise<Session> {
+    const now = Date.now()
+    const row: Session = {
+      ...origin,
+      ...fresh(caller, now),
+      name: null,
+      sandbox_id: sandbox.sandboxId,
+      cwd: null,
+    }
+    const { store } = this.#context
+    await store.sessions.insert(row, { check: () => {} })
+    return (await mark(this.#context, row, 'running', {
+      by: `key:${caller.keyId}`,
+      reason: `forked from ${origin.id}`,
+    }))!
+  }
+
+  async #make(
+    row: Session,
+    plan: Plan,
+    given: { caller: Caller; env: Readonly<Record<string, string>>; snapshot?: string; signal?: AbortSignal },
+  ): Promise<Session> {
+    const { env, snapshot, signal } = given
+    const { provider, instanceId, live, log, metrics } = this.#context
+    const startedAt = performance.now()
+    let sandbox: Sandbox | undefined
+    try {
+      const labels = { [sessionLabel]: row.id, [instanceLabel]: instanceId }
+      const options = createOptions(this.#context, plan, { env, labels, providerSnapshot: snapshot })
+      sandbox = (await provider.create({ ...options, signal })) as Sandbox
+      const sandboxMs = performance.now() - startedAt
+      const session = await mark(this.#context, row, 'running', {
+        by: row.status_by,
+        reason: 'created',
+        from: ['creating'],
+        changes: {
+          sandbox_id: sandbox.sandboxId,
+          workdir: sandbox.workdir,
+          started_at: Date.now(),
+          last_activity: Date.now(),
+        },
+      })
+      if (!session) throw new SandboxError('conflict', `The session ${row.id} was ended while it was made.`)
+      live.open(row.id, row.incarnation, sandbox)
+      const totalMs = performance.now() - startedAt
+      metrics.observe('sandkasten_session_create_seconds', {}, totalMs / 1000)
+      const steps = { sandboxMs, rowMs: totalMs - sandboxMs }
+      log.info(
+        { session: row.id, request: given.caller.requestId, image: row.image, steps },
+        'session created',
+      )
+      return session
+    } catch (error) {
+      await this.#undo(row, sandbox, error)
+      throw error
+    }
+  }
+
+  /** Nothing of it stays but the row that says why. What cannot be undone now, reconciliation undoes later. */
+  async #undo(row: Session, sandbox: Sandbox | undefined, error: unknown): Promise<void> {
+    const { store, log } = this.#context
+    try {
+      await sandbox?.destroy()
+      const reason = SandboxError.is(error) ? error.code : 'internal'
+      await mark(this.#context, row, 'failed', { by: 'daemon', reason, from: ['creating'] })
+      await store.sessions.forgetIdempotency(row.id)
+    } catch (cleanUp) {
+      log.warn({ session: row.id, err: cleanUp }, 'a failed create is not undone yet')
+    }
+  }
+
+  async #earlier(id: string): Promise<Session> {
+    const pending = this.#pending.get(id)
+    if (pending) return pending
+    const session = await this.#context.store.sessions.get(id)
+    if (session && session.status !== 'creating') return session
+    throw new SandboxError('conflict', 'A create with this idempotency key is under way.', {
+      hint: 'Try again in a moment.',
+    })
+  }
+
+  async #snapshot(caller: Caller, id: string | undefined): Promise<string | undefined> {
+    if (id === undefined) return undefined
+    const { store, instanceId } = this.#context
+    const row = await store.snapshots.get(caller.projectId, id)
+    if (row?.instance_id === instanceId) return row.provider_id
+    throw new SandboxError('not_found', `There is no snapshot ${id}.`, { hint: 'See GET /v1/snapshots.' })
+  }
+
+  #row(caller: Caller, request: CreateRequest, plan: Plan): Session {
+    return {
+      ...fresh(caller, Date.now()),
+      instance_id: this.#context.instanceId,
+      name: request.name ?? null,
+      sandbox_id: null,
+      image: plan.image,
+      labels: sortedJson(request.labels ?? {}),
+      env_names: JSON.stringify(Object.keys(request.env ?? {}).sort()),
+      workdir: null,
+      cwd: null,
+      cpu: plan.cpu,
+      mem_mb: plan.memoryMb,
+      disk_mb: plan.diskMb,
+      pids: plan.pids,
+      network: plan.network,
+      ttl_ms: plan.ttlMs,
+      on_idle: plan.onIdle,
+      lifetime_ms: plan.lifetimeMs,
+      on_lifetime: plan.onLifetime,
+      wake_on_use: plan.wakeOnUse ? 1 : 0,
+      snapshot_id: request.snapshotId ?? null,
+    }
+  }
+}
+
+function fresh(caller: Caller, now: number) {
+  return {
+    id: randomId(),
+    project_id: caller.projectId,
+    key_id: caller.keyId,
+    status: 'creating' as const,
+    status_reason: '',
+    status_by: `key:${caller.keyId}`,
+    status_at: now,
+    incarnation: 1,
+    created_at: now,
+    started_at: now,
+    last_activity: now,
+    live: 1,
+  }
+}
+
+/** What makes two requests the same one. A hash: environments hold secrets. */
+function fingerprintOf({ idempotencyKey: _, ...request }: CreateRequest): string {
+  return createHash('sha256').update(sortedJson(request)).digest('hex')
+}
+
+function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}

@@ -1,0 +1,129 @@
+import { EventEmitter, once } from 'node:events'
+import { SandboxError } from '@sandkasten/sdk'
+import type { Log } from '../log.ts'
+import type { EventRow, Store } from '../store/index.ts'
+
+export interface SessionEvent {
+  readonly id: number
+  readonly type: string
+  readonly sessionId: string | undefined
+  readonly data: Record<string, unknown>
+  readonly createdAt: number
+}
+
+/**
+ * What happened, numbered. Written one after another, so that numbers appear in order and a reader who goes on after the
+ * last number he saw misses nothing. A write that fails is tried again until it succeeds, before the next one.
+ */
+export class EventBus {
+  readonly #store: Store
+  readonly #log: Log
+  readonly #news = new EventEmitter().setMaxListeners(0)
+  #queue: Promise<void> = Promise.resolve()
+  #closed = false
+
+  constructor(store: Store, log: Log) {
+    this.#store = store
+    this.#log = log
+  }
+
+  publish(event: {
+    projectId: string
+    sessionId?: string
+    type: string
+    data?: Record<string, unknown>
+  }): void {
+    const row = {
+      project_id: event.projectId,
+      session_id: event.sessionId ?? null,
+      type: event.type,
+      data: JSON.stringify(event.data ?? {}),
+      created_at: Date.now(),
+    }
+    this.#queue = this.#queue.then(() => this.#write(row))
+  }
+
+  async list(
+    projectId: string,
+    options: { after: number; limit: number; sessionId?: string },
+  ): Promise<SessionEvent[]> {
+    const begin = await this.#store.records.eventsBegin()
+    if (options.after > 0 && options.after < begin)
+      throw new SandboxError(
+        'gone',
+        `Events after ${options.after} were dropped; the oldest kept is ${begin + 1}.`,
+        {
+          details: { after: options.after, oldest: begin + 1 },
+          hint: 'Read sooner, or begin again without `after` and look at the sessions.',
+        },
+      )
+    const rows = await this.#store.records.events(projectId, options)
+    return rows.map(eventOf)
+  }
+
+  last(): Promise<number> {
+    return this.#store.records.lastEvent()
+  }
+
+  /** Goes on for ever, until the signal. */
+  async *follow(
+    projectId: string,
+    options: { after: number; sessionId?: string; signal: AbortSignal },
+  ): AsyncGenerator<SessionEvent> {
+    let { after } = options
+    while (!options.signal.aborted) {
+      const news = once(this.#news, 'news', { signal: options.signal }).catch(() => {})
+      const page = await this.list(projectId, { after, limit: 500, sessionId: options.sessionId })
+      for (const event of page) {
+        yield event
+        after = event.id
+      }
+      if (page.length === 0) await Promise.race([news, this.#othersMayWrite(options.signal)])
+    }
+  }
+
+  /** On a shared database other daemons write too, and do not tell us: we look again after a while. */
+  #othersMayWrite(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#store.kind !== 'postgres') return
+      const timer = setTimeout(resolve, 2_000)
+      signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+    })
+  }
+
+  /** Resolves when everything published so far is written. */
+  async flush(): Promise<void> {
+    await this.#queue
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await Promise.race([this.#queue, new Promise((resolve) => setTimeout(resolve, 500).unref())])
+  }
+
+  async #write(row: Parameters<Store['records']['addEvent']>[0]): Promise<void> {
+    for (let waitMs = 50; ; waitMs = Math.min(waitMs * 2, 1000)) {
+      try {
+        await this.#store.records.addEvent(row)
+        this.#news.emit('news')
+        return
+      } catch (error) {
+        if (this.#closed || !SandboxError.is(error, 'unavailable', 'disk_full')) {
+          this.#log.error({ err: error, type: row.type }, 'an event was not written')
+          return
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, waitMs))
+    }
+  }
+}
+
+function eventOf(row: { id: number } & Omit<EventRow, 'id'>): SessionEvent {
+  return {
+    id: row.id,
+    type: row.type,
+    sessionId: row.session_id ?? undefined,
+    data: JSON.parse(row.data),
+    createdAt: row.created_at,
+  }
+}

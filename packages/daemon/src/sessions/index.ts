@@ -1,0 +1,17 @@
+export { resultOf } from './commands/commands.ts'
+export { closeShell, mainShell, shellOf } from './commands/shells.ts'
+export type { CommandRequest, ExecResult, RunRequest, ShellRequest, Tracked } from './commands/types.ts'
+export {
+  type Context,
+  type DaemonProvider,
+  instanceLabel,
+  type Sandbox,
+  type Session,
+  sessionLabel,
+} from './context.ts'
+export { EventBus, type SessionEvent } from './events.ts'
+export { idleEnd, lifetimeEnd } from './leases.ts'
+export { LiveSessions } from './live.ts'
+export type { CreateRequest } from './plan.ts'
+export { SessionService } from './sessions.ts'
+export type { Used } from './use.ts'

@@ -1,0 +1,205 @@
+import { SandboxError, supports } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { EndAction } from '../config/index.ts'
+import type { Context, Sandbox, Session } from './context.ts'
+import type { Open } from './live.ts'
+import { mark, noSession, notUsable } from './status.ts'
+
+/**
+ * Changes of a session's state, one at a time for each session. Every method takes the session's lock, reads the row
+ * again and does nothing when the session is there already.
+ */
+export class Lifecycle {
+  readonly #context: Context
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  /** The open sandbox of a running session. One that is stopped is started if `wake` says so. */
+  async opened(
+    session: Session,
+    wake: { by: string } | undefined,
+  ): Promise<{ session: Session; open: Open }> {
+    if (session.status === 'running') {
+      const open = this.#context.live.opened(session.id, session.incarnation)
+      if (open) return { session, open }
+      return { session, open: await this.#reopen(session) }
+    }
+    if (!wake || session.live === 0 || session.status === 'creating') throw notUsable(session)
+    const woken =
+      session.status === 'paused'
+        ? await this.resume(session.id, wake.by, 'woken by use')
+        : await this.start(session.id, wake.by, 'woken by use')
+    return this.opened(woken, undefined)
+  }
+
+  start(id: string, by: string, reason = 'started'): Promise<Session> {
+    return this.#locked(id, async (session) => {
+      if (session.status === 'running') return session
+      if (session.status === 'paused') return this.#resume(session, by, reason)
+      if (session.live === 0 || (session.status !== 'stopped' && session.status !== 'crashed'))
+        throw notUsable(session)
+      const { provider, live } = this.#context
+      live.drop(id)
+      const sandbox = (await provider.get(session.sandbox_id!, { resume: true })) as Sandbox
+      const now = Date.now()
+      const started = await this.#mark(session, 'running', by, reason, {
+        incarnation: session.incarnation + 1,
+        started_at: now,
+        last_activity: now,
+        cwd: null,
+      })
+      live.open(id, started.incarnation, sandbox)
+      live.touch(id)
+      return started
+    })
+  }
+
+  stop(id: string, by: string, reason = 'stopped'): Promise<Session> {
+    return this.#locked(id, async (session) => {
+      if (session.live === 1 && (session.status === 'stopped' || session.status === 'crashed')) return session
+      if (session.status !== 'running' && session.status !== 'paused') throw notUsable(session)
+      return this.#stop(session, by, reason)
+    })
+  }
+
+  pause(id: string, by: string): Promise<Session> {
+    return this.#locked(id, async (session) => {
+      if (session.status === 'paused') return session
+      if (session.status !== 'running') throw notUsable(session)
+      await (await this.#sandbox(session)).pause()
+      return this.#mark(session, 'paused', by, 'paused')
+    })
+  }
+
+  resume(id: string, by: string, reason = 'resumed'): Promise<Session> {
+    return this.#locked(id, async (session) => {
+      if (session.status === 'running') return session
+      if (session.status !== 'paused') throw notUsable(session)
+      return this.#resume(session, by, reason)
+    })
+  }
+
+  /** False when it had ended already. The row first: if the rest fails, reconciliation finishes it. */
+  destroy(
+    id: string,
+    by: string,
+    reason = 'destroyed',
+    status: 'destroyed' | 'expired' = 'destroyed',
+  ): Promise<boolean> {
+    return this.#locked(id, async (session) => {
+      if (session.live === 0) return false
+      const { live, provider } = this.#context
+      await this.#mark(session, status, by, reason)
+      live.drop(id)
+      if (session.sandbox_id !== null) await provider.destroy(session.sandbox_id)
+      return true
+    })
+  }
+
+  /** What is to happen when a session's time is up; `still` is asked once nobody else can change the session. */
+  end(
+    id: string,
+    action: EndAction,
+    reason: string,
+    still: (session: Session) => Promise<boolean>,
+  ): Promise<boolean> {
+    return this.#locked(id, async (session) => {
+      if (!(await still(session))) return false
+      const { live, provider } = this.#context
+      if (action === 'destroy') {
+        await this.#mark(session, 'expired', 'reaper', reason)
+        live.drop(id)
+        if (session.sandbox_id !== null) await provider.destroy(session.sandbox_id)
+        return true
+      }
+      if (action === 'snapshot-and-stop') await this.#save(session)
+      await this.#stop(session, 'reaper', reason)
+      return true
+    })
+  }
+
+  /** The sandbox has ended by itself. Its disk may be there still; then it can be started again. */
+  async crashed(session: Session, by: string, reason: string, disk: boolean): Promise<Session | undefined> {
+    this.#context.live.drop(session.id)
+    return mark(this.#context, session, 'crashed', {
+      by,
+      reason,
+      from: ['running', 'paused'],
+      changes: disk ? {} : { live: 0 },
+    })
+  }
+
+  async #stop(session: Session, by: string, reason: string): Promise<Session> {
+    const sandbox = await this.#sandbox(session)
+    await sandbox.stop()
+    this.#context.live.drop(session.id)
+    return this.#mark(session, 'stopped', by, reason)
+  }
+
+  async #resume(session: Session, by: string, reason: string): Promise<Session> {
+    await (await this.#sandbox(session)).resume()
+    this.#context.live.touch(session.id)
+    return this.#mark(session, 'running', by, reason)
+  }
+
+  async #save(session: Session): Promise<void> {
+    const { store, instanceId } = this.#context
+    const sandbox = await this.#sandbox(session)
+    if (!supports(sandbox, 'snapshot')) throw new SandboxError('unsupported', 'This sandbox cannot be saved.')
+    const { snapshotId } = await sandbox.snapshot()
+    await store.snapshots.insert({
+      id: randomId(),
+      project_id: session.project_id,
+      instance_id: instanceId,
+      session_id: session.id,
+      name: null,
+      provider_id: snapshotId,
+      image: session.image,
+      size_bytes: null,
+      created_at: Date.now(),
+    })
+  }
+
+  async #sandbox(session: Session): Promise<Sandbox> {
+    const open = this.#context.live.opened(session.id, session.incarnation)
+    return (open ?? (await this.#reopen(session))).sandbox
+  }
+
+  /** After a restart of this process: the sandbox ran on, and is found by its id. */
+  async #reopen(session: Session): Promise<Open> {
+    const { provider, live } = this.#context
+    try {
+      const sandbox = (await provider.get(session.sandbox_id!, { resume: false })) as Sandbox
+      return (
+        live.opened(session.id, session.incarnation) ?? live.open(session.id, session.incarnation, sandbox)
+      )
+    } catch (error) {
+      if (!SandboxError.is(error, 'not_found')) throw error
+      const crashed = await this.crashed(session, 'daemon', 'its sandbox is gone', false)
+      throw notUsable(crashed ?? session)
+    }
+  }
+
+  #locked<T>(id: string, work: (session: Session) => Promise<T>): Promise<T> {
+    const { live, store } = this.#context
+    return live.locked(id, async () => {
+      const session = await store.sessions.get(id)
+      if (!session) throw noSession(id)
+      return work(session)
+    })
+  }
+
+  async #mark(
+    session: Session,
+    status: Session['status'],
+    by: string,
+    reason: string,
+    changes: Partial<Session> = {},
+  ): Promise<Session> {
+    const changed = await mark(this.#context, session, status, { by, reason, changes })
+    if (!changed) throw noSession(session.id)
+    return changed
+  }
+}

@@ -1,0 +1,152 @@
+import { type CreateSandboxOpts, SandboxError } from '@sandkasten/sdk'
+import type { EndAction } from '../config/index.ts'
+import type { Context } from './context.ts'
+
+/** What a caller may ask of a new session; what he leaves out, the configuration says. */
+export interface CreateRequest {
+  image?: string
+  snapshotId?: string
+  name?: string
+  labels?: Readonly<Record<string, string>>
+  env?: Readonly<Record<string, string>>
+  limits?: { cpu?: number; memoryMb?: number; pids?: number; diskMb?: number }
+  network?: 'none' | 'open'
+  ttlMs?: number
+  onIdle?: EndAction
+  lifetimeMs?: number
+  onLifetime?: EndAction
+  wakeOnUse?: boolean
+  /** A repeat with the same key gets the session of the first. */
+  idempotencyKey?: string
+}
+
+/** The request, complete and allowed. */
+export interface Plan {
+  readonly image: string
+  readonly cpu: number
+  readonly memoryMb: number
+  readonly pids: number
+  readonly diskMb: number
+  readonly network: 'none' | 'open'
+  readonly ttlMs: number
+  readonly onIdle: EndAction
+  readonly lifetimeMs: number | null
+  readonly onLifetime: EndAction
+  readonly wakeOnUse: boolean
+}
+
+export function planOf({ config, provider }: Context, request: CreateRequest): Plan {
+  const { defaults, max } = config
+  const image = request.image ?? config.default_image
+  if (!config.allowed_images.includes(image))
+    throw refused(
+      `The image “${image}” is not allowed here.`,
+      `Use one of ${config.allowed_images.join(', ')}, or add it to allowed_images.`,
+    )
+  const network = request.network ?? defaults.network_mode
+  if (!config.allowed_networks.includes(network))
+    throw new SandboxError('forbidden', `The network “${network}” is not allowed here.`, {
+      hint: `Use ${config.allowed_networks.join(' or ')}, or add it to allowed_networks.`,
+    })
+  const limits = request.limits ?? {}
+  refuseWithoutLimits(provider, request)
+  const plan: Plan = {
+    image,
+    network,
+    cpu: atMost(limits.cpu ?? defaults.cpu_limit, max.cpu_limit, 'limits.cpu', 'max.cpu_limit'),
+    memoryMb: atMost(
+      limits.memoryMb ?? defaults.mem_limit_mb,
+      max.mem_limit_mb,
+      'limits.memory_mb',
+      'max.mem_limit_mb',
+    ),
+    pids: atMost(limits.pids ?? defaults.pids_limit, max.pids_limit, 'limits.pids', 'max.pids_limit'),
+    diskMb: atMost(
+      limits.diskMb ?? defaults.disk_limit_mb ?? 0,
+      max.disk_limit_mb,
+      'limits.disk_mb',
+      'max.disk_limit_mb',
+    ),
+    ttlMs: atMost(
+      request.ttlMs ?? config.session_ttl_seconds * 1000,
+      config.max_ttl_seconds * 1000,
+      'ttl_seconds',
+      'max_ttl_seconds',
+    ),
+    onIdle: request.onIdle ?? config.on_idle,
+    lifetimeMs: lifetimeOf(request, config),
+    onLifetime: request.onLifetime ?? config.on_lifetime,
+    wakeOnUse: request.wakeOnUse ?? config.wake_on_use,
+  }
+  for (const action of [plan.onIdle, plan.onLifetime])
+    if (action === 'snapshot-and-stop' && !provider.capabilities.snapshot)
+      throw new SandboxError(
+        'unsupported',
+        'Sandboxes here cannot be saved, so snapshot-and-stop cannot be done.',
+        {
+          hint: 'Use stop or destroy.',
+        },
+      )
+  return plan
+}
+
+/** The plan in the provider's words: only options that it knows. */
+export function createOptions(
+  { config, provider }: Context,
+  plan: Plan,
+  given: { env: Readonly<Record<string, string>>; labels: Record<string, string>; providerSnapshot?: string },
+): CreateSandboxOpts {
+  const knows = (option: Parameters<typeof provider.createOptions.has>[0]) =>
+    provider.createOptions.has(option)
+  return {
+    labels: given.labels,
+    envVars: given.env,
+    ...(given.providerSnapshot === undefined ? {} : { snapshotId: given.providerSnapshot }),
+    ...(knows('image') && given.providerSnapshot === undefined
+      ? { image: config.images[plan.image] ?? plan.image }
+      : {}),
+    ...(knows('resources')
+      ? {
+          resources: {
+            vcpus: plan.cpu,
+            memoryMb: plan.memoryMb,
+            ...(plan.diskMb > 0 ? { diskMb: plan.diskMb } : {}),
+          },
+        }
+      : {}),
+    ...(knows('providerOptions')
+      ? { providerOptions: { network: plan.network, pids: plan.pids, tmpMb: config.defaults.tmp_limit_mb } }
+      : {}),
+  }
+}
+
+function lifetimeOf(request: CreateRequest, config: Context['config']): number | null {
+  const ms =
+    request.lifetimeMs ?? (config.lifetime_seconds === undefined ? undefined : config.lifetime_seconds * 1000)
+  return ms === undefined
+    ? null
+    : atMost(ms, config.max_ttl_seconds * 1000, 'lifetime_seconds', 'max_ttl_seconds')
+}
+
+/** Limits that nothing would hold are refused, not forgotten. The configuration's defaults are no promise to a caller. */
+function refuseWithoutLimits(provider: Context['provider'], request: CreateRequest): void {
+  if (provider.createOptions.has('resources')) return
+  const asked = request.limits && Object.values(request.limits).some((value) => value !== undefined)
+  if (!asked && request.network === undefined) return
+  throw new SandboxError(
+    'unsupported',
+    'Sandboxes here are not isolated: they have no limits and the machine’s network.',
+    {
+      hint: 'Leave limits and network_mode out, or run the daemon with the isolator oci.',
+    },
+  )
+}
+
+function atMost(value: number, most: number, option: string, setting: string): number {
+  if (value <= most) return value
+  throw refused(`${option} is more than is allowed here (${most}).`, `Ask for less, or raise ${setting}.`)
+}
+
+function refused(message: string, hint: string): SandboxError {
+  return new SandboxError('invalid_argument', message, { hint })
+}

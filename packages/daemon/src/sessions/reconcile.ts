@@ -1,0 +1,133 @@
+import type { SandboxInfo } from '@sandkasten/sdk'
+import type { Commands } from './commands/commands.ts'
+import { type Context, instanceLabel, type Session, sessionLabel } from './context.ts'
+import type { Creator } from './create.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import { mark } from './status.ts'
+import type { Use } from './use.ts'
+
+/**
+ * Compares what is written with what is there, in both directions, and only what carries this daemon's label. Sandboxes
+ * are listed before rows are read: a row is older than its sandbox, so a sandbox without one has no owner.
+ */
+export class Reconciler {
+  readonly #context: Context
+  readonly #parts: { lifecycle: Lifecycle; creator: Creator; commands: Commands; use: Use }
+
+  constructor(
+    context: Context,
+    parts: { lifecycle: Lifecycle; creator: Creator; commands: Commands; use: Use },
+  ) {
+    this.#context = context
+    this.#parts = parts
+  }
+
+  async run(): Promise<void> {
+    const { store, provider, instanceId, log } = this.#context
+    const sandboxes = await provider.list({ labels: { [instanceLabel]: instanceId } })
+    const sessions = await store.sessions.live(instanceId)
+    const bySandbox = new Map(sandboxes.map((sandbox) => [sandbox.sandboxId, sandbox]))
+    const owned = new Set(sessions.map(({ sandbox_id }) => sandbox_id))
+    for (const session of sessions) {
+      if (this.#busy(session.id)) continue
+      await this.#compare(session, bySandbox.get(session.sandbox_id ?? '')).catch((error) =>
+        log.warn({ session: session.id, err: error }, 'a session could not be reconciled'),
+      )
+    }
+    for (const sandbox of sandboxes) {
+      const id = sandbox.labels[sessionLabel]
+      if (owned.has(sandbox.sandboxId) || (id !== undefined && this.#busy(id))) continue
+      // Made between the two looks, its row is there by now.
+      const session = id === undefined ? undefined : await store.sessions.get(id)
+      if (session?.live === 1 && (session.sandbox_id === null || session.sandbox_id === sandbox.sandboxId))
+        continue
+      log.info({ sandbox: sandbox.sandboxId, session: id }, 'a sandbox without a session is removed')
+      await provider
+        .destroy(sandbox.sandboxId)
+        .catch((error) => log.warn({ sandbox: sandbox.sandboxId, err: error }, 'it could not be removed'))
+    }
+  }
+
+  /**
+   * Once, at the start, when nothing is under way: what a provider keeps for nobody. A snapshot of one of our sandboxes that
+   * has no row was made in the moment when an earlier process ended, and nobody was told of it.
+   */
+  async tidy(): Promise<void> {
+    const { store, provider, instanceId, log } = this.#context
+    await provider.sweep?.()
+    if (!provider.capabilities.snapshot) return
+    const known = new Set(await store.snapshots.providerIds(instanceId))
+    const ours = new Set((await store.sessions.live(instanceId)).map(({ sandbox_id }) => sandbox_id))
+    for (const { snapshotId, sandboxId } of await provider.listSnapshots()) {
+      if (sandboxId === undefined || !ours.has(sandboxId) || known.has(snapshotId)) continue
+      log.info({ snapshot: snapshotId }, 'a snapshot that nobody was told of is removed')
+      await provider.deleteSnapshot(snapshotId)
+    }
+  }
+
+  /** Once, at the start: commands that an earlier process started are followed again. */
+  async recover(): Promise<void> {
+    const { store, instanceId, log } = this.#context
+    const { commands, use } = this.#parts
+    for (const session of await store.sessions.live(instanceId)) {
+      const caller = { projectId: session.project_id, keyId: 'daemon', scopes: [], requestId: 'start' }
+      await commands
+        .recover(session, () => use.take(caller, session.id))
+        .catch((error) =>
+          log.warn({ session: session.id, err: error }, 'its commands could not be found again'),
+        )
+    }
+  }
+
+  async #compare(session: Session, sandbox: SandboxInfo | undefined): Promise<void> {
+    const { lifecycle, creator } = this.#parts
+    if (session.status === 'creating') {
+      if (!creator.isPending(session.id)) await this.#undo(session)
+      return
+    }
+    if (!sandbox) {
+      if (session.status === 'running' || session.status === 'paused')
+        await lifecycle.crashed(session, 'reconciler', 'its sandbox is gone', false)
+      else await this.#mark(session, 'crashed', 'its sandbox is gone', { live: 0 })
+      return
+    }
+    if (session.status === 'running' || session.status === 'paused') {
+      if (sandbox.status === 'stopped' || sandbox.status === 'failed')
+        await lifecycle.crashed(session, 'reconciler', 'its sandbox ended by itself', true)
+      else if (
+        sandbox.status !== session.status &&
+        (sandbox.status === 'running' || sandbox.status === 'paused')
+      )
+        await this.#mark(session, sandbox.status, 'found so', {})
+      return
+    }
+    // A stop or start that was cut short: what was acknowledged is what is written.
+    if (sandbox.status === 'running')
+      await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()
+  }
+
+  /** A create that nobody was told of. Its sandbox, if one was made, has no owner now and goes with the others. */
+  async #undo(session: Session): Promise<void> {
+    const { store } = this.#context
+    await mark(this.#context, session, 'failed', {
+      by: 'reconciler',
+      reason: 'the daemon ended while it was made',
+      from: ['creating'],
+    })
+    await store.sessions.forgetIdempotency(session.id)
+  }
+
+  async #mark(
+    session: Session,
+    status: Session['status'],
+    reason: string,
+    changes: Partial<Session>,
+  ): Promise<void> {
+    await mark(this.#context, session, status, { by: 'reconciler', reason, from: [session.status], changes })
+  }
+
+  #busy(id: string): boolean {
+    const { live } = this.#context
+    return live.holds(id) > 0 || live.busy(id) || this.#parts.creator.isPending(id)
+  }
+}

@@ -1,0 +1,132 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Caller } from '../keys/index.ts'
+import type { SessionStatus } from '../store/index.ts'
+import { Commands } from './commands/commands.ts'
+import type { Context, Session } from './context.ts'
+import { Creator } from './create.ts'
+import { Leases } from './leases.ts'
+import { Lifecycle } from './lifecycle.ts'
+import type { CreateRequest } from './plan.ts'
+import { quotasOf } from './quotas.ts'
+import { Reaper } from './reaper.ts'
+import { Reconciler } from './reconcile.ts'
+import { SnapshotsOfSessions } from './snapshots.ts'
+import { Terminals } from './terminals.ts'
+import { Use } from './use.ts'
+
+/** The room's door: everything that can be done with sessions, for a caller. */
+export class SessionService {
+  readonly context: Context
+  readonly use: Use
+  readonly commands: Commands
+  readonly snapshots: SnapshotsOfSessions
+  readonly terminals: Terminals
+  readonly reaper: Reaper
+  readonly reconciler: Reconciler
+  readonly leases: Leases
+  readonly #lifecycle: Lifecycle
+  readonly #creator: Creator
+
+  constructor(context: Context) {
+    this.context = context
+    this.#lifecycle = new Lifecycle(context)
+    this.#creator = new Creator(context)
+    this.use = new Use(context, this.#lifecycle)
+    this.commands = new Commands(context, this.use)
+    this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
+    this.terminals = new Terminals(context, this.use)
+    this.leases = new Leases(context)
+    this.reaper = new Reaper(context, this.#lifecycle, this.commands)
+    this.reconciler = new Reconciler(context, {
+      lifecycle: this.#lifecycle,
+      creator: this.#creator,
+      commands: this.commands,
+      use: this.use,
+    })
+  }
+
+  create(
+    caller: Caller,
+    request: CreateRequest,
+    signal?: AbortSignal,
+  ): Promise<{ session: Session; repeat: boolean }> {
+    return this.#creator.create(caller, request, signal)
+  }
+
+  get(caller: Caller, id: string): Promise<Session> {
+    return this.use.find(caller, id)
+  }
+
+  /** Newest first, one page. */
+  list(
+    caller: Caller,
+    filter: {
+      status?: readonly SessionStatus[]
+      name?: string
+      labels?: Readonly<Record<string, string>>
+      limit: number
+      after?: { createdAt: number; id: string }
+    },
+  ): Promise<Session[]> {
+    return this.context.store.sessions.list({ ...filter, projectId: caller.projectId })
+  }
+
+  async start(caller: Caller, id: string): Promise<Session> {
+    await this.use.findHere(caller, id)
+    return this.#lifecycle.start(id, `key:${caller.keyId}`)
+  }
+
+  async stop(caller: Caller, id: string): Promise<Session> {
+    await this.use.findHere(caller, id)
+    return this.#lifecycle.stop(id, `key:${caller.keyId}`)
+  }
+
+  async pause(caller: Caller, id: string): Promise<Session> {
+    await this.use.findHere(caller, id)
+    return this.#lifecycle.pause(id, `key:${caller.keyId}`)
+  }
+
+  async resume(caller: Caller, id: string): Promise<Session> {
+    await this.use.findHere(caller, id)
+    return this.#lifecycle.resume(id, `key:${caller.keyId}`)
+  }
+
+  async destroy(caller: Caller, id: string): Promise<boolean> {
+    await this.use.findHere(caller, id)
+    return this.#lifecycle.destroy(id, `key:${caller.keyId}`)
+  }
+
+  /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
+  async extend(caller: Caller, id: string, ms: number): Promise<Session> {
+    const { store, config, live } = this.context
+    const session = await this.use.findHere(caller, id)
+    if (ms > config.max_ttl_seconds * 1000)
+      throw new SandboxError(
+        'invalid_argument',
+        `ttl_seconds is more than is allowed here (${config.max_ttl_seconds}).`,
+        {
+          hint: 'Ask for less, or raise max_ttl_seconds.',
+        },
+      )
+    live.touch(id)
+    const now = Date.now()
+    const lifetime =
+      session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
+    const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
+    return (await store.sessions.update(id, undefined, changes)) ?? session
+  }
+
+  /** Who did what in the caller's project, newest first. */
+  audit(caller: Caller, options: { before?: number; limit: number }) {
+    return this.context.store.records.audit(caller.projectId, options)
+  }
+
+  /** What the project uses, and what it may. */
+  async usage(caller: Caller) {
+    const [used, quotas] = [
+      await this.context.store.sessions.usage(caller.projectId),
+      await quotasOf(this.context, caller.projectId),
+    ]
+    return { used, quotas }
+  }
+}

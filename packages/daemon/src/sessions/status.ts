@@ -1,0 +1,57 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { SessionStatus } from '../store/index.ts'
+import type { Context, Session } from './context.ts'
+
+/** Statuses of a session that can still be used, at once or after a start. */
+export const liveStatuses: readonly SessionStatus[] = ['creating', 'running', 'paused', 'stopped', 'crashed']
+
+/** Writes a new status down, with who and why, and tells it. Undefined when the session has left `from` meanwhile. */
+export async function mark(
+  { store, events, metrics, log }: Context,
+  session: Session,
+  status: SessionStatus,
+  how: { by: string; reason: string; from?: readonly SessionStatus[]; changes?: Partial<Session> },
+): Promise<Session | undefined> {
+  const changes = {
+    status,
+    status_by: how.by,
+    status_reason: how.reason,
+    status_at: Date.now(),
+    live: liveStatuses.includes(status) ? 1 : 0,
+    ...how.changes,
+  }
+  const changed = await store.sessions.update(session.id, how.from, changes)
+  if (!changed) return undefined
+  if (changed.live === 0) metrics.count('sandkasten_session_ends_total', { status })
+  log.info({ session: session.id, from: session.status, status, by: how.by, reason: how.reason }, 'session')
+  events.publish({
+    projectId: session.project_id,
+    sessionId: session.id,
+    type: `session.${status}`,
+    data: { by: how.by, reason: how.reason },
+  })
+  return changed
+}
+
+/** The same for a session of another project and for none. */
+export function noSession(id: string): SandboxError {
+  return new SandboxError('not_found', `There is no session ${id}.`, { hint: 'See GET /v1/sessions.' })
+}
+
+export function notUsable(session: Session): SandboxError {
+  const { id, status, status_reason: reason } = session
+  const because = reason ? ` (${reason})` : ''
+  if (session.live === 0)
+    return new SandboxError('gone', `The session ${id} is ${status}${because}.`, {
+      details: { status },
+      hint: 'Create a new session.',
+    })
+  const hint = {
+    paused: 'Let it go on with POST /v1/sessions/{id}/resume, or create sessions with wake_on_use.',
+    creating: 'Wait until it is running.',
+  }[status as string]
+  return new SandboxError('not_running', `The session ${id} is ${status}${because}.`, {
+    details: { status },
+    hint: hint ?? 'Start it with POST /v1/sessions/{id}/start, or create sessions with wake_on_use.',
+  })
+}

@@ -1,0 +1,119 @@
+import { type OpenTerminalOptions, SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { Caller } from '../keys/index.ts'
+import type { ExecRow } from '../store/index.ts'
+import type { Context } from './context.ts'
+import type { Use, Used, UseOptions } from './use.ts'
+
+/** Terminals of sessions. Each is written down, so that one is found again by its id and never opened by accident. */
+export class Terminals {
+  readonly #context: Context
+  readonly #use: Use
+
+  constructor(context: Context, use: Use) {
+    this.#context = context
+    this.#use = use
+  }
+
+  open(
+    caller: Caller,
+    id: string,
+    options: Omit<OpenTerminalOptions, 'signal'>,
+    use: UseOptions = {},
+  ): Promise<ExecRow> {
+    const { store, metrics } = this.#context
+    return this.#use.use(
+      caller,
+      id,
+      async (used) => {
+        const terminalId = options.terminalId ?? `terminal-${randomId()}`
+        const row = rowOf(used, terminalId, options)
+        // A repeat with the same id finds the first.
+        if (!(await store.execs.insert(row))) return this.find(caller, id, terminalId)
+        try {
+          await used.sandbox.openTerminal({ ...options, terminalId })
+          used.open.terminals.add(terminalId)
+          metrics.count('sandkasten_commands_total', { kind: 'terminal' })
+          return row
+        } catch (error) {
+          await store.execs.delete(id, terminalId)
+          throw error
+        }
+      },
+      use,
+    )
+  }
+
+  async find(caller: Caller, id: string, terminalId: string): Promise<ExecRow> {
+    await this.#use.find(caller, id)
+    const row = await this.#context.store.execs.get(id, terminalId)
+    if (row?.kind === 'terminal') return row
+    throw new SandboxError('not_found', `The session has no terminal ${terminalId}.`, {
+      hint: 'Open one with POST /v1/sessions/{id}/terminals.',
+    })
+  }
+
+  async list(caller: Caller, id: string): Promise<Array<Omit<ExecRow, 'events'>>> {
+    await this.#use.find(caller, id)
+    return this.#context.store.execs.list(id, 100, 'terminal')
+  }
+
+  /** The terminal itself, as long as it is the one that was opened. */
+  attach<T>(
+    caller: Caller,
+    id: string,
+    terminalId: string,
+    work: (terminal: SandboxTerminal) => Promise<T>,
+    use: UseOptions = {},
+  ): Promise<T> {
+    return this.#use.use(
+      caller,
+      id,
+      async (used) => {
+        const row = await this.find(caller, id, terminalId)
+        // Where terminals are only emulated they end with the process that opened them, and an id would open a new one.
+        const survives =
+          used.sandbox.capabilities.terminal === 'native' || used.open.terminals.has(terminalId)
+        if (row.incarnation !== used.session.incarnation || !survives)
+          throw new SandboxError('gone', `The terminal ${terminalId} has ended.`, { hint: 'Open a new one.' })
+        const command = JSON.parse(row.command) as Pick<OpenTerminalOptions, 'cmd' | 'args'>
+        const terminal = await used.sandbox.openTerminal({ ...command, terminalId })
+        used.open.terminals.add(terminalId)
+        return work(terminal)
+      },
+      use,
+    )
+  }
+
+  async ended(id: string, terminalId: string, exit: object): Promise<void> {
+    await this.#context.store.execs.update(id, terminalId, {
+      status: 'done',
+      ended_at: Date.now(),
+      result: JSON.stringify(exit),
+    })
+  }
+
+  /** Input is activity; an open window is not. */
+  touch(id: string): void {
+    this.#context.live.touch(id)
+  }
+}
+
+function rowOf({ session }: Used, terminalId: string, options: OpenTerminalOptions): ExecRow {
+  const { cmd, args } = options
+  return {
+    session_id: session.id,
+    exec_id: terminalId,
+    kind: 'terminal',
+    status: 'running',
+    detached: 1,
+    incarnation: session.incarnation,
+    shell: null,
+    command: JSON.stringify(cmd === undefined ? {} : { cmd, ...(args ? { args } : {}) }),
+    fingerprint: '',
+    created_at: Date.now(),
+    ended_at: null,
+    result: null,
+    events: null,
+  }
+}

@@ -1,0 +1,118 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Caller } from '../keys/index.ts'
+import type { Context, Sandbox, Session } from './context.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { Open } from './live.ts'
+import { noSession } from './status.ts'
+
+export interface Used {
+  readonly session: Session
+  readonly sandbox: Sandbox
+  readonly open: Open
+}
+
+export interface UseOptions {
+  /** The start of the sandbox that the caller means; another one is `interrupted`. */
+  incarnation?: number
+}
+
+/** How work gets at a session: found for its project only, awake, held while it lasts, and its lease extended by it. */
+export class Use {
+  readonly #context: Context
+  readonly #lifecycle: Lifecycle
+
+  constructor(context: Context, lifecycle: Lifecycle) {
+    this.#context = context
+    this.#lifecycle = lifecycle
+  }
+
+  /** The caller's own session, as it is. Looking is not activity. */
+  async find(caller: Caller, id: string): Promise<Session> {
+    const session = await this.#context.store.sessions.get(id)
+    if (!session || session.project_id !== caller.projectId) throw noSession(id)
+    const touched = this.#context.live.touched(id)
+    if (!touched) return session
+    return {
+      ...session,
+      last_activity: Math.max(touched.at, session.last_activity),
+      cwd: touched.cwd ?? session.cwd,
+    }
+  }
+
+  /** One that is on this machine. */
+  async findHere(caller: Caller, id: string): Promise<Session> {
+    const session = await this.find(caller, id)
+    if (session.instance_id === this.#context.instanceId) return session
+    throw new SandboxError('conflict', `The session ${id} is on another daemon.`, {
+      hint: 'Ask the daemon that created it.',
+      details: { instance: session.instance_id },
+    })
+  }
+
+  async use<T>(
+    caller: Caller,
+    id: string,
+    work: (used: Used) => Promise<T>,
+    options: UseOptions = {},
+  ): Promise<T> {
+    const { live } = this.#context
+    const used = await this.take(caller, id, options)
+    try {
+      const result = await work(used)
+      live.touch(id)
+      return result
+    } catch (error) {
+      throw await this.#failed(used, error)
+    } finally {
+      used.release()
+    }
+  }
+
+  /** For work that outlasts a call: the session is held until `release`. */
+  async take(caller: Caller, id: string, options: UseOptions = {}): Promise<Used & { release: () => void }> {
+    const { live } = this.#context
+    const release = live.hold(id)
+    try {
+      await live.settled(id)
+      const found = await this.findHere(caller, id)
+      refuseOther(found, options.incarnation)
+      const wake =
+        found.wake_on_use === 1 && options.incarnation === undefined
+          ? { by: `key:${caller.keyId}` }
+          : undefined
+      const { session, open } = await this.#lifecycle.opened(found, wake)
+      return { session, sandbox: open.sandbox, open, release }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** A sandbox that turns out to have ended is noticed here, by whoever uses it first. */
+  async #failed({ session, sandbox }: Used, error: unknown): Promise<unknown> {
+    const { live } = this.#context
+    if (!SandboxError.is(error) || error.status < 500) live.touch(session.id)
+    if (!SandboxError.is(error, 'not_running', 'interrupted', 'connection_lost', 'not_found')) return error
+    const status = await sandbox
+      .status()
+      .catch((cause) => (SandboxError.is(cause, 'not_found') ? 'destroyed' : undefined))
+    if (status !== 'stopped' && status !== 'destroyed') return error
+    if (live.busy(session.id)) return error
+    const reason = status === 'stopped' ? 'its sandbox ended by itself' : 'its sandbox is gone'
+    const crashed = await this.#lifecycle.crashed(session, 'daemon', reason, status === 'stopped')
+    if (!crashed) return error
+    return new SandboxError('interrupted', `The sandbox of session ${session.id} has ended.`, {
+      cause: error,
+      details: { status: crashed.status },
+      hint: 'Start it again with POST /v1/sessions/{id}/start; its files are as they were.',
+    })
+  }
+}
+
+function refuseOther(session: Session, incarnation: number | undefined): void {
+  if (incarnation === undefined || session.incarnation === incarnation) return
+  throw new SandboxError('interrupted', `The session ${session.id} was started again since.`, {
+    details: { incarnation: session.incarnation },
+    hint: 'Get the session again; what ran in it before has ended.',
+  })
+}

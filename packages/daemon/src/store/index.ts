@@ -1,0 +1,13 @@
+export { storeError } from './errors.ts'
+export type { SessionFilter, Usage } from './sessions.ts'
+export { Store } from './store.ts'
+export type {
+  AuditRow,
+  EventRow,
+  ExecRow,
+  KeyRow,
+  ProjectRow,
+  SessionRow,
+  SessionStatus,
+  SnapshotRow,
+} from './tables.ts'

@@ -1,0 +1,92 @@
+import type { Kysely } from 'kysely'
+import { compiled } from './compiled.ts'
+import type { KeyRow, ProjectRow, Tables } from './tables.ts'
+
+/** Projects, and the keys that open them. */
+export class Keys {
+  readonly #db: Kysely<Tables>
+  readonly #byHash: (hash: string) => Promise<KeyRow | undefined>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+    this.#byHash = compiled(db, (hash) => db.selectFrom('keys').selectAll().where('hash', '=', hash))
+  }
+
+  byHash(hash: string): Promise<KeyRow | undefined> {
+    return this.#byHash(hash)
+  }
+
+  async get(projectId: string, id: string): Promise<KeyRow | undefined> {
+    return this.#db
+      .selectFrom('keys')
+      .selectAll()
+      .where('project_id', '=', projectId)
+      .where('id', '=', id)
+      .executeTakeFirst()
+  }
+
+  async list(projectId: string): Promise<KeyRow[]> {
+    return this.#db
+      .selectFrom('keys')
+      .selectAll()
+      .where('project_id', '=', projectId)
+      .orderBy('created_at')
+      .orderBy('id')
+      .execute()
+  }
+
+  async insert(row: KeyRow): Promise<void> {
+    await this.#db.insertInto('keys').values(row).execute()
+  }
+
+  /** For keys that live in a file: the row follows the file. */
+  async upsert(row: KeyRow): Promise<void> {
+    const { id: _, created_at: __, ...changes } = row
+    await this.#db
+      .insertInto('keys')
+      .values(row)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(changes))
+      .execute()
+  }
+
+  /** False when there was nothing to revoke. */
+  async revoke(projectId: string, id: string, now: number): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('keys')
+      .set({ revoked_at: now })
+      .where('project_id', '=', projectId)
+      .where('id', '=', id)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirst()
+    return numUpdatedRows > 0n
+  }
+
+  async project(id: string): Promise<ProjectRow | undefined> {
+    return this.#db.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirst()
+  }
+
+  async projects(): Promise<ProjectRow[]> {
+    return this.#db.selectFrom('projects').selectAll().orderBy('created_at').orderBy('id').execute()
+  }
+
+  async insertProject(row: ProjectRow): Promise<void> {
+    await this.#db.insertInto('projects').values(row).execute()
+  }
+
+  async ensureProject(row: ProjectRow): Promise<void> {
+    await this.#db
+      .insertInto('projects')
+      .values(row)
+      .onConflict((conflict) => conflict.column('id').doNothing())
+      .execute()
+  }
+
+  async setQuotas(id: string, quotas: string | null): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('projects')
+      .set({ quotas })
+      .where('id', '=', id)
+      .executeTakeFirst()
+    return numUpdatedRows > 0n
+  }
+}

@@ -1,0 +1,162 @@
+import { type ColumnDataType, type Kysely, sql } from 'kysely'
+
+/**
+ * The tables' history: each step is run once, in order, and never changed after it was released. There is no way
+ * back; an older daemon refuses a newer database.
+ */
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  up(db: Kysely<unknown>, kind: StoreKind): Promise<void>
+}
+
+export type StoreKind = 'sqlite' | 'postgres'
+
+export const migrations: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'projects, keys, sessions',
+    async up(db, kind) {
+      const time: ColumnDataType = 'bigint'
+      await db.schema
+        .createTable('projects')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('name', 'text', (c) => c.notNull().unique())
+        .addColumn('quotas', 'text')
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addColumn('turn', time, (c) => c.notNull().defaultTo(0))
+        .execute()
+      await db.schema
+        .createTable('keys')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('project_id', 'text', (c) => c.notNull().references('projects.id'))
+        .addColumn('name', 'text', (c) => c.notNull())
+        .addColumn('hash', 'text', (c) => c.notNull().unique())
+        .addColumn('scopes', 'text', (c) => c.notNull())
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addColumn('expires_at', time)
+        .addColumn('revoked_at', time)
+        .execute()
+      await db.schema
+        .createTable('sessions')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('project_id', 'text', (c) => c.notNull().references('projects.id'))
+        .addColumn('instance_id', 'text', (c) => c.notNull())
+        .addColumn('key_id', 'text', (c) => c.notNull())
+        .addColumn('name', 'text')
+        .addColumn('status', 'text', (c) => c.notNull())
+        .addColumn('status_reason', 'text', (c) => c.notNull())
+        .addColumn('status_by', 'text', (c) => c.notNull())
+        .addColumn('status_at', time, (c) => c.notNull())
+        .addColumn('sandbox_id', 'text')
+        .addColumn('incarnation', 'integer', (c) => c.notNull())
+        .addColumn('image', 'text', (c) => c.notNull())
+        .addColumn('labels', 'text', (c) => c.notNull())
+        .addColumn('env_names', 'text', (c) => c.notNull())
+        .addColumn('workdir', 'text')
+        .addColumn('cwd', 'text')
+        .addColumn('cpu', 'double precision', (c) => c.notNull())
+        .addColumn('mem_mb', 'integer', (c) => c.notNull())
+        .addColumn('disk_mb', 'integer', (c) => c.notNull())
+        .addColumn('pids', 'integer', (c) => c.notNull())
+        .addColumn('network', 'text', (c) => c.notNull())
+        .addColumn('ttl_ms', time, (c) => c.notNull())
+        .addColumn('on_idle', 'text', (c) => c.notNull())
+        .addColumn('lifetime_ms', time)
+        .addColumn('on_lifetime', 'text', (c) => c.notNull())
+        .addColumn('wake_on_use', 'integer', (c) => c.notNull())
+        .addColumn('snapshot_id', 'text')
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addColumn('started_at', time, (c) => c.notNull())
+        .addColumn('last_activity', time, (c) => c.notNull())
+        .addColumn('live', 'integer', (c) => c.notNull())
+        .execute()
+      await sql`create unique index sessions_live_name on sessions (project_id, name) where live = 1`.execute(
+        db,
+      )
+      await db.schema
+        .createIndex('sessions_by_project')
+        .on('sessions')
+        .columns(['project_id', 'created_at', 'id'])
+        .execute()
+      await db.schema
+        .createIndex('sessions_by_instance')
+        .on('sessions')
+        .columns(['instance_id', 'live'])
+        .execute()
+      await db.schema
+        .createTable('idempotency')
+        .addColumn('project_id', 'text', (c) => c.notNull())
+        .addColumn('key', 'text', (c) => c.notNull())
+        .addColumn('fingerprint', 'text', (c) => c.notNull())
+        .addColumn('session_id', 'text', (c) => c.notNull())
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addPrimaryKeyConstraint('idempotency_key', ['project_id', 'key'])
+        .execute()
+      for (const table of ['events', 'audit'] as const) {
+        const columns = db.schema
+          .createTable(table)
+          .addColumn('id', kind === 'postgres' ? 'bigserial' : 'integer', (c) =>
+            kind === 'postgres' ? c.primaryKey() : c.primaryKey().autoIncrement(),
+          )
+          .addColumn('project_id', 'text', (c) => c.notNull())
+          .addColumn('created_at', time, (c) => c.notNull())
+        await (table === 'events'
+          ? columns
+              .addColumn('session_id', 'text')
+              .addColumn('type', 'text', (c) => c.notNull())
+              .addColumn('data', 'text', (c) => c.notNull())
+          : columns
+              .addColumn('key_id', 'text', (c) => c.notNull())
+              .addColumn('action', 'text', (c) => c.notNull())
+              .addColumn('target', 'text')
+              .addColumn('status', 'integer', (c) => c.notNull())
+              .addColumn('request_id', 'text', (c) => c.notNull())
+        ).execute()
+        await db.schema.createIndex(`${table}_by_project`).on(table).columns(['project_id', 'id']).execute()
+      }
+    },
+  },
+  {
+    version: 2,
+    name: 'commands and snapshots',
+    async up(db) {
+      const time: ColumnDataType = 'bigint'
+      await db.schema
+        .createTable('execs')
+        .addColumn('session_id', 'text', (c) => c.notNull().references('sessions.id').onDelete('cascade'))
+        .addColumn('exec_id', 'text', (c) => c.notNull())
+        .addColumn('kind', 'text', (c) => c.notNull())
+        .addColumn('status', 'text', (c) => c.notNull())
+        .addColumn('detached', 'integer', (c) => c.notNull())
+        .addColumn('incarnation', 'integer', (c) => c.notNull())
+        .addColumn('shell', 'text')
+        .addColumn('command', 'text', (c) => c.notNull())
+        .addColumn('fingerprint', 'text', (c) => c.notNull())
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addColumn('ended_at', time)
+        .addColumn('result', 'text')
+        .addColumn('events', 'text')
+        .addPrimaryKeyConstraint('execs_key', ['session_id', 'exec_id'])
+        .execute()
+      await db.schema.createIndex('execs_by_status').on('execs').columns(['status', 'session_id']).execute()
+      await db.schema
+        .createTable('snapshots')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('project_id', 'text', (c) => c.notNull().references('projects.id'))
+        .addColumn('instance_id', 'text', (c) => c.notNull())
+        .addColumn('session_id', 'text', (c) => c.notNull())
+        .addColumn('name', 'text')
+        .addColumn('provider_id', 'text', (c) => c.notNull())
+        .addColumn('image', 'text', (c) => c.notNull())
+        .addColumn('size_bytes', time)
+        .addColumn('created_at', time, (c) => c.notNull())
+        .execute()
+      await db.schema
+        .createIndex('snapshots_by_project')
+        .on('snapshots')
+        .columns(['project_id', 'created_at', 'id'])
+        .execute()
+    },
+  },
+]

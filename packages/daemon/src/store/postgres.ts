@@ -1,0 +1,26 @@
+import { PostgresDialect } from 'kysely'
+import pg from 'pg'
+
+/** Whole numbers of 64 bits as JavaScript numbers: ours are times and counts, far below 2^53. */
+const types = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
+    if (oid === pg.types.builtins.INT8) return Number
+    return pg.types.getTypeParser(oid, format as 'text')
+  }) as typeof pg.types.getTypeParser,
+}
+
+export function postgresDialect(url: string): PostgresDialect {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: 10,
+    connectionTimeoutMillis: 3_000,
+    idleTimeoutMillis: 30_000,
+    statement_timeout: 15_000,
+    application_name: 'sandkasten',
+    allowExitOnIdle: true,
+    types,
+  })
+  // An idle connection that the server ends is replaced at the next query; without a listener it would end this process.
+  pool.on('error', () => {})
+  return new PostgresDialect({ pool })
+}

@@ -1,0 +1,73 @@
+import type { Insertable, Kysely, Selectable } from 'kysely'
+import type { AuditRow, EventRow, Tables } from './tables.ts'
+
+/** What happened (events, for programs) and who asked for it (audit, for people). Both only grow, and lose their oldest. */
+export class Records {
+  readonly #db: Kysely<Tables>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+  }
+
+  async addEvent(row: Insertable<EventRow>): Promise<number> {
+    const { id } = await this.#db.insertInto('events').values(row).returning('id').executeTakeFirstOrThrow()
+    return id
+  }
+
+  /** Oldest first. */
+  async events(
+    projectId: string,
+    options: { after: number; limit: number; sessionId?: string },
+  ): Promise<Array<Selectable<EventRow>>> {
+    let query = this.#db
+      .selectFrom('events')
+      .selectAll()
+      .where('project_id', '=', projectId)
+      .where('id', '>', options.after)
+    if (options.sessionId !== undefined) query = query.where('session_id', '=', options.sessionId)
+    return query.orderBy('id').limit(options.limit).execute()
+  }
+
+  /** The number of the newest event of all, or 0. */
+  async lastEvent(): Promise<number> {
+    const row = await this.#db
+      .selectFrom('events')
+      .select((eb) => eb.fn.max('id').as('id'))
+      .executeTakeFirst()
+    return Number(row?.id ?? 0)
+  }
+
+  /** The number before the oldest event that is kept: who has seen less has missed some. */
+  async eventsBegin(): Promise<number> {
+    const row = await this.#db
+      .selectFrom('events')
+      .select((eb) => eb.fn.min('id').as('id'))
+      .executeTakeFirst()
+    return Number(row?.id ?? 1) - 1
+  }
+
+  async addAudit(rows: ReadonlyArray<Insertable<AuditRow>>): Promise<void> {
+    if (rows.length > 0) await this.#db.insertInto('audit').values(rows).execute()
+  }
+
+  /** Newest first. */
+  async audit(
+    projectId: string,
+    options: { before?: number; limit: number },
+  ): Promise<Array<Selectable<AuditRow>>> {
+    let query = this.#db.selectFrom('audit').selectAll().where('project_id', '=', projectId)
+    if (options.before !== undefined) query = query.where('id', '<', options.before)
+    return query.orderBy('id', 'desc').limit(options.limit).execute()
+  }
+
+  async prune(keep: { events: number; audit: number }): Promise<void> {
+    for (const table of ['events', 'audit'] as const) {
+      const row = await this.#db
+        .selectFrom(table)
+        .select((eb) => eb.fn.max('id').as('id'))
+        .executeTakeFirst()
+      const last = Number(row?.id ?? 0) - keep[table]
+      if (last > 0) await this.#db.deleteFrom(table).where('id', '<=', last).execute()
+    }
+  }
+}

@@ -1,0 +1,180 @@
+import { type Kysely, sql } from 'kysely'
+import { compiled } from './compiled.ts'
+import { isDuplicate } from './errors.ts'
+import type { IdempotencyRow, SessionRow, SessionStatus, Tables } from './tables.ts'
+
+export interface Usage {
+  sessions: number
+  cpu: number
+  mem_mb: number
+  disk_mb: number
+}
+
+export interface SessionFilter {
+  projectId: string
+  status?: readonly SessionStatus[]
+  name?: string
+  labels?: Readonly<Record<string, string>>
+  limit: number
+  /** The last one of the page before. */
+  after?: { createdAt: number; id: string }
+}
+
+export class Sessions {
+  readonly #db: Kysely<Tables>
+  readonly #get: (id: string) => Promise<SessionRow | undefined>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+    this.#get = compiled(db, (id) => db.selectFrom('sessions').selectAll().where('id', '=', id))
+  }
+
+  get(id: string): Promise<SessionRow | undefined> {
+    return this.#get(id)
+  }
+
+  /** Newest first. */
+  async list({ projectId, status, name, labels, limit, after }: SessionFilter): Promise<SessionRow[]> {
+    let query = this.#db.selectFrom('sessions').selectAll().where('project_id', '=', projectId)
+    if (status) query = query.where('status', 'in', status)
+    if (name !== undefined) query = query.where('name', '=', name)
+    // Labels are JSON text: `"key":"value"` cannot occur inside one of its strings. (LIKE would not tell A from a.)
+    for (const [key, value] of Object.entries(labels ?? {})) {
+      const part = `${JSON.stringify(key)}:${JSON.stringify(value)}`
+      query = query.where(sql<boolean>`replace(labels, ${part}, '') <> labels`)
+    }
+    if (after)
+      query = query.where((eb) =>
+        eb.or([
+          eb('created_at', '<', after.createdAt),
+          eb.and([eb('created_at', '=', after.createdAt), eb('id', '<', after.id)]),
+        ]),
+      )
+    return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
+  }
+
+  /** Those of one daemon that can still be used. */
+  async live(instanceId: string): Promise<SessionRow[]> {
+    return this.#db
+      .selectFrom('sessions')
+      .selectAll()
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 1)
+      .execute()
+  }
+
+  async countByStatus(instanceId: string): Promise<Array<{ status: SessionStatus; count: number }>> {
+    const rows = await this.#db
+      .selectFrom('sessions')
+      .select(['status', (eb) => eb.fn.countAll<number>().as('count')])
+      .where('instance_id', '=', instanceId)
+      .groupBy('status')
+      .execute()
+    return rows.map(({ status, count }) => ({ status, count: Number(count) }))
+  }
+
+  async usage(projectId: string): Promise<Usage> {
+    return usageOf(this.#db, projectId)
+  }
+
+  /**
+   * Writes a new session down, if the project still has room for it. Creates of one project are counted one after
+   * another, so two at once cannot both take the last place.
+   */
+  async insert(
+    row: SessionRow,
+    options: { idempotency?: IdempotencyRow; check: (usage: Usage) => void },
+  ): Promise<InsertResult> {
+    try {
+      return await this.#db.transaction().execute(async (trx) => {
+        await trx
+          .updateTable('projects')
+          .set((eb) => ({ turn: eb('turn', '+', 1) }))
+          .where('id', '=', row.project_id)
+          .execute()
+        const { idempotency } = options
+        if (idempotency) {
+          const earlier = await trx
+            .selectFrom('idempotency')
+            .selectAll()
+            .where('project_id', '=', idempotency.project_id)
+            .where('key', '=', idempotency.key)
+            .executeTakeFirst()
+          if (earlier)
+            return {
+              kind: 'repeat',
+              sessionId: earlier.session_id,
+              fingerprint: earlier.fingerprint,
+            } as const
+        }
+        options.check(await usageOf(trx, row.project_id))
+        await trx.insertInto('sessions').values(row).execute()
+        if (idempotency) await trx.insertInto('idempotency').values(idempotency).execute()
+        return { kind: 'created' } as const
+      })
+    } catch (error) {
+      if (isDuplicate(error)) return { kind: 'name-taken' }
+      throw error
+    }
+  }
+
+  /** Changes a session that still has one of these statuses; undefined when it has not. */
+  async update(
+    id: string,
+    from: readonly SessionStatus[] | undefined,
+    changes: Partial<SessionRow>,
+  ): Promise<SessionRow | undefined> {
+    let query = this.#db.updateTable('sessions').set(changes).where('id', '=', id)
+    if (from) query = query.where('status', 'in', from)
+    return query.returningAll().executeTakeFirst()
+  }
+
+  /** A create that failed leaves no trace: a repeat with the same key tries again. */
+  async forget(id: string): Promise<void> {
+    await this.#db.transaction().execute(async (trx) => {
+      await trx.deleteFrom('idempotency').where('session_id', '=', id).execute()
+      await trx.deleteFrom('sessions').where('id', '=', id).execute()
+    })
+  }
+
+  async forgetIdempotency(sessionId: string): Promise<void> {
+    await this.#db.deleteFrom('idempotency').where('session_id', '=', sessionId).execute()
+  }
+
+  /** Ended sessions that nobody will ask for any more. */
+  async prune(instanceId: string, endedBefore: number): Promise<number> {
+    const old = await this.#db
+      .selectFrom('sessions')
+      .select('id')
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 0)
+      .where('status_at', '<', endedBefore)
+      .limit(500)
+      .execute()
+    for (const { id } of old) await this.forget(id)
+    return old.length
+  }
+}
+
+export type InsertResult =
+  | { kind: 'created' }
+  | { kind: 'name-taken' }
+  | { kind: 'repeat'; sessionId: string; fingerprint: string }
+
+async function usageOf(db: Kysely<Tables>, projectId: string): Promise<Usage> {
+  const rows = await db
+    .selectFrom('sessions')
+    .select(['status', 'cpu', 'mem_mb', 'disk_mb'])
+    .where('project_id', '=', projectId)
+    .where('live', '=', 1)
+    .execute()
+  const running = rows.filter(
+    ({ status }) => status === 'creating' || status === 'running' || status === 'paused',
+  )
+  return {
+    sessions: rows.length,
+    cpu: running.reduce((sum, { cpu }) => sum + cpu, 0),
+    mem_mb: running.reduce((sum, { mem_mb }) => sum + mem_mb, 0),
+    disk_mb: rows.reduce((sum, { disk_mb }) => sum + disk_mb, 0),
+  }
+}

@@ -1,0 +1,60 @@
+import type { Kysely } from 'kysely'
+import type { SnapshotRow, Tables } from './tables.ts'
+
+export class Snapshots {
+  readonly #db: Kysely<Tables>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+  }
+
+  async get(projectId: string, id: string): Promise<SnapshotRow | undefined> {
+    return this.#db
+      .selectFrom('snapshots')
+      .selectAll()
+      .where('project_id', '=', projectId)
+      .where('id', '=', id)
+      .executeTakeFirst()
+  }
+
+  /** Newest first. */
+  async list(
+    projectId: string,
+    options: { sessionId?: string; limit: number; after?: { createdAt: number; id: string } },
+  ): Promise<SnapshotRow[]> {
+    let query = this.#db.selectFrom('snapshots').selectAll().where('project_id', '=', projectId)
+    if (options.sessionId !== undefined) query = query.where('session_id', '=', options.sessionId)
+    const { after } = options
+    if (after)
+      query = query.where((eb) =>
+        eb.or([
+          eb('created_at', '<', after.createdAt),
+          eb.and([eb('created_at', '=', after.createdAt), eb('id', '<', after.id)]),
+        ]),
+      )
+    return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(options.limit).execute()
+  }
+
+  /** What the provider calls those of one daemon. */
+  async providerIds(instanceId: string): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('snapshots')
+      .select('provider_id')
+      .where('instance_id', '=', instanceId)
+      .execute()
+    return rows.map(({ provider_id }) => provider_id)
+  }
+
+  async insert(row: SnapshotRow): Promise<void> {
+    await this.#db.insertInto('snapshots').values(row).execute()
+  }
+
+  async delete(projectId: string, id: string): Promise<boolean> {
+    const { numDeletedRows } = await this.#db
+      .deleteFrom('snapshots')
+      .where('project_id', '=', projectId)
+      .where('id', '=', id)
+      .executeTakeFirst()
+    return numDeletedRows > 0n
+  }
+}

@@ -1,0 +1,149 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import type { Kysely } from 'kysely'
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from 'kysely'
+
+/**
+ * Kysely on Node's own SQLite. One connection, used by one caller at a time.
+ *
+ * SQLite's calls block this process, so waiting for another process's lock inside SQLite (`busy_timeout`) would stop
+ * every request. We ask without waiting and wait ourselves, between tries. A transaction takes the write lock when it
+ * begins, so that nothing after that can be refused.
+ */
+export class SqliteDialect implements Dialect {
+  readonly #file: string
+
+  constructor(options: { file: string }) {
+    this.#file = options.file
+  }
+
+  createDriver = (): Driver => new SqliteDriver(this.#file)
+  createQueryCompiler = () => new SqliteQueryCompiler()
+  createAdapter = () => new SqliteAdapter()
+  createIntrospector = (db: Kysely<unknown>) => new SqliteIntrospector(db)
+}
+
+/** How long another process may hold the database before we give up on it. */
+const busyMs = 5_000
+const statementsKept = 256
+
+class SqliteDriver implements Driver {
+  readonly #file: string
+  #connection: SqliteConnection | undefined
+  #turn: Promise<void> = Promise.resolve()
+  #release: () => void = () => {}
+
+  constructor(file: string) {
+    this.#file = file
+  }
+
+  async init(): Promise<void> {
+    const database = new DatabaseSync(this.#file, { timeout: 0 })
+    this.#connection = new SqliteConnection(database)
+    // A commit survives the end of this process at any instant; a power cut may take the last few, and never corrupts.
+    for (const pragma of ['journal_mode = wal', 'synchronous = normal', 'foreign_keys = on'])
+      await this.#connection.run(`pragma ${pragma}`)
+  }
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    const before = this.#turn
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#turn = promise
+    await before
+    this.#release = resolve
+    return this.#connection!
+  }
+
+  async releaseConnection(): Promise<void> {
+    this.#release()
+  }
+
+  async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    await (connection as SqliteConnection).run('begin immediate')
+  }
+
+  async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    await (connection as SqliteConnection).run('commit')
+  }
+
+  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    // SQLite has rolled back by itself after some errors, such as a full disk.
+    const { database } = connection as SqliteConnection
+    if (database.isTransaction) database.exec('rollback')
+  }
+
+  async destroy(): Promise<void> {
+    await this.#turn
+    this.#connection?.close()
+  }
+}
+
+class SqliteConnection implements DatabaseConnection {
+  readonly database: DatabaseSync
+  readonly #statements = new Map<string, Prepared>()
+
+  constructor(database: DatabaseSync) {
+    this.database = database
+  }
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    return this.#patiently(() => {
+      const { statement, reads } = this.#prepare(sql)
+      const values = parameters as Array<string | number | bigint | Uint8Array | null>
+      if (reads) return { rows: statement.all(...values) as R[] }
+      const { changes, lastInsertRowid } = statement.run(...values)
+      return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
+    })
+  }
+
+  // biome-ignore lint/correctness/useYield: the interface wants a generator; nothing here streams.
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new Error('The store does not stream.')
+  }
+
+  run(sql: string): Promise<void> {
+    return this.#patiently(() => this.database.exec(sql))
+  }
+
+  close(): void {
+    this.#statements.clear()
+    this.database.close()
+  }
+
+  async #patiently<T>(work: () => T): Promise<T> {
+    const startedAt = performance.now()
+    for (let waitMs = 2; ; waitMs = Math.min(waitMs * 2, 50)) {
+      try {
+        return work()
+      } catch (error) {
+        const busy = (error as { errcode?: number }).errcode === 5
+        if (!busy || performance.now() - startedAt > busyMs) throw error
+      }
+      await new Promise((resolve) => setTimeout(resolve, waitMs))
+    }
+  }
+
+  #prepare(sql: string): Prepared {
+    const known = this.#statements.get(sql)
+    if (known) return known
+    const statement = this.database.prepare(sql)
+    const prepared = { statement, reads: statement.columns().length > 0 }
+    if (this.#statements.size >= statementsKept) this.#statements.clear()
+    this.#statements.set(sql, prepared)
+    return prepared
+  }
+}
+
+interface Prepared {
+  readonly statement: StatementSync
+  /** Gives rows, rather than changing some. */
+  readonly reads: boolean
+}

@@ -1,0 +1,256 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import type { Kysely } from 'kysely'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { postgresMissing, startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { migrate } from './migrate.ts'
+import { migrations } from './migrations.ts'
+import { Store } from './store.ts'
+import type { SessionRow } from './tables.ts'
+
+const noPostgres = await postgresMissing()
+
+function sessionRow(changes: Partial<SessionRow> = {}): SessionRow {
+  return {
+    id: 'aaaa',
+    project_id: 'p',
+    instance_id: 'i',
+    key_id: 'k',
+    name: null,
+    status: 'running',
+    status_reason: '',
+    status_by: 'test',
+    status_at: 1_800_000_000_000,
+    sandbox_id: null,
+    incarnation: 1,
+    image: 'host',
+    labels: '{}',
+    env_names: '[]',
+    workdir: null,
+    cwd: null,
+    cpu: 0.5,
+    mem_mb: 128,
+    disk_mb: 0,
+    pids: 10,
+    network: 'none',
+    ttl_ms: 1000,
+    on_idle: 'destroy',
+    lifetime_ms: null,
+    on_lifetime: 'destroy',
+    wake_on_use: 0,
+    snapshot_id: null,
+    created_at: 1_800_000_000_000,
+    started_at: 0,
+    last_activity: 0,
+    live: 1,
+    ...changes,
+  }
+}
+
+const project = { id: 'p', name: 'p', quotas: null, created_at: 1, turn: 0 }
+
+/** The same for both: a function that gives a new, empty place for a store. */
+function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
+  let store: Store
+  let where: { db_url?: string; db_path: string }
+  beforeEach(async () => {
+    where = await place()
+    store = await Store.open(where)
+    await store.keys.insertProject(project)
+  })
+  afterEach(() => store.close())
+  const insert = (row: SessionRow, check = () => {}) => store.sessions.insert(row, { check })
+
+  it('keeps rows as they were written, also when opened again', async () => {
+    const row = sessionRow({ cpu: 1.25, lifetime_ms: 5_000_000_000, cwd: '/a ü' })
+    await insert(row)
+    await store.close()
+    store = await Store.open(where)
+    expect(await store.sessions.get('aaaa')).toEqual(row)
+    expect(await store.sessions.get('none')).toBeUndefined()
+  })
+
+  it('gives a name to one live session of a project only', async () => {
+    await insert(sessionRow({ name: 'n' }))
+    expect(await insert(sessionRow({ id: 'b', name: 'n' }))).toEqual({ kind: 'name-taken' })
+    await store.sessions.update('aaaa', undefined, { live: 0, status: 'destroyed' })
+    expect(await insert(sessionRow({ id: 'b', name: 'n' }))).toEqual({ kind: 'created' })
+    expect(await insert(sessionRow({ id: 'c', name: null }))).toEqual({ kind: 'created' })
+  })
+
+  it('counts creates of one project one after another', async () => {
+    const results = await Promise.allSettled(
+      Array.from({ length: 12 }, (_, n) =>
+        store.sessions.insert(sessionRow({ id: `s${n}` }), {
+          check: ({ sessions }) => {
+            if (sessions >= 5) throw new Error('full')
+          },
+        }),
+      ),
+    )
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(5)
+    expect(await store.sessions.usage('p')).toEqual({ sessions: 5, cpu: 2.5, mem_mb: 640, disk_mb: 0 })
+  })
+
+  it('recognises a repeated create', async () => {
+    const idempotency = { project_id: 'p', key: 'k', fingerprint: 'f', session_id: 'aaaa', created_at: 1 }
+    const twice = (id: string) =>
+      store.sessions.insert(sessionRow({ id }), {
+        check: () => {},
+        idempotency: { ...idempotency, session_id: id },
+      })
+    expect(await twice('aaaa')).toEqual({ kind: 'created' })
+    expect(await twice('b')).toEqual({ kind: 'repeat', sessionId: 'aaaa', fingerprint: 'f' })
+    expect(await store.sessions.get('b')).toBeUndefined()
+    await store.sessions.forget('aaaa')
+    expect(await twice('b')).toEqual({ kind: 'created' })
+  })
+
+  it('changes a status only from where it is expected', async () => {
+    await insert(sessionRow())
+    expect(await store.sessions.update('aaaa', ['stopped'], { status: 'running' })).toBeUndefined()
+    expect(await store.sessions.update('aaaa', ['running'], { status: 'stopped' })).toMatchObject({
+      status: 'stopped',
+    })
+  })
+
+  it('filters and pages', async () => {
+    for (let n = 0; n < 7; n += 1)
+      await insert(
+        sessionRow({
+          id: `s${n}`,
+          created_at: n < 4 ? 5 : 6,
+          labels: JSON.stringify({ n: String(n % 2), x_: 'A%' }),
+        }),
+      )
+    await store.keys.insertProject({ ...project, id: 'q', name: 'q' })
+    await insert(sessionRow({ id: 'other', project_id: 'q' }))
+    const list = (options: object) => store.sessions.list({ projectId: 'p', limit: 3, ...options })
+    const ids = (rows: SessionRow[]) => rows.map(({ id }) => id)
+    expect(ids(await list({}))).toEqual(['s6', 's5', 's4'])
+    expect(ids(await list({ after: { createdAt: 6, id: 's4' } }))).toEqual(['s3', 's2', 's1'])
+    expect(ids(await list({ labels: { n: '1', x_: 'A%' } }))).toEqual(['s5', 's3', 's1'])
+    expect(await list({ labels: { n: '1', x_: 'a%' } })).toEqual([])
+    expect(await list({ status: ['paused'] })).toEqual([])
+  })
+
+  it('keeps events in order, and its oldest no longer than wanted', async () => {
+    const event = { project_id: 'p', session_id: 's', type: 't', data: '{}', created_at: 1 }
+    for (let n = 0; n < 5; n += 1) await store.records.addEvent(event)
+    await store.records.addEvent({ ...event, project_id: 'q' })
+    const last = await store.records.lastEvent()
+    expect(await store.records.events('p', { after: last - 3, limit: 10 })).toHaveLength(2)
+    await store.records.prune({ events: 2, audit: 2 })
+    expect(await store.records.eventsBegin()).toBe(last - 2)
+  })
+
+  it('remembers commands with their session, and forgets them with it', async () => {
+    await insert(sessionRow())
+    const exec = {
+      session_id: 'aaaa',
+      exec_id: 'e',
+      kind: 'run' as const,
+      status: 'running' as const,
+      detached: 0,
+      incarnation: 1,
+      shell: null,
+      command: '[]',
+      fingerprint: 'f',
+      created_at: 1,
+      ended_at: null,
+      result: null,
+      events: null,
+    }
+    expect(await store.execs.insert(exec)).toBe(true)
+    expect(await store.execs.insert(exec)).toBe(false)
+    await store.execs.update('aaaa', 'e', { status: 'done', result: '{}' })
+    expect(await store.execs.running('aaaa')).toEqual([])
+    await store.sessions.forget('aaaa')
+    expect(await store.execs.get('aaaa', 'e')).toBeUndefined()
+  })
+
+  it('comes from every earlier version with its rows', async () => {
+    for (const { version } of migrations.slice(0, -1)) {
+      const old = await Store.connect(await place())
+      const db = old.db as unknown as Kysely<unknown>
+      await migrate(db, old.kind, { upTo: version })
+      await old.keys.insertProject(project)
+      await old.sessions.insert(sessionRow(), { check: () => {} })
+      expect(await migrate(db, old.kind)).toBe(migrations.at(-1)!.version)
+      expect(await migrate(db, old.kind)).toBe(migrations.at(-1)!.version)
+      expect(await old.sessions.get('aaaa')).toEqual(sessionRow())
+      expect(await old.execs.running('aaaa')).toEqual([])
+      await old.close()
+    }
+  })
+
+  it('refuses a database of a newer daemon', async () => {
+    const db = store.db as unknown as Kysely<unknown>
+    const newer = { version: 999, name: 'later', up: async () => {} }
+    await migrate(db, store.kind, { steps: [...migrations, newer] })
+    await expect(Store.open(where)).rejects.toMatchObject({ code: 'conflict', message: /version 999/ })
+  })
+}
+
+describe('the store on SQLite', () => {
+  let folder: string
+  let count = 0
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-store-'))
+  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+  const place = async () => ({ db_path: path.join(folder, `${count++}.db`) })
+  suite(place)
+
+  it('waits for a lock of another program without stopping this one, and goes on', async () => {
+    const where = await place()
+    const store = await Store.open(where)
+    const other = new DatabaseSync(where.db_path)
+    other.exec('begin immediate')
+    let done = false
+    const write = store.keys.insertProject(project).then(() => {
+      done = true
+    })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(done).toBe(false)
+    other.exec('commit')
+    await write
+    other.close()
+    await store.close()
+  })
+
+  it('says when the disk is full, and goes on when it is not', async () => {
+    const store = await Store.open(await place())
+    const { sql } = await import('kysely')
+    const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(store.db)
+    await sql.raw(`pragma max_page_count = ${rows[0]!.page_count}`).execute(store.db)
+    const name = 'x'.repeat(100_000)
+    await expect(store.keys.insertProject({ ...project, name })).rejects.toMatchObject({ code: 'disk_full' })
+    await sql`pragma max_page_count = 100000`.execute(store.db)
+    await store.keys.insertProject({ ...project, name })
+    await store.close()
+  })
+})
+
+describe.skipIf(noPostgres)(`the store on Postgres${noPostgres ? ` (skipped: ${noPostgres})` : ''}`, () => {
+  let postgres: TestPostgres
+  let count = 0
+  beforeAll(async () => {
+    postgres = await startPostgres()
+  })
+  afterAll(() => postgres?.stop())
+  const place = async () => ({ db_url: await postgres.database(`d${count++}`), db_path: '' })
+  suite(place)
+
+  it('says that it is away, and goes on when it is back', async () => {
+    const store = await Store.open(await place())
+    await postgres.kill()
+    await expect(store.keys.insertProject(project)).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(store.ping()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+    await postgres.start()
+    await store.keys.insertProject(project)
+    await store.close()
+  })
+})

@@ -1,0 +1,148 @@
+import type { Generated } from 'kysely'
+
+/** The rows, the same on SQLite and Postgres. Times are whole milliseconds since 1970; objects are JSON text. */
+export interface Tables {
+  projects: ProjectRow
+  keys: KeyRow
+  sessions: SessionRow
+  execs: ExecRow
+  snapshots: SnapshotRow
+  events: EventRow
+  audit: AuditRow
+  idempotency: IdempotencyRow
+}
+
+export interface ProjectRow {
+  id: string
+  name: string
+  /** JSON, or null: those of the configuration. */
+  quotas: string | null
+  created_at: number
+  /** Changed to take the row's lock: creates of one project are counted one after another. */
+  turn: number
+}
+
+export interface KeyRow {
+  id: string
+  project_id: string
+  name: string
+  /** SHA-256 of the key, in hexadecimal. A key has 160 random bits, so nothing slower is needed. */
+  hash: string
+  /** Separated by spaces: read, exec, admin. */
+  scopes: string
+  created_at: number
+  expires_at: number | null
+  revoked_at: number | null
+}
+
+export type SessionStatus =
+  | 'creating'
+  | 'running'
+  | 'paused'
+  | 'stopped'
+  | 'expired'
+  | 'crashed'
+  | 'failed'
+  | 'destroyed'
+
+export interface SessionRow {
+  id: string
+  project_id: string
+  /** The daemon on whose machine it is. */
+  instance_id: string
+  key_id: string
+  name: string | null
+  status: SessionStatus
+  /** Why it has this status, and who brought it there: a key, `reaper`, `reconciler`, `daemon`. */
+  status_reason: string
+  status_by: string
+  status_at: number
+  /** Null until the sandbox is there. */
+  sandbox_id: string | null
+  /** Counts starts. */
+  incarnation: number
+  image: string
+  labels: string
+  env_names: string
+  workdir: string | null
+  cwd: string | null
+  cpu: number
+  mem_mb: number
+  disk_mb: number
+  pids: number
+  network: string
+  ttl_ms: number
+  on_idle: string
+  lifetime_ms: number | null
+  on_lifetime: string
+  wake_on_use: number
+  snapshot_id: string | null
+  created_at: number
+  started_at: number
+  last_activity: number
+  /** 1 while it can still be used: names are unique among these, quotas count them. */
+  live: number
+}
+
+export interface ExecRow {
+  session_id: string
+  exec_id: string
+  kind: 'exec' | 'run' | 'terminal'
+  /** running, done, lost (the sandbox or its shell ended before the command did). */
+  status: 'running' | 'done' | 'lost'
+  /** Nobody waits for it: it does not put off the session's end. */
+  detached: number
+  incarnation: number
+  shell: string | null
+  /** JSON: the program and its arguments, or the shell's command. Never the environment. */
+  command: string
+  /** What a repeat must have in common with the first request. */
+  fingerprint: string
+  created_at: number
+  ended_at: number | null
+  /** JSON, once it is done. */
+  result: string | null
+  /** JSON: the newest events, as far as they are kept. */
+  events: string | null
+}
+
+export interface SnapshotRow {
+  id: string
+  project_id: string
+  instance_id: string
+  session_id: string
+  name: string | null
+  /** As the provider calls it. */
+  provider_id: string
+  image: string
+  size_bytes: number | null
+  created_at: number
+}
+
+export interface EventRow {
+  id: Generated<number>
+  project_id: string
+  session_id: string | null
+  type: string
+  data: string
+  created_at: number
+}
+
+export interface AuditRow {
+  id: Generated<number>
+  project_id: string
+  key_id: string
+  action: string
+  target: string | null
+  status: number
+  request_id: string
+  created_at: number
+}
+
+export interface IdempotencyRow {
+  project_id: string
+  key: string
+  fingerprint: string
+  session_id: string
+  created_at: number
+}

@@ -1,0 +1,7 @@
+/** A daemon in a process of its own, for tests that end it as no program ends itself. Prints its address, then serves. */
+import { configOf } from '../config/index.ts'
+import { startDaemon } from '../daemon.ts'
+
+const daemon = await startDaemon({ config: configOf(JSON.parse(process.argv[2]!)) })
+process.on('SIGTERM', () => void daemon.close())
+process.stdout.write(`${JSON.stringify({ url: daemon.url, firstKey: daemon.firstKey })}\n`)

@@ -1,0 +1,13 @@
+import { existsSync } from 'node:fs'
+import { locateRunner } from '@sandkasten/engine'
+
+/** Why there are no isolated sandboxes here, or undefined. */
+export async function isolationMissing(): Promise<string | undefined> {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'isolated sandboxes need root on Linux'
+  if (!['/usr/bin/crun', '/usr/local/bin/crun'].some((file) => existsSync(file)))
+    return 'crun is not installed'
+  return locateRunner().then(
+    () => undefined,
+    () => 'the runner cannot be built here',
+  )
+}

@@ -1,0 +1,34 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+
+export interface SpawnedDaemon {
+  readonly url: string
+  readonly process: ChildProcess
+  /** Resolves when it has ended, with how. */
+  end(signal: NodeJS.Signals): Promise<{ code: number | null; signal: string | null }>
+}
+
+export async function spawnDaemon(config: Record<string, unknown>): Promise<SpawnedDaemon> {
+  const script = path.join(import.meta.dirname, 'child.ts')
+  const child = spawn(process.execPath, ['--conditions=sandkasten-source', script, JSON.stringify(config)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = new Promise<{ code: number | null; signal: string | null }>((resolve) =>
+    child.once('exit', (code, signal) => resolve({ code, signal })),
+  )
+  const line = await Promise.race([
+    new Promise<string>((resolve) => createInterface(child.stdout!).once('line', resolve)),
+    ended.then((end) => {
+      throw new Error(`the daemon ended: ${JSON.stringify(end)}`)
+    }),
+  ])
+  return {
+    url: JSON.parse(line).url,
+    process: child,
+    end(signal) {
+      child.kill(signal)
+      return ended
+    },
+  }
+}

@@ -1,0 +1,200 @@
+import path from 'node:path'
+import { EngineProvider } from '@sandkasten/engine'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
+
+let daemon: TestDaemon
+beforeAll(async () => {
+  daemon = await startTestDaemon({ reaper_interval_seconds: 3600 })
+})
+afterAll(() => daemon?.stop())
+
+const get = async (id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body
+const reap = (inSeconds: number) => daemon.daemon.sessions.reaper.run(Date.now() + inSeconds * 1000)
+const sandboxes = () => daemon.daemon.sessions.context.provider.list()
+
+describe('leases', () => {
+  it('end a session that is idle, as it was asked for', async () => {
+    const destroyed = await daemon.session({ ttl_seconds: 100 })
+    const stopped = await daemon.session({ ttl_seconds: 100, on_idle: 'stop' })
+    const saved = await daemon.session({ ttl_seconds: 100, on_idle: 'snapshot-and-stop' })
+    const later = await daemon.session({ ttl_seconds: 1000 })
+    await reap(90)
+    expect((await get(destroyed)).status).toBe('running')
+    await reap(150)
+    expect(await get(destroyed)).toMatchObject({
+      status: 'expired',
+      status_by: 'reaper',
+      status_reason: 'idle for 100 s',
+      expires_at: null,
+    })
+    expect(await get(stopped)).toMatchObject({ status: 'stopped', status_by: 'reaper' })
+    expect(await get(saved)).toMatchObject({ status: 'stopped' })
+    expect((await daemon.call('GET', `/v1/snapshots?session_id=${saved}`)).body.snapshots).toHaveLength(1)
+    expect((await get(later)).status).toBe('running')
+    expect((await daemon.call('POST', `/v1/sessions/${destroyed}/exec`, { cmd: 'true' })).body).toMatchObject(
+      { code: 'gone', details: { status: 'expired' } },
+    )
+  })
+
+  it('are extended by use, never by looking', async () => {
+    const id = await daemon.session({ ttl_seconds: 100 })
+    const before = (await get(id)).expires_at
+    for (const path of ['', '/execs', '/shells']) await daemon.call('GET', `/v1/sessions/${id}${path}`)
+    expect((await get(id)).expires_at).toBe(before)
+    await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'true' })
+    const after = (await get(id)).expires_at
+    expect(Date.parse(after)).toBeGreaterThan(Date.parse(before))
+    const extended = await daemon.call('POST', `/v1/sessions/${id}/extend`, { ttl_seconds: 500 })
+    expect(extended.body.ttl_seconds).toBe(500)
+    expect(
+      (await daemon.call('POST', `/v1/sessions/${id}/extend`, { ttl_seconds: 5 })).body.ttl_seconds,
+    ).toBe(500)
+  })
+
+  it('do not end a session while a command runs in it', async () => {
+    const id = await daemon.session({ ttl_seconds: 1, lifetime_seconds: 1 })
+    await daemon.call('POST', `/v1/sessions/${id}/files/mkdir`, { path: 'd' })
+    const plain = daemon.call('POST', `/v1/sessions/${id}/run`, {
+      cmd: 'sh',
+      args: ['-c', 'touch started; while [ ! -e go ]; do sleep 0.05; done'],
+    })
+    await expect
+      .poll(async () => (await daemon.call('GET', `/v1/sessions/${id}/files/stat?path=started`)).status)
+      .toBe(200)
+    await reap(1000)
+    expect((await get(id)).status).toBe('running')
+    await daemon.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'go', content: '' })
+    expect((await plain).body.exit_code).toBe(0)
+    await reap(1000)
+    expect(await get(id)).toMatchObject({ status: 'expired', status_reason: 'its lifetime is over' })
+  })
+
+  it('are not held by what nobody waits for', async () => {
+    const id = await daemon.session({ ttl_seconds: 100 })
+    await daemon.call('POST', `/v1/sessions/${id}/run`, {
+      cmd: 'sleep',
+      args: ['600'],
+      detach: true,
+      exec_id: 'bg',
+    })
+    await reap(1000)
+    expect((await get(id)).status).toBe('expired')
+    await expect
+      .poll(async () => (await daemon.call('GET', `/v1/sessions/${id}/execs/bg`)).body.status)
+      .not.toBe('running')
+  })
+
+  it('are kept by a restart', async () => {
+    const id = await daemon.session({ ttl_seconds: 100 })
+    await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'cd /tmp' })
+    const before = await get(id)
+    await daemon.restart()
+    expect(await get(id)).toEqual(before)
+  })
+})
+
+describe('reconciliation', () => {
+  it('finds rows without sandboxes and sandboxes without rows, and touches nothing else', async () => {
+    const { provider } = daemon.daemon.sessions.context
+    const gone = await daemon.session()
+    const ended = await daemon.session()
+    const fine = await daemon.session()
+    const rows = await daemon.daemon.sessions.context.store.sessions.live(daemon.daemon.instanceId)
+    const sandboxOf = (id: string) => rows.find((row) => row.id === id)!.sandbox_id!
+    await provider.destroy(sandboxOf(gone))
+    await (await provider.get(sandboxOf(ended))).stop()
+    const strangers = new EngineProvider({ isolator: 'process', root: path.join(daemon.folder, 'engine') })
+    const stranger = await strangers.create({ labels: { 'sandkasten.instance': 'another' } })
+    const plain = await strangers.create({})
+    const orphan = await strangers.create({
+      labels: { 'sandkasten.instance': daemon.daemon.instanceId, 'sandkasten.session': 'nobody' },
+    })
+    await daemon.daemon.sessions.reconciler.run()
+    expect(await get(gone)).toMatchObject({
+      status: 'crashed',
+      status_by: 'reconciler',
+      status_reason: 'its sandbox is gone',
+    })
+    expect(await get(ended)).toMatchObject({
+      status: 'crashed',
+      status_reason: 'its sandbox ended by itself',
+    })
+    expect((await get(fine)).status).toBe('running')
+    const left = (await sandboxes()).map(({ sandboxId }) => sandboxId)
+    expect(left).toEqual(expect.arrayContaining([stranger.sandboxId, plain.sandboxId, sandboxOf(fine)]))
+    expect(left).not.toContain(orphan.sandboxId)
+    expect((await daemon.call('POST', `/v1/sessions/${ended}/start`)).body).toMatchObject({
+      status: 'running',
+      incarnation: 2,
+    })
+    expect((await daemon.call('POST', `/v1/sessions/${gone}/start`)).body).toMatchObject({ code: 'gone' })
+    await stranger.destroy()
+    await plain.destroy()
+  })
+
+  it('undoes a create that nobody was told of, and lets it be repeated', async () => {
+    const { store } = daemon.daemon.sessions.context
+    const made = await daemon.session({ idempotency_key: 'cut' })
+    const before = (await sandboxes()).length
+    // As a daemon leaves it that is killed between the sandbox and the row.
+    await store.sessions.update(made, undefined, { status: 'creating', sandbox_id: null })
+    await daemon.restart()
+    expect(await get(made)).toMatchObject({ status: 'failed', status_by: 'reconciler' })
+    expect(await sandboxes()).toHaveLength(before - 1)
+    const again = await daemon.call('POST', '/v1/sessions', { idempotency_key: 'cut' })
+    expect(again.status).toBe(201)
+    expect(again.body.id).not.toBe(made)
+  })
+
+  it('removes a snapshot that nobody was told of, and no other', async () => {
+    const id = await daemon.session()
+    const { body: told } = await daemon.call('POST', `/v1/sessions/${id}/snapshots`, {})
+    const { provider, store } = daemon.daemon.sessions.context
+    const sandbox = await provider.get((await store.sessions.get(id))!.sandbox_id!)
+    const untold = await sandbox.snapshot()
+    const stranger = await provider.create({})
+    const theirs = await stranger.snapshot()
+    await daemon.restart()
+    const left = (await daemon.daemon.sessions.context.provider.listSnapshots()).map(
+      ({ snapshotId }) => snapshotId,
+    )
+    expect(left).not.toContain(untold.snapshotId)
+    expect(left).toContain(theirs.snapshotId)
+    expect(await daemon.session({ snapshot_id: told.id })).toBeTypeOf('string')
+    await stranger.destroy()
+  })
+
+  it('notices a sandbox that ended when it is used, and wakes it if asked for', async () => {
+    const plain = await daemon.session()
+    const waking = await daemon.session({ wake_on_use: true })
+    const { provider, store, instanceId } = daemon.daemon.sessions.context
+    for (const { id, sandbox_id } of await store.sessions.live(instanceId))
+      if (id === plain || id === waking) await (await provider.get(sandbox_id!)).stop()
+    const use = (id: string) => daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true' })
+    expect((await use(plain)).body).toMatchObject({ code: 'interrupted' })
+    expect((await get(plain)).status).toBe('crashed')
+    expect((await use(plain)).body).toMatchObject({ code: 'not_running' })
+    expect((await use(waking)).body.code).toBe('interrupted')
+    expect((await use(waking)).body.exit_code).toBe(0)
+  })
+})
+
+describe('two daemons', () => {
+  it('do not share a data folder, and do not see each other’s sandboxes beside', async () => {
+    await expect(startTestDaemon({ data_dir: daemon.folder })).rejects.toMatchObject({ code: 'conflict' })
+    const id = await daemon.session()
+    const other = await startTestDaemon()
+    await other.daemon.sessions.reconciler.run()
+    expect((await get(id)).status).toBe('running')
+    await other.stop()
+  })
+
+  it('say what is wrong with the address', async () => {
+    const { port } = new URL(daemon.daemon.url)
+    await expect(startTestDaemon({ listen: `127.0.0.1:${port}` })).rejects.toMatchObject({
+      message: expect.stringContaining('EADDRINUSE'),
+      hint: expect.stringContaining('another port'),
+    })
+  })
+})
