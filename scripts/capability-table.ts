@@ -1,5 +1,6 @@
 /** The README's provider × capability table, made from what the providers say of themselves. */
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
+import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
@@ -26,6 +27,7 @@ export function capabilityTable(): string {
     ['`local` (Windows)', localCapabilities('win32', everywhere)],
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
+    ['`daemon`', daemonCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

@@ -11,7 +11,7 @@ export default class CoverageReporter implements Reporter {
     const skipped: string[] = []
     for (const module of modules) {
       for (const test of module.children.allTests()) {
-        const subject = /^conformance: (.+?)(?: > |$)/.exec(test.fullName)?.[1]
+        const subject = /(?:^| > )conformance: (.+?)(?: > |$)/.exec(test.fullName)?.[1]
         if (subject && test.result().state === 'passed') covered.add(subject)
         if (test.result().state === 'skipped') skipped.push(`${test.fullName}: ${reasonOf(test)}`)
       }
@@ -39,9 +39,12 @@ const mustCover = [
   'local',
   'memory',
   'engine on oci',
+  'engine without root',
   'engine on docker',
   'engine on Podman',
   'engine on process',
+  'daemon on SQLite',
+  'daemon on Postgres',
 ]
 
 function reasonOf(test: TestCase): string {

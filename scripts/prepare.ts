@@ -21,6 +21,7 @@ const programs = [
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
   { program: 'dockerd', package: 'docker.io', without: 'sandboxes of a Docker daemon (isolator docker)' },
   { program: 'podman', package: 'podman', without: 'sandboxes of Podman (isolator docker)' },
+  { program: 'newuidmap', package: 'uidmap', without: 'sandboxes of an ordinary account' },
   { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
 ] as const

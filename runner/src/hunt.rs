@@ -9,7 +9,7 @@
 //! A process is known by what the kernel says about it at this moment, and signalled in the next; for the number to mean another
 //! process by then, all numbers would have to be used up in between.
 
-use crate::mark::Set;
+use crate::mark::{self, Set};
 use crate::moment::Moment;
 use crate::server::kill;
 use crate::sys::procfs::{groups, number, pids, read};
@@ -98,7 +98,9 @@ fn belongs(pid: u32, shell: Option<u32>, known: &HashMap<u32, (u32, bool)>) -> b
 pub fn in_use() -> Set {
     let mut set = Set::default();
     for pid in pids() {
-        if let Some(status) = read(pid, "status") {
+        if mark::by_limit() {
+            limit_mark(pid).into_iter().for_each(|mark| set.insert(mark));
+        } else if let Some(status) = read(pid, "status") {
             groups(&status).for_each(|group| set.insert(group));
         }
     }
@@ -137,7 +139,12 @@ fn look(mark: u32) -> Pass {
             continue;
         };
         let parent = number(&status, "PPid:").unwrap_or(0);
-        if groups(&status).any(|group| group == mark) && (us == 1 || below(parent, us)) {
+        let carries = if mark::by_limit() {
+            limit_mark(pid) == Some(mark)
+        } else {
+            groups(&status).any(|group| group == mark)
+        };
+        if carries && (us == 1 || below(parent, us)) {
             pass.found.push(Carrier {
                 pid,
                 parent,
@@ -161,9 +168,31 @@ fn below(parent: u32, us: u32) -> bool {
     at == us
 }
 
+/// Its hard limit of file locks, where that is a number.
+fn limit_mark(pid: u32) -> Option<u32> {
+    limit_in(&read(pid, "limits")?)
+}
+
+fn limit_in(limits: &str) -> Option<u32> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max file locks"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_is_read_from_the_limits() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\nMax file locks            7                    40003                locks\n";
+        assert_eq!(limit_in(limits), Some(40003));
+        assert_eq!(
+            limit_in("Max file locks            unlimited            unlimited            locks\n"),
+            None
+        );
+    }
 
     #[test]
     fn an_older_job_keeps_its_children() {

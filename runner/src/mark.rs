@@ -4,16 +4,39 @@
 //! leave its process group, its session and its parent; its supplementary groups it passes on to every child, and only
 //! CAP_SETGID, which no command of another user than the runner's own has, changes them. So whoever carries the mark was started by that command (`hunt`).
 //!
-//! Where the kernel refuses (a runner that is not root, ids that are not mapped), a command runs without its mark, and signals reach its
-//! process group only.
+//! A runner that may not change groups (it is not root, or the only user of its namespace) marks by a limit instead: the hard limit of file locks, which the
+//! kernel has not looked at for twenty years, but hands on to every child; nobody raises it again. It can be lowered, so who wants to hide
+//! can: there, what runs is the runner's own user anyway. Where neither is possible (ids that are not mapped), a command runs without its mark, and
+//! signals reach its process group only.
 //!
 //! Rejected: a variable in the environment (a program may wipe it, and reading it takes more rights), a control group for each command (not
 //! ours to make inside the sandbox), following forks by ptrace (slow, and visible).
+
+use std::sync::OnceLock;
 
 /// Ids inside the sandbox that are marks: below those that systems give out by themselves, and twice as many as a sandbox has processes
 /// unless asked for more. The image `host` has names for them, so keep `etc.ts` in step.
 pub const FIRST: u32 = 40_000;
 pub const COUNT: u32 = 1024;
+
+/// `RLIMIT_LOCKS`, the same number on every architecture that we run on.
+pub const LIMIT: u32 = 10;
+
+/// Whether this runner marks by a limit.
+pub fn by_limit() -> bool {
+    static BY_LIMIT: OnceLock<bool> = OnceLock::new();
+    *BY_LIMIT.get_or_init(|| {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        read("setgroups").trim() == "deny" || !may_set_groups(&read("status"))
+    })
+}
+
+fn may_set_groups(status: &str) -> bool {
+    const SETGID: u64 = 1 << 6;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|sets| u64::from_str_radix(sets.trim(), 16).ok())
+        .is_some_and(|set| set & SETGID != 0)
+}
 
 /// Marks in order, round and round. A command may leave programs behind that carry its mark for ever, so before each round
 /// somebody has to look which are still in use; during a round a mark can come into use only by being handed out.
@@ -93,6 +116,12 @@ mod tests {
         busy.insert(FIRST + 3);
         assert_eq!(marks.take(|| busy), Some(FIRST + 2));
         assert_eq!(marks.take(|| unreachable!()), Some(FIRST + 4));
+    }
+
+    #[test]
+    fn who_may_change_groups_is_read_from_the_capabilities() {
+        assert!(may_set_groups("Name:\tx\nCapEff:\t00000000000000e0\n"));
+        assert!(!may_set_groups("CapEff:\t00000000000000a0\n") && !may_set_groups(""));
     }
 
     #[test]

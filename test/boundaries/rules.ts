@@ -63,6 +63,18 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/memory/index.ts`, to: 'node:path' },
   },
   {
+    name: 'the client of the daemon’s API runs anywhere, and knows no provider',
+    room: new RegExp(`^${sdk}/client/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(client/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/client/http.ts`, to: 'node:http' },
+  },
+  {
+    name: 'the daemon provider is the contract over the client: no Node module, no other provider',
+    room: new RegExp(`^${sdk}/providers/daemon/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(providers/daemon/|client/index\\.ts|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/daemon/process.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
     name: 'recipes see only the spec',
     room: new RegExp(`^${sdk}/recipes/`),
     allows: new RegExp(`^(node:|${sdk}/(recipes/|shared/|spec/|errors\\.ts|core/supports\\.ts))`),

@@ -1,3 +1,4 @@
+import { accessSync, constants } from 'node:fs'
 import { DockerIsolator, EngineProvider, locateRunner, OciIsolator } from '@sandkasten/engine'
 
 interface Finding {
@@ -6,6 +7,9 @@ interface Finding {
   readonly detail: string
   /** The exact thing to do; undefined where nothing is wrong. */
   readonly fix?: string
+  /** What works less well than it could, and the exact things that would change it. */
+  readonly weaker?: readonly string[]
+  readonly better?: readonly string[]
 }
 
 /** What this machine can do. The exit code is 0 when a sandbox can be isolated here. */
@@ -14,7 +18,7 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
   const findings: Finding[] = [
     { what: 'node', ok: true, detail: process.version },
     oci,
-    await lookAt('network open', 'pasta', 'passt', 'sandboxes can only have the network none'),
+    await lookAtNetwork(),
     await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
     await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
     await lookAtDocker(),
@@ -24,9 +28,11 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
     console.log(JSON.stringify({ isolated: oci.ok, findings }, null, 2))
     return oci.ok ? 0 : 1
   }
-  for (const { what, ok, detail, fix } of findings) {
+  for (const { what, ok, detail, fix, weaker = [], better = [] } of findings) {
     console.log(`${ok ? '✓' : '✗'} ${what}: ${detail}`)
     if (fix) console.log(`    ${fix}`)
+    for (const sentence of weaker) console.log(`    weaker: ${sentence}`)
+    for (const step of better) console.log(`    better: ${step}`)
   }
   console.log(
     oci.ok
@@ -42,7 +48,8 @@ async function lookAtOci(): Promise<Finding> {
     const runner = await locateRunner({ onBuild: () => console.error('Building the runner, this once…') })
     const result = await new OciIsolator({ runner }).probe()
     if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
-    return { what, ok: true, detail: `${result.detail}; ${await tryIt()}` }
+    const { detail, weaker = [], better = [] } = result
+    return { what, ok: true, detail: `${detail}; ${await tryIt()}`, weaker, better }
   } catch (error) {
     const { message, hint } = error as { message: string; hint?: string }
     return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
@@ -70,10 +77,28 @@ async function lookAtDocker(): Promise<Finding> {
     const result = await isolator.probe()
     if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
     const weaker = await isolator.weaker()
-    return { what, ok: true, detail: [result.detail, ...weaker].join('; ') }
+    return { what, ok: true, detail: result.detail, weaker }
   } catch (error) {
     const { message, hint } = error as { message: string; hint?: string }
     return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
+  }
+}
+
+/** pasta opens a device that some machines keep for root. */
+async function lookAtNetwork(): Promise<Finding> {
+  const found = await lookAt('network open', 'pasta', 'passt', 'sandboxes can only have the network none')
+  if (!found.ok || process.getuid?.() === 0) return found
+  try {
+    accessSync('/dev/net/tun', constants.R_OK | constants.W_OK)
+    return found
+  } catch {
+    const detail = 'this account may not open /dev/net/tun; its sandboxes can only have the network none'
+    return {
+      ...found,
+      ok: false,
+      detail,
+      fix: 'Run, as root: chmod 666 /dev/net/tun (and modprobe tun, if it is not there)',
+    }
   }
 }
 

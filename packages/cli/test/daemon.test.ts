@@ -149,6 +149,7 @@ describe('sandkasten up', () => {
       isolation: 'none',
       instance: expect.any(String),
       data_dir: home,
+      preview_url: expect.any(String),
     })
     again.kill('SIGINT')
     expect((await once(again, 'exit'))[0]).toBe(0)

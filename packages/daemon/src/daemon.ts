@@ -15,11 +15,13 @@ import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
 import type { Log } from './log.ts'
 import { Metrics } from './metrics.ts'
+import { startPreviews } from './preview/index.ts'
 import {
   type Context,
   type DaemonProvider,
   EventBus,
   LiveSessions,
+  Pool,
   SessionService,
 } from './sessions/index.ts'
 import { Store } from './store/index.ts'
@@ -35,6 +37,8 @@ export interface DaemonOptions {
 /** A daemon that listens. */
 export interface Daemon {
   readonly url: string
+  /** Where previews are served; undefined when they are not. */
+  readonly previewUrl?: string
   readonly instanceId: string
   /** Only at the very first start without a configured key: shown once, kept nowhere. */
   readonly firstKey?: string
@@ -75,7 +79,7 @@ async function assemble(
   const metrics = new Metrics()
   const events = new EventBus(store, log)
   undo.push(() => events.close())
-  const context: Context = {
+  const parts = {
     config,
     store,
     provider,
@@ -85,6 +89,7 @@ async function assemble(
     metrics,
     log,
   }
+  const context: Context = { ...parts, pool: new Pool(parts) }
   const sessions = new SessionService(context)
   const keys = new KeyRing(store)
   const { firstKey } = await keys.prepare(config.api_key)
@@ -94,15 +99,20 @@ async function assemble(
   await sessions.reconciler.run()
   await sessions.reconciler.recover()
   undo.push(() => sessions.commands.close())
+  undo.push(() => context.pool.close())
   undo.push(housekeeping(sessions, config, log))
+  void context.pool.tend()
   const audit = new Audit((rows) => store.records.addAudit(rows), log)
   undo.push(() => audit.flush())
   const streams = new Streams(metrics)
   watchGauges(metrics, store, instance.id)
   let closing = false
+  const previews = await startPreviews(context, sessions, keys)
+  undo.push(() => previews.close())
   const services: Services = {
     config,
     sessions,
+    ports: previews.ports,
     keys,
     events,
     audit,
@@ -127,10 +137,12 @@ async function assemble(
     await app.close()
   })
   const url = await listen(app, config)
+  previews.own(url)
   await instance.writeAddress(url)
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   return {
     url,
+    ...(previews.url ? { previewUrl: previews.url } : {}),
     instanceId: instance.id,
     ...(firstKey ? { firstKey } : {}),
     sessions,
@@ -175,6 +187,7 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
     { name: 'reaper', everyMs: config.reaper_interval_seconds * 1000, run: () => sessions.reaper.run() },
+    { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
   const timers = jobs.map(({ name, everyMs, run }) => {
@@ -218,7 +231,7 @@ async function listen(app: ReturnType<typeof buildServer>, config: DaemonConfig)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const hints: Record<string, string> = {
-      EADDRINUSE: `Something listens there already. Stop it, or choose another port with listen: "${host}:${port + 1}".`,
+      EADDRINUSE: `Something listens there already. Stop it, or choose another port with listen: "${host}:${port + 2}".`,
       EACCES: 'Ports below 1024 need root. Choose another one.',
       EADDRNOTAVAIL: 'This machine does not have that address.',
     }

@@ -14,8 +14,15 @@ export class Metrics {
     this.#define('sandkasten_http_request_seconds', 'histogram', 'Time to answer by route.')
     this.#define('sandkasten_session_create_seconds', 'histogram', 'Time to create a session.')
     this.#define('sandkasten_session_ends_total', 'counter', 'Sessions that ended, by status.')
+    this.#define('sandkasten_preview_requests_total', 'counter', 'Requests to previews, by status.')
     this.#define('sandkasten_commands_total', 'counter', 'Commands started, by kind.')
     this.#define('sandkasten_sessions', 'gauge', 'Sessions by status.')
+    this.#define(
+      'sandkasten_preview_connections',
+      'gauge',
+      'Requests and WebSockets to previews that are open.',
+    )
+    this.#define('sandkasten_pool_ready', 'gauge', 'Sandboxes that wait in the pool, by image.')
     this.#define('sandkasten_open_streams', 'gauge', 'Event streams and terminals that are open.')
     this.#define('sandkasten_store_up', 'gauge', 'Whether the database answers.')
     this.#define('process_resident_memory_bytes', 'gauge', 'Memory of the daemon.')

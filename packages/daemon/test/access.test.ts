@@ -87,6 +87,7 @@ describe('every route', () => {
       chmod: { path: 'a', mode: 0 },
       symlink: { target: 'a', path: 'b' },
       resize: { cols: 1, rows: 1 },
+      ports: { port: 1 },
     }
     for (const { method, path, scope } of operations) {
       if (!path.includes('{id}') && !path.includes('{snapshot_id}')) continue

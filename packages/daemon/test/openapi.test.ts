@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/** `vitest run -u packages/daemon/test/openapi` writes the document anew. */
+/** `vitest run packages/daemon/test/openapi -u` writes the document anew. */
 describe('the OpenAPI document', () => {
   let daemon: TestDaemon
   beforeAll(async () => {

@@ -137,18 +137,16 @@ describe('commands with an id', () => {
       'i=0; while [ $i -lt 400 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; '
     const body = {
       cmd: 'sh',
-      args: ['-c', `${loud} while [ ! -e go ]; do sleep 0.05; done`],
+      args: ['-c', `${loud} : > said; while [ ! -e go ]; do sleep 0.05; done`],
       exec_id: 'loud',
       detach: true,
       output_buffer_bytes: 4096,
     }
     await daemon.call('POST', `${base}/run`, body)
-    await expect
-      .poll(
-        async () => (await daemon.call('GET', `${base}/execs/loud/output?after=0`)).body.code ?? 'stream',
-        { timeout: 20_000 },
-      )
-      .toBe('gone')
+    // Not before all of it was said: while somebody reads, nothing is dropped.
+    const said = () => daemon.call('POST', `${base}/run`, { cmd: 'test', args: ['-e', 'said'] })
+    await expect.poll(async () => (await said()).body.exit_code, { timeout: 20_000 }).toBe(0)
+    expect((await daemon.call('GET', `${base}/execs/loud/output?after=0`)).body.code).toBe('gone')
     await daemon.call('POST', `${base}/fs/write`, { path: 'go', content: '' })
     expect((await daemon.call('GET', `${base}/execs/loud?wait_ms=30000`)).body.result.exit_code).toBe(0)
     const gone = await daemon.call('GET', `${base}/execs/loud/output?after=0`)

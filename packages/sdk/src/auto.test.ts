@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { autoDetectProvider, type Detection, detectionTable, detectProvider } from './auto.ts'
+import { DaemonProvider } from './providers/daemon/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 
 const vercel = { VERCEL_TOKEN: 't', VERCEL_TEAM_ID: 't', VERCEL_PROJECT_ID: 'p' }
@@ -47,6 +48,12 @@ describe('autoDetectProvider', () => {
 
   it('gives the local provider only when it is named', () => {
     expect(autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'local' } })).toBeInstanceOf(LocalProvider)
+  })
+
+  it('gives the daemon provider when a daemon’s address and key are set', () => {
+    const env = { SANDKASTEN_URL: 'http://127.0.0.1:8080', SANDKASTEN_API_KEY: 'sk-some-key' }
+    expect(autoDetectProvider({ env })).toBeInstanceOf(DaemonProvider)
+    expect(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'daemon' } })).toThrow(/url/)
   })
 
   it('names what decided for a provider that is not there yet, never its value', () => {

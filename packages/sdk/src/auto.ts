@@ -1,4 +1,5 @@
 import { SandboxError } from './errors.ts'
+import { DaemonProvider } from './providers/daemon/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 import type { SandboxProvider } from './spec/index.ts'
 
@@ -83,6 +84,11 @@ export function autoDetectProvider({
   onDecision?.(detection)
   if (detection.provider === undefined) return null
   if (detection.provider === 'local') return new LocalProvider() as unknown as SandboxProvider
+  if (detection.provider === 'daemon')
+    return new DaemonProvider({
+      ...(env.SANDKASTEN_URL ? { url: env.SANDKASTEN_URL } : {}),
+      ...(env.SANDKASTEN_API_KEY ? { apiKey: env.SANDKASTEN_API_KEY } : {}),
+    }) as unknown as SandboxProvider
   const known = detectionTable.some(({ provider }) => provider === detection.provider)
   if (!known) {
     throw new SandboxError('invalid_argument', `There is no provider “${detection.provider}”.`, {

@@ -17,11 +17,14 @@ use std::process::{Command, Stdio};
 pub fn start(task: &Task, waiting: &mut Waiting) -> Result<(), String> {
     bind(&waiting.runtime.listener, &task.socket).map_err(|error| format!("{}: {error}", task.socket))?;
     waiting.groups.limit(&task.groups)?;
+    if waiting.account {
+        return mounts::make(task, None);
+    }
     let users = waiting.users.take().ok_or("this shim has a sandbox already")?;
     let users = users
         .map(task.first_id, task.ids)
         .map_err(|error| format!("user namespace: {error}"))?;
-    mounts::make(task, &users)
+    mounts::make(task, Some(&users))
 }
 
 /// Into the pipe that the runtime reads from. False when it has not come to read yet: it may still be on its way.

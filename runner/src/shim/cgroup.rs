@@ -114,6 +114,10 @@ impl Groups {
             .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
     }
 
+    pub fn can_freeze(&self) -> bool {
+        self.freezer.is_some()
+    }
+
     pub fn is_frozen(&self) -> bool {
         self.freezer.as_ref().is_some_and(|(folder, version)| {
             let (file, sign) = match version {

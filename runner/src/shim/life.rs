@@ -3,6 +3,7 @@
 use super::cgroup::Groups;
 use super::host::HostProc;
 use super::json::Json;
+use super::stopped::Stopped;
 use super::task::Task;
 use super::verify::verify;
 use super::wait::{listen, now_ms, poll, poll_all, write_whole};
@@ -24,7 +25,10 @@ struct Life<'a> {
     host: HostProc,
     me: u32,
     start_time: i64,
+    account: bool,
     groups: Groups,
+    /// Where the groups cannot freeze.
+    stopped: Stopped,
     signals: OwnedFd,
     errors: Option<OwnedFd>,
     error_text: Vec<u8>,
@@ -65,6 +69,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         groups,
         runtime,
         users,
+        account,
     } = waiting;
     drop(users);
     let Runtime {
@@ -79,7 +84,9 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         host,
         me,
         start_time,
+        account,
         groups,
+        stopped: Stopped::default(),
         signals,
         errors: Some(errors),
         error_text: Vec::new(),
@@ -135,7 +142,7 @@ impl Life<'_> {
         // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
         // SAFETY: takes numbers, of our own child.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
-        verify(self.task, &self.host, host_pid)?;
+        verify(self.task, self.account, &self.host, host_pid)?;
         if let Some(argv) = &self.task.network {
             self.connect(argv, init, deadline)?;
         }
@@ -282,7 +289,7 @@ impl Life<'_> {
             if held && !watchers.iter().any(|watcher| watcher.holds) {
                 held = false;
                 if !paused {
-                    self.groups.thaw();
+                    self.thaw();
                 }
             }
             if ready[2]
@@ -317,10 +324,10 @@ impl Life<'_> {
                 }
                 b"hold" => {
                     if !*held {
-                        *paused = self.groups.is_frozen();
+                        *paused = self.is_frozen();
                         *held = true;
                     }
-                    let reply = match self.groups.freeze() {
+                    let reply = match self.freeze() {
                         Ok(()) => "{\"held\":true}\n".to_owned(),
                         Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
                     };
@@ -331,6 +338,27 @@ impl Life<'_> {
                     }
                 }
                 b"release" => watcher.holds = false,
+                // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
+                b"freeze" | b"thaw" => {
+                    let wanted = line == b"freeze";
+                    let done = match wanted {
+                        true => self.freeze(),
+                        // Whoever holds it lets it go on.
+                        false if *held => Ok(()),
+                        false => {
+                            self.thaw();
+                            Ok(())
+                        }
+                    };
+                    *paused = wanted && done.is_ok();
+                    let reply = match done {
+                        Ok(()) => format!("{{\"held\":{wanted}}}\n"),
+                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
+                    };
+                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
+                        return false;
+                    }
+                }
                 _ => return false,
             }
         }
@@ -396,6 +424,23 @@ impl Life<'_> {
 
     fn init_ended(&self) -> bool {
         self.ended.iter().any(|(pid, _)| Some(*pid) == self.init)
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.groups.is_frozen() || self.stopped.is()
+    }
+
+    fn freeze(&mut self) -> Result<(), String> {
+        if self.groups.can_freeze() {
+            self.groups.freeze()
+        } else {
+            self.stopped.stop()
+        }
+    }
+
+    fn thaw(&mut self) {
+        self.groups.thaw();
+        self.stopped.go_on();
     }
 
     fn kill_all(&self) {

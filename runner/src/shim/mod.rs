@@ -33,9 +33,12 @@ mod life;
 pub(crate) mod limited;
 pub(crate) mod mounts;
 mod network;
+mod pass;
 mod setup;
 mod stage;
+mod stopped;
 mod task;
+pub mod userns;
 mod verify;
 mod wait;
 mod waiting;
@@ -88,7 +91,7 @@ fn live(setup: &Setup) -> Result<(), String> {
     let mut waiting = Waiting::prepare(setup)?;
     let task = match waiting
         .task()
-        .and_then(|text| text.map(|text| Task::parse(&text)).transpose())
+        .and_then(|text| text.map(|text| Task::parse(&text, setup.account)).transpose())
     {
         Ok(Some(task)) => task,
         Ok(None) => return waiting.give_up(),

@@ -33,8 +33,9 @@ pub const ATTR_NOSUID: u64 = 0x2;
 pub const ATTR_NODEV: u64 = 0x4;
 const ATTR_IDMAP: u64 = 0x0010_0000;
 
-/// Everything up to the moment the runtime can be told to go on. The current folder is the stage.
-pub fn make(task: &Task, users: &OwnedFd) -> Result<(), String> {
+/// Everything up to the moment the runtime can be told to go on. The current folder is the stage. In an account's user namespace (no `users`) nothing
+/// is id-mapped: there every sandbox has the same ids, and the files on the disk have them too.
+pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), String> {
     skeleton(task)?;
     // Relative names keep the overlay's options short: they must fit into one page.
     let mut lower: Vec<String> = Vec::new();
@@ -43,7 +44,7 @@ pub fn make(task: &Task, users: &OwnedFd) -> Result<(), String> {
             lower.push("skeleton".to_owned());
         }
         let name = format!("layer-{index}");
-        let attributes = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP;
+        let attributes = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV;
         at(path, mapped(path, &name, attributes, users))?;
         lower.push(name);
     }
@@ -56,23 +57,28 @@ pub fn make(task: &Task, users: &OwnedFd) -> Result<(), String> {
     } else {
         &task.disk
     };
-    at(
-        disk,
-        mapped(disk, "disk", ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, users),
-    )?;
+    at(disk, mapped(disk, "disk", ATTR_NOSUID | ATTR_NODEV, users))?;
+    if users.is_none() {
+        own_disk(task)?;
+    }
     let options = format!(
-        "lowerdir={},upperdir=disk/upper,workdir=disk/work,xino=off,index=off,metacopy=off,redirect_dir=nofollow{}",
+        "lowerdir={},upperdir=disk/upper,workdir=disk/work,xino=off,index=off,metacopy=off,redirect_dir=nofollow{}{}",
         lower.join(":"),
         // Nothing is flushed when it is unmounted: a stop costs the same whatever was written. Power loss may cost the disk's content.
-        if task.volatile { ",volatile" } else { "" }
+        if task.volatile { ",volatile" } else { "" },
+        // Only root of the host may use the overlay's usual attributes.
+        if users.is_none() { ",userxattr" } else { "" }
     );
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
     at("overlay", fs::create_dir("rootfs"))?;
     at(
         "overlay",
-        as_owner(task.first_id, || {
-            mount("overlay", "rootfs", "overlay", flags, &options)
-        }),
+        match users {
+            Some(_) => as_owner(task.first_id, || {
+                mount("overlay", "rootfs", "overlay", flags, &options)
+            }),
+            None => mount("overlay", "rootfs", "overlay", flags, &options),
+        },
     )?;
     for bind in &task.binds {
         at(
@@ -81,6 +87,18 @@ pub fn make(task: &Task, users: &OwnedFd) -> Result<(), String> {
         )?;
     }
     Ok(())
+}
+
+/// The engine, which is the account, has made the disk; here we may give it to the sandbox's root, and take away what the last mount has left in the
+/// folder that the sandbox never sees.
+fn own_disk(task: &Task) -> Result<(), String> {
+    let (upper, work) = ("disk/upper", "disk/work");
+    at(&task.disk, chown(upper, Some(task.first_id), Some(task.first_id)))?;
+    let emptied = match fs::remove_dir_all(work) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
+    at(&task.disk, emptied.and_then(|()| fs::create_dir(work)))
 }
 
 /// Small files for this life only, owned by the sandbox's ids: a tmpfs needs no map.
@@ -151,10 +169,11 @@ fn raise_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// An id-mapped mount of a folder under a fresh name on the stage.
-fn mapped(path: &str, name: &str, attributes: u64, users: &OwnedFd) -> io::Result<()> {
+/// A mount, id-mapped where there is a map, of a folder under a fresh name on the stage.
+fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> io::Result<()> {
     let tree = clone_tree(path)?;
-    set_attributes(&tree, attributes, Some(users))?;
+    let map = if users.is_some() { ATTR_IDMAP } else { 0 };
+    set_attributes(&tree, attributes | map, users)?;
     fs::create_dir(name)?;
     attach(&tree, name)
 }
@@ -163,12 +182,12 @@ pub fn at<T>(what: impl std::fmt::Display, result: io::Result<T>) -> Result<T, S
     result.map_err(|error| format!("{what}: {error}"))
 }
 
-fn bind_tree(bind: &Bind, users: &OwnedFd) -> io::Result<OwnedFd> {
+fn bind_tree(bind: &Bind, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let tree = clone_tree(&bind.source)?;
     let access = if bind.read_only { ATTR_RDONLY } else { 0 };
     set_attributes(&tree, access | ATTR_NOSUID | ATTR_NODEV, None)?;
-    if bind.id_mapped {
-        match set_attributes(&tree, ATTR_IDMAP, Some(users)) {
+    if bind.id_mapped && users.is_some() {
+        match set_attributes(&tree, ATTR_IDMAP, users) {
             // A file system without id mapping, or already mapped: its owners show as nobody, which is less handy and no less safe.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => {}
             result => result?,

@@ -12,6 +12,8 @@ pub struct Setup {
     pub groups: Vec<String>,
     /// Mount points to take away before the runtime looks at them.
     pub hide: Vec<String>,
+    /// We are root of an ordinary account's user namespace (see `userns`), not of the host.
+    pub account: bool,
 }
 
 impl Setup {
@@ -26,6 +28,7 @@ impl Setup {
             stage: path(&json, "stage")?,
             groups: list(&json, "groups", text_item)?,
             hide: list(&json, "hide", text_item)?,
+            account: json.get("account") == Some(&Json::Bool(true)),
         })
     }
 }

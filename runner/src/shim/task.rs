@@ -84,7 +84,8 @@ pub struct Bind {
 }
 
 impl Task {
-    pub fn parse(text: &str) -> Result<Task, String> {
+    /// In an account's user namespace every id is one of the account's, whatever its number there.
+    pub fn parse(text: &str, account: bool) -> Result<Task, String> {
         let json = Json::parse(text)?;
         let version = number(&json, "version")?;
         if version != VERSION {
@@ -102,8 +103,8 @@ impl Task {
             written: number(&json, "written")? as usize,
             skeleton: list(&json, "skeleton", entry)?,
             disk: path(&json, "disk")?,
-            limited: bool(&json, "limited")?,
-            volatile: bool(&json, "volatile")?,
+            limited: flag(&json, "limited")?,
+            volatile: flag(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
             capabilities: number(&json, "capabilities")? as u64,
@@ -114,13 +115,14 @@ impl Task {
             ready_timeout_ms: number(&json, "readyTimeoutMs")?,
         };
         // Id 0 of the host inside a sandbox is the one mistake that undoes all else (facts: bwrap read /etc/shadow).
-        if task.first_id < 65536 || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
+        let least = if account { 0 } else { 65536 };
+        if task.first_id < least || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
             return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
         }
         if task.written > task.layers.len() {
             return Err("task: written: there are not so many layers".to_owned());
         }
-        if task.layers.is_empty() || task.groups.is_empty() {
+        if task.layers.is_empty() || (task.groups.is_empty() && !account) {
             return Err("task: layers and groups are needed".to_owned());
         }
         Ok(task)
@@ -170,7 +172,7 @@ fn setting(json: &Json) -> Result<Setting, String> {
     Ok(Setting {
         name,
         value: string(json, "value")?,
-        optional: bool(json, "optional")?,
+        optional: flag(json, "optional")?,
     })
 }
 
@@ -182,8 +184,8 @@ fn bind(json: &Json) -> Result<Bind, String> {
     Ok(Bind {
         name,
         source: path(json, "source")?,
-        read_only: bool(json, "readOnly")?,
-        id_mapped: bool(json, "idMapped")?,
+        read_only: flag(json, "readOnly")?,
+        id_mapped: flag(json, "idMapped")?,
     })
 }
 
@@ -212,7 +214,7 @@ fn id(json: &Json, name: &str) -> Result<u32, String> {
     u32::try_from(number(json, name)?).map_err(|_| format!("task: {name}: an id is needed"))
 }
 
-fn bool(json: &Json, name: &str) -> Result<bool, String> {
+fn flag(json: &Json, name: &str) -> Result<bool, String> {
     match json.get(name) {
         Some(Json::Bool(value)) => Ok(*value),
         _ => Err(format!("task: {name}: true or false is needed")),
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_task_is_read() {
-        let task = Task::parse(GOOD).unwrap();
+        let task = Task::parse(GOOD, false).unwrap();
         assert_eq!(
             (task.first_id, task.groups[0].oom, task.network),
             (0x1000_0000, Some(Version::V1), None)
@@ -268,7 +270,7 @@ mod tests {
             ("\"oom\":1", "\"oom\":3"),
         ] {
             assert!(GOOD.contains(good));
-            assert!(Task::parse(&GOOD.replace(good, bad)).is_err(), "{bad}");
+            assert!(Task::parse(&GOOD.replace(good, bad), false).is_err(), "{bad}");
         }
     }
 }

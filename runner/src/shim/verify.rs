@@ -5,7 +5,7 @@ use super::host::{HostProc, field};
 use super::task::Task;
 use std::fs;
 
-pub fn verify(task: &Task, host: &HostProc, pid: u32) -> Result<(), String> {
+pub fn verify(task: &Task, account: bool, host: &HostProc, pid: u32) -> Result<(), String> {
     let status = host.status(pid)?;
     let first = task.first_id.to_string();
     let capabilities = format!("{:016x}", task.capabilities);
@@ -32,6 +32,11 @@ pub fn verify(task: &Task, host: &HostProc, pid: u32) -> Result<(), String> {
         if !field(&status, name).is_some_and(|ids| ids.split_ascii_whitespace().all(|id| id == first)) {
             return Err(format!("PID 1 runs with {name} {}, not {first}", has(name)));
         }
+    }
+    // An account with a range has dropped its own groups; one without may not, and says so.
+    let stranger = |group: &str| group != first;
+    if account && task.ids > 1 && has("Groups").split_ascii_whitespace().any(stranger) {
+        return Err(format!("PID 1 has the groups {}", has("Groups")));
     }
     let mine = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let its = |name: &str| fs::read_link(host.path(format_args!("{pid}/ns/{name}"))).ok();

@@ -8,8 +8,8 @@ use super::host::HostProc;
 use super::idmap::Unmapped;
 use super::setup::Setup;
 use super::wait::{poll, signal_descriptor};
-use super::{network, next_text, stage};
-use crate::sys::{check, own, pipe};
+use super::{network, next_text, pass, stage, userns};
+use crate::sys::{check, own, pipe, socket_pair};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -23,7 +23,9 @@ pub struct Waiting {
     pub signals: OwnedFd,
     pub groups: Groups,
     pub runtime: Runtime,
+    /// None in an account's namespace, where files cannot be id-mapped, and need not be.
     pub users: Option<Unmapped>,
+    pub account: bool,
 }
 
 pub struct Runtime {
@@ -43,13 +45,11 @@ impl Waiting {
         let me = host.me()?;
         let start_time = host.start_time(me).ok_or("/proc: no start time")?;
         let groups = Groups::make(&setup.groups, format!("{me}-{start_time}"))?;
-        let started = stage::make(setup)
-            .and_then(|()| Unmapped::make().map_err(|error| format!("user namespace: {error}")))
-            .and_then(|users| {
-                network::inside(|| start(setup, &groups))
-                    .map(|runtime| (users, runtime))
-                    .map_err(|error| format!("starting: {error}"))
-            });
+        let started = if setup.account {
+            prepare_account(setup, &groups).map(|runtime| (None, runtime))
+        } else {
+            prepare_root(setup, &groups).map(|(users, runtime)| (Some(users), runtime))
+        };
         match started {
             Ok((users, runtime)) => Ok(Waiting {
                 host,
@@ -58,7 +58,8 @@ impl Waiting {
                 signals,
                 groups,
                 runtime,
-                users: Some(users),
+                users,
+                account: setup.account,
             }),
             Err(message) => Err(match groups.remove() {
                 Ok(()) => message,
@@ -111,6 +112,48 @@ impl Waiting {
     }
 }
 
+fn prepare_root(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), String> {
+    stage::make(setup)?;
+    let users = Unmapped::make().map_err(|error| format!("user namespace: {error}"))?;
+    let runtime = network::inside(|| {
+        let listener = socket()?;
+        start(|pipes| become_runtime(setup, groups, pipes, &listener)).map(|started| started.with(listener))
+    });
+    runtime
+        .map(|runtime| (users, runtime))
+        .map_err(|error| format!("starting: {error}"))
+}
+
+/// Only the child enters the empty network, because nobody but root of the host can leave one; it hands out the socket that it makes there.
+fn prepare_account(setup: &Setup, groups: &Groups) -> Result<Runtime, String> {
+    let at = |error: io::Error| format!("starting: {error}");
+    userns::check_map()?;
+    stage::make(setup)?;
+    let (here, there) = socket_pair().map_err(at)?;
+    let started = start(|pipes| {
+        let handed = network::enter().and_then(|()| socket()).and_then(|listener| {
+            pass::send(&there, &listener)?;
+            Ok(listener)
+        });
+        match handed {
+            Ok(listener) => become_runtime(setup, groups, pipes, &listener),
+            Err(error) => format!("network: {error}"),
+        }
+    })
+    .map_err(at)?;
+    drop(there);
+    match pass::receive(&here).map_err(at)? {
+        Some(listener) => Ok(started.with(listener)),
+        None => {
+            let mut text = [0; 1024];
+            let length = crate::sys::read(started.errors.as_raw_fd(), &mut text)
+                .ok()
+                .flatten();
+            Err(String::from_utf8_lossy(&text[..length.unwrap_or(0)]).into_owned())
+        }
+    }
+}
+
 /// Everything in our pid namespace but ourselves.
 pub fn kill_everyone() {
     // SAFETY: takes integers. We are PID 1 of a namespace (`run` forked into it), so -1 is that namespace and never the host.
@@ -122,35 +165,61 @@ pub fn kill_everyone() {
 }
 
 /// Starts the child that becomes the runtime. What goes wrong in it comes as text on `errors` and a status that is not 0.
-fn start(setup: &Setup, groups: &Groups) -> io::Result<Runtime> {
+fn start(become_it: impl FnOnce(&Pipes) -> String) -> io::Result<Started> {
     let (ready, ready_in) = pipe()?;
     let (errors, errors_in) = pipe()?;
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: takes numbers.
-    let listener = own(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
     // SAFETY: this process has one thread, so the child may use everything that the parent may.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
-        let message = become_runtime(setup, groups, &ready_in, &listener, &errors_in);
-        let _ = crate::sys::write(errors_in.as_raw_fd(), message.as_bytes());
+        let pipes = Pipes {
+            ready: ready_in,
+            errors: errors_in,
+        };
+        let message = become_it(&pipes);
+        let _ = crate::sys::write(pipes.errors.as_raw_fd(), message.as_bytes());
         // SAFETY: leaves without running the parent's destructors.
         unsafe { libc::_exit(125) };
     }
-    Ok(Runtime {
-        pid,
-        listener,
-        ready,
-        errors,
-    })
+    Ok(Started { pid, ready, errors })
+}
+
+/// The child's ends.
+struct Pipes {
+    ready: OwnedFd,
+    errors: OwnedFd,
+}
+
+/// Ours.
+struct Started {
+    pid: libc::pid_t,
+    ready: OwnedFd,
+    errors: OwnedFd,
+}
+
+impl Started {
+    fn with(self, listener: OwnedFd) -> Runtime {
+        let Started { pid, ready, errors } = self;
+        Runtime {
+            pid,
+            listener,
+            ready,
+            errors,
+        }
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes numbers.
+    own(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
 }
 
 /// Returns only with what failed.
 fn become_runtime(
     setup: &Setup,
     groups: &Groups,
-    ready: &OwnedFd,
+    Pipes { ready, errors }: &Pipes,
     listener: &OwnedFd,
-    errors: &OwnedFd,
 ) -> String {
     let outcome = groups
         .join()

@@ -14,6 +14,7 @@
 //! Rejected: fork (0.2 ms more, copies page tables), posix_spawn (no working directory, ids or limits).
 
 use super::user::{self, User};
+use crate::mark;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::RawFd;
@@ -26,7 +27,7 @@ pub struct Command {
     pub env: Vec<CString>,
     pub cwd: Option<CString>,
     pub user: Option<User>,
-    /// One more supplementary group, where the kernel lets us give it.
+    /// One more supplementary group, or a limit, where the kernel lets us give it.
     pub mark: Option<u32>,
     /// Resource, soft and hard limit.
     pub limits: Vec<(u32, u64)>,
@@ -66,7 +67,8 @@ pub fn spawn(command: &Command) -> Result<libc::pid_t, Failure> {
         Some(user) => user.groups.clone(),
         None => user::current_groups(),
     };
-    groups.extend(command.mark);
+    let by_limit = mark::by_limit();
+    groups.extend(command.mark.filter(|_| !by_limit));
     let mut plan = Plan {
         candidates: &candidates,
         argv: &argv,
@@ -75,7 +77,8 @@ pub fn spawn(command: &Command) -> Result<libc::pid_t, Failure> {
         cwd: command.cwd.as_deref(),
         user,
         groups: &groups,
-        marked: command.mark.is_some(),
+        marked: command.mark.is_some() && !by_limit,
+        limit: command.mark.filter(|_| by_limit),
         limits: &command.limits,
         fds: command.fds.clone(),
         terminal: command.terminal,
@@ -126,6 +129,8 @@ struct Plan<'a> {
     /// The mark is the last.
     groups: &'a [u32],
     marked: bool,
+    /// The mark of a runner that marks by a limit.
+    limit: Option<u32>,
     limits: &'a [(u32, u64)],
     fds: Vec<(RawFd, RawFd)>,
     terminal: Option<RawFd>,
@@ -183,6 +188,11 @@ unsafe fn become_command(plan: &mut Plan) -> (&'static str, i32) {
             );
         }
         back_to_ordinary_priority();
+        if let Some(mark) = plan.limit {
+            let limit = [u64::from(mark); 2];
+            // Refused only where it is lower already: then without.
+            libc::syscall(libc::SYS_prlimit64, 0, mark::LIMIT, limit.as_ptr(), 0);
+        }
         let set_groups = |count: usize| libc::syscall(libc::SYS_setgroups, count, plan.groups.as_ptr());
         // Not root, or an id that is not mapped here: then without.
         let marked = plan.marked && set_groups(plan.groups.len()) == 0;

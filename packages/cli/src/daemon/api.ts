@@ -6,6 +6,9 @@ export interface Connection {
   /** An answer's JSON; a problem is thrown as the error that it is. */
   json<T>(method: string, path: string, body?: unknown): Promise<T>
   request(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
+  /** Bytes instead of JSON, streamed. */
+  upload(path: string, bytes: ReadableStream<Uint8Array>): Promise<Response>
+  webSocket(path: string): WebSocket
 }
 
 export interface ConnectOptions {
@@ -26,6 +29,18 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   }
   return {
     request,
+    async upload(path, bytes) {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/octet-stream' }
+      const init = { method: 'PUT', headers, body: bytes, duplex: 'half' }
+      const response = await send(`${url}${path}`, init as RequestInit)
+      if (!response.ok) throw await problemOf(response)
+      return response
+    },
+    webSocket(path) {
+      // Node's own WebSocket takes headers, which browsers' do not.
+      const options = { headers: { authorization: `Bearer ${key}` } } as unknown as string[]
+      return new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, options)
+    },
     json: async <T>(method: string, path: string, body?: unknown) =>
       (await request(method, path, body)).json() as Promise<T>,
   }

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { addWorkCommands } from './work-commands.ts'
 
 /** The daemon's commands. What they do is loaded when one is used: `sandkasten run` needs none of it. */
 export function addDaemonCommands(program: Command, finish: (code: number) => void): void {
@@ -49,6 +50,7 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
   reaching(sessions.command('create').description('Create a session and print its id.'))
     .option('--name <name>')
     .option('--image <image>')
+    .option('--snapshot <id>', 'begin with a saved disk')
     .option('--ttl <seconds>', 'how long it may be idle', Number)
     .action(act(async (options) => (await import('./sessions.ts')).createSession(options)))
   reaching(sessions.command('list').description('Sessions that can be used.'))
@@ -72,6 +74,7 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
     .option('--shell <name>', 'default: main')
     .option('--timeout <seconds>', 'end it after this time', Number)
     .action(act(async (id, command, options) => (await import('./exec.ts')).exec(id, command, options)))
+  addWorkCommands(program, reaching, finish)
 }
 
 /** Options of every command that talks to a daemon. */

@@ -1,5 +1,6 @@
 import { quoteArgs, SandboxError } from '@sandkasten/sdk'
 import { type ConnectOptions, connect } from './api.ts'
+import { eventsOf } from './events.ts'
 
 export interface ExecOptions extends ConnectOptions {
   json?: boolean
@@ -30,24 +31,4 @@ export async function exec(id: string, command: readonly string[], options: Exec
     return data.exit_code ?? 125
   }
   throw new SandboxError('connection_lost', 'The stream ended before the command did.')
-}
-
-interface Received {
-  event: string
-  data: { text?: string; base64?: string; exit_code?: number; timed_out?: boolean; detail?: string }
-}
-
-async function* eventsOf(response: Response): AsyncGenerator<Received> {
-  let text = ''
-  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
-    text += chunk
-    for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
-      const lines = text.slice(0, end).split('\n')
-      text = text.slice(end + 2)
-      const field = (name: string) =>
-        lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2)
-      const data = field('data')
-      if (data !== undefined) yield { event: field('event') ?? '', data: JSON.parse(data) }
-    }
-  }
 }

@@ -18,12 +18,14 @@ export interface SessionOptions extends ConnectOptions {
   name?: string
   image?: string
   ttl?: number
+  snapshot?: string
 }
 
 export async function createSession(options: SessionOptions): Promise<number> {
   const session = await (await connect(options)).json<Session>('POST', '/v1/sessions', {
     ...(options.name === undefined ? {} : { name: options.name }),
     ...(options.image === undefined ? {} : { image: options.image }),
+    ...(options.snapshot === undefined ? {} : { snapshot_id: options.snapshot }),
     ...(options.ttl === undefined ? {} : { ttl_seconds: options.ttl }),
   })
   print(options.json, session, () => session.id)

@@ -57,15 +57,16 @@ async function usable(config: DaemonConfig): Promise<DaemonConfig> {
 function announce(
   { json }: UpOptions,
   config: DaemonConfig,
-  daemon: { url: string; firstKey?: string; isolation: string; instanceId: string },
+  daemon: { url: string; previewUrl?: string; firstKey?: string; isolation: string; instanceId: string },
 ): void {
-  const { url, firstKey, isolation, instanceId } = daemon
+  const { url, previewUrl, firstKey, isolation, instanceId } = daemon
   if (json) {
     const facts = {
       url,
       isolation,
       instance: instanceId,
       data_dir: config.data_dir,
+      ...(previewUrl ? { preview_url: previewUrl } : {}),
       ...(firstKey ? { first_key: firstKey } : {}),
     }
     console.log(JSON.stringify(facts))
@@ -76,7 +77,7 @@ function announce(
     ? `The first key, shown only now:\n\n  ${firstKey}\n`
     : 'Keys: the ones you have; sandkasten keys create makes more.\n'
   console.log(`Sandkasten listens on ${url}
-Sandboxes: ${isolation === 'none' ? 'NOT isolated' : `isolated (${isolation})`}. Data: ${config.data_dir}.
+Sandboxes: ${isolation === 'none' ? 'NOT isolated' : `isolated (${isolation})`}. Data: ${config.data_dir}.${previewUrl ? `\nPreviews of ports: ${previewUrl}` : ''}
 
 ${shown}
 Try it:

@@ -82,7 +82,8 @@ export async function* bodyChunks(
   }
   try {
     wait()
-    for await (const chunk of message) {
+    // Left to itself, leaving the loop early would destroy the message, and with it what comes next on the connection.
+    for await (const chunk of message.iterator({ destroyOnReturn: false })) {
       clearTimeout(timer)
       yield chunk as Uint8Array
       wait()
@@ -90,5 +91,7 @@ export async function* bodyChunks(
     if (!message.complete) throw new SandboxError('aborted', 'The client went away.')
   } finally {
     clearTimeout(timer)
+    // What is not wanted any more is read and thrown away, so that the next request can be read.
+    message.on('error', () => {}).resume()
   }
 }

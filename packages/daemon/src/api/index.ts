@@ -2,6 +2,7 @@ import type { Route } from './route.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { fileRoutes } from './routes/files.ts'
 import { keyRoutes } from './routes/keys.ts'
+import { portRoutes } from './routes/ports.ts'
 import { recordRoutes } from './routes/records.ts'
 import { sessionRoutes } from './routes/sessions.ts'
 import { shellRoutes } from './routes/shells.ts'
@@ -27,6 +28,7 @@ export function allRoutes(services: Services): Route[] {
     ...terminalRoutes(services),
     ...fileRoutes(services),
     ...snapshotRoutes(services),
+    ...portRoutes(services),
     ...keyRoutes(services),
     ...recordRoutes(services),
     ...systemRoutes(services, () => routes),

@@ -165,6 +165,10 @@ export const runBody = z.strictObject({
     .optional()
     .describe('Answer as soon as it runs; it does not put off the session’s end.'),
   stream: z.boolean().optional(),
+  hold: z
+    .boolean()
+    .optional()
+    .describe('With `detach` and `stream`: while the answer is read, the session is in use.'),
   max_output_bytes: z.int().positive().max(67_108_864).optional(),
   output_buffer_bytes: z.int().positive().max(16_777_216).optional(),
 })

@@ -168,10 +168,13 @@ function fail(services: Services, error: unknown, request: FastifyRequest, reply
   const retryAfter = retryAfterSeconds(problem)
   if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
-  // What was left of the body is not read; the connection cannot go on.
-  if (!request.raw.complete && request.raw.headers['transfer-encoding'] !== undefined)
-    reply.header('connection', 'close')
+  if (!request.raw.complete && mayBeLong(request.raw.headers)) reply.header('connection', 'close')
   return reply.code(problem.status).type(problemType).send(problem)
+}
+
+/** The rest of a short body is thrown away, and the connection goes on; that of a long one is not waited for. */
+function mayBeLong(headers: FastifyRequest['headers']): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 1_048_576
 }
 
 function observe({ metrics, audit, log }: Services, request: FastifyRequest, reply: FastifyReply): void {

@@ -2,6 +2,7 @@ import type { DaemonConfig } from '../config/index.ts'
 import type { KeyRing } from '../keys/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
+import type { PortService } from '../ports/index.ts'
 import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
 import type { Streams } from './streams.ts'
@@ -10,6 +11,7 @@ import type { Streams } from './streams.ts'
 export interface Services {
   readonly config: DaemonConfig
   readonly sessions: SessionService
+  readonly ports: PortService
   readonly keys: KeyRing
   readonly events: EventBus
   readonly audit: Audit

@@ -1,4 +1,4 @@
-import type { CommandResult, FileStat, ShellResult } from '@sandkasten/sdk'
+import { type CommandResult, type FileStat, SandboxError, type ShellResult } from '@sandkasten/sdk'
 import type { z } from 'zod'
 import { idleEnd, lifetimeEnd, type Session } from '../sessions/index.ts'
 import type * as schemas from './schemas.ts'
@@ -93,5 +93,8 @@ export function cursorOf(row: { created_at: number; id: string }): string {
 export function placeOf(cursor: string | undefined): { createdAt: number; id: string } | undefined {
   if (cursor === undefined) return undefined
   const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
-  return match ? { createdAt: Number(match[1]), id: match[2]! } : undefined
+  if (match) return { createdAt: Number(match[1]), id: match[2]! }
+  throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.', {
+    hint: 'Pass next_cursor on as it is.',
+  })
 }

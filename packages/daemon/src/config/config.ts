@@ -2,14 +2,19 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
-import { type ListenAddress, parseListen, refuseUnsafe } from './listen.ts'
+import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen.ts'
 import { type FileConfig, fileSchema } from './schema.ts'
 import { problemOf, unknownKeys } from './unknown.ts'
 
 /** The configuration that is in force: checked, complete, with absolute paths. */
 export interface DaemonConfig
-  extends Omit<FileConfig, 'listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images'> {
+  extends Omit<
+    FileConfig,
+    'listen' | 'preview_listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images'
+  > {
   readonly listen: ListenAddress
+  /** Undefined: there are no previews. */
+  readonly preview_listen?: ListenAddress
   readonly data_dir: string
   readonly engine_dir: string
   readonly db_path: string
@@ -51,6 +56,7 @@ function complete(
   const config: DaemonConfig = {
     ...values,
     listen: parseListen(values.listen),
+    preview_listen: previewListen(values.preview_listen, parseListen(values.listen)),
     data_dir,
     engine_dir: values.engine_dir ? path.resolve(place.base, values.engine_dir) : engineFolder(data_dir),
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),

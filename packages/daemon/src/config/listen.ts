@@ -19,6 +19,17 @@ export function parseListen(text: string): ListenAddress {
   return { host, port }
 }
 
+/** Previews have a listener of their own, so that no page of a sandbox shares an origin with the API. */
+export function previewListen(text: string | undefined, api: ListenAddress): ListenAddress | undefined {
+  if (text === 'off') return undefined
+  if (text === undefined) return { host: api.host, port: api.port === 0 ? 0 : (api.port % 65_535) + 1 }
+  const given = parseListen(text)
+  if (given.port === 0 || given.port !== api.port) return given
+  throw new SandboxError('invalid_argument', 'preview_listen: previews cannot share the port of the API.', {
+    hint: 'Choose another port, or leave it out.',
+  })
+}
+
 export function isLoopback(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true
   return isIP(host) === 4 && host.startsWith('127.')
@@ -42,11 +53,12 @@ export function refuseUnsafe(config: DaemonConfig): void {
         hint: 'Add it to allowed_networks.',
       },
     )
-  if (isLoopback(config.listen.host)) return
+  const open = [config.listen, config.preview_listen].find((at) => at && !isLoopback(at.host))
+  if (!open) return
   if (!config.behind_tls)
     throw new SandboxError(
       'invalid_argument',
-      `listen: others can reach ${config.listen.host}, and keys would travel in clear text.`,
+      `listen: others can reach ${open.host}, and keys would travel in clear text.`,
       {
         hint: 'Listen on 127.0.0.1, or put a TLS proxy in front and say so with behind_tls: true.',
       },

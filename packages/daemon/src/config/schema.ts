@@ -95,6 +95,25 @@ export const fileSchema = z.strictObject({
     .array(z.enum(['none', 'open']))
     .min(1)
     .default(['none']),
+  pool: z
+    .array(
+      z.strictObject({
+        size: z.int().positive().max(1000).describe('How many are kept.'),
+        image: z.string().min(1).optional(),
+        cpu_limit: z.number().positive().optional(),
+        mem_limit_mb: megabytes.optional(),
+        pids_limit: z.int().positive().optional(),
+        disk_limit_mb: megabytes.optional(),
+        network_mode: z.enum(['none', 'open']).optional(),
+      }),
+    )
+    .default([])
+    .describe('Sandboxes made beforehand, for sessions that ask for exactly this.'),
+  pool_min_available_mb: z
+    .int()
+    .nonnegative()
+    .default(512)
+    .describe('With less memory than this to be had on the machine, the pool is emptied.'),
   quotas: quotas.prefault({}).describe('For every project that has none of its own.'),
   domain: z
     .string()
@@ -103,7 +122,21 @@ export const fileSchema = z.strictObject({
       'must be a host name in small letters',
     )
     .optional()
-    .describe('Previews are at http://<port>-<id>.<domain>.'),
+    .describe(
+      'Previews are at http://<port>-<id>.<domain>. Default: localhost, if that is where they are served.',
+    ),
+  preview_listen: z
+    .string()
+    .optional()
+    .describe('Where previews are served, or `off`. Default: the address of listen, its port + 1.'),
+  preview_url: z
+    .string()
+    .regex(
+      /^https?:\/\/[a-z0-9.-]+(:\d{1,5})?$/,
+      'must be a scheme and a host, such as https://previews.example.com',
+    )
+    .optional()
+    .describe('What others call that address; its scheme and port also hold for the names below domain.'),
   reaper_interval_seconds: z.number().positive().max(3600).default(5),
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),

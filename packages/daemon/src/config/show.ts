@@ -3,10 +3,10 @@ import type { DaemonConfig } from './config.ts'
 
 /** The configuration in force, as it would be written in a file, without its secrets. */
 export function maskedConfig(config: DaemonConfig): Record<string, unknown> {
-  const { file: _, listen, ...rest } = config
-  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host
+  const { file: _, listen, preview_listen: previews, ...rest } = config
   return {
-    listen: `${host}:${listen.port}`,
+    listen: addressText(listen),
+    preview_listen: previews ? addressText(previews) : 'off',
     ...rest,
     ...(config.api_key === undefined ? {} : { api_key: '********' }),
     ...(config.db_url === undefined ? {} : { db_url: maskUrl(config.db_url) }),
@@ -18,6 +18,10 @@ export function showConfig(config: DaemonConfig): string {
     ? `# from ${config.file} and the environment`
     : '# from the environment and defaults'
   return `${from}\n${stringify(maskedConfig(config))}`
+}
+
+function addressText({ host, port }: DaemonConfig['listen']): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 function maskUrl(text: string): string {

@@ -5,6 +5,7 @@ import type { Metrics } from '../metrics.ts'
 import type { SessionRow, Store } from '../store/index.ts'
 import type { EventBus } from './events.ts'
 import type { LiveSessions } from './live.ts'
+import type { Pool } from './pool.ts'
 
 /** What every part of this room works with. */
 export interface Context {
@@ -17,12 +18,18 @@ export interface Context {
   readonly events: EventBus
   readonly metrics: Metrics
   readonly log: Log
+  readonly pool: Pool
 }
 
 /** Any provider of the SDK's contract; these more are asked for where they are there. */
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
   stats?(sandboxId: string): Promise<object>
+  /** Gives a sandbox that was made beforehand the labels, the environment and the age of a new one. */
+  handOver?(
+    sandboxId: string,
+    to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
+  ): Promise<void>
   /** Clears away what processes that were killed have left. */
   sweep?(): Promise<unknown>
 }

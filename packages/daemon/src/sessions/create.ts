@@ -100,13 +100,15 @@ export class Creator {
     given: { caller: Caller; env: Readonly<Record<string, string>>; snapshot?: string; signal?: AbortSignal },
   ): Promise<Session> {
     const { env, snapshot, signal } = given
-    const { provider, instanceId, live, log, metrics } = this.#context
+    const { provider, instanceId, live, log, metrics, pool } = this.#context
     const startedAt = performance.now()
     let sandbox: Sandbox | undefined
     try {
       const labels = { [sessionLabel]: row.id, [instanceLabel]: instanceId }
       const options = createOptions(this.#context, plan, { env, labels, providerSnapshot: snapshot })
-      sandbox = (await provider.create({ ...options, signal })) as Sandbox
+      if (snapshot === undefined) sandbox = await pool.take(plan, { labels, envVars: env })
+      const pooled = sandbox !== undefined
+      sandbox ??= (await provider.create({ ...options, signal })) as Sandbox
       const sandboxMs = performance.now() - startedAt
       const session = await mark(this.#context, row, 'running', {
         by: row.status_by,
@@ -125,7 +127,7 @@ export class Creator {
       metrics.observe('sandkasten_session_create_seconds', {}, totalMs / 1000)
       const steps = { sandboxMs, rowMs: totalMs - sandboxMs }
       log.info(
-        { session: row.id, request: given.caller.requestId, image: row.image, steps },
+        { session: row.id, request: given.caller.requestId, image: row.image, pooled, steps },
         'session created',
       )
       return session

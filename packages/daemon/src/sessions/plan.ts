@@ -35,7 +35,10 @@ export interface Plan {
   readonly wakeOnUse: boolean
 }
 
-export function planOf({ config, provider }: Context, request: CreateRequest): Plan {
+export function planOf(
+  { config, provider }: Pick<Context, 'config' | 'provider'>,
+  request: CreateRequest,
+): Plan {
   const { defaults, max } = config
   const image = request.image ?? config.default_image
   if (!config.allowed_images.includes(image))
@@ -92,7 +95,7 @@ export function planOf({ config, provider }: Context, request: CreateRequest): P
 
 /** The plan in the provider's words: only options that it knows. */
 export function createOptions(
-  { config, provider }: Context,
+  { config, provider }: Pick<Context, 'config' | 'provider'>,
   plan: Plan,
   given: { env: Readonly<Record<string, string>>; labels: Record<string, string>; providerSnapshot?: string },
 ): CreateSandboxOpts {

@@ -3,6 +3,7 @@ import type { Commands } from './commands/commands.ts'
 import { type Context, instanceLabel, type Session, sessionLabel } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import { poolLabel } from './pool.ts'
 import { mark } from './status.ts'
 import type { Use } from './use.ts'
 
@@ -36,6 +37,7 @@ export class Reconciler {
     }
     for (const sandbox of sandboxes) {
       const id = sandbox.labels[sessionLabel]
+      if (sandbox.labels[poolLabel] === this.#context.pool.keeper) continue
       if (owned.has(sandbox.sandboxId) || (id !== undefined && this.#busy(id))) continue
       // Made between the two looks, its row is there by now.
       const session = id === undefined ? undefined : await store.sessions.get(id)

@@ -11,6 +11,7 @@ import { quotasOf } from './quotas.ts'
 import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
+import { notUsable } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
 
@@ -114,6 +115,23 @@ export class SessionService {
       session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
     const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
     return (await store.sessions.update(id, undefined, changes)) ?? session
+  }
+
+  /** Changes those that are given; null takes one away. Labelling is not activity. */
+  async setLabels(
+    caller: Caller,
+    id: string,
+    changes: Readonly<Record<string, string | null>>,
+  ): Promise<Session> {
+    const { store, live } = this.context
+    await this.use.findHere(caller, id)
+    return live.locked(id, async () => {
+      const session = await this.use.findHere(caller, id)
+      if (session.live === 0) throw notUsable(session)
+      const merged = Object.entries({ ...JSON.parse(session.labels), ...changes })
+      const labels = Object.fromEntries(merged.filter(([, value]) => value !== null))
+      return (await store.sessions.update(id, undefined, { labels: JSON.stringify(labels) })) ?? session
+    })
   }
 
   /** Who did what in the caller's project, newest first. */

@@ -14,6 +14,8 @@ export interface Used {
 export interface UseOptions {
   /** The start of the sandbox that the caller means; another one is `interrupted`. */
   incarnation?: number
+  /** Whether to start a stopped session; otherwise the session says. */
+  wake?: boolean
 }
 
 /** How work gets at a session: found for its project only, awake, held while it lasts, and its lease extended by it. */
@@ -77,7 +79,7 @@ export class Use {
       const found = await this.findHere(caller, id)
       refuseOther(found, options.incarnation)
       const wake =
-        found.wake_on_use === 1 && options.incarnation === undefined
+        (options.wake ?? found.wake_on_use === 1) && options.incarnation === undefined
           ? { by: `key:${caller.keyId}` }
           : undefined
       const { session, open } = await this.#lifecycle.opened(found, wake)

@@ -6,6 +6,7 @@ export type {
   EventRow,
   ExecRow,
   KeyRow,
+  PortRow,
   ProjectRow,
   SessionRow,
   SessionStatus,

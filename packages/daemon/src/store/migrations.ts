@@ -159,4 +159,21 @@ export const migrations: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 3,
+    name: 'ports',
+    async up(db) {
+      await db.schema
+        .createTable('ports')
+        .addColumn('session_id', 'text', (c) => c.notNull().references('sessions.id').onDelete('cascade'))
+        .addColumn('port', 'integer', (c) => c.notNull())
+        .addColumn('visibility', 'text', (c) => c.notNull())
+        .addColumn('wake', 'integer', (c) => c.notNull())
+        .addColumn('token_hash', 'text')
+        .addColumn('generation', 'text', (c) => c.notNull())
+        .addColumn('created_at', 'bigint', (c) => c.notNull())
+        .addPrimaryKeyConstraint('ports_key', ['session_id', 'port'])
+        .execute()
+    },
+  },
 ]

@@ -171,6 +171,30 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.execs.get('aaaa', 'e')).toBeUndefined()
   })
 
+  it('keeps one row for a port, changes it, and forgets it with its session', async () => {
+    await insert(sessionRow())
+    const port = {
+      session_id: 'aaaa',
+      port: 3000,
+      visibility: 'token' as const,
+      wake: 0,
+      token_hash: 'h',
+      generation: 'g',
+      created_at: 1_800_000_000_000,
+    }
+    await store.ports.put(port)
+    await store.ports.put({ ...port, visibility: 'public', token_hash: null, created_at: 5 })
+    await store.ports.put({ ...port, port: 80 })
+    expect(await store.ports.list('aaaa')).toEqual([
+      { ...port, port: 80 },
+      { ...port, visibility: 'public', token_hash: null },
+    ])
+    expect(await store.ports.delete('aaaa', 80)).toBe(true)
+    expect(await store.ports.delete('aaaa', 80)).toBe(false)
+    await store.sessions.forget('aaaa')
+    expect(await store.ports.get('aaaa', 3000)).toBeUndefined()
+  })
+
   it('comes from every earlier version with its rows', async () => {
     for (const { version } of migrations.slice(0, -1)) {
       const old = await Store.connect(await place())

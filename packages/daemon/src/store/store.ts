@@ -6,6 +6,7 @@ import { Execs } from './execs.ts'
 import { Keys } from './keys.ts'
 import { migrate } from './migrate.ts'
 import type { StoreKind } from './migrations.ts'
+import { Ports } from './ports.ts'
 import { postgresDialect } from './postgres.ts'
 import { Records } from './records.ts'
 import { Sessions } from './sessions.ts'
@@ -21,6 +22,7 @@ export class Store {
   readonly sessions: Sessions
   readonly execs: Execs
   readonly snapshots: Snapshots
+  readonly ports: Ports
   readonly records: Records
 
   private constructor(kind: StoreKind, db: Kysely<Tables>) {
@@ -30,6 +32,7 @@ export class Store {
     this.sessions = guarded(new Sessions(db))
     this.execs = guarded(new Execs(db))
     this.snapshots = guarded(new Snapshots(db))
+    this.ports = guarded(new Ports(db))
     this.records = guarded(new Records(db))
   }
 

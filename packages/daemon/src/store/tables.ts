@@ -7,6 +7,7 @@ export interface Tables {
   sessions: SessionRow
   execs: ExecRow
   snapshots: SnapshotRow
+  ports: PortRow
   events: EventRow
   audit: AuditRow
   idempotency: IdempotencyRow
@@ -116,6 +117,20 @@ export interface SnapshotRow {
   provider_id: string
   image: string
   size_bytes: number | null
+  created_at: number
+}
+
+/** A port of a session that was opened to the outside. */
+export interface PortRow {
+  session_id: string
+  port: number
+  visibility: 'private' | 'token' | 'public'
+  /** 1: a visit starts a stopped session. */
+  wake: number
+  /** SHA-256 of the port's token, in hexadecimal. */
+  token_hash: string | null
+  /** Signed links hold for this one; a new one makes them all worthless. */
+  generation: string
   created_at: number
 }
 

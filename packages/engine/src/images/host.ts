@@ -35,7 +35,8 @@ export interface HostImage {
 /** Bump when what is generated below changes. */
 const VERSION = 2
 
-const FOLDERS = [
+/** In every sandbox of it. */
+export const HOST_FOLDERS = [
   'dev',
   'etc',
   'home',
@@ -80,12 +81,13 @@ export function hostImage(imagesFolder: string, host = '/'): HostImage {
 
 function build(root: string, host: string): void {
   makeFolder(root)
-  for (const folder of FOLDERS) makeFolder(join(root, folder))
+  for (const folder of HOST_FOLDERS) makeFolder(join(root, folder))
   for (const folder of ['tmp', 'var/tmp']) makeFolder(join(root, folder), 0o1777)
   makeFolder(join(root, 'root'), 0o700)
   for (const folder of ['home/sandbox', 'workspace']) {
     makeFolder(join(root, folder))
-    chownSync(join(root, folder), 1000, 1000)
+    // An ordinary account cannot give files away: there the shim shows these folders as the sandbox's own.
+    if (process.getuid?.() === 0) chownSync(join(root, folder), 1000, 1000)
   }
   symlinkSync('/run', join(root, 'var/run'))
   for (const { name, isLink } of programFolders(host)) {

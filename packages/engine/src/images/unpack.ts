@@ -67,6 +67,11 @@ export async function unpackStream(
   options: Unpacking & { through?: readonly Transform[] },
 ): Promise<Unpacked> {
   const { runner, limits, plain, volatile, signal, through = [] } = options
+  // Its files have owners, whom only root can give them.
+  if (process.getuid?.() !== 0)
+    throw new SandboxError('unsupported', 'Images can be unpacked by root only, so far.', {
+      hint: 'Use the image `host` or a folder with a root file system, or run the engine as root.',
+    })
   await mkdir(folder, { mode: 0o755 }).catch((error) => {
     throw translate(error, 'The image store cannot be written')
   })

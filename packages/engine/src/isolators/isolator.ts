@@ -24,7 +24,7 @@ export interface Isolator {
   sweep?(below: string): Promise<void>
   /** Where a disk is a folder over read-only layers. */
   readonly disks?: LayeredDisks
-  /** What of the usual wall is missing here, in words for whoever uses a sandbox. */
+  /** What is weaker in its sandboxes than it could be, in sentences for people. */
   weaker?(): Promise<readonly string[]>
   /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
@@ -47,7 +47,13 @@ export type Upper =
   | { readonly file: string }
 
 export type ProbeResult =
-  | { readonly ok: true; readonly detail: string }
+  | {
+      readonly ok: true
+      readonly detail: string
+      /** What is weaker here than it could be, and what to do about it. */
+      readonly weaker?: readonly string[]
+      readonly better?: readonly string[]
+    }
   | { readonly ok: false; readonly reason: string; readonly fix: string }
 
 /** Where a sandbox is: enough to find it again. */

@@ -1,5 +1,7 @@
-import { existsSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { existsSync, renameSync } from 'node:fs'
 import { constants } from 'node:os'
+import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { translate } from '@sandkasten/sdk/folder'
 import { SmallProcess } from '../small-process.ts'
@@ -10,16 +12,23 @@ export interface TreeSize {
   readonly files: number
 }
 
+/** The rights that files of sandboxes take, where the engine itself does not have them (`isolators/oci/footing.ts`). */
+export interface TreeRights {
+  command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
+}
+
 /**
  * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. Each is a process of
  * its own, which ends when we do; a small one starts them for us.
  */
 export class Trees {
   readonly #runner: () => Promise<string>
+  readonly #rights: TreeRights | undefined
   #process: Promise<SmallProcess> | undefined
 
-  constructor(runner: () => Promise<string>) {
+  constructor(runner: () => Promise<string>, rights?: TreeRights) {
     this.#runner = runner
+    this.#rights = rights
   }
 
   /** Faithful in all that can be copied. `to` must not be there; when this rejects, it is not there either. */
@@ -34,8 +43,10 @@ export class Trees {
 
   /** Layers, uppermost first, as one that shows the same on those it will lie on. */
   squash(to: string, layers: readonly string[], onto: readonly string[]): Promise<TreeSize> {
+    // What only root may write, overlayfs keeps elsewhere for others.
+    const user = this.#rights ? ['--user'] : []
     const ground = onto.length > 0 ? ['--onto', ...onto] : []
-    return this.#run('Layers could not be merged', ['squash', to, ...layers, ...ground])
+    return this.#run('Layers could not be merged', ['squash', ...user, to, ...layers, ...ground])
   }
 
   measure(path: string): Promise<TreeSize> {
@@ -56,6 +67,14 @@ export class Trees {
     } catch (error) {
       if (there.some((path) => existsSync(path))) throw error
     }
+  }
+
+  /** Renames a sandbox's folder: moving one takes the right to write in it. */
+  async move(from: string, to: string): Promise<void> {
+    if (!this.#rights) return renameSync(from, to)
+    const mv = ['/bin/mv', '--no-target-directory', '--', from, to] as const
+    const [program, ...args] = this.#rights.command(await this.#runner(), ...mv)
+    await promisify(execFile)(program, args, { cwd: '/' })
   }
 
   /** What is under way is waited for. */
@@ -79,7 +98,11 @@ export class Trees {
 
   async #ask(words: readonly string[]): Promise<string> {
     if (!(await this.#process?.catch(() => undefined))?.alive)
-      this.#process = this.#runner().then((runner) => new SmallProcess(runner, ['tree', 'serve']))
+      this.#process = this.#runner().then((runner) => {
+        const serve = [runner, 'tree', 'serve'] as const
+        const [program, ...args] = this.#rights?.command(runner, ...serve) ?? serve
+        return new SmallProcess(program, args)
+      })
     return (await this.#process!).ask(`${words.join('\0')}\0`)
   }
 }

@@ -7,7 +7,8 @@ export interface EngineCapabilities {
   readonly ports: 'native'
   readonly watch: 'native'
   readonly stop: 'native'
-  readonly pause: 'native'
+  /** `emulated` for an ordinary account without a control group of its own. */
+  readonly pause: 'native' | 'emulated'
   readonly snapshot: 'native'
   readonly fork: 'native'
   readonly lifetime: 'native'

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { FolderDriver, isAlive, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { Isolator, IsolatorSpec } from '../isolators/isolator.ts'
-import { LayerStore, Snapshots, Trees } from '../layers/index.ts'
+import { LayerStore, Snapshots, type TreeRights, Trees } from '../layers/index.ts'
 import { Volumes } from '../volumes/volumes.ts'
 import type { WriterClaim } from '../volumes/writers.ts'
 import type { EngineCapabilities } from './capabilities.ts'
@@ -18,9 +18,9 @@ export abstract class DiskDriver extends FolderDriver<EngineCapabilities> {
   protected readonly trees: Trees
   #stores: Stores | undefined
 
-  constructor(root: string, runner: () => Promise<string>) {
+  constructor(root: string, runner: () => Promise<string>, rights?: TreeRights) {
     super(root)
-    this.trees = new Trees(runner)
+    this.trees = new Trees(runner, rights)
   }
 
   protected abstract isolator(): Promise<Isolator>

@@ -50,7 +50,7 @@ export class DiskLayers {
       const noted = withExtra(record, { ...extraOf(record), sealing: draft.id })
       await writeRecord(folder, noted)
       draft.keep()
-      renameSync(upper, draft.tree)
+      await this.#trees.move(upper, draft.tree)
       return this.mend(noted, upper)
     })
   }
@@ -106,6 +106,7 @@ function makeEmpty(folder: string, like: string): void {
   mkdirSync(dirname(folder), { recursive: true, mode: 0o700 })
   const { mode, uid, gid } = lstatSync(like)
   mkdirSync(folder, { mode: 0o700 })
-  chownSync(folder, uid, gid)
+  // The shim of an ordinary account does it when it mounts the disk.
+  if (process.getuid?.() === 0) chownSync(folder, uid, gid)
   chmodSync(folder, mode & 0o7777)
 }

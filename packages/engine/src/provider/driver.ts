@@ -4,6 +4,7 @@ import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/s
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { TreeRights } from '../layers/index.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
@@ -42,13 +43,15 @@ export class EngineDriver extends LayeredDriver {
     isolator: () => Promise<Isolator>
     /** The runner's binary. */
     runner: () => Promise<string>
+    /** Where the engine itself may not touch sandboxes’ files. */
+    rights?: TreeRights | undefined
     /** Where the isolator has been made, closes it. */
     closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
     findImage: FindImage
   }) {
-    super(options.root, options.runner)
+    super(options.root, options.runner, options.rights)
     this.findImage = options.findImage
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
@@ -67,7 +70,7 @@ export class EngineDriver extends LayeredDriver {
     const weaker = await this.#isolator()
       .then((isolator) => isolator.weaker?.())
       .catch(() => undefined)
-    return weaker === undefined || weaker.length === 0 ? info : { ...info, weaker }
+    return weaker === undefined || weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */

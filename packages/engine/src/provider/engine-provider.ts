@@ -7,8 +7,10 @@ import { ImageStore } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
 import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
+import { accountLayout } from '../isolators/oci/account-groups.ts'
+import { footingOf } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
-import { findProgram } from '../isolators/oci/probe.ts'
+import { findProgram } from '../isolators/oci/programs.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { DockerDriver } from './docker-driver.ts'
@@ -48,12 +50,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
   readonly volumes: VolumeAdmin
   readonly #layered: EngineDriver | undefined
+  readonly #folders: { handOver: EngineDriver['handOver'] }
 
   constructor(options: EngineProviderOptions = {}) {
     const { decision, driver } = choose(options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
+    this.#folders = driver as unknown as EngineDriver
     this.#layered = driver instanceof EngineDriver ? driver : undefined
     this.volumes = volumesOf(decision, this.#layered)
     this.#close = async () => {
@@ -67,6 +71,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
       hint: 'Use the isolator oci.',
     })
+  }
+
+  /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
+  handOver(
+    sandboxId: string,
+    to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
+  ): Promise<void> {
+    return this.#folders.handOver(sandboxId, to)
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
@@ -133,11 +145,11 @@ function choose(options: EngineProviderOptions): {
         return new OciIsolator({ imagesFolder, ...options.oci, runner })
       }),
       defaults,
-      capabilities: engineCapabilities,
+      capabilities: capabilitiesHere(),
+      rights: process.getuid?.() === 0 ? undefined : footingOf({}),
       findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
     })
-    const reason =
-      isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is root on Linux.'
+    const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   const daemon = new Daemon(options.docker)
@@ -158,11 +170,16 @@ function choose(options: EngineProviderOptions): {
   return { decision: { isolator: 'process', reason: `There is no isolation: ${missing.reason}` }, driver }
 }
 
+/** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
+function capabilitiesHere(): EngineCapabilities {
+  if (process.getuid?.() === 0 || accountLayout().v2) return engineCapabilities
+  return { ...engineCapabilities, pause: 'emulated' }
+}
+
 /** What can be seen without starting anything; the rest is for `probe`, when a sandbox is first wanted. */
 function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefined {
   if (process.platform !== 'linux')
     return { reason: `this is ${process.platform}, not Linux.`, fix: 'Use a Linux machine.' }
-  if (process.getuid?.() !== 0) return { reason: 'this process is not root.', fix: 'Run it as root.' }
   try {
     findProgram(runtime)
     return undefined

@@ -319,6 +319,16 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     this.#arm(sandboxId, expiresAt)
   }
 
+  /** For who makes sandboxes beforehand: the labels, the environment and the age of one that is made now. */
+  async handOver(sandboxId: string, to: Pick<SandboxRecord, 'labels' | 'envVars'>): Promise<void> {
+    await this.change(sandboxId, (record) => ({
+      ...record,
+      labels: to.labels,
+      envVars: to.envVars,
+      createdAt: Date.now(),
+    }))
+  }
+
   async ready(sandboxId: string): Promise<void> {
     await this.change(sandboxId, (record) =>
       record.status === 'creating' ? { ...record, status: 'running' } : record,

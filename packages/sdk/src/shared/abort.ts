@@ -16,6 +16,8 @@ export function abortable<T>(
   what?: string,
 ): Promise<T> {
   if (!signal) return promise
+  // Nobody may be left to hear of its failure, and one that nobody hears of ends a Node process.
+  promise.catch(() => {})
   return new Promise<T>((resolve, reject) => {
     if (signal.aborted) return reject(abortedError(signal, what))
     const onAbort = () => reject(abortedError(signal, what))

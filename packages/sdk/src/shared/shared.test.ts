@@ -1,12 +1,30 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import type { SandboxInfo } from '../spec/index.ts'
+import { abortable } from './abort.ts'
 import { asBytes, chunksOf, streamOf } from './bytes.ts'
 import { HeadTail } from './collect.ts'
 import { cloneCommand } from './git-clone.ts'
 import { nativeId, randomId } from './ids.ts'
 import { pageOf } from './page.ts'
 import { quoteArgs } from './quote.ts'
+
+describe('abortable', () => {
+  it('hears of work that fails after it was given up, so that this ends no process', async () => {
+    const unheard: unknown[] = []
+    const listen = (reason: unknown) => void unheard.push(reason)
+    process.on('unhandledRejection', listen)
+    try {
+      const { promise, reject } = Promise.withResolvers<void>()
+      await expect(abortable(promise, AbortSignal.abort())).rejects.toMatchObject({ code: 'aborted' })
+      reject(new Error('too late'))
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(unheard).toEqual([])
+    } finally {
+      process.off('unhandledRejection', listen)
+    }
+  })
+})
 
 describe('HeadTail', () => {
   const fill = (max: number, text: string, step: number) => {

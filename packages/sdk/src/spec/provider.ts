@@ -121,8 +121,8 @@ export interface SandboxInfo {
   createdAt?: Date
   /** When it ends by itself, unless that is put off. */
   expiresAt?: Date
-  /** What of its provider's usual isolation is missing here, in words. Absent: nothing is known to be. */
-  weaker?: readonly string[]
+  /** What keeps it apart less than this provider could elsewhere, in sentences for people. */
+  weaker?: string[]
 }
 
 export interface SnapshotInfo {

@@ -28,7 +28,7 @@ export function commandRoutes({ sessions, streams, config, metrics }: Services):
   const tracked = async (
     call: Call<{ id: string }>,
     request: CommandRequest,
-    given: { exec_id?: string; stream?: boolean; detach?: boolean },
+    given: { exec_id?: string; stream?: boolean; detach?: boolean; hold?: boolean },
   ) => {
     const execId = given.exec_id ?? randomUUID()
     const { caller, reply, signal, params } = call
@@ -39,12 +39,18 @@ export function commandRoutes({ sessions, streams, config, metrics }: Services):
       request,
       incarnationOf(call.request),
     )
+    if (wantsEvents(call, given.stream)) {
+      const release = given.hold ? sessions.context.live.hold(params.id) : undefined
+      try {
+        return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
+      } finally {
+        release?.()
+      }
+    }
     if (given.detach) {
       reply.code(202)
       return execView(rowOf(found))
     }
-    if (wantsEvents(call, given.stream))
-      return streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
     return viewOf(await ended(found, signal))
   }
 

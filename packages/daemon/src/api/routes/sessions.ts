@@ -101,6 +101,21 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       handle: async ({ caller, params }) => sessionView(await sessions.get(caller, params.id)),
     }),
     route({
+      id: 'changeSession',
+      method: 'PATCH',
+      path: '/v1/sessions/{id}',
+      access: 'exec',
+      tag,
+      summary: 'Change its labels: those that are given; null takes one away.',
+      params,
+      body: z.strictObject({
+        labels: z.record(z.string().min(1).max(200), z.string().max(1000).nullable()),
+      }),
+      answer: { description: 'The session.', schema: schemas.session },
+      handle: async ({ caller, params, body }) =>
+        sessionView(await sessions.setLabels(caller, params.id, body.labels)),
+    }),
+    route({
       id: 'destroySession',
       method: 'DELETE',
       path: '/v1/sessions/{id}',

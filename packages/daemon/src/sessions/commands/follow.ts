@@ -13,7 +13,12 @@ export interface Followed {
  */
 export async function follow(
   find: () => Promise<ProcessHandle>,
-  options: { maxOutputBytes?: number; signal: AbortSignal },
+  options: {
+    maxOutputBytes?: number
+    signal: AbortSignal
+    /** Told of each event; what it returns is awaited before the next one is read. */
+    onEvent?: (event: ProcessEvent) => Promise<void> | void
+  },
 ): Promise<Followed> {
   const limit = options.maxOutputBytes ?? 1024 * 1024
   const streams = { stdout: new HeadTail(limit), stderr: new HeadTail(limit) }
@@ -24,6 +29,7 @@ export async function follow(
     try {
       for await (const event of (await find()).output({ after, signal: options.signal })) {
         kept.push(event)
+        await options.onEvent?.(event)
         if (event.type === 'exit') return { result: resultOf(event, streams, missed), events: kept.toJSON() }
         streams[event.type].push(event.data)
         after = event.seq

@@ -1,7 +1,8 @@
-import { type ProcessHandle, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import { type ProcessEvent, type ProcessHandle, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import type { ExecRow } from '../../store/index.ts'
 import type { Sandbox } from '../context.ts'
 import { follow } from './follow.ts'
+import { SharedOutput } from './shared-output.ts'
 import type { RunRequest, Tracked } from './types.ts'
 
 /** Starts a program under the command's id, out of reach of this process's end. A repeat finds the first. */
@@ -33,7 +34,10 @@ export function trackRun(
   }
   const handle = options.started
   const process = () => (handle ? Promise.resolve(handle) : sandbox.getProcess(row.exec_id))
-  const done = follow(find, options).then(
+  // Only what is followed from its beginning is numbered as the sandbox does.
+  const shared = handle && new SharedOutput()
+  const onEvent = shared && ((event: ProcessEvent) => shared.push(event))
+  const done = follow(find, { ...options, ...(onEvent ? { onEvent } : {}) }).then(
     ({ result, events }) =>
       save({
         status: 'done',
@@ -42,6 +46,7 @@ export function trackRun(
         events: JSON.stringify(events),
       }),
     (error: unknown) => {
+      shared?.end()
       if (options.signal.aborted) return row
       return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) })
     },
@@ -50,7 +55,8 @@ export function trackRun(
     row,
     done,
     async *output(after, signal) {
-      yield* (await process()).output({ after, signal })
+      const fromSandbox = async (last: number) => (await process()).output({ after: last, signal })
+      yield* shared ? shared.read(after, signal, fromSandbox) : await fromSandbox(after)
     },
     kill: async (signal: ProcessSignal) => (await process()).kill(signal),
     write: async (data) => (await process()).writeStdin(data),

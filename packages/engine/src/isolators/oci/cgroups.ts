@@ -59,15 +59,20 @@ export function missingControllers(layout: CgroupLayout): string[] {
   return NEEDED.filter((name) => !layout.v2?.controllers.includes(name) && layout.v1[name] === undefined)
 }
 
+/** Controllers of the v2 hierarchy that limit our sandboxes. */
+export function usedControllers(layout: CgroupLayout): string[] {
+  return NEEDED.filter((name) => layout.v2?.controllers.includes(name))
+}
+
 /** What crun must not see: it refuses to start where v1 and v2 are mounted side by side. */
 export function hiddenFromRuntime(layout: CgroupLayout): string[] {
   return layout.v2 && layout.v1.memory !== undefined ? [layout.v2.root] : []
 }
 
-/** The groups of one sandbox, with its limits. */
-export function planGroups(layout: CgroupLayout, parent: string, limits: Limits): Group[] {
+/** The groups of one sandbox, with its limits; `partly`: as far as there are controllers. */
+export function planGroups(layout: CgroupLayout, parent: string, limits: Limits, partly = false): Group[] {
   const missing = missingControllers(layout)
-  if (missing.length > 0) {
+  if (missing.length > 0 && !partly) {
     throw new SandboxError(
       'unsupported',
       `this machine has no control group controller for ${missing.join(', ')}`,
@@ -87,7 +92,9 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits)
   const bytes = String(Math.floor(limits.memoryBytes))
   const quota = String(Math.max(1000, Math.round(limits.cpus * PERIOD_USEC)))
   const whereIs = (controller: string) => (v2.has(controller) ? layout.v2!.root : layout.v1[controller]!)
-  if (v2.has('memory'))
+  if (missing.includes('memory')) {
+    // For others to limit.
+  } else if (v2.has('memory'))
     set(whereIs('memory'), [
       ['memory.max', bytes],
       ['memory.swap.max', '0', 'optional'],
@@ -97,14 +104,16 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits)
       ['memory.limit_in_bytes', bytes],
       ['memory.memsw.limit_in_bytes', bytes, 'optional'],
     ])
-  set(whereIs('pids'), [['pids.max', String(limits.pids)]])
-  if (v2.has('cpu')) set(whereIs('cpu'), [['cpu.max', `${quota} ${PERIOD_USEC}`]])
+  if (!missing.includes('pids')) set(whereIs('pids'), [['pids.max', String(limits.pids)]])
+  if (missing.includes('cpu')) {
+    // Likewise.
+  } else if (v2.has('cpu')) set(whereIs('cpu'), [['cpu.max', `${quota} ${PERIOD_USEC}`]])
   else
     set(whereIs('cpu'), [
       ['cpu.cfs_period_us', String(PERIOD_USEC)],
       ['cpu.cfs_quota_us', quota],
     ])
-  const memory = whereIs('memory')
+  const memory = missing.includes('memory') ? undefined : whereIs('memory')
   const freezer = layout.v2?.root ?? layout.v1.freezer
   return groupRoots(layout).map((root) => ({
     parent: join(root, parent),
@@ -135,7 +144,7 @@ export async function sweepGroups(layout: CgroupLayout, parent: string): Promise
 
 /** Makes the parent of all our groups, once per process. */
 export function prepareParents(layout: CgroupLayout, parent: string): void {
-  const controllers = NEEDED.filter((name) => layout.v2?.controllers.includes(name))
+  const controllers = usedControllers(layout)
   for (const root of groupRoots(layout)) mkdirSync(join(root, parent), { recursive: true })
   if (!layout.v2 || controllers.length === 0) return
   const enable = controllers.map((name) => `+${name}`).join(' ')
@@ -194,6 +203,10 @@ export class SandboxGroups {
     const line = key === undefined ? text : text?.split('\n').find((line) => line.startsWith(`${key} `))
     const value = key === undefined ? line : line?.slice(key.length + 1)
     return value === undefined || !/^\d+\s*$/.test(value) ? undefined : Number(value)
+  }
+
+  canFreeze(): boolean {
+    return this.layout.v2 !== undefined || this.layout.v1.freezer !== undefined
   }
 
   /** Frozen or thawed when it resolves; the kernel needs a moment to stop every thread. */

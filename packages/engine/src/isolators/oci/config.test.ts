@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { IsolatorSpec } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { ociConfig, RUNNER_CAPABILITY_BITS } from './config.ts'
+import { ociConfig } from './config.ts'
+import { rootFooting } from './footing.ts'
+import { IdRanges } from './ids.ts'
+import { insideRange } from './inside.ts'
 import { placesOf } from './places.ts'
 import { shimSetup, shimTask } from './task.ts'
 
@@ -22,11 +25,15 @@ const hybrid: CgroupLayout = {
   v2: { root: '/cg/unified', controllers: ['hugetlb'] },
 }
 
+const footing = rootFooting(new IdRanges())
+
 // biome-ignore lint/suspicious/noExplicitAny: the document is checked field by field
 const config = (changes: object = {}): any =>
   ociConfig({
     spec,
     firstId: 0x10000000,
+    inside: insideRange,
+    rlimits: [],
     stage: '/stage',
     architecture: 'x86_64',
     binds: [],
@@ -36,6 +43,7 @@ const config = (changes: object = {}): any =>
 
 const task = (changes: Partial<IsolatorSpec> = {}) =>
   shimTask({
+    footing,
     spec: { ...spec, ...changes },
     places: placesOf(spec, '/run/sandkasten'),
     firstId: 0x10000000,
@@ -71,7 +79,7 @@ describe('config.json', () => {
     const { inheritable, ambient, ...sets } = process.capabilities
     expect([inheritable, ambient]).toEqual([[], []])
     for (const set of Object.values(sets)) expect(set).toEqual(['CAP_KILL', 'CAP_SETGID', 'CAP_SETUID'])
-    expect(RUNNER_CAPABILITY_BITS).toBe((1 << 5) | (1 << 6) | (1 << 7))
+    expect(insideRange.capabilityBits).toBe((1 << 5) | (1 << 6) | (1 << 7))
     expect(process.noNewPrivileges).toBe(true)
     expect(process.terminal).toBe(false)
   })
@@ -156,7 +164,14 @@ describe('a task', () => {
       },
       { parent: '/cg/unified/sandkasten', oom: null, freezer: 2, files: [] },
     ])
-    const setup = { runtime: '/usr/bin/crun', stage: '/stage', layout: hybrid, cgroupParent: 'sandkasten' }
+    const setup = {
+      runtime: '/usr/bin/crun',
+      stage: '/stage',
+      layout: hybrid,
+      machine: hybrid,
+      cgroupParent: 'sandkasten',
+      footing,
+    }
     expect(shimSetup(setup)).toMatchObject({
       groups: task().groups.map(({ parent }: { parent: string }) => parent),
       hide: ['/cg/unified'],

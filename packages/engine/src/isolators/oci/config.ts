@@ -1,5 +1,5 @@
 import { type IsolatorSpec, storedImage } from '../isolator.ts'
-import { RANGE_SIZE } from './ids.ts'
+import { type Inside, SANDBOX_USER } from './inside.ts'
 import { filterFor } from './seccomp/compile.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
@@ -19,6 +19,9 @@ export interface ConfigInput {
   readonly spec: IsolatorSpec
   /** First id of the sandbox's range. */
   readonly firstId: number
+  readonly inside: Inside
+  /** Where there are no control groups to do it. */
+  readonly rlimits: readonly { readonly type: string; readonly soft: number; readonly hard: number }[]
   readonly stage: string
   readonly architecture: Architecture
   readonly binds: readonly {
@@ -33,20 +36,16 @@ export interface ConfigInput {
 
 /** Inside every sandbox. */
 export const RUNNER_PROGRAM = '/run/sandkasten-runner'
-export const SANDBOX_USER = 1000
-
-const RUNNER_CAPABILITIES = ['CAP_KILL', 'CAP_SETGID', 'CAP_SETUID']
-/** The same, as the kernel prints them: bits 5, 6 and 7. The shim compares. */
-export const RUNNER_CAPABILITY_BITS = 0xe0
 
 /** The runner opens descriptors above 512 for a moment when it starts a command. */
 const MIN_OPEN_FILES = 1024
 
 export function ociConfig(input: ConfigInput): object {
-  const { spec, firstId, stage } = input
+  const { spec, firstId, stage, inside } = input
   const image = storedImage(spec.image)
-  const { uid, gid } = image?.user ?? { uid: SANDBOX_USER, gid: SANDBOX_USER }
-  const ids = [{ containerID: 0, hostID: firstId, size: RANGE_SIZE }]
+  // Where there is one user, that is who it is.
+  const { uid, gid } = (inside.count > 1 && image?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
+  const ids = [{ containerID: inside.first, hostID: firstId, size: inside.count }]
   const open = spec.network === 'open'
   const openFiles = Math.min(Math.max(spec.limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles)
   return {
@@ -54,7 +53,7 @@ export function ociConfig(input: ConfigInput): object {
     hostname: spec.hostname,
     process: {
       terminal: false,
-      user: { uid: 0, gid: 0 },
+      user: { uid: inside.uid, gid: inside.uid },
       cwd: '/',
       args: [
         RUNNER_PROGRAM,
@@ -70,9 +69,9 @@ export function ociConfig(input: ConfigInput): object {
       ],
       env: environment({ ...image?.env, ...spec.env }),
       capabilities: {
-        bounding: RUNNER_CAPABILITIES,
-        permitted: RUNNER_CAPABILITIES,
-        effective: RUNNER_CAPABILITIES,
+        bounding: inside.capabilities,
+        permitted: inside.capabilities,
+        effective: inside.capabilities,
         inheritable: [],
         ambient: [],
       },
@@ -82,6 +81,7 @@ export function ociConfig(input: ConfigInput): object {
       rlimits: [
         { type: 'RLIMIT_NOFILE', soft: openFiles, hard: openFiles },
         { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
+        ...input.rlimits,
       ],
     },
     root: { path: 'rootfs', readonly: false },
@@ -94,7 +94,7 @@ export function ociConfig(input: ConfigInput): object {
         'newinstance',
         'ptmxmode=0666',
         'mode=0620',
-        'gid=5',
+        ...(inside.terminalGroup === undefined ? [] : [`gid=${inside.terminalGroup}`]),
       ]),
       mount('/dev/shm', 'tmpfs', 'shm', [
         'nosuid',

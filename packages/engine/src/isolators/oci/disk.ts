@@ -24,7 +24,7 @@ export function rangeOf(places: Places, ranges: IdRanges): number {
 export function readRange(places: Places): number | undefined {
   try {
     const first = Number(readFileSync(places.range, 'utf8'))
-    return Number.isInteger(first) && first > 0 ? first : undefined
+    return Number.isInteger(first) && first >= 0 ? first : undefined
   } catch {
     return undefined
   }
@@ -58,17 +58,19 @@ function makeFolder(path: string, mode: number): boolean {
 
 /** Removes whole disks through `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. */
 export class DiskRemover {
-  readonly #runner: string
+  readonly #command: readonly [string, ...string[]]
   #process: SmallProcess | undefined
 
-  constructor(runner: string) {
-    this.#runner = runner
+  /** How to start `runner tree serve` with the rights that it takes. */
+  constructor(command: readonly [string, ...string[]]) {
+    this.#command = command
   }
 
   async remove(...paths: string[]): Promise<void> {
     const there = paths.filter((path) => lstatSync(path, { throwIfNoEntry: false }))
     if (there.length === 0) return
-    if (!this.#process?.alive) this.#process = new SmallProcess(this.#runner, ['tree', 'serve'])
+    const [program, ...args] = this.#command
+    if (!this.#process?.alive) this.#process = new SmallProcess(program, args)
     const line = await this.#process.ask(['remove', ...there, ''].join('\0'))
     const { error } = JSON.parse(line) as { error?: string }
     // Somebody else may have removed it at the same time.

@@ -5,17 +5,18 @@ import { SmallProcess } from '../../small-process.ts'
  * shim ready for a sandbox that nobody has asked for yet.
  */
 export class Launcher {
-  readonly #runner: string
+  readonly #command: readonly [string, ...string[]]
   #process: SmallProcess | undefined
 
-  constructor(runner: string) {
-    this.#runner = runner
+  constructor(command: readonly [string, ...string[]]) {
+    this.#command = command
   }
 
   /** Makes sure that there is one, which begins to prepare at once. What it says of defects goes to the file `log`. */
   warm(setup: () => object, log: string): void {
     if (this.#process?.alive) return
-    this.#process = new SmallProcess(this.#runner, ['launcher'], { first: JSON.stringify(setup()), log })
+    const [program, ...args] = this.#command
+    this.#process = new SmallProcess(program, args, { first: JSON.stringify(setup()), log })
   }
 
   /** The first line that the shim says; empty when it ended without one. */

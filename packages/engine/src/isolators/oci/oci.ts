@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
@@ -13,15 +13,16 @@ import {
   storedImage,
 } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { layoutOfThisMachine, prepareParents, SandboxGroups, sweepGroups } from './cgroups.ts'
+import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
-import { DiskRemover, prepareDisk, rangeOf, readRange } from './disk.ts'
+import { DiskRemover, readRange } from './disk.ts'
+import { type Footing, footingOf, makeStage } from './footing.ts'
 import type { IdRangeOptions } from './ids.ts'
-import { defaultIdRanges, IdRanges } from './ids.ts'
 import { Launcher } from './launcher.ts'
 import { prepareLimitedDisk } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
-import { findProgram, maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { findProgram } from './programs.ts'
 import { OciSandbox } from './sandbox.ts'
 import { lastShim, readEnd, startShim, Witness } from './shim.ts'
 import { startTimeOf } from './shim-process.ts'
@@ -56,26 +57,32 @@ export class OciIsolator implements Isolator {
   readonly name = 'oci'
   readonly isolation = 'container'
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids'>>
-  private readonly ranges: IdRanges
+  /** What it stands on: root’s rights or an account’s. */
+  readonly footing: Footing
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
   private prepared?: Promise<{ layout: CgroupLayout; stage: string }> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
-    this.ranges = new IdRanges({ ...defaultIdRanges, ...options.ids })
-    this.launcher = new Launcher(options.runner)
-    this.remover = new DiskRemover(options.runner)
+    this.footing = footingOf(options)
+    const { folders } = this.footing
+    this.launcher = new Launcher(this.footing.command(options.runner, options.runner, 'launcher'))
+    this.remover = new DiskRemover(this.footing.command(options.runner, options.runner, 'tree', 'serve'))
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
       pasta: options.pasta ?? 'pasta',
-      runFolder: options.runFolder ?? '/run/sandkasten',
-      imagesFolder: options.imagesFolder ?? '/var/lib/sandkasten/images',
+      runFolder: folders.run,
+      imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
       cgroupParent: options.cgroupParent ?? 'sandkasten',
       volatile: options.volatile ?? true,
       readyTimeoutMs: options.readyTimeoutMs ?? 30_000,
     }
+  }
+
+  async weaker(): Promise<readonly string[]> {
+    return this.footing.weaker(this.footing.layout())
   }
 
   readonly disks: LayeredDisks = {
@@ -87,7 +94,7 @@ export class OciIsolator implements Isolator {
   }
 
   probe(): Promise<ProbeResult> {
-    return probe(this.options)
+    return probe({ ...this.options, footing: this.footing })
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
@@ -99,11 +106,13 @@ export class OciIsolator implements Isolator {
     const isNew = readRange(places) === undefined
     try {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
-      const firstId = rangeOf(places, this.ranges)
-      if (spec.limits.diskBytes === undefined) prepareDisk(places)
-      else await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
+      const firstId = this.footing.takeIds(places)
+      this.footing.prepareDisk(places, spec)
+      if (spec.limits.diskBytes !== undefined)
+        await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
       const task = shimTask({
+        footing: this.footing,
         spec,
         places,
         firstId,
@@ -153,7 +162,7 @@ export class OciIsolator implements Isolator {
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
     if (existed) await this.remover.remove(places.disk, places.limitedDisk)
-    if (firstId !== undefined) this.ranges.free(firstId, places.folder)
+    if (firstId !== undefined) this.footing.freeIds(firstId, places)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
       rmdirSync(places.folder)
@@ -169,8 +178,7 @@ export class OciIsolator implements Isolator {
   }
 
   async sweep(below: string): Promise<void> {
-    for (const [first, owner] of this.ranges.owners())
-      if (owner.startsWith(`${below}/`) && !existsSync(dirname(owner))) this.ranges.free(first, owner)
+    this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
@@ -219,20 +227,24 @@ export class OciIsolator implements Isolator {
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
     // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
-    const limited = join(
-      '/proc',
-      String(witness.shim.pid),
-      'root',
-      this.options.runFolder,
-      'stage/limited/upper',
-    )
+    const { stage } = this.footing.folders
+    const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
     const upper = existsSync(places.limitedDisk) ? limited : places.upper
     return new OciSandbox(sandboxId, places, groups, witness, upper)
   }
 
   private setup(layout: CgroupLayout, stage: string): object {
     const { cgroupParent } = this.options
-    return shimSetup({ runtime: findProgram(this.options.runtime), stage, layout, cgroupParent })
+    const { footing } = this
+    makeStage(footing)
+    return shimSetup({
+      runtime: findProgram(this.options.runtime),
+      stage,
+      layout,
+      machine: layoutOfThisMachine(),
+      cgroupParent,
+      footing,
+    })
   }
 
   private prepare(): Promise<{ layout: CgroupLayout; stage: string }> {
@@ -244,10 +256,10 @@ export class OciIsolator implements Isolator {
   }
 
   private async makeReady(): Promise<{ layout: CgroupLayout; stage: string }> {
-    const stage = join(this.options.runFolder, 'stage')
-    const layout = layoutOfThisMachine()
+    const { stage } = this.footing.folders
+    const layout = this.footing.layout()
     try {
-      prepareParents(layout, this.options.cgroupParent)
+      this.footing.prepareGroups(layout, this.options.cgroupParent)
       await sweepGroups(layout, this.options.cgroupParent)
     } catch (cause) {
       throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
@@ -255,9 +267,7 @@ export class OciIsolator implements Isolator {
         hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
       })
     }
-    mkdirSync(stage, { recursive: true, mode: 0o755 })
-    // Whatever the umask: the runtime's child, nobody on the host, walks through both.
-    for (const folder of [this.options.runFolder, stage]) chmodSync(folder, 0o755)
+    makeStage(this.footing)
     return { layout, stage }
   }
 }

@@ -1,26 +1,27 @@
 import { execFile } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
 import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
+import type { Footing } from './footing.ts'
+import { probeAccount } from './probe-account.ts'
+import { findProgram } from './programs.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
 export async function probe(options: {
   runner: string
   runtime: string
-  cgroupParent: string
+  footing: Footing
 }): Promise<ProbeResult> {
   if (process.platform !== 'linux')
     return no(`this is ${process.platform}, not Linux`, 'Use the isolator `process`, or a Linux machine.')
   if (!architectures[process.arch])
     return no(`no seccomp table for ${process.arch}`, 'Use an x86-64 or arm64 machine.')
-  if (process.getuid?.() !== 0)
-    return no('this process is not root', 'Run it as root: sudo -E env "PATH=$PATH" …')
   const [major = 0, minor = 0] = (readOr('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
-  if (major < 5 || (major === 5 && minor < 19)) {
+  const { footing } = options
+  if (footing.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
     return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
   }
   if (!(readOr('/proc/filesystems') ?? '').includes('\toverlay\n'))
@@ -28,19 +29,8 @@ export async function probe(options: {
   if (readOr('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
     return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
   }
-  const layout = layoutOfThisMachine()
-  const missing = missingControllers(layout)
-  if (missing.length > 0)
-    return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
-  try {
-    // As root this fails only where they are mounted read-only, as in most containers.
-    for (const root of groupRoots(layout)) accessSync(root, constants.W_OK)
-  } catch (cause) {
-    return no(
-      `control groups cannot be made: ${(cause as Error).message}`,
-      'Run on the host, or in a container with its own writable cgroup.',
-    )
-  }
+  const groups = footing.kind === 'root' ? probeGroups() : undefined
+  if (groups) return groups
   let version: string
   try {
     const { stdout } = await promisify(execFile)(findProgram(options.runtime), ['--version'])
@@ -53,12 +43,28 @@ export async function probe(options: {
   } catch {
     return no(`there is no runner at ${options.runner}`, 'Run: runner/build.sh')
   }
-  const where = layout.v2
-    ? layout.v1.memory === undefined
-      ? 'cgroup v2'
-      : 'hybrid cgroup v1 and v2'
-    : 'cgroup v1'
-  return { ok: true, detail: `${version}, Linux ${major}.${minor}, ${where}` }
+  const detail = `${version}, Linux ${major}.${minor}`
+  if (footing.kind !== 'root') return probeAccount(options, detail)
+  const { v1, v2 } = layoutOfThisMachine()
+  const where = v2 ? (v1.memory === undefined ? 'cgroup v2' : 'hybrid cgroup v1 and v2') : 'cgroup v1'
+  return { ok: true, detail: `${detail}, ${where}` }
+}
+
+function probeGroups(): ProbeResult | undefined {
+  const layout = layoutOfThisMachine()
+  const missing = missingControllers(layout)
+  if (missing.length > 0)
+    return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
+  try {
+    // As root this fails only where they are mounted read-only, as in most containers.
+    for (const root of groupRoots(layout)) accessSync(root, constants.W_OK)
+    return undefined
+  } catch (cause) {
+    return no(
+      `control groups cannot be made: ${(cause as Error).message}`,
+      'Run on the host, or in a container with its own writable cgroup.',
+    )
+  }
 }
 
 const architectures: Readonly<Record<string, Architecture>> = { x64: 'x86_64', arm64: 'aarch64' }
@@ -67,29 +73,6 @@ export function thisArchitecture(): Architecture {
   const architecture = architectures[process.arch]
   if (architecture) return architecture
   throw new SandboxError('unsupported', `there is no seccomp table for ${process.arch}`)
-}
-
-/** Absolute, so that nothing is looked up again with another PATH. */
-export function findProgram(name: string): string {
-  if (name.startsWith('/')) return name
-  for (const folder of [
-    ...(process.env.PATH ?? '').split(delimiter),
-    '/usr/sbin',
-    '/usr/bin',
-    '/sbin',
-    '/bin',
-  ]) {
-    if (!folder.startsWith('/')) continue
-    try {
-      accessSync(join(folder, name), constants.X_OK)
-      return join(folder, name)
-    } catch {
-      // The next one.
-    }
-  }
-  throw new SandboxError('unavailable', `${name} is not installed`, {
-    hint: `Run: apt-get install ${name === 'pasta' ? 'passt' : name}`,
-  })
 }
 
 /** Without CAP_SYS_RESOURCE a limit can only be lowered. */

@@ -77,7 +77,8 @@ export class OciSandbox implements IsolatedSandbox {
 
   private async freezer(frozen: boolean): Promise<void> {
     try {
-      await this.groups.freeze(frozen)
+      if (this.groups.canFreeze()) await this.groups.freeze(frozen)
+      else await this.witness.freeze(frozen)
     } catch (cause) {
       throw SandboxError.is(cause) ? cause : this.gone(cause)
     }

@@ -124,17 +124,26 @@ export class Witness {
 
   /** Resolves when no process of the sandbox runs any more. Should we die, however we die, the shim lets them go. */
   async hold(): Promise<void> {
+    await this.ask('hold', 'frozen')
+  }
+
+  /** Where there is no freezer: the shim does it by signals, until it is told otherwise. */
+  async freeze(frozen: boolean): Promise<void> {
+    await this.ask(frozen ? 'freeze' : 'thaw', frozen ? 'frozen' : 'thawed')
+  }
+
+  private async ask(what: string, done: string): Promise<void> {
     const reply = await new Promise<Record<string, unknown> | undefined>((resolve) => {
       if (this.socket.destroyed) resolve(undefined)
       else {
         this.replies.push(resolve)
         this.socket.ref()
-        this.socket.write('hold\n')
+        this.socket.write(`${what}\n`)
       }
     }).finally(() => this.socket.unref())
-    if (reply?.held === true) return
+    if (reply?.held === (done === 'frozen')) return
     const reason = typeof reply?.error === 'string' ? reply.error : 'its shim has gone'
-    throw new SandboxError('unavailable', `the sandbox could not be frozen: ${reason}`)
+    throw new SandboxError('unavailable', `the sandbox could not be ${done}: ${reason}`)
   }
 
   release(): void {

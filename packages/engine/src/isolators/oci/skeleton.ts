@@ -1,5 +1,5 @@
 import { type IsolatorSpec, storedImage } from '../isolator.ts'
-import { SANDBOX_USER } from './config.ts'
+import { SANDBOX_USER } from './inside.ts'
 import { hostNameservers, resolvConf } from './network.ts'
 
 /** A folder, or a file with this text, made anew above the image for each life; what a sandbox has written itself is above it. */
@@ -12,7 +12,7 @@ export interface SkeletonEntry {
 }
 
 /** What every sandbox has of its own: its name, its resolver, and a folder to work in. */
-export function skeletonOf(spec: IsolatorSpec): SkeletonEntry[] {
+export function skeletonOf(spec: IsolatorSpec, more: readonly SkeletonEntry[] = []): SkeletonEntry[] {
   const files = {
     hostname: `${spec.hostname}\n`,
     hosts: `127.0.0.1 localhost\n::1 localhost\n127.0.1.1 ${spec.hostname}\n`,
@@ -28,5 +28,6 @@ export function skeletonOf(spec: IsolatorSpec): SkeletonEntry[] {
     const owner = index === 0 && parts.length > 1 ? 0 : SANDBOX_USER
     entries.push({ path, text: null, owner })
   }
-  return entries
+  const known = new Set(entries.map(({ path }) => path))
+  return [...more.filter(({ path }) => !known.has(path)), ...entries]
 }

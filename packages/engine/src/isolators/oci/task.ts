@@ -1,9 +1,10 @@
 import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
-import { groupRoots, hiddenFromRuntime, planGroups } from './cgroups.ts'
-import { ociConfig, RUNNER_CAPABILITY_BITS, RUNNER_PROGRAM } from './config.ts'
-import { RANGE_SIZE } from './ids.ts'
+import { groupRoots, hiddenFromRuntime, missingControllers, planGroups } from './cgroups.ts'
+import { ociConfig, RUNNER_PROGRAM } from './config.ts'
+import type { Footing } from './footing.ts'
+import { rlimitsFor } from './inside.ts'
 import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
 import type { Places } from './places.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -13,20 +14,25 @@ import { skeletonOf } from './skeleton.ts'
 export function shimSetup(input: {
   readonly runtime: string
   readonly stage: string
+  /** The groups that we use, and all that there are. */
   readonly layout: CgroupLayout
+  readonly machine: CgroupLayout
   readonly cgroupParent: string
+  readonly footing: Footing
 }): object {
   return {
     version: VERSION,
     runtime: input.runtime,
     stage: input.stage,
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
-    hide: hiddenFromRuntime(input.layout),
+    hide: hiddenFromRuntime(input.machine),
+    account: input.footing.kind !== 'root',
   }
 }
 
 /** What it is told then, as `runner/src/shim/task.rs` reads it. It goes through a pipe: the environment in it is nobody else's to see. */
 export interface TaskInput {
+  readonly footing: Footing
   readonly spec: IsolatorSpec
   readonly places: Places
   readonly firstId: number
@@ -48,7 +54,9 @@ export interface TaskInput {
 const VERSION = 2
 
 export function shimTask(input: TaskInput): object {
-  const { spec, places, image } = input
+  const { spec, places, image, footing } = input
+  const { inside } = footing
+  const missing = missingControllers(input.layout)
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
@@ -63,21 +71,40 @@ export function shimTask(input: TaskInput): object {
     state: places.state,
     end: places.end,
     firstId: input.firstId,
-    ids: RANGE_SIZE,
-    groups: planGroups(input.layout, input.cgroupParent, withNetwork(spec)),
+    ids: inside.count,
+    groups: planGroups(input.layout, input.cgroupParent, withNetwork(spec), footing.kind !== 'root'),
     layers: [...(spec.layers ?? []), ...image.layers],
     // Those that sandboxes wrote: above what is made anew for each life.
     written: spec.layers?.length ?? 0,
-    skeleton: skeletonOf(spec),
+    skeleton: skeletonOf(spec, footing.skeleton(spec)).map((entry) => ({
+      ...entry,
+      // As far as it has a name inside.
+      owner: Math.max(0, Math.min(entry.owner - inside.first, inside.count - 1)),
+    })),
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
     limited: spec.limits.diskBytes !== undefined,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
-    config: JSON.stringify(ociConfig({ ...input, binds })),
-    capabilities: RUNNER_CAPABILITY_BITS,
+    config: JSON.stringify(
+      ociConfig({
+        ...input,
+        spec: missing.includes('memory') ? smallTmpfs(spec) : spec,
+        inside,
+        rlimits: rlimitsFor(spec.limits, missing),
+        binds,
+      }),
+    ),
+    capabilities: inside.capabilityBits,
     network: spec.network === 'open' ? pastaArgv(input.pasta, hostNameservers()) : null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
+}
+
+/** Files in memory are nobody's, so where no control group counts them they have at least no more room than the sandbox was given. */
+function smallTmpfs(spec: IsolatorSpec): IsolatorSpec {
+  const { memoryBytes, tmpBytes, shmBytes } = spec.limits
+  const small = { tmpBytes: Math.min(tmpBytes, memoryBytes), shmBytes: Math.min(shmBytes, memoryBytes) }
+  return { ...spec, limits: { ...spec.limits, ...small } }
 }
 
 /** pasta is in the sandbox's groups, so that its traffic is on the sandbox's account; its own size is not. */

@@ -16,8 +16,11 @@ export interface Cage extends AsyncDisposable {
 
 /** In what the walls of isolators differ. What is not here must hold on all of them. */
 export interface Traits {
-  /** Each sandbox has ids of its own, all have the same, or they are the machine's: root inside is root outside, without its capabilities. */
-  readonly ids: 'own' | 'common' | 'machine'
+  /**
+   * Each sandbox has ids of its own, all have the same, they are the machine's (root inside is root outside, without its capabilities), or there is
+   * only user 1000, which is the account that the engine runs as.
+   */
+  readonly ids: 'own' | 'common' | 'machine' | 'account'
   /** What is in `/` besides the usual folders. */
   readonly entries: readonly string[]
   /** What is in /dev besides the usual. */
@@ -42,6 +45,8 @@ export interface Captive extends Talk {
   readonly outsiders: readonly number[]
   /** The first id of its range. */
   readonly firstId: number
+  /** The host's number of an id inside; where it is not simply counted from the first. */
+  hostId?(inside: number): number
   /** The runner's socket, on the host. */
   readonly socket: string
   /** What the isolator has written down about it, on the host. */

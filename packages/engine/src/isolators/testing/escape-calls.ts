@@ -3,8 +3,6 @@ import { thisArchitecture } from '../oci/probe.ts'
 import { policyFor } from '../oci/seccomp/policy.ts'
 import type { Cage, Captive } from './cage.ts'
 
-const users = ['1000', '0'] as const
-
 /** The filter as the kernel runs it: each call is made, by the sandbox's user and by its root, and refused. */
 export function refusedCalls(open: () => Promise<Cage>, reason: string | undefined): void {
   let cage: Cage
@@ -61,7 +59,7 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
       ['personality', [0x0040000], EPERM],
     ] as const)('%s %j', async (name, args, errno) => {
       const number = policyFor(thisArchitecture()).numbers[name]!
-      for (const user of users) {
+      for (const user of cage.traits.ids === 'account' ? ['1000'] : ['1000', '0']) {
         const { out } = await box.sh(
           `perl -e 'my $r = syscall(${number}, ${args.join(', ')}); print $r == -1 ? $! + 0 : "DONE $r"'`,
           { user },

@@ -15,10 +15,18 @@ import { join } from 'node:path'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import { RunnerClient, type RunOptions } from '../../../runner/index.ts'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
+import { thisAccount } from '../account.ts'
 import { layoutOfThisMachine } from '../cgroups.ts'
+import { DiskRemover } from '../disk.ts'
+import type { Footing } from '../footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../oci.ts'
 
 export interface Bench extends AsyncDisposable {
+  readonly kind: Footing['kind']
+  /** Who can be in a sandbox. */
+  readonly users: readonly string[]
+  /** The host's number of an id inside. */
+  hostId(box: Box, inside: number): number
   readonly isolator: OciIsolator
   readonly options: OciIsolatorOptions
   /** For the test's own files on the host. */
@@ -61,8 +69,9 @@ export interface Said {
 const MiB = 1024 * 1024
 
 /** Why sandboxes cannot be tried here; undefined where they can. */
-export async function reasonToSkip(): Promise<string | undefined> {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux: sudo -E npm test'
+export async function reasonToSkip(who: 'anyone' | 'root' = 'root'): Promise<string | undefined> {
+  if (process.platform !== 'linux' || (who === 'root' && process.getuid?.() !== 0))
+    return 'needs root on Linux: sudo -E npm test'
   const probe = await new OciIsolator({ runner: '/bin/true' }).probe()
   return probe.ok ? undefined : `${probe.reason}; ${probe.fix}`
 }
@@ -70,7 +79,7 @@ export async function reasonToSkip(): Promise<string | undefined> {
 export async function createBench(): Promise<Bench> {
   const name = `skt-${randomBytes(4).toString('hex')}`
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
-  const runFolder = join('/run', name)
+  const runFolder = process.getuid?.() === 0 ? join('/run', name) : join(tmpdir(), name)
   const options: OciIsolatorOptions = {
     runner: process.env.SANDKASTEN_RUNNER ?? (await buildRunner()),
     runFolder,
@@ -79,6 +88,7 @@ export async function createBench(): Promise<Bench> {
     cgroupParent: name,
   }
   const isolator = new OciIsolator(options)
+  const { kind } = isolator.footing
   const isolators = [isolator]
   const boxes: Box[] = []
   const ranges: number[] = []
@@ -116,7 +126,7 @@ export async function createBench(): Promise<Bench> {
     const sandbox = await isolator.start(wanted)
     const box = await open(wanted, sandbox)
     boxes.push(box)
-    ranges.push(box.firstId)
+    if (kind === 'root') ranges.push(box.firstId)
     pids.push(box.pids.shim, box.pids.runner)
     return box
   }
@@ -175,7 +185,16 @@ export async function createBench(): Promise<Bench> {
     }
   }
 
+  function hostId({ firstId }: Box, inside: number): number {
+    if (kind === 'root') return firstId + inside
+    const { uid, firstUid = 0 } = thisAccount()
+    return kind === 'own' ? uid : firstUid + inside
+  }
+
   return {
+    kind,
+    users: kind === 'own' ? ['1000'] : ['1000', '0'],
+    hostId,
     isolator,
     options,
     folder,
@@ -194,9 +213,16 @@ export async function createBench(): Promise<Bench> {
     async [Symbol.asyncDispose]() {
       await clear()
       await closeAll()
-      for (const root of groupRoots()) if (existsSync(join(root, name))) rmdirSync(join(root, name))
+      for (const root of groupRoots())
+        if (kind === 'root' && existsSync(join(root, name))) rmdirSync(join(root, name))
+      const delegated = kind === 'root' ? undefined : isolator.footing.layout().v2?.root
+      if (delegated !== undefined && existsSync(join(delegated, name))) rmdirSync(join(delegated, name))
       rmSync(runFolder, { recursive: true, force: true })
-      rmSync(folder, { recursive: true, force: true })
+      const remover = new DiskRemover(
+        isolator.footing.command(options.runner, options.runner, 'tree', 'serve'),
+      )
+      await remover.remove(folder)
+      await remover.close()
     },
   }
 }

@@ -8,12 +8,12 @@ export async function openCage(): Promise<Cage> {
   const bench = await createBench()
   return {
     traits: {
-      ids: 'own',
+      ids: ({ root: 'own', range: 'common', own: 'account' } as const)[bench.kind],
       entries: [],
       devices: ['core'],
       exactErrno: true,
       socket: 'unnamed',
-      countsOom: true,
+      countsOom: bench.kind === 'root',
     },
     folder: bench.folder,
     async start(changes?: SpecChanges): Promise<Captive> {
@@ -21,6 +21,7 @@ export async function openCage(): Promise<Cage> {
       const { folder, sandboxId } = box.spec
       return {
         ...box,
+        hostId: (inside) => bench.hostId(box, inside),
         runnerPid: box.pids.runner,
         outsiders: [box.pids.shim],
         socket: join(bench.options.runFolder!, sandboxId, 'runner.sock'),

@@ -1,0 +1,174 @@
+"""The client with ``await``. Every call waits in a thread, so the standard library is enough."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, AsyncIterator, Callable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
+
+from . import sync
+from .events import Event
+from .http import Cancel
+from .results import ExecResult, RunResult
+
+T = TypeVar("T")
+_END: Any = object()
+
+
+class _Threads:
+    def __init__(self, workers: int) -> None:
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="sandkasten")
+
+    async def call(self, work: Callable[..., T], *args: Any, **options: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, partial(work, *args, **options))
+
+    async def cancellable(self, work: Callable[..., T], *args: Any, **options: Any) -> T:
+        """Whoever stops waiting ends the request, and with it the command."""
+        cancel = Cancel()
+        try:
+            return await self.call(work, *args, _cancel=cancel, **options)
+        except asyncio.CancelledError:
+            cancel()
+            raise
+
+    async def each(self, items: Iterator[T]) -> AsyncIterator[T]:
+        try:
+            while True:
+                item = await self.call(next, items, _END)
+                if item is _END:
+                    return
+                yield item
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                self._pool.submit(_quietly, close)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+class SandboxClient:
+    """``base_url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``."""
+
+    def __init__(
+        self, base_url: Optional[str] = None, api_key: Optional[str] = None, *, max_waiting: int = 64
+    ) -> None:
+        self._sync = sync.SandboxClient(base_url, api_key)
+        self._threads = _Threads(max_waiting)
+
+    async def create_session(
+        self, *, image: Optional[str] = None, ttl_seconds: Optional[float] = None, **options: Any
+    ) -> "Session":
+        """Running when this returns. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
+        create = self._sync.create_session
+        made = await self._threads.call(create, image=image, ttl_seconds=ttl_seconds, **options)
+        return Session(made, self._threads)
+
+    async def get_session(self, id: str) -> "Session":
+        return Session(await self._threads.call(self._sync.get_session, id), self._threads)
+
+    async def list_sessions(
+        self,
+        *,
+        status: Optional[str] = None,
+        name: Optional[str] = None,
+        labels: Optional[Mapping[str, str]] = None,
+    ) -> List[sync.Info]:
+        return await self._threads.call(self._sync.list_sessions, status=status, name=name, labels=labels)
+
+    async def delete_snapshot(self, id: str) -> bool:
+        return await self._threads.call(self._sync.delete_snapshot, id)
+
+    async def close(self) -> None:
+        """Lets go of connections and threads. Sessions live on."""
+        self._sync.close()
+        self._threads.close()
+
+    async def __aenter__(self) -> "SandboxClient":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+
+class Session:
+    def __init__(self, session: sync.Session, threads: _Threads) -> None:
+        self._sync = session
+        self._threads = threads
+        self.id = session.id
+
+    async def exec(self, cmd: str, timeout_ms: Optional[int] = None, **options: Any) -> ExecResult:
+        """In the session's shell: directory, variables, functions and background jobs live on."""
+        return await self._threads.cancellable(self._sync.exec, cmd, timeout_ms, **options)
+
+    async def run(self, cmd: str, args: Sequence[str] = (), **options: Any) -> RunResult:
+        """A program with its arguments, no shell between; stdout and stderr apart."""
+        return await self._threads.cancellable(self._sync.run, cmd, args, **options)
+
+    def stream(
+        self, cmd: str, timeout_ms: Optional[int] = None, *, shell: Optional[str] = None
+    ) -> AsyncIterator[Event]:
+        """As ``exec``, with output as it comes; goes on through lost connections."""
+        return self._threads.each(self._sync.stream(cmd, timeout_ms, shell=shell))
+
+    async def write(self, path: str, content: sync.Content, *, mode: Optional[int] = None) -> None:
+        await self._threads.call(self._sync.write, path, content, mode=mode)
+
+    async def read(self, path: str, max_bytes: Optional[int] = None) -> bytes:
+        return await self._threads.call(self._sync.read, path, max_bytes)
+
+    def read_chunks(self, path: str) -> AsyncIterator[bytes]:
+        return self._threads.each(_later(lambda: self._sync.read_chunks(path)))
+
+    async def list(self, path: str = ".", *, recursive: bool = False) -> List[sync.Info]:
+        return await self._threads.call(self._sync.list, path, recursive=recursive)
+
+    async def stat(self, path: str) -> sync.Info:
+        return await self._threads.call(self._sync.stat, path)
+
+    async def mkdir(self, path: str) -> None:
+        await self._threads.call(self._sync.mkdir, path)
+
+    async def move(self, source: str, target: str) -> None:
+        await self._threads.call(self._sync.move, source, target)
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        await self._threads.call(self._sync.remove, path, recursive=recursive)
+
+    async def info(self) -> sync.Info:
+        return await self._threads.call(self._sync.info)
+
+    async def start(self) -> sync.Info:
+        return await self._threads.call(self._sync.start)
+
+    async def stop(self) -> sync.Info:
+        return await self._threads.call(self._sync.stop)
+
+    async def pause(self) -> sync.Info:
+        return await self._threads.call(self._sync.pause)
+
+    async def resume(self) -> sync.Info:
+        return await self._threads.call(self._sync.resume)
+
+    async def extend(self, ttl_seconds: float) -> sync.Info:
+        return await self._threads.call(self._sync.extend, ttl_seconds)
+
+    async def snapshot(self, name: Optional[str] = None) -> sync.Info:
+        return await self._threads.call(self._sync.snapshot, name)
+
+    async def destroy(self) -> bool:
+        return await self._threads.call(self._sync.destroy)
+
+
+def _later(make: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """Nothing is asked before the first item is wanted."""
+    yield from make()
+
+
+def _quietly(close: Callable[[], Union[None, Any]]) -> None:
+    try:
+        close()
+    except Exception:  # A generator that runs in another thread closes by itself.
+        pass

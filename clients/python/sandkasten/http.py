@@ -1,0 +1,197 @@
+"""Requests to the daemon: each is made once, on a connection of its own or one that was left open."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
+from urllib.parse import urlencode, urlsplit
+
+from .errors import SandboxError, from_answer, lost
+
+Body = Union[bytes, Iterable[bytes], None]
+
+# The daemon keeps an idle connection for 72 seconds; one that is older than this might just be closing.
+IDLE_SECONDS = 60.0
+
+
+class Cancel:
+    """Ends the request that it was given to, from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: Optional[HTTPConnection] = None
+        self.cancelled = False
+
+    def holds(self, connection: Optional[HTTPConnection]) -> None:
+        with self._lock:
+            self._connection = connection
+            if self.cancelled and connection is not None:
+                _shut(connection)
+
+    def __call__(self) -> None:
+        with self._lock:
+            self.cancelled = True
+            if self._connection is not None:
+                _shut(self._connection)
+
+
+class Http:
+    def __init__(self, base_url: Optional[str], api_key: Optional[str]) -> None:
+        url = base_url or os.environ.get("SANDKASTEN_URL") or ""
+        key = api_key or os.environ.get("SANDKASTEN_API_KEY") or ""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SandboxError(
+                "invalid_argument",
+                "The daemon's URL must begin with http:// or https://.",
+                hint="Pass base_url, or set SANDKASTEN_URL.",
+            )
+        if not key:
+            raise SandboxError(
+                "invalid_argument", "An API key is needed.", hint="Pass api_key, or set SANDKASTEN_API_KEY."
+            )
+        self._host, self._port, self._scheme = parts.hostname, parts.port, parts.scheme
+        self._prefix = parts.path.rstrip("/")
+        self._key = key
+        self._lock = threading.Lock()
+        self._idle: List[Tuple[HTTPConnection, float]] = []
+
+    def json(self, method: str, path: str, **options: Any) -> Any:
+        answer = self.bytes(method, path, **options)
+        return json.loads(answer) if answer else None
+
+    def bytes(self, method: str, path: str, **options: Any) -> bytes:
+        connection, response = self._request(method, path, **options)
+        try:
+            data = response.read()
+        except (OSError, HTTPException) as cause:
+            connection.close()
+            raise lost(cause) from cause
+        finally:
+            _release(options.get("cancel"))
+        self._done(connection, response)
+        return data
+
+    def chunks(self, method: str, path: str, **options: Any) -> Iterator[bytes]:
+        """As they come. Whoever leaves the loop lets go of the connection."""
+        connection, response = self._request(method, path, **options)
+        return self._chunks(connection, response, options.get("cancel"))
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            connection.close()
+
+    def _chunks(
+        self, connection: HTTPConnection, response: HTTPResponse, cancel: Optional[Cancel]
+    ) -> Iterator[bytes]:
+        whole = False
+        try:
+            while True:
+                data = response.read1(65536)
+                if not data:
+                    # A body that was to be longer ends without an error here.
+                    if response.length:
+                        raise lost(ConnectionError("The answer was cut off."))
+                    whole = True
+                    return
+                yield data
+        except (OSError, HTTPException) as cause:
+            raise lost(cause) from cause
+        finally:
+            _release(cancel)
+            if whole:
+                self._done(connection, response)
+            else:
+                connection.close()
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Optional[Mapping[str, Any]] = None,
+        body: Body = None,
+        data: Any = None,
+        headers: Optional[Mapping[str, str]] = None,
+        cancel: Optional[Cancel] = None,
+    ) -> Tuple[HTTPConnection, HTTPResponse]:
+        sent: Dict[str, str] = {"Authorization": f"Bearer {self._key}", **(headers or {})}
+        if data is not None:
+            body = json.dumps(_given(data)).encode()
+            sent["Content-Type"] = "application/json"
+        elif body is not None:
+            sent["Content-Type"] = "application/octet-stream"
+        target = f"{self._prefix}{path}{_search(query)}"
+        connection = self._connection()
+        if cancel is not None:
+            cancel.holds(connection)
+        try:
+            connection.request(method, target, body=body, headers=sent, encode_chunked=_streams(body))
+            response = connection.getresponse()
+            if response.status < 400:
+                return connection, response
+            problem = response.read()
+        except (OSError, HTTPException) as cause:
+            connection.close()
+            _release(cancel)
+            raise lost(cause) from cause
+        _release(cancel)
+        self._done(connection, response)
+        raise from_answer(response.status, problem, response.getheader("x-request-id"))
+
+    def _connection(self) -> HTTPConnection:
+        with self._lock:
+            while self._idle:
+                connection, since = self._idle.pop()
+                if time.monotonic() - since < IDLE_SECONDS:
+                    return connection
+                connection.close()
+        make: Callable[..., HTTPConnection] = HTTPSConnection if self._scheme == "https" else HTTPConnection
+        connection = make(self._host, self._port)
+        return connection
+
+    def _done(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        if response.will_close or not response.isclosed():
+            connection.close()
+            return
+        with self._lock:
+            self._idle.append((connection, time.monotonic()))
+
+
+def _release(cancel: Optional[Cancel]) -> None:
+    if cancel is not None:
+        cancel.holds(None)
+
+
+def _shut(connection: HTTPConnection) -> None:
+    if connection.sock is not None:
+        try:
+            connection.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def _streams(body: Body) -> bool:
+    return body is not None and not isinstance(body, bytes)
+
+
+def _given(data: Any) -> Any:
+    """Without what was left out."""
+    return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+
+def _search(query: Optional[Mapping[str, Any]]) -> str:
+    given = [(name, _text(value)) for name, value in (query or {}).items() if value is not None]
+    pairs = [(name, one) for name, value in given for one in (value if isinstance(value, list) else [value])]
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,46 @@
+"""How commands end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Dict, Optional, Type, TypeVar
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """Of a command in a session's shell."""
+
+    exit_code: int
+    cwd: str
+    """The shell's directory after the command."""
+    output: str
+    """stdout and stderr as they came."""
+    truncated: bool
+    duration_ms: float
+    timed_out: bool = False
+    shell_restarted: bool = False
+    exec_id: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Of a program that was run without a shell."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    truncated: bool
+    duration_ms: float
+    timed_out: bool = False
+    signal: Optional[str] = None
+    oom: Optional[bool] = None
+    exec_id: Optional[str] = None
+
+
+T = TypeVar("T", ExecResult, RunResult)
+
+
+def result(kind: Type[T], answer: Dict[str, Any]) -> T:
+    """Fields that a newer daemon adds are ignored."""
+    known = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in answer.items() if name in known})

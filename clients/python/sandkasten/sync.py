@@ -1,0 +1,217 @@
+"""The client, waiting for each answer. ``sandkasten.SandboxClient`` is the same with ``await``."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from urllib.parse import quote
+
+from .errors import SandboxError
+from .events import Event, follow
+from .http import Cancel, Http
+from .results import ExecResult, RunResult, result
+
+Content = Union[str, bytes, Iterable[bytes]]
+Info = Dict[str, Any]
+
+
+class SandboxClient:
+    """``base_url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``."""
+
+    def __init__(self, base_url: Optional[str] = None, api_key: Optional[str] = None) -> None:
+        self._http = Http(base_url, api_key)
+
+    def create_session(
+        self, *, image: Optional[str] = None, ttl_seconds: Optional[float] = None, **options: Any
+    ) -> "Session":
+        """Running when this returns. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
+        body = {"image": image, "ttl_seconds": ttl_seconds, **options}
+        return Session(self._http, self._http.json("POST", "/v1/sessions", data=body)["id"])
+
+    def get_session(self, id: str) -> "Session":
+        """Raises ``not_found``. Looking does not put off its end."""
+        session = Session(self._http, id)
+        session.info()
+        return session
+
+    def list_sessions(
+        self,
+        *,
+        status: Optional[str] = None,
+        name: Optional[str] = None,
+        labels: Optional[Mapping[str, str]] = None,
+    ) -> List[Info]:
+        """All that match, newest first."""
+        query = {
+            "status": status,
+            "name": name,
+            "label": [f"{key}={value}" for key, value in (labels or {}).items()],
+            "limit": 1000,
+        }
+        found: List[Info] = []
+        cursor: Optional[str] = None
+        while True:
+            page = self._http.json("GET", "/v1/sessions", query={**query, "cursor": cursor})
+            found += page["sessions"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return found
+
+    def delete_snapshot(self, id: str) -> bool:
+        return bool(self._http.json("DELETE", f"/v1/snapshots/{_segment(id)}")["deleted"])
+
+    def close(self) -> None:
+        """Lets go of connections. Sessions live on."""
+        self._http.close()
+
+    def __enter__(self) -> "SandboxClient":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Session:
+    def __init__(self, http: Http, id: str) -> None:
+        self._http = http
+        self.id = id
+        self._path = f"/v1/sessions/{_segment(id)}"
+
+    def exec(
+        self,
+        cmd: str,
+        timeout_ms: Optional[int] = None,
+        *,
+        shell: Optional[str] = None,
+        exec_id: Optional[str] = None,
+        max_output_bytes: Optional[int] = None,
+        _cancel: Optional[Cancel] = None,
+    ) -> ExecResult:
+        """In the session's shell: directory, variables, functions and background jobs live on."""
+        body = {
+            "cmd": cmd,
+            "timeout_ms": timeout_ms,
+            "shell": shell,
+            "exec_id": exec_id,
+            "max_output_bytes": max_output_bytes,
+        }
+        return result(ExecResult, self._post("/exec", body, _cancel))
+
+    def run(
+        self,
+        cmd: str,
+        args: Sequence[str] = (),
+        *,
+        timeout_ms: Optional[int] = None,
+        env: Optional[Mapping[str, str]] = None,
+        cwd: Optional[str] = None,
+        stdin: Union[str, bytes, None] = None,
+        exec_id: Optional[str] = None,
+        max_output_bytes: Optional[int] = None,
+        _cancel: Optional[Cancel] = None,
+    ) -> RunResult:
+        """A program with its arguments, no shell between; stdout and stderr apart."""
+        body = {
+            "cmd": cmd,
+            "args": list(args),
+            "timeout_ms": timeout_ms,
+            "env": env,
+            "cwd": cwd,
+            "stdin_base64": None if stdin is None else base64.b64encode(_encoded(stdin)).decode(),
+            "exec_id": exec_id,
+            "max_output_bytes": max_output_bytes,
+        }
+        return result(RunResult, self._post("/run", body, _cancel))
+
+    def stream(self, cmd: str, timeout_ms: Optional[int] = None, *, shell: Optional[str] = None) -> Iterator[Event]:
+        """As ``exec``, with output as it comes: events ``output`` with ``text`` or ``base64``, and at last ``exit``."""
+        exec_id = uuid.uuid4().hex
+        body = {"cmd": cmd, "timeout_ms": timeout_ms, "shell": shell, "exec_id": exec_id, "stream": True}
+        path = f"{self._path}/execs/{exec_id}"
+        return follow(
+            lambda: self._http.chunks("POST", f"{self._path}/exec", data=body),
+            lambda after: self._http.chunks("GET", f"{path}/output", query={"after": after}),
+            lambda: str(self._http.json("GET", path)["status"]),
+        )
+
+    def write(self, path: str, content: Content, *, mode: Optional[int] = None) -> None:
+        """Makes parent folders; appears whole or not at all. An iterable of bytes is sent as it comes."""
+        body = _encoded(content) if isinstance(content, (str, bytes)) else content
+        query = {"path": path, "mode": None if mode is None else format(mode, "o")}
+        self._http.json("PUT", f"{self._path}/files", query=query, body=body)
+
+    def read(self, path: str, max_bytes: Optional[int] = None) -> bytes:
+        """All of it, or the first ``max_bytes``."""
+        if max_bytes is not None and max_bytes <= 0:
+            self.stat(path)
+            return b""
+        headers = {} if max_bytes is None else {"Range": f"bytes=0-{max_bytes - 1}"}
+        try:
+            return b"".join(self._http.chunks("GET", f"{self._path}/files", query={"path": path}, headers=headers))
+        except SandboxError as error:
+            # A range of an empty file.
+            if max_bytes is not None and error.code == "invalid_argument" and error.details.get("size") == 0:
+                return b""
+            raise
+
+    def read_chunks(self, path: str) -> Iterator[bytes]:
+        """As it comes, for files of any size."""
+        return self._http.chunks("GET", f"{self._path}/files", query={"path": path})
+
+    def list(self, path: str = ".", *, recursive: bool = False) -> List[Info]:
+        query = {"path": path, "recursive": recursive}
+        entries: List[Info] = self._http.json("GET", f"{self._path}/files/list", query=query)["entries"]
+        return entries
+
+    def stat(self, path: str) -> Info:
+        return self._http.json("GET", f"{self._path}/files/stat", query={"path": path})
+
+    def mkdir(self, path: str) -> None:
+        self._post("/files/mkdir", {"path": path, "recursive": True})
+
+    def move(self, source: str, target: str) -> None:
+        self._post("/files/move", {"from": source, "to": target})
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        self._http.json("DELETE", f"{self._path}/files", query={"path": path, "recursive": recursive})
+
+    def info(self) -> Info:
+        return self._http.json("GET", self._path)
+
+    def start(self) -> Info:
+        return self._post("/start", {})
+
+    def stop(self) -> Info:
+        """Ends all that runs in it and keeps its disk."""
+        return self._post("/stop", {})
+
+    def pause(self) -> Info:
+        return self._post("/pause", {})
+
+    def resume(self) -> Info:
+        return self._post("/resume", {})
+
+    def extend(self, ttl_seconds: float) -> Info:
+        """From now on it lives at least this long. Never shortens."""
+        return self._post("/extend", {"ttl_seconds": ttl_seconds})
+
+    def snapshot(self, name: Optional[str] = None) -> Info:
+        return self._post("/snapshots", {"name": name})
+
+    def destroy(self) -> bool:
+        """For good, with its disk. False when it had ended already."""
+        return bool(self._http.json("DELETE", self._path)["destroyed"])
+
+    def _post(self, route: str, data: Mapping[str, Any], cancel: Optional[Cancel] = None) -> Any:
+        return self._http.json("POST", f"{self._path}{route}", data=dict(data), cancel=cancel)
+
+
+def _encoded(content: Union[str, bytes]) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _segment(text: str) -> str:
+    if text in ("", ".", ".."):
+        raise SandboxError("not_found", f"There is nothing called {text!r}.", status=404)
+    return quote(text, safe="")

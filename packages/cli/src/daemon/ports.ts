@@ -1,0 +1,83 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { type ConnectOptions, connect } from './api.ts'
+import { print, table } from './table.ts'
+
+interface Port {
+  port: number
+  visibility: string | null
+  listening: boolean | null
+  url: string | null
+  path_url: string | null
+  token?: string
+}
+
+export interface PortOptions extends ConnectOptions {
+  json?: boolean
+  visibility?: string
+  wake?: boolean
+  rotate?: boolean
+  expires?: number
+  path?: string
+}
+
+export async function listPorts(id: string, options: PortOptions): Promise<number> {
+  const { ports } = await (await connect(options)).json<{ ports: Port[] }>('GET', portsOf(id))
+  const listens = (listening: boolean | null) => (listening === null ? '?' : listening ? 'yes' : 'no')
+  print(options.json, ports, () =>
+    table(
+      ['PORT', 'OPEN TO', 'LISTENING', 'URL'],
+      ports.map(({ port, visibility, listening, url, path_url }) => [
+        port,
+        visibility,
+        listens(listening),
+        url ?? path_url,
+      ]),
+    ),
+  )
+  return 0
+}
+
+export async function openPort(id: string, port: string, options: PortOptions): Promise<number> {
+  const opened = await (await connect(options)).json<Port>('POST', portsOf(id), {
+    port: numberOf(port),
+    ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
+    ...(options.wake === undefined ? {} : { wake_on_visit: options.wake }),
+    ...(options.rotate === undefined ? {} : { rotate: options.rotate }),
+  })
+  const token = opened.token ? `\n\nIts token, shown only now: ${opened.token}` : ''
+  print(options.json, opened, () => `${opened.url ?? opened.path_url}${token}`)
+  return 0
+}
+
+export async function closePort(id: string, port: string, options: PortOptions): Promise<number> {
+  const answer = await (await connect(options)).json<{ closed: boolean }>(
+    'DELETE',
+    `${portsOf(id)}/${numberOf(port)}`,
+  )
+  print(options.json, answer, () => `${port} ${answer.closed ? 'closed' : 'was closed already'}`)
+  return 0
+}
+
+export async function linkPort(id: string, port: string, options: PortOptions): Promise<number> {
+  const link = await (await connect(options)).json<{ url: string | null; path_url: string }>(
+    'POST',
+    `${portsOf(id)}/${numberOf(port)}/links`,
+    {
+      ...(options.expires === undefined ? {} : { expires_in_seconds: options.expires }),
+      ...(options.path === undefined ? {} : { path: options.path }),
+    },
+  )
+  print(options.json, link, () => link.url ?? link.path_url)
+  return 0
+}
+
+function portsOf(id: string): string {
+  return `/v1/sessions/${encodeURIComponent(id)}/ports`
+}
+
+function numberOf(text: string): number {
+  if (/^[1-9]\d{0,4}$/.test(text) && Number(text) <= 65_535) return Number(text)
+  throw new SandboxError('invalid_argument', `“${text}” is not a port.`, {
+    hint: 'Give a number from 1 to 65535.',
+  })
+}

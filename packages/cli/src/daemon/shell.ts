@@ -1,0 +1,83 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import { type Connection, type ConnectOptions, connect } from './api.ts'
+import { print, table } from './table.ts'
+import { type Leaving, stay } from './terminal-socket.ts'
+
+export interface ShellOptions extends ConnectOptions {
+  json?: boolean
+  terminal?: string
+  attach?: boolean
+  list?: boolean
+}
+
+interface Terminal {
+  terminal_id: string
+  status: string
+  created_at: string
+}
+
+/**
+ * A terminal in a session, joined to ours. It belongs to the session: who leaves it (Ctrl-], a cut connection, a closed window)
+ * finds it again as he left it, with what it has said meanwhile.
+ */
+export async function shell(id: string, command: readonly string[], options: ShellOptions): Promise<number> {
+  const connection = await connect(options)
+  const base = `/v1/sessions/${encodeURIComponent(id)}/terminals`
+  if (options.list) return list(connection, base, options)
+  const terminal = options.attach
+    ? await newest(connection, base)
+    : await named(connection, base, options.terminal ?? `cli-${randomId(8)}`, command)
+  const left = await stay(connection, `${base}/${terminal}`)
+  return tell(id, terminal, left, options)
+}
+
+async function list(connection: Connection, base: string, options: ShellOptions): Promise<number> {
+  const { terminals } = await connection.json<{ terminals: Terminal[] }>('GET', base)
+  print(options.json, terminals, () =>
+    table(
+      ['TERMINAL', 'STATUS', 'CREATED'],
+      terminals.map(({ terminal_id, status, created_at }) => [terminal_id, status, created_at]),
+    ),
+  )
+  return 0
+}
+
+async function newest(connection: Connection, base: string): Promise<string> {
+  const { terminals } = await connection.json<{ terminals: Terminal[] }>('GET', base)
+  const found = terminals.find(({ status }) => status === 'running')
+  if (found) return found.terminal_id
+  throw new SandboxError('not_found', 'No terminal runs in the session.', {
+    hint: 'Open one: leave --attach out.',
+  })
+}
+
+/** A repeat with the same name finds the first one. */
+async function named(
+  connection: Connection,
+  base: string,
+  name: string,
+  [cmd, ...args]: readonly string[],
+): Promise<string> {
+  const { columns: cols = 80, rows = 24 } = process.stdout
+  const terminal = await connection.json<Terminal>('POST', base, {
+    terminal_id: name,
+    cols,
+    rows,
+    ...(cmd === undefined ? {} : { cmd, args }),
+  })
+  if (terminal.status === 'running') return terminal.terminal_id
+  throw new SandboxError('gone', `The terminal ${name} has ended.`, {
+    hint: 'Choose another name for a new one.',
+  })
+}
+
+function tell(id: string, terminal: string, left: Leaving, options: ShellOptions): number {
+  if (options.json) console.log(JSON.stringify({ terminal_id: terminal, ...left }))
+  else if (left.reason === 'taken') console.error('\r\nsandkasten: somebody else has taken the terminal.')
+  else if (left.reason === 'left')
+    console.error(
+      `\r\nsandkasten: left; it goes on. Come back with: sandkasten shell ${id} --terminal ${terminal}`,
+    )
+  return left.reason === 'exit' ? left.exit_code : 0
+}

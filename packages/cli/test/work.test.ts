@@ -1,0 +1,210 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { configOf, type Daemon, startDaemon } from '@sandkasten/daemon'
+import type { SandboxTerminal } from '@sandkasten/sdk'
+import { LocalProvider } from '@sandkasten/sdk/local'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { main } from '../src/main.ts'
+
+const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const key = 'sk-test-0123456789abcdef'
+let home: string
+let daemon: Daemon
+let env: Record<string, string>
+let id: string
+
+async function sandkasten(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const said = { stdout: '', stderr: '' }
+  const note = (where: keyof typeof said) => (text: unknown) => {
+    said[where] += String(text)
+    return true
+  }
+  const line = (where: keyof typeof said) => (text: unknown) => void note(where)(`${text}\n`)
+  const spies = [
+    vi.spyOn(console, 'log').mockImplementation(line('stdout')),
+    vi.spyOn(console, 'error').mockImplementation(line('stderr')),
+    vi.spyOn(process.stdout, 'write').mockImplementation(note('stdout')),
+    vi.spyOn(process.stderr, 'write').mockImplementation(note('stderr')),
+  ]
+  try {
+    const code = await main([process.execPath, bin, ...args])
+    return { code, ...said }
+  } finally {
+    for (const spy of spies) spy.mockRestore()
+  }
+}
+
+const json = async (...args: string[]) => JSON.parse((await sandkasten(...args, '--json')).stdout)
+
+beforeAll(async () => {
+  home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-work-'))
+  daemon = await startDaemon({
+    config: configOf({
+      listen: '127.0.0.1:0',
+      data_dir: path.join(home, 'data'),
+      isolator: 'process',
+      api_key: key,
+      log_level: 'silent',
+    }),
+  })
+  env = { SANDKASTEN_URL: daemon.url, SANDKASTEN_API_KEY: key }
+  Object.assign(process.env, env)
+  id = (await sandkasten('sessions', 'create')).stdout.trim()
+})
+afterAll(async () => {
+  for (const session of await json('sessions', 'list')) await sandkasten('sessions', 'destroy', session.id)
+  for (const name of Object.keys(env)) delete process.env[name]
+  await daemon?.close()
+  await rm(home, { recursive: true, force: true })
+})
+
+describe('sandkasten cp', () => {
+  it('copies files and folders in and out', async () => {
+    const tree = path.join(home, 'tree')
+    await mkdir(path.join(tree, 'sub/empty'), { recursive: true })
+    await writeFile(path.join(tree, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
+    await writeFile(path.join(tree, 'sub/ä b.bin'), Buffer.alloc(300_000, 1))
+    expect(await json('cp', tree, `${id}:`)).toMatchObject({ files: 2 })
+    expect(
+      (await sandkasten('exec', id, '--', 'ls tree tree/sub; ./tree/run.sh && echo ran')).stdout,
+    ).toMatch(/run\.sh\nsub\n[\s\S]*empty\n[\s\S]*ran\n/)
+    const back = path.join(home, 'back')
+    expect(await json('cp', `${id}:tree`, back)).toMatchObject({ files: 2, bytes: 300_010, skipped: [] })
+    expect(await readdir(back)).toEqual(['run.sh', 'sub'])
+    expect((await readFile(path.join(back, 'sub/ä b.bin'))).equals(Buffer.alloc(300_000, 1))).toBe(true)
+    expect((await stat(path.join(back, 'run.sh'))).mode & 0o777).toBe(0o755)
+    // One file, into a folder that is there, and under another name.
+    await sandkasten('cp', path.join(tree, 'run.sh'), `${id}:tree/sub`)
+    expect((await sandkasten('cp', `${id}:tree/sub/run.sh`, path.join(home, 'one'))).stdout).toBe(
+      '1 files, 10 bytes\n',
+    )
+    expect(await readFile(path.join(home, 'one'), 'utf8')).toBe('#!/bin/sh\n')
+  })
+
+  it('makes no link of a sandbox here, and writes through none', async () => {
+    await sandkasten('exec', id, '--', 'mkdir -p evil && ln -sf /etc evil/out && echo x > evil/plain')
+    const target = path.join(home, 'evil')
+    const outside = path.join(home, 'outside')
+    await mkdir(target)
+    await writeFile(outside, 'mine')
+    await symlink(outside, path.join(target, 'plain'))
+    await mkdir(path.join(home, 'into'))
+    const copied = await sandkasten('cp', `${id}:evil/plain`, path.join(target, 'plain'))
+    expect(copied.code).toBe(0)
+    expect(await readFile(outside, 'utf8')).toBe('mine')
+    expect(await json('cp', `${id}:evil`, path.join(home, 'into'))).toMatchObject({
+      files: 1,
+      skipped: ['evil/out'],
+    })
+    expect(await readdir(path.join(home, 'into/evil'))).toEqual(['plain'])
+  })
+
+  it('says what it needs', async () => {
+    expect(await sandkasten('cp', 'a', 'b')).toMatchObject({
+      code: 125,
+      stderr: expect.stringContaining('ID:path'),
+    })
+    expect(await sandkasten('cp', `${id}:none`, 'b')).toMatchObject({
+      code: 125,
+      stderr: expect.stringContaining('none'),
+    })
+  })
+})
+
+describe('sandkasten logs', () => {
+  it('shows what a command said and what happened to the session', async () => {
+    const api = (body: object) =>
+      fetch(`${daemon.url}/v1/sessions/${id}/run`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify(body),
+      })
+    await api({ cmd: 'sh', args: ['-c', 'echo out; echo err >&2'], exec_id: 'job', detach: true })
+    expect(await sandkasten('logs', id, 'job')).toEqual({ code: 0, stdout: 'out\n', stderr: 'err\n' })
+    const lines = (await sandkasten('logs', id, 'job', '--json')).stdout.trim().split('\n')
+    expect(lines.map((text) => JSON.parse(text).event).sort()).toEqual(['exit', 'stderr', 'stdout'])
+    await daemon.sessions.context.events.flush()
+    expect((await sandkasten('logs', id)).stdout).toContain('session.running')
+    expect((await sandkasten('logs', 'aaaaaaaaaaaaaaaa')).stderr).toContain('There is no session')
+  })
+})
+
+describe('sandkasten ports and snapshot', () => {
+  it('opens, links and closes a port', async () => {
+    const opened = await json('ports', 'open', id, '3000', '--visibility', 'token')
+    expect(opened).toMatchObject({ visibility: 'token', token: expect.stringMatching(/^pt-/) })
+    expect((await sandkasten('ports', 'open', id, '3000')).stdout).toBe(`${opened.url}\n`)
+    expect((await sandkasten('ports', 'list', id)).stdout).toMatch(/^PORT +OPEN TO.*\n3000 +token +no /)
+    expect((await sandkasten('ports', 'link', id, '3000', '--path', '/x')).stdout).toContain(
+      '/x?sandkasten_token=l1.',
+    )
+    expect((await sandkasten('ports', 'close', id, '3000')).stdout).toBe('3000 closed\n')
+    expect((await sandkasten('ports', 'open', id, '70000')).stderr).toContain('not a port')
+  })
+
+  it('saves a disk, starts from it and deletes it', async () => {
+    await sandkasten('exec', id, '--', 'echo saved > note')
+    const snapshot = (await sandkasten('snapshot', 'create', id, '--name', 'first')).stdout.trim()
+    expect(await json('snapshot', 'list', '--session', id)).toMatchObject([{ id: snapshot, name: 'first' }])
+    const copy = (await sandkasten('sessions', 'create', '--snapshot', snapshot)).stdout.trim()
+    expect((await sandkasten('exec', copy, '--', 'cat note')).stdout).toBe('saved\n')
+    expect((await sandkasten('snapshot', 'delete', snapshot)).stdout).toBe(`${snapshot} deleted\n`)
+    expect(await json('snapshot', 'list')).toEqual([])
+  })
+})
+
+/** The command at a real terminal: what it shows so far, and a way to wait for it. */
+async function atTerminal(args: string[], size: { cols: number; rows: number }) {
+  const provider = new LocalProvider({ root: path.join(home, 'outer'), acceptNoIsolation: true })
+  const sandbox = await provider.create({})
+  const terminal: SandboxTerminal = await sandbox.openTerminal({
+    cmd: process.execPath,
+    args: [bin, ...args],
+    env: { ...env, HOME: home },
+    ...size,
+  })
+  let shown = ''
+  const exit = (async () => {
+    for await (const event of terminal.output()) {
+      if (event.type === 'exit') return event.exitCode
+      shown += Buffer.from(event.data).toString()
+    }
+    return undefined
+  })()
+  return {
+    terminal,
+    exit,
+    shows: (what: RegExp) => expect.poll(() => shown, { timeout: 20_000, interval: 50 }).toMatch(what),
+    close: () => sandbox.destroy(),
+  }
+}
+
+describe.skipIf(process.platform !== 'linux')('sandkasten shell', () => {
+  it('is a terminal that is resized, left, found again, and ends with its own code', async () => {
+    const first = await atTerminal(['shell', id, '--terminal', 'work', '--', 'sh'], { cols: 100, rows: 40 })
+    await first.terminal.write('KEPT=yes; echo size: $(stty size)\r')
+    await first.shows(/size: 40 100\r/)
+    await first.terminal.resize({ cols: 120, rows: 50 })
+    // When the size has arrived is the terminal's business: asked until it has.
+    await first.terminal.write('until [ "$(stty size)" = "50 120" ]; do sleep 0.05; done; echo resi""zed\r')
+    await first.shows(/resized\r/)
+    await first.terminal.write('\x1d')
+    expect(await first.exit).toBe(0)
+    await first.shows(/left; it goes on\. Come back with: sandkasten shell \S+ --terminal work/)
+    await first.close()
+    expect(await json('shell', id, '--list')).toMatchObject([{ terminal_id: 'work', status: 'running' }])
+
+    const second = await atTerminal(['shell', id, '--attach'], { cols: 80, rows: 24 })
+    await second.shows(/size: 40 100\r[\s\S]*resized\r/)
+    await second.terminal.write('echo kept: $KEPT $(stty size)\r')
+    await second.shows(/kept: yes 24 80\r/)
+    await second.terminal.write('exit 7\r')
+    expect(await second.exit).toBe(7)
+    await second.close()
+    expect(await sandkasten('shell', id, '--attach')).toMatchObject({
+      code: 125,
+      stderr: expect.stringContaining('No terminal runs'),
+    })
+  }, 60_000)
+})

@@ -1,0 +1,148 @@
+import { z } from 'zod'
+import type { PortState } from '../../ports/index.ts'
+import { type Route, route } from '../route.ts'
+import * as schemas from '../schemas.ts'
+import type { Services } from '../services.ts'
+import { iso } from '../views.ts'
+
+const tag = 'ports'
+const params = z.object({ id: z.string(), port: z.string() })
+const visibility = z.enum(['private', 'token', 'public'])
+const most = 604_800
+
+const openPort = z
+  .object({
+    session_id: z.string(),
+    port: z.int(),
+    visibility: visibility.nullable().describe('Who may come; null: it is not open.'),
+    listening: z.boolean().nullable().describe('Whether something listens there now; null: not known.'),
+    wake_on_visit: z.boolean(),
+    url: z
+      .string()
+      .nullable()
+      .describe('A name, and so an origin, of its own; null where there is no domain.'),
+    path_url: z.string().nullable().describe('For programs, and where such names do not resolve.'),
+    opened_at: z.iso.datetime().nullable(),
+  })
+  .meta({ id: 'Port' })
+
+export function portRoutes({ ports }: Services): Route[] {
+  const view = (id: string, { port, row, listening }: PortState): z.infer<typeof openPort> => ({
+    session_id: id,
+    port,
+    visibility: row?.visibility ?? null,
+    listening: listening ?? null,
+    wake_on_visit: row?.wake === 1,
+    url: (row && ports.addresses?.url(id, port)) ?? null,
+    path_url: (row && ports.addresses?.pathUrl(id, port)) ?? null,
+    opened_at: row ? iso(row.created_at) : null,
+  })
+  return [
+    route({
+      id: 'listPorts',
+      method: 'GET',
+      path: '/v1/sessions/{id}/ports',
+      access: 'read',
+      tag,
+      summary: 'Ports that are open, and those on which something listens in the sandbox.',
+      params: schemas.sessionParams,
+      answer: { description: 'Ports.', schema: z.object({ ports: z.array(openPort) }) },
+      handle: async ({ caller, params }) => ({
+        ports: (await ports.list(caller, params.id)).map((state) => view(params.id, state)),
+      }),
+    }),
+    route({
+      id: 'openPort',
+      method: 'POST',
+      path: '/v1/sessions/{id}/ports',
+      access: 'exec',
+      tag,
+      summary:
+        'Open a port to the outside, or change who may come. What is left out stays as it is; a new one is private.',
+      params: schemas.sessionParams,
+      body: z.strictObject({
+        port: z.int().min(1).max(65_535),
+        visibility: visibility
+          .optional()
+          .describe(
+            '`private`: a key of the project, or a link; `token`: its token too; `public`: everybody.',
+          ),
+        wake_on_visit: z.boolean().optional().describe('A visit starts the session when it is stopped.'),
+        rotate: z.boolean().optional().describe('A new token, and an end to all links made so far.'),
+      }),
+      answer: {
+        status: 201,
+        description: 'The port. `token` only when it was made just now.',
+        schema: openPort.extend({ token: z.string().optional() }).meta({ id: 'OpenedPort' }),
+      },
+      async handle({ caller, params, body }) {
+        const { row, token } = await ports.open(caller, params.id, {
+          port: body.port,
+          visibility: body.visibility,
+          wakeOnVisit: body.wake_on_visit,
+          rotate: body.rotate,
+        })
+        return { ...view(params.id, { port: row.port, row }), ...(token ? { token } : {}) }
+      },
+    }),
+    route({
+      id: 'getPort',
+      method: 'GET',
+      path: '/v1/sessions/{id}/ports/{port}',
+      access: 'read',
+      tag,
+      summary: 'One open port.',
+      params,
+      answer: { description: 'The port.', schema: openPort },
+      handle: async ({ caller, params }) => view(params.id, await ports.get(caller, params.id, params.port)),
+    }),
+    route({
+      id: 'closePort',
+      method: 'DELETE',
+      path: '/v1/sessions/{id}/ports/{port}',
+      access: 'exec',
+      tag,
+      summary: 'Close a port. Who is connected is cut off, and all links to it end.',
+      params,
+      answer: { description: 'False when it was closed already.', schema: z.object({ closed: z.boolean() }) },
+      handle: async ({ caller, params }) => ({ closed: await ports.close(caller, params.id, params.port) }),
+    }),
+    route({
+      id: 'linkPort',
+      method: 'POST',
+      path: '/v1/sessions/{id}/ports/{port}/links',
+      access: 'exec',
+      tag,
+      summary: 'A signed link to an open port: needs no key, and ends by itself.',
+      params,
+      body: z.strictObject({
+        expires_in_seconds: z.number().positive().max(most).optional().describe('Default: an hour.'),
+        path: z
+          .string()
+          .max(4096)
+          .regex(/^\/[!-~]*$/, 'must begin with / and be encoded as in a URL')
+          .optional(),
+      }),
+      answer: {
+        status: 201,
+        description: 'The link.',
+        schema: z
+          .object({
+            url: z.string().nullable(),
+            path_url: z.string(),
+            token: z.string().describe('For the header X-Sandkasten-Token.'),
+            expires_at: z.iso.datetime(),
+          })
+          .meta({ id: 'PortLink' }),
+      },
+      async handle({ caller, params, body }) {
+        const link = await ports.link(caller, params.id, params.port, {
+          expiresInMs: (body.expires_in_seconds ?? 3600) * 1000,
+          path: body.path ?? '/',
+        })
+        const { url, pathUrl, token, expiresAt } = link
+        return { url: url ?? null, path_url: pathUrl, token, expires_at: iso(expiresAt) }
+      },
+    }),
+  ]
+}

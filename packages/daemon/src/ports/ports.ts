@@ -1,0 +1,186 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import { type Caller, hashOf } from '../keys/index.ts'
+import type { Session, SessionService } from '../sessions/index.ts'
+import type { PortRow } from '../store/index.ts'
+import type { Addresses } from './addresses.ts'
+import type { Connections } from './connections.ts'
+import { type Links, newToken } from './links.ts'
+import { listeningPorts } from './listening.ts'
+
+export interface PortChanges {
+  port: number
+  /** `private`: a key or a signed link; `token`: the port's token too; `public`: everybody. */
+  visibility?: PortRow['visibility']
+  wakeOnVisit?: boolean
+  /** A new token, and no link made so far holds any longer. */
+  rotate?: boolean
+}
+
+export interface PortState {
+  readonly port: number
+  readonly row?: PortRow
+  /** Whether something listens there now; undefined when that is not known. */
+  readonly listening?: boolean
+}
+
+export interface Opened {
+  readonly row: PortRow
+  /** Only when it was made just now. */
+  readonly token?: string
+}
+
+/** Which ports of a session can be reached from outside, and by whom. */
+export class PortService {
+  readonly #sessions: SessionService
+  readonly #links: Links
+  readonly #connections: Connections
+  /** Undefined where previews are off, and until their listener has an address. */
+  addresses: Addresses | undefined
+
+  constructor(sessions: SessionService, links: Links, connections: Connections) {
+    this.#sessions = sessions
+    this.#links = links
+    this.#connections = connections
+  }
+
+  /** What is not said stays as it is; a port that is not open yet is opened for keys and links alone. */
+  async open(caller: Caller, id: string, changes: PortChanges): Promise<Opened> {
+    const session = await this.#sessions.use.findHere(caller, id)
+    this.#served()
+    if (session.live === 0)
+      throw new SandboxError('gone', `The session ${id} is ${session.status}.`, {
+        hint: 'Create a new session.',
+      })
+    const { store, live, events } = this.#sessions.context
+    return live.locked(`${id} ports`, async () => {
+      const before = await store.ports.get(id, changes.port)
+      const visibility = changes.visibility ?? before?.visibility ?? 'private'
+      const fresh = visibility === 'token' && (!before?.token_hash || changes.rotate)
+      const token = fresh ? newToken() : undefined
+      const row: PortRow = {
+        session_id: id,
+        port: changes.port,
+        visibility,
+        wake: (changes.wakeOnVisit ?? before?.wake === 1) ? 1 : 0,
+        token_hash: visibility !== 'token' ? null : token ? hashOf(token) : before!.token_hash,
+        generation: before && !changes.rotate ? before.generation : randomId(),
+        created_at: before?.created_at ?? Date.now(),
+      }
+      await store.ports.put(row)
+      // Who is there by rules that no longer hold has to come again.
+      if (before && (before.visibility !== visibility || changes.rotate)) this.#connections.cut(id, row.port)
+      if (!before || before.visibility !== visibility)
+        events.publish({
+          projectId: session.project_id,
+          sessionId: id,
+          type: 'port.opened',
+          data: { port: row.port, visibility, by: `key:${caller.keyId}` },
+        })
+      return { row, ...(token ? { token } : {}) }
+    })
+  }
+
+  /** Those that are open, and in a sandbox of its own those on which something listens. Looking wakes nothing. */
+  async list(caller: Caller, id: string): Promise<PortState[]> {
+    const session = await this.#sessions.use.findHere(caller, id)
+    const rows = await this.#sessions.context.store.ports.list(id)
+    const listening = await this.#listening(caller, session)
+    const ports = new Map<number, PortState>()
+    // Without isolation the table is the machine's: what others listen on is not shown.
+    if (this.#sessions.context.provider.isolation !== 'none')
+      for (const port of listening ?? []) ports.set(port, { port, listening: true })
+    for (const row of rows)
+      ports.set(row.port, {
+        port: row.port,
+        row,
+        ...(listening ? { listening: listening.has(row.port) } : {}),
+      })
+    return [...ports.values()].sort((a, b) => a.port - b.port)
+  }
+
+  async get(caller: Caller, id: string, port: string): Promise<PortState> {
+    const found = (await this.list(caller, id)).find((state) => String(state.port) === port && state.row)
+    if (found) return found
+    throw notOpen(port)
+  }
+
+  /** False when it was closed already. Who is there is cut off. */
+  async close(caller: Caller, id: string, port: string): Promise<boolean> {
+    const session = await this.#sessions.use.findHere(caller, id)
+    if (!/^[1-9]\d{0,4}$/.test(port)) throw notOpen(port)
+    const closed = await this.#sessions.context.store.ports.delete(id, Number(port))
+    this.#connections.cut(id, Number(port))
+    if (closed)
+      this.#sessions.context.events.publish({
+        projectId: session.project_id,
+        sessionId: id,
+        type: 'port.closed',
+        data: { port: Number(port), by: `key:${caller.keyId}` },
+      })
+    return closed
+  }
+
+  /** A link that needs no key and ends by itself. */
+  async link(
+    caller: Caller,
+    id: string,
+    port: string,
+    options: { expiresInMs: number; path: string },
+  ): Promise<{ url?: string; pathUrl: string; token: string; expiresAt: number }> {
+    await this.#sessions.use.findHere(caller, id)
+    const row = /^[1-9]\d{0,4}$/.test(port)
+      ? await this.#sessions.context.store.ports.get(id, Number(port))
+      : undefined
+    if (!row) throw notOpen(port)
+    const addresses = this.#served()
+    const expiresAt = Math.ceil((Date.now() + options.expiresInMs) / 1000) * 1000
+    const token = this.#links.sign(row, expiresAt)
+    const named = addresses.url(id, row.port)
+    const [path, fragment = ''] = split(options.path, '#')
+    const query = `${path.includes('?') ? '&' : '?'}sandkasten_token=${token}`
+    return {
+      ...(named ? { url: `${named}${path}${query}${fragment}` } : {}),
+      pathUrl: `${addresses.pathUrl(id, row.port)}/~${token}${options.path}`,
+      token,
+      expiresAt,
+    }
+  }
+
+  #served(): Addresses {
+    if (this.addresses) return this.addresses
+    throw new SandboxError('unsupported', 'This daemon serves no previews.', {
+      hint: 'The operator has set preview_listen to off.',
+    })
+  }
+
+  async #listening(caller: Caller, session: Session): Promise<Set<number> | undefined> {
+    if (session.status !== 'running') return undefined
+    const { sandbox, release } = await this.#sessions.use.take(caller, session.id, { wake: false })
+    try {
+      const { stdout } = await sandbox.runCommand({
+        cmd: 'cat',
+        args: ['/proc/net/tcp', '/proc/net/tcp6'],
+        timeoutMs: 5_000,
+      })
+      return stdout === '' ? undefined : new Set(listeningPorts(stdout))
+    } catch (error) {
+      // An image without cat: then it is not known.
+      if (SandboxError.is(error, 'command_not_found', 'permission_denied')) return undefined
+      throw error
+    } finally {
+      release()
+    }
+  }
+}
+
+function notOpen(port: string): SandboxError {
+  return new SandboxError('not_found', `The port ${port} of the session is not open.`, {
+    hint: 'Open it with POST /v1/sessions/{id}/ports.',
+  })
+}
+
+function split(text: string, mark: string): [string, string?] {
+  const at = text.indexOf(mark)
+  return at === -1 ? [text] : [text.slice(0, at), text.slice(at)]
+}

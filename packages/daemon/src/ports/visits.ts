@@ -1,0 +1,86 @@
+import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
+import { type Caller, includes } from '../keys/index.ts'
+import type { Session, SessionService } from '../sessions/index.ts'
+import type { PortRow } from '../store/index.ts'
+import type { Target } from './addresses.ts'
+import { isTokenOf, type Links } from './links.ts'
+
+/** What a visitor brought. */
+export interface Credentials {
+  readonly tokens: readonly string[]
+  /** Who the API key is of, if one came along. */
+  readonly caller?: Caller
+}
+
+export interface Visit {
+  readonly session: Session
+  readonly row: PortRow
+  /** Nobody in particular: his visits put nothing off. */
+  readonly stranger: boolean
+  /** The token that opened it, and until when. */
+  readonly token?: string
+  readonly expiresAt?: number
+}
+
+/** Lets visitors in, and leads them to the sandbox. */
+export class Visits {
+  readonly #sessions: SessionService
+  readonly #links: Links
+  /** Ports of this daemon's own listeners. */
+  readonly own = new Set<number>()
+
+  constructor(sessions: SessionService, links: Links) {
+    this.#sessions = sessions
+    this.#links = links
+  }
+
+  /** One answer for no session, one of another project, a closed port and a token that does not hold. */
+  async admit(target: Pick<Target, 'id' | 'port'>, given: Credentials): Promise<Visit> {
+    const { store, instanceId } = this.#sessions.context
+    const [session, row] = await Promise.all([
+      store.sessions.get(target.id),
+      store.ports.get(target.id, target.port),
+    ])
+    if (!session || !row || session.live === 0 || session.instance_id !== instanceId) throw nothingHere()
+    for (const token of given.tokens) {
+      const expiresAt = this.#links.verify(row, token)
+      if (expiresAt !== undefined) return { session, row, stranger: false, token, expiresAt }
+      if (row.visibility === 'token' && isTokenOf(row, token)) return { session, row, stranger: false, token }
+    }
+    const { caller } = given
+    if (caller && caller.projectId === session.project_id && includes(caller.scopes, 'exec'))
+      return { session, row, stranger: false }
+    if (row.visibility === 'public') return { session, row, stranger: true }
+    throw nothingHere()
+  }
+
+  /** Where the port can be dialled. Starts a stopped session only if the port was opened so. */
+  async reach({ session, row, stranger }: Visit, requestId: string): Promise<SandboxEndpoint> {
+    const caller: Caller = { projectId: session.project_id, keyId: 'preview', scopes: [], requestId }
+    const { sandbox, release } = await this.#sessions.use.take(caller, session.id, { wake: row.wake === 1 })
+    try {
+      const endpoint = await sandbox.getEndpoint(row.port)
+      // Without isolation a sandbox's ports are the machine's: then the daemon itself would be behind the preview.
+      const { hostname, port } = new URL(endpoint.url)
+      if (this.own.has(Number(port)) && ['127.0.0.1', 'localhost', '[::1]'].includes(hostname))
+        throw new SandboxError('forbidden', 'This is a port of the daemon itself.', {
+          hint: 'Use another port.',
+        })
+      if (!stranger) this.#sessions.context.live.touch(session.id)
+      return endpoint
+    } finally {
+      release()
+    }
+  }
+
+  /** Bytes that go on are activity, as the first request was. */
+  touch({ session, stranger }: Visit): void {
+    if (!stranger) this.#sessions.context.live.touch(session.id)
+  }
+}
+
+export function nothingHere(): SandboxError {
+  return new SandboxError('not_found', 'There is nothing here that you may see.', {
+    hint: 'Open the port with POST /v1/sessions/{id}/ports; come with a key of its project, its token or a link that has not expired.',
+  })
+}

@@ -1,0 +1,75 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream'
+import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
+import type { Target } from '../ports/index.ts'
+import { dial, dialError } from './dial.ts'
+import { hasBody } from './request-headers.ts'
+import { responseHeaders } from './response-headers.ts'
+
+export interface Forwarding {
+  readonly endpoint: SandboxEndpoint
+  readonly target: Target
+  readonly path: string
+  readonly headers: readonly string[]
+  /** How long a visitor may send nothing in the middle of a body. */
+  readonly bodyIdleMs: number
+  /** Told for what the visitor sends. */
+  touch(): void
+}
+
+/**
+ * One request there, its answer back, both as they come: neither side is read faster than the other takes it. Rejects while the
+ * visitor can still be told; after the head of the answer a failure cuts the connection, so that he sees it is not whole.
+ */
+export function forward(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { endpoint, target, path, headers, bodyIdleMs, touch }: Forwarding,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const outgoing = dial(endpoint, { method: request.method!, path, headers })
+    let idle: NodeJS.Timeout | undefined
+    const over = (error?: Error) => {
+      clearTimeout(idle)
+      outgoing.destroy()
+      if (!error) return resolve()
+      if (!response.headersSent && !response.destroyed) return reject(error)
+      response.destroy()
+      resolve()
+    }
+    response.once('close', () => over())
+    // One connection has many writers of this event: the first is told, the rest are its echoes.
+    outgoing.on('error', (error) => over(SandboxError.is(error) ? error : dialError(error, target.port)))
+    outgoing.on('upgrade', (_, socket) => {
+      socket.destroy()
+      over(new SandboxError('provider_error', 'The sandbox switched protocols without being asked.'))
+    })
+    outgoing.on('response', (answer) => {
+      try {
+        // Who has not sent his body to the end by now may not get rid of the rest: then the connection ends with the answer.
+        const close = request.complete || !hasBody(request) ? [] : ['Connection', 'close']
+        response.writeHead(answer.statusCode!, [...responseHeaders(answer, target), ...close])
+        response.flushHeaders()
+      } catch (error) {
+        return over(dialError(error, target.port))
+      }
+      pipeline(answer, response, (error) => over(error ?? undefined))
+    })
+    if (!hasBody(request)) return void outgoing.end()
+    const wait = () => {
+      clearTimeout(idle)
+      idle = setTimeout(() => {
+        // Not his fault while the sandbox does not take what he has sent.
+        if (request.isPaused()) return wait()
+        over(new SandboxError('timeout', 'The body stopped arriving.', { hint: 'Send it faster.' }))
+      }, bodyIdleMs)
+    }
+    wait()
+    request.on('data', () => {
+      touch()
+      wait()
+    })
+    request.once('end', () => clearTimeout(idle))
+    request.pipe(outgoing)
+  })
+}

@@ -1,0 +1,1 @@
+export { type Previews, startPreviews } from './start.ts'

@@ -1,0 +1,92 @@
+import type { IncomingMessage } from 'node:http'
+import type { Target } from '../ports/index.ts'
+import { type Brought, tokenHeader } from './credentials.ts'
+
+/** Meant for the next machine only, never passed on. */
+export const hopByHop: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+])
+
+/** Ours, or what we say ourselves. */
+const replaced = new Set([
+  'host',
+  'content-length',
+  'expect',
+  'cookie',
+  'forwarded',
+  'x-real-ip',
+  tokenHeader,
+])
+
+export interface Passing {
+  readonly target: Target
+  readonly brought: Brought
+  /** The visitor's Authorization was an API key of ours: the sandbox must not learn it. */
+  readonly dropAuthorization: boolean
+  readonly secure: boolean
+  readonly behindProxy: boolean
+}
+
+/**
+ * The head of a request as the sandbox sees it. The framing is written anew from what our own parser understood, never copied, so
+ * the two sides cannot disagree about where a request ends. `Host` is the server's own name for itself, which development servers
+ * insist on; what the visitor typed is in `X-Forwarded-Host`.
+ */
+export function requestHeaders(request: IncomingMessage, passing: Passing, websocket = false): string[] {
+  const { target, brought } = passing
+  const nominated = tokensOf(request.headers.connection)
+  const flat = ['Host', `localhost:${target.port}`]
+  for (const [name, value] of pairsOf(request.rawHeaders)) {
+    const small = name.toLowerCase()
+    if (hopByHop.has(small) || replaced.has(small) || nominated.has(small)) continue
+    if (small.startsWith('x-forwarded-')) continue
+    if (small === 'authorization' && passing.dropAuthorization) continue
+    flat.push(name, value)
+  }
+  if (brought.cookieHeader !== undefined) flat.push('Cookie', brought.cookieHeader)
+  flat.push(...forwarded(request, passing))
+  if (websocket) flat.push('Connection', 'Upgrade', 'Upgrade', 'websocket')
+  else flat.push(...framing(request), 'Connection', 'close')
+  return flat
+}
+
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+export function* pairsOf(raw: readonly string[]): Generator<[string, string]> {
+  for (let index = 0; index + 1 < raw.length; index += 2) yield [raw[index]!, raw[index + 1]!]
+}
+
+export function tokensOf(header: string | undefined): Set<string> {
+  return new Set((header ?? '').split(',').map((token) => token.trim().toLowerCase()))
+}
+
+function framing({ headers }: IncomingMessage): string[] {
+  if (headers['transfer-encoding'] !== undefined) return ['Transfer-Encoding', 'chunked']
+  const length = headers['content-length']
+  return length === undefined ? [] : ['Content-Length', length]
+}
+
+function forwarded(request: IncomingMessage, { target, secure, behindProxy }: Passing): string[] {
+  // Only what a proxy of our own says about its client is believed.
+  const told = behindProxy ? request.headers['x-forwarded-for'] : undefined
+  const from = typeof told === 'string' ? told : request.socket.remoteAddress
+  return [
+    'X-Forwarded-Host',
+    request.headers.host ?? '',
+    'X-Forwarded-Proto',
+    secure ? 'https' : 'http',
+    ...(from === undefined ? [] : ['X-Forwarded-For', from]),
+    ...(target.form === 'path' ? ['X-Forwarded-Prefix', `/p/${target.port}-${target.id}`] : []),
+  ]
+}

@@ -1,0 +1,52 @@
+import type { IncomingMessage } from 'node:http'
+import type { Target } from '../ports/index.ts'
+import { isOurs } from './credentials.ts'
+import { hopByHop, pairsOf, tokensOf } from './request-headers.ts'
+
+/** What would reach beyond the preview: other names of the host, other ports of it, pages of its neighbours. */
+const withheld = new Set([
+  'strict-transport-security',
+  'public-key-pins',
+  'alt-svc',
+  'clear-site-data',
+  'nel',
+  'report-to',
+  'reporting-endpoints',
+  'origin-agent-cluster',
+])
+
+/** In the path form all previews have one host: their pages get an origin of their own, without cookies and storage. */
+const apart = 'sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads'
+
+/** The head of a sandbox's answer as the visitor sees it; hostile until it went through here. */
+export function responseHeaders(answer: IncomingMessage, target: Target): string[] {
+  const nominated = tokensOf(answer.headers.connection)
+  const flat: string[] = []
+  for (const [name, value] of pairsOf(answer.rawHeaders)) {
+    const small = name.toLowerCase()
+    if (hopByHop.has(small) || withheld.has(small)) continue
+    if (nominated.has(small) && small !== 'content-length') continue
+    if (target.form === 'path' && small === 'referrer-policy') continue
+    if (small === 'set-cookie') {
+      const cookie = target.form === 'name' ? hostOnly(value) : undefined
+      if (cookie !== undefined) flat.push(name, cookie)
+    } else flat.push(name, small === 'location' ? location(value, target) : value)
+  }
+  if (target.form === 'path') flat.push('Content-Security-Policy', apart, 'Referrer-Policy', 'no-referrer')
+  else flat.push('Origin-Agent-Cluster', '?1')
+  return flat
+}
+
+/** For this one name; a cookie that has our name is dropped. */
+function hostOnly(cookie: string): string | undefined {
+  const [pair = '', ...attributes] = cookie.split(';')
+  if (isOurs(pair.split('=')[0]!.trim())) return undefined
+  return [pair, ...attributes.filter((attribute) => !/^\s*domain\s*(=|$)/i.test(attribute))].join(';')
+}
+
+/** A server that thinks it is at localhost leads there; the visitor stays where he is. */
+function location(value: string, { port, prefix }: Target): string {
+  const own = new RegExp(`^https?://(?:localhost|127\\.0\\.0\\.1|\\[::1\\]):${port}(?=[/?#]|$)`, 'i')
+  const path = own.test(value) ? value.replace(own, '').replace(/^(?!\/)/, '/') : value
+  return path.startsWith('/') && !path.startsWith('//') ? `${prefix}${path}` : path
+}

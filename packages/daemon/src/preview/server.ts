@@ -1,0 +1,264 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { SandboxError } from '@sandkasten/sdk'
+import { problemOf, problemType } from '../api/problems.ts'
+import type { Caller, KeyRing } from '../keys/index.ts'
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import {
+  type Addresses,
+  type Connections,
+  nothingHere,
+  type Target,
+  type Visit,
+  type Visits,
+} from '../ports/index.ts'
+import { type Brought, broughtBy, cookieName } from './credentials.ts'
+import { forward } from './forward.ts'
+import { type Passing, requestHeaders } from './request-headers.ts'
+import { asksForWebSocket, tunnel } from './tunnel.ts'
+
+export interface PreviewOptions {
+  readonly visits: Visits
+  readonly connections: Connections
+  readonly keys: KeyRing
+  readonly metrics: Metrics
+  readonly log: Log
+  readonly behindProxy: boolean
+  readonly bodyIdleMs?: number
+}
+
+/**
+ * The listener of previews: what is open of a sandbox, to whoever may see it.
+ *
+ *     visitor ──► host or path says which port ──► key, token, link, cookie ──► head written anew ──► the sandbox's port
+ *
+ * It is apart from the API, which it neither serves nor knows: no page of a sandbox shares an origin with it.
+ */
+export class PreviewServer {
+  readonly #options: PreviewOptions
+  readonly #server: Server
+  #addresses: Addresses | undefined
+
+  constructor(options: PreviewOptions) {
+    this.#options = options
+    this.#server = createServer({
+      insecureHTTPParser: false,
+      requireHostHeader: true,
+      headersTimeout: 15_000,
+      // Uploads and event streams take their time; a body that stops arriving is noticed where it is read.
+      requestTimeout: 0,
+      keepAliveTimeout: 72_000,
+      maxHeaderSize: 32_768,
+    })
+    this.#server.on('request', (request, response) => void this.#request(request, response))
+    this.#server.on('upgrade', (request, socket, head) => void this.#upgrade(request, socket, head))
+    this.#server.on('clientError', (_, socket) => {
+      if (!socket.writable) return void socket.destroy()
+      refuse(socket, new SandboxError('invalid_argument', 'This is not HTTP as it is understood here.'))
+    })
+  }
+
+  /** Says where it listens. */
+  async listen({ host, port }: { host: string; port: number }): Promise<string> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', (cause: NodeJS.ErrnoException) =>
+        reject(
+          new SandboxError('conflict', `Previews cannot be served on ${host}:${port} (${cause.code}).`, {
+            cause,
+            hint: 'Choose another address with preview_listen, or say preview_listen: "off".',
+          }),
+        ),
+      )
+      this.#server.listen(port, host, resolve)
+    })
+    const at = this.#server.address() as { port: number }
+    return `http://${host.includes(':') ? `[${host}]` : host}:${at.port}`
+  }
+
+  serve(addresses: Addresses): void {
+    this.#addresses = addresses
+  }
+
+  async close(): Promise<void> {
+    this.#options.connections.cutAll()
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    this.#server.closeAllConnections()
+    await closed
+  }
+
+  async #request(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { visits, connections, metrics, bodyIdleMs = 60_000 } = this.#options
+    response.once('close', () =>
+      metrics.count('sandkasten_preview_requests_total', { status: response.statusCode }),
+    )
+    response.on('error', () => response.destroy())
+    let leave = () => {}
+    try {
+      const { target, brought, visit, passing, requestId } = await this.#admit(request)
+      const entry = this.#entry(request, target, brought, visit)
+      if (entry) return void response.writeHead(302, entry).end()
+      if (target.form === 'path' && !target.rest.startsWith('/'))
+        return void response.writeHead(308, { location: `${target.prefix}/${target.rest}` }).end()
+      leave = connections.enter(target.id, target.port, () => response.destroy())
+      const endpoint = await visits.reach(visit, requestId)
+      await forward(request, response, {
+        endpoint,
+        target,
+        path: brought.path,
+        headers: requestHeaders(request, passing),
+        bodyIdleMs,
+        touch: () => visits.touch(visit),
+      })
+    } catch (error) {
+      this.#answer(request, response, error)
+    } finally {
+      leave()
+    }
+  }
+
+  async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    const { visits, connections, metrics } = this.#options
+    let leave = () => {}
+    try {
+      const { target, brought, visit, passing, requestId } = await this.#admit(request)
+      if (!asksForWebSocket(request))
+        throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.', {
+          hint: 'Leave the header Upgrade out.',
+        })
+      leave = connections.enter(target.id, target.port, () => socket.destroy())
+      const endpoint = await visits.reach(visit, requestId)
+      metrics.count('sandkasten_preview_requests_total', { status: 101 })
+      await tunnel(socket, head, {
+        endpoint,
+        target,
+        path: brought.path,
+        headers: requestHeaders(request, passing, true),
+        touch: () => visits.touch(visit),
+      })
+    } catch (error) {
+      refuse(socket, error)
+    } finally {
+      leave()
+    }
+  }
+
+  async #admit(request: IncomingMessage): Promise<Admitted> {
+    const requestId = randomUUID()
+    const addresses = this.#addresses
+    refuseOdd(request)
+    const target = addresses?.find(request.headers.host ?? '', request.url!)
+    if (!addresses || !target) throw nothingHere()
+    const brought = broughtBy(request, target, addresses.secure)
+    const callers = await Promise.all(brought.keys.map((key) => this.#callerOf(key, requestId)))
+    const caller = callers.find((found) => found !== undefined)
+    const visit = await this.#options.visits.admit(target, {
+      tokens: [...brought.tokens, ...brought.cookies],
+      ...(caller ? { caller } : {}),
+    })
+    const { authorization } = request.headers
+    const ours = authorization !== undefined && callers[brought.keys.indexOf(authorization)] !== undefined
+    const passing: Passing = {
+      target,
+      brought,
+      dropAuthorization: ours || /^bearer +sk-sandkasten-/i.test(authorization ?? ''),
+      secure: addresses.secure,
+      behindProxy: this.#options.behindProxy,
+    }
+    return { target, brought, visit, passing, requestId }
+  }
+
+  /** A browser that follows a link gets a cookie for the rest of its stay, and the link's token leaves the address line. */
+  #entry(
+    { method, headers }: IncomingMessage,
+    target: Target,
+    { queryToken, path }: Brought,
+    { token, expiresAt }: Visit,
+  ): Record<string, string> | undefined {
+    const page = headers['sec-fetch-mode'] === 'navigate' || headers.accept?.includes('text/html')
+    if (target.form !== 'name' || method !== 'GET' || !page) return undefined
+    if (queryToken === undefined || queryToken !== token) return undefined
+    const addresses = this.#addresses!
+    const seconds = expiresAt === undefined ? undefined : Math.ceil((expiresAt - Date.now()) / 1000)
+    const attributes = [
+      `${cookieName(addresses.secure)}=${token}`,
+      'Path=/',
+      'HttpOnly',
+      'SameSite=Lax',
+      ...(addresses.secure ? ['Secure'] : []),
+      ...(seconds === undefined ? [] : [`Max-Age=${seconds}`]),
+    ]
+    return {
+      // With its host: a path that begins with two slashes would lead elsewhere.
+      location: `${addresses.url(target.id, target.port)}${path}`,
+      'set-cookie': attributes.join('; '),
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+    }
+  }
+
+  async #callerOf(header: string, requestId: string): Promise<Caller | undefined> {
+    try {
+      return await this.#options.keys.authenticate(header, requestId)
+    } catch (error) {
+      if (SandboxError.is(error, 'unauthenticated')) return undefined
+      throw error
+    }
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+    const problem = problemOf(error)
+    if (problem.code === 'internal') this.#options.log.error({ err: error }, 'a defect in previews')
+    if (response.headersSent || response.destroyed) return void response.destroy()
+    const body = JSON.stringify(problem)
+    response.writeHead(problem.status, {
+      'content-type': problemType,
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      ...(request.complete ? {} : { connection: 'close' }),
+    })
+    response.end(body)
+  }
+}
+
+interface Admitted {
+  readonly target: Target
+  readonly brought: Brought
+  readonly visit: Visit
+  readonly passing: Passing
+  readonly requestId: string
+}
+
+/** What a parser lets through and a proxy must not: two servers could read it in two ways. */
+function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMessage): void {
+  const count = (name: string) =>
+    rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length
+  const encoding = headers['transfer-encoding']
+  if (
+    !url.startsWith('/') ||
+    method === 'TRACE' ||
+    method === 'CONNECT' ||
+    count('host') !== 1 ||
+    count('content-length') > 1 ||
+    (encoding !== undefined &&
+      (encoding.toLowerCase() !== 'chunked' || headers['content-length'] !== undefined))
+  )
+    throw new SandboxError(
+      'invalid_argument',
+      'This request is not passed on: it could be read in two ways.',
+      {
+        hint: 'Send one Host, a path, and either Content-Length or Transfer-Encoding: chunked.',
+      },
+    )
+}
+
+function refuse(socket: Duplex, error: unknown): void {
+  if (!socket.writable) return void socket.destroy()
+  const problem = problemOf(error)
+  const body = JSON.stringify(problem)
+  socket.end(
+    `HTTP/1.1 ${problem.status} ${problem.title}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}

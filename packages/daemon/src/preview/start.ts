@@ -1,0 +1,42 @@
+import type { KeyRing } from '../keys/index.ts'
+import { Addresses, Connections, Links, linkSecret, PortService, Visits } from '../ports/index.ts'
+import type { Context, SessionService } from '../sessions/index.ts'
+import { PreviewServer } from './server.ts'
+
+export interface Previews {
+  readonly ports: PortService
+  /** Where they are served; undefined when they are off. */
+  readonly url?: string
+  /** Another listener of this daemon: never behind a preview. */
+  own(url: string): void
+  close(): Promise<void>
+}
+
+/** Ports of sessions, and the listener that shows them, if one is wanted. */
+export async function startPreviews(
+  { config, metrics, log }: Context,
+  sessions: SessionService,
+  keys: KeyRing,
+): Promise<Previews> {
+  const links = new Links(await linkSecret(config.data_dir))
+  const connections = new Connections()
+  const visits = new Visits(sessions, links)
+  const ports = new PortService(sessions, links, connections)
+  const own = (url: string) => void visits.own.add(Number(new URL(url).port))
+  if (!config.preview_listen) return { ports, own, close: async () => {} }
+  metrics.onRead(() => metrics.set('sandkasten_preview_connections', {}, connections.size))
+  const server = new PreviewServer({
+    visits,
+    connections,
+    keys,
+    metrics,
+    log,
+    behindProxy: config.behind_tls,
+  })
+  const url = await server.listen(config.preview_listen)
+  own(url)
+  ports.addresses = new Addresses(config, url)
+  server.serve(ports.addresses)
+  log.info({ url, domain: ports.addresses.domain }, 'previews')
+  return { ports, url, own, close: () => server.close() }
+}

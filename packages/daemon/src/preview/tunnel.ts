@@ -1,0 +1,87 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { pipeline } from 'node:stream'
+import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
+import type { Target } from '../ports/index.ts'
+import { dial, dialError } from './dial.ts'
+import { pairsOf } from './request-headers.ts'
+import { responseHeaders } from './response-headers.ts'
+
+export interface Tunnelling {
+  readonly endpoint: SandboxEndpoint
+  readonly target: Target
+  readonly path: string
+  readonly headers: readonly string[]
+  touch(): void
+}
+
+/**
+ * A WebSocket. Bytes go through unread, but only after the sandbox has agreed with 101: before that a "tunnel" would let a visitor
+ * hide a second request behind the first. Any other answer is passed on as an answer, and the connection ends with it.
+ */
+export function tunnel(
+  socket: Duplex,
+  head: Buffer,
+  { endpoint, target, path, headers, touch }: Tunnelling,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const outgoing = dial(endpoint, { method: 'GET', path, headers })
+    let begun = false
+    const over = (error?: unknown) => {
+      outgoing.destroy()
+      if (error && !begun && !socket.destroyed) return reject(error)
+      socket.destroy()
+      resolve()
+    }
+    socket.once('close', () => over())
+    outgoing.on('error', (error) => over(dialError(error, target.port)))
+    outgoing.on('upgrade', (answer, inside, first) => {
+      if (answer.statusCode !== 101 || answer.headers.upgrade?.toLowerCase() !== 'websocket') {
+        inside.destroy()
+        return over(new SandboxError('provider_error', 'The sandbox switched to another protocol.'))
+      }
+      begun = true
+      socket.write(
+        headText('101 Switching Protocols', [
+          ...withoutLength(responseHeaders(answer, target)),
+          'Connection',
+          'Upgrade',
+          'Upgrade',
+          'websocket',
+        ]),
+      )
+      if (first.length > 0) socket.write(first)
+      if (head.length > 0) inside.write(head)
+      socket.on('data', touch)
+      pipeline(socket, inside, () => {})
+      pipeline(inside, socket, () => over())
+    })
+    outgoing.on('response', (answer) => {
+      begun = true
+      const status = `${answer.statusCode} ${answer.statusCode === 426 ? 'Upgrade Required' : 'Refused'}`
+      socket.write(headText(status, [...responseHeaders(answer, target), 'Connection', 'close']))
+      pipeline(answer, socket, () => over())
+    })
+    outgoing.end()
+  })
+}
+
+function withoutLength(flat: readonly string[]): string[] {
+  return [...pairsOf(flat)].filter(([name]) => name.toLowerCase() !== 'content-length').flat()
+}
+
+/** Names and values went through a parser that lets no line break into them. */
+function headText(status: string, flat: readonly string[]): Buffer {
+  const lines = [...pairsOf(flat)].map(([name, value]) => `${name}: ${value}\r\n`)
+  return Buffer.from(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n`, 'latin1')
+}
+
+/** Only that is tunnelled: `h2c` and the like would hide requests from us. */
+export function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
+  return (
+    method === 'GET' &&
+    headers.upgrade?.toLowerCase() === 'websocket' &&
+    headers['transfer-encoding'] === undefined &&
+    Number(headers['content-length'] ?? 0) === 0
+  )
+}

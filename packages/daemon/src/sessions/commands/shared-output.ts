@@ -1,0 +1,67 @@
+import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
+import { OutputLog } from '@sandkasten/sdk/provider'
+
+/**
+ * What the task that follows a program has just read, for those who read it live. They are there from the first event on,
+ * however busy this process is, and a slow one slows the follower, which slows the program. Who wants what is not here any
+ * more asks the sandbox.
+ */
+export class SharedOutput {
+  readonly #log: OutputLog
+  readonly #cut = new AbortController()
+  #relieved: Promise<void> | undefined
+  #next = 1
+
+  constructor() {
+    let relieve = () => {}
+    this.#log = new OutputLog({
+      capacityBytes: 1024 * 1024,
+      onPressure: (wait) => {
+        if (!wait) return relieve()
+        this.#relieved = new Promise((resolve) => {
+          relieve = () => {
+            this.#relieved = undefined
+            resolve()
+          }
+        })
+      },
+    })
+  }
+
+  /** Resolves when there is room for more. */
+  push(event: ProcessEvent): Promise<void> | undefined {
+    // Something was missed: the numbers would not fit.
+    if (event.seq !== this.#next) this.end()
+    if (this.#cut.signal.aborted) return undefined
+    this.#next += 1
+    if (event.type === 'exit') {
+      this.#log.end(event)
+      return undefined
+    }
+    this.#log.push(event.type, event.data)
+    return this.#relieved
+  }
+
+  /** Nothing will come any more; readers go to `rest`. */
+  end(): void {
+    this.#cut.abort()
+  }
+
+  async *read(
+    after: number,
+    signal: AbortSignal,
+    rest: (after: number) => Promise<AsyncIterable<ProcessEvent>>,
+  ): AsyncGenerator<ProcessEvent> {
+    let last = after
+    try {
+      for await (const event of this.#log.read(after, AbortSignal.any([signal, this.#cut.signal]))) {
+        last = event.seq
+        yield event
+      }
+      return
+    } catch (error) {
+      if (signal.aborted || !SandboxError.is(error, 'gone', 'aborted')) throw error
+    }
+    yield* await rest(last)
+  }
+}

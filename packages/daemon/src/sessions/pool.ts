@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs'
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import { type Context, instanceLabel, type Sandbox } from './context.ts'
+import { createOptions, type Plan, planOf } from './plan.ts'
+
+/** What a sandbox that nobody has yet carries: the process that keeps it. */
+export const poolLabel = 'sandkasten.pool'
+
+/**
+ * Sandboxes that are made before somebody asks. They belong to this process and have no row: after a kill the next daemon's
+ * reconciliation finds a keeper that is not itself, and removes them. To hand one out is to take it from a list, which nothing can
+ * interleave with, so nobody gets another's; then its record gets the session's labels, environment and age.
+ *
+ * Calls may interleave freely. `tend` does not run beside itself.
+ */
+export class Pool {
+  readonly #context: Omit<Context, 'pool'>
+  readonly #availableMb: () => number
+  readonly #shelves: Shelf[]
+  readonly keeper = randomId()
+  #tending: Promise<void> | undefined
+  #closed = false
+
+  constructor(context: Omit<Context, 'pool'>, availableMb: () => number = memoryAvailableMb) {
+    this.#context = context
+    this.#availableMb = availableMb
+    const { config, provider, metrics } = context
+    if (config.pool.length > 0 && !provider.handOver)
+      throw new SandboxError('unsupported', 'This provider’s sandboxes cannot be kept in a pool.', {
+        hint: 'Leave pool out of the configuration.',
+      })
+    this.#shelves = config.pool.map(({ size, image, network_mode: network, ...limits }) => {
+      const { cpu_limit: cpu, mem_limit_mb: memoryMb, pids_limit: pids, disk_limit_mb: diskMb } = limits
+      const plan = planOf(context, { image, network, limits: { cpu, memoryMb, pids, diskMb } })
+      return { size, plan, key: keyOf(plan), ready: [] }
+    })
+    metrics.onRead(() => {
+      metrics.clear('sandkasten_pool_ready')
+      for (const { plan, ready } of this.#shelves)
+        metrics.set('sandkasten_pool_ready', { image: plan.image }, ready.length)
+    })
+  }
+
+  /** One that fits, as the session's own; undefined when there is none, or it turned out to be dead. */
+  async take(
+    plan: Plan,
+    given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },
+  ): Promise<Sandbox | undefined> {
+    const key = keyOf(plan)
+    const sandbox = this.#shelves.find((shelf) => shelf.key === key && shelf.ready.length > 0)?.ready.shift()
+    if (!sandbox) return undefined
+    // Not while somebody waits for this one.
+    setTimeout(() => void this.tend(), 20).unref()
+    const { provider, log } = this.#context
+    try {
+      await provider.handOver!(sandbox.sandboxId, given)
+      if ((await sandbox.status()) === 'running') return sandbox
+    } catch (error) {
+      log.warn({ sandbox: sandbox.sandboxId, err: error }, 'one of the pool could not be handed out')
+    }
+    await this.#remove([sandbox])
+    return undefined
+  }
+
+  /** Fills what is missing, one after another; empties all while memory is short. */
+  tend(): Promise<void> {
+    this.#tending ??= this.#tend().finally(() => {
+      this.#tending = undefined
+    })
+    return this.#tending
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#tending
+    await this.#empty()
+  }
+
+  async #tend(): Promise<void> {
+    const { config, log } = this.#context
+    for (const shelf of this.#shelves)
+      while (!this.#closed && shelf.ready.length < shelf.size) {
+        if (this.#availableMb() < config.pool_min_available_mb) return this.#empty()
+        try {
+          shelf.ready.push(await this.#make(shelf.plan))
+        } catch (error) {
+          // Sessions are made without it; the next round tries again.
+          log.warn({ err: error, image: shelf.plan.image }, 'the pool could not be filled')
+          return
+        }
+      }
+    if (this.#availableMb() < config.pool_min_available_mb) await this.#empty()
+  }
+
+  async #make(plan: Plan): Promise<Sandbox> {
+    const { provider, instanceId } = this.#context
+    const labels = { [poolLabel]: this.keeper, [instanceLabel]: instanceId }
+    return (await provider.create(createOptions(this.#context, plan, { env: {}, labels }))) as Sandbox
+  }
+
+  async #empty(): Promise<void> {
+    await this.#remove(this.#shelves.flatMap(({ ready }) => ready.splice(0)))
+  }
+
+  async #remove(sandboxes: readonly Sandbox[]): Promise<void> {
+    for (const sandbox of sandboxes)
+      await sandbox
+        .destroy()
+        .catch((error) =>
+          this.#context.log.warn({ sandbox: sandbox.sandboxId, err: error }, 'one of the pool stays behind'),
+        )
+  }
+}
+
+interface Shelf {
+  readonly size: number
+  readonly plan: Plan
+  readonly key: string
+  readonly ready: Sandbox[]
+}
+
+/** What must be the same for one sandbox to do for the other. */
+function keyOf({ image, cpu, memoryMb, pids, diskMb, network }: Plan): string {
+  return JSON.stringify([image, cpu, memoryMb, pids, diskMb, network])
+}
+
+/** What could be had without swapping; where the system does not say, enough. */
+function memoryAvailableMb(): number {
+  try {
+    const kilobytes = /^MemAvailable:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1]
+    return kilobytes === undefined ? Number.POSITIVE_INFINITY : Number(kilobytes) / 1024
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}

@@ -1,0 +1,35 @@
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+
+/** Absolute, so that nothing is looked up again with another PATH. */
+export function findProgram(name: string): string {
+  if (name.startsWith('/')) return name
+  for (const folder of [
+    ...(process.env.PATH ?? '').split(delimiter),
+    '/usr/sbin',
+    '/usr/bin',
+    '/sbin',
+    '/bin',
+  ]) {
+    if (!folder.startsWith('/')) continue
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return join(folder, name)
+    } catch {
+      // The next one.
+    }
+  }
+  throw new SandboxError('unavailable', `${name} is not installed`, {
+    hint: `Run: apt-get install ${name === 'pasta' ? 'passt' : name}`,
+  })
+}
+
+export function hasProgram(name: string): boolean {
+  try {
+    findProgram(name)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,130 @@
+import { SandboxError } from '../errors.ts'
+import type { CallOptions } from '../spec/index.ts'
+import { Http, type HttpOptions } from './http.ts'
+import { serverEvents } from './server-events.ts'
+import { Session } from './session.ts'
+import type {
+  CreateSessionOptions,
+  ListSessionsOptions,
+  Page,
+  SessionEvent,
+  SessionInfo,
+  SnapshotInfo,
+} from './types.ts'
+import { createBody, sessionEvent, sessionInfo, snapshotInfo } from './wire.ts'
+
+/**
+ * The daemon's API. Needs nothing but fetch, and WebSocket for terminals: runs in Node, browsers and Workers.
+ *
+ *     const client = new SandboxClient({ baseUrl: 'http://127.0.0.1:8080', apiKey })
+ *     const session = await client.createSession()
+ *     const { output } = await session.exec('echo hello')
+ */
+export class SandboxClient {
+  readonly #http: Http
+
+  constructor(opts: HttpOptions) {
+    this.#http = new Http(opts)
+  }
+
+  /** Running when this resolves. */
+  async createSession(opts: CreateSessionOptions = {}): Promise<Session> {
+    return (await this.create(opts)).session
+  }
+
+  /** As `createSession`, with what the daemon says of it. */
+  async create(opts: CreateSessionOptions = {}): Promise<{ session: Session; info: SessionInfo }> {
+    const json = createBody(opts)
+    const info = sessionInfo(await this.#http.json('POST', '/v1/sessions', { json, signal: opts.signal }))
+    return { session: new Session(this.#http, info.id), info }
+  }
+
+  /** Throws `not_found`. Looking does not put off its end. */
+  async getSession(id: string, options: CallOptions = {}): Promise<Session> {
+    const session = this.session(id)
+    await session.info(options)
+    return session
+  }
+
+  /** A session by its id. Makes no request. With `bound`, one start of it. */
+  session(id: string, options: { bound?: number } = {}): Session {
+    if (/^[a-z2-7]{16}$/.test(id)) return new Session(this.#http, id, options)
+    throw new SandboxError('not_found', `There is no session ${JSON.stringify(id)}.`, {
+      hint: 'List what exists with listSessions().',
+    })
+  }
+
+  /** Newest first: all that match, or with `limit` one page of them. */
+  async listSessions(options: ListSessionsOptions = {}): Promise<Page<SessionInfo>> {
+    const { status, name, labels = {}, limit, signal } = options
+    const query = {
+      status: typeof status === 'string' ? status : status?.join(','),
+      name,
+      label: Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+      limit: limit ?? 1000,
+    }
+    return this.#pages('/v1/sessions', 'sessions', query, options, sessionInfo, signal)
+  }
+
+  async listSnapshots(
+    options: CallOptions & { sessionId?: string; limit?: number; cursor?: string } = {},
+  ): Promise<Page<SnapshotInfo>> {
+    const { sessionId, limit, signal } = options
+    const query = { session_id: sessionId, limit: limit ?? 1000 }
+    return this.#pages('/v1/snapshots', 'snapshots', query, options, snapshotInfo, signal)
+  }
+
+  /** False when there is none. Sessions that were made from it live on. */
+  async deleteSnapshot(id: string, options: CallOptions = {}): Promise<boolean> {
+    try {
+      const path = `/v1/snapshots/${encodeURIComponent(id)}`
+      return (await this.#http.json<{ deleted: boolean }>('DELETE', path, options)).deleted
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  /** What happens in the project. Without `after` only what is new. Throws `gone` when `after` is too long ago. */
+  async *events(
+    options: CallOptions & { after?: number; sessionId?: string } = {},
+  ): AsyncGenerator<SessionEvent> {
+    const { after, sessionId, signal } = options
+    const query = { after, session_id: sessionId }
+    const response = await this.#http.send('GET', '/v1/events', { query, signal })
+    for await (const { data } of serverEvents(response, signal)) yield sessionEvent(data)
+  }
+
+  /** Whether the daemon answers and takes the key. */
+  async isReady(options: CallOptions = {}): Promise<boolean> {
+    try {
+      await this.#http.done('GET', '/readyz', options)
+      await this.#http.done('GET', '/v1/sessions', { ...options, query: { limit: 1 } })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'aborted')) throw error
+      return false
+    }
+  }
+
+  async #pages<T>(
+    path: string,
+    field: string,
+    query: Record<string, string | number | readonly string[] | undefined>,
+    { limit, cursor }: { limit?: number; cursor?: string },
+    convert: (wire: Record<string, unknown>) => T,
+    signal: AbortSignal | undefined,
+  ): Promise<Page<T>> {
+    const page: Page<T> = []
+    for (let at = cursor; ; ) {
+      const answer = await this.#http.json<Record<string, unknown>>('GET', path, {
+        query: { ...query, cursor: at },
+        signal,
+      })
+      page.push(...(answer[field] as Array<Record<string, unknown>>).map(convert))
+      at = answer.next_cursor as string | undefined
+      if (limit !== undefined && at !== undefined) page.nextCursor = at
+      if (limit !== undefined || at === undefined) return page
+    }
+  }
+}

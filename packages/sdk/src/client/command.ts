@@ -1,0 +1,172 @@
+import { SandboxError } from '../errors.ts'
+import { throwIfAborted } from '../shared/abort.ts'
+import { encode } from '../shared/bytes.ts'
+import type { CallOptions, OutputOptions, ProcessEvent, ProcessSignal } from '../spec/index.ts'
+import { type Http, segment } from './http.ts'
+import { Patience } from './patience.ts'
+import { type ServerEvent, serverEvents } from './server-events.ts'
+import type { CommandInfo, ExecResult, RunResult } from './types.ts'
+import { commandInfo, commandResult, fromBase64 } from './wire.ts'
+
+/** How long the answer to a start is kept for a reader who comes at once. */
+const firstReaderMs = 250
+/** Small enough that what is left of one, when the program ends, is taken by the daemon and thrown away. */
+const inputBytes = 256 * 1024
+
+/** A command that carries an id. It runs on when nobody reads it, and its output is numbered and kept. */
+export class Command {
+  readonly execId: string
+  readonly #http: Http
+  readonly #path: string
+  #first: Response | undefined
+  #lastInput: Promise<unknown> = Promise.resolve()
+
+  constructor(http: Http, sessionPath: string, execId: string, first?: Response) {
+    this.#http = http
+    this.execId = execId
+    this.#path = `${sessionPath}/execs/${segment(execId, 'command')}`
+    if (first) this.#keep(first)
+  }
+
+  async info(options: CallOptions = {}): Promise<CommandInfo> {
+    this.#letGo()
+    return commandInfo(await this.#http.json('GET', this.#path, { signal: options.signal }))
+  }
+
+  /**
+   * Everything after an event, and on until `exit`. Goes on through lost connections and a daemon that is started anew:
+   * nothing is missed, nothing comes twice. Throws `gone` when that part was dropped, with `details.oldest`.
+   */
+  async *output({ after = 0, signal }: OutputOptions = {}): AsyncGenerator<ProcessEvent> {
+    for await (const event of this.#events(after, signal)) yield processEvent(event)
+  }
+
+  /** Its end. With `onOutput`, all that it says before. */
+  async wait<T extends RunResult | ExecResult>(
+    options: CallOptions & { onOutput?: (text: string) => void } = {},
+  ): Promise<T> {
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+    const tell = (text: string) => text !== '' && options.onOutput?.(text)
+    for await (const event of this.#events(0, options.signal)) {
+      if (event.event !== 'exit') tell(decoder.decode(bytesOf(event), { stream: true }))
+      else {
+        tell(decoder.decode())
+        return commandResult<T>(event.data)
+      }
+    }
+    throw new SandboxError('interrupted', `How the command ${this.execId} ended is not known.`)
+  }
+
+  /** The command and everything that it started. False when it had ended. */
+  async signal(signal: ProcessSignal = 'SIGTERM', options: CallOptions = {}): Promise<boolean> {
+    const path = `${this.#path}/signal`
+    const answer = await this.#http.json<{ signalled: boolean }>('POST', path, {
+      json: { signal },
+      signal: options.signal,
+    })
+    return answer.signalled
+  }
+
+  /** Resolves when the program's side has taken it. Writes of one handle go in their order. */
+  async write(
+    data: string | Uint8Array,
+    options: CallOptions & { eof?: boolean | undefined } = {},
+  ): Promise<void> {
+    const writing = this.#lastInput.then(() => this.#write(encode(data), options))
+    this.#lastInput = writing.catch(() => {})
+    return writing
+  }
+
+  closeStdin(options: CallOptions = {}): Promise<void> {
+    return this.write(new Uint8Array(0), { ...options, eof: true })
+  }
+
+  async #write(bytes: Uint8Array, { eof = false, signal }: CallOptions & { eof?: boolean | undefined }) {
+    for (let at = 0; at === 0 || at < bytes.byteLength; at += inputBytes) {
+      const body = bytes.slice(at, at + inputBytes)
+      const last = at + inputBytes >= bytes.byteLength
+      await this.#http.done('POST', `${this.#path}/stdin`, {
+        ...(eof && last ? { query: { eof: true } } : {}),
+        body,
+        signal,
+      })
+    }
+  }
+
+  async *#events(after: number, signal: AbortSignal | undefined): AsyncGenerator<ServerEvent> {
+    const patience = new Patience()
+    let last = after
+    for (;;) {
+      let came = false
+      try {
+        for await (const event of serverEvents(await this.#open(last, signal), signal)) {
+          patience.restore()
+          if (event.event === 'start' || event.id === undefined || event.id <= last) continue
+          came = true
+          last = event.id
+          yield event
+          if (event.event === 'exit') return
+        }
+        // It ended without the end of the command: the daemon is ending, or there is nothing after the exit.
+        const { status } = await this.info(signal ? { signal } : {})
+        if (status === 'done' && !came) return
+        if (status === 'lost') throw lost(this.execId)
+      } catch (error) {
+        throwIfAborted(signal, 'Reading the output')
+        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || patience.over()) throw error
+      }
+      if (!came) await patience.wait(signal)
+    }
+  }
+
+  /** The start's own answer for the first reader, who reads from the beginning; else a new one. */
+  async #open(after: number, signal: AbortSignal | undefined): Promise<Response> {
+    const first = this.#first
+    if (first && after === 0) {
+      this.#first = undefined
+      return first
+    }
+    this.#letGo()
+    const query = { after }
+    return this.#http.send('GET', `${this.#path}/output`, { query, signal })
+  }
+
+  /** A stream that nobody reads would slow the program down: it is let go after a moment, or when something else is asked. */
+  #keep(response: Response): void {
+    this.#first = response
+    const timer = setTimeout(() => this.#letGo(), firstReaderMs)
+    ;(timer as { unref?: () => void }).unref?.()
+  }
+
+  #letGo(): void {
+    void this.#first?.body?.cancel().catch(() => {})
+    this.#first = undefined
+  }
+}
+
+function processEvent({ event, id, data }: ServerEvent): ProcessEvent {
+  const seq = id!
+  if (event !== 'exit')
+    return { seq, type: event === 'stderr' ? 'stderr' : 'stdout', data: bytesOf({ event, data }) }
+  return {
+    seq,
+    type: 'exit',
+    exitCode: data.exit_code,
+    ...(data.signal === undefined ? {} : { signal: data.signal }),
+    timedOut: data.timed_out ?? false,
+    ...(data.oom === undefined ? {} : { oom: data.oom }),
+    durationMs: data.duration_ms ?? 0,
+  }
+}
+
+function bytesOf({ data }: ServerEvent): Uint8Array {
+  return typeof data.text === 'string' ? encode(data.text) : fromBase64(data.base64)
+}
+
+function lost(execId: string): SandboxError {
+  return new SandboxError(
+    'interrupted',
+    `How the command ${execId} ended is not known: its sandbox, or its shell, ended before it.`,
+    { hint: 'Look at what it was to do, and run it again if needed.' },
+  )
+}

@@ -1,0 +1,261 @@
+import { SandboxError } from '../errors.ts'
+import { chunksOf, concat, streamOf } from '../shared/bytes.ts'
+import type {
+  Bytes,
+  BytesSource,
+  CallOptions,
+  FileChange,
+  FileEntry,
+  FileStat,
+  FileType,
+} from '../spec/index.ts'
+import { type Http, lostError, type RequestOptions } from './http.ts'
+import { serverEvents } from './server-events.ts'
+
+/** Up to here content is sent in one piece, which every browser can. */
+const wholeBytes = 1024 * 1024
+
+/** The files of a session. Relative paths begin at its working directory. */
+export class SessionFiles {
+  readonly #http: Http
+  readonly #path: string
+  readonly #headers: () => Record<string, string>
+
+  constructor(http: Http, sessionPath: string, headers: () => Record<string, string>) {
+    this.#http = http
+    this.#path = `${sessionPath}/files`
+    this.#headers = headers
+  }
+
+  async read(path: string, options: CallOptions = {}): Promise<Bytes> {
+    const chunks: Uint8Array[] = []
+    for await (const chunk of await this.readChunks(path, {}, options)) chunks.push(chunk)
+    return concat(chunks)
+  }
+
+  async readStream(
+    path: string,
+    { start = 0, end, ...call }: CallOptions & { start?: number; end?: number } = {},
+  ): Promise<ReadableStream<Uint8Array>> {
+    return streamOf(await this.readChunks(path, { start, ...(end === undefined ? {} : { end }) }, call))
+  }
+
+  /** Rejects at once when there is no such file. A transfer that breaks off throws; it never looks whole. */
+  async readChunks(
+    path: string,
+    { start = 0, end }: { start?: number; end?: number },
+    { signal }: CallOptions = {},
+  ): Promise<AsyncIterable<Uint8Array>> {
+    if (end !== undefined && end <= start) {
+      await this.#refuseMissing(path, signal)
+      return none()
+    }
+    const whole = start === 0 && end === undefined
+    const headers: Record<string, string> = whole
+      ? {}
+      : { range: `bytes=${start}-${end === undefined ? '' : end - 1}` }
+    try {
+      return chunksFrom(await this.#send('GET', '', { query: { path }, headers, signal }), signal)
+    } catch (error) {
+      // Beyond the end there is nothing, which is no error.
+      if (!whole && SandboxError.is(error, 'invalid_argument') && typeof error.details.size === 'number')
+        return none()
+      throw error
+    }
+  }
+
+  /** Makes parent folders; appears whole or not at all, unless it is appended. */
+  async write(
+    path: string,
+    data: BytesSource,
+    options: CallOptions & { mode?: number | undefined; append?: boolean | undefined } = {},
+  ): Promise<void> {
+    const { mode, append, signal } = options
+    const query = {
+      path,
+      ...(mode === undefined ? {} : { mode: mode.toString(8) }),
+      ...(append ? { append: true } : {}),
+    }
+    const source = chunksOf(data)
+    const { chunks, more } = await begin(source)
+    if (!more) return this.#done('PUT', '', { query, body: concat(chunks), signal })
+    let failure: { error: unknown } | undefined
+    const all = async function* () {
+      try {
+        yield* chunks
+        yield* source
+      } catch (error) {
+        failure = { error }
+        throw error
+      }
+    }
+    try {
+      await this.#done('PUT', '', { query, body: streamOf(all()), signal })
+    } catch (error) {
+      // fetch says only that the body failed; the source said why.
+      throw failure ? failure.error : error
+    }
+  }
+
+  async list(
+    path = '.',
+    options: CallOptions & { recursive?: boolean | undefined } = {},
+  ): Promise<FileEntry[]> {
+    const query = { path, ...(options.recursive ? { recursive: true } : {}) }
+    const answer = await this.#json<{ entries: Array<WireStat & { name: string; path: string }> }>(
+      'GET',
+      '/list',
+      { query, signal: options.signal },
+    )
+    return answer.entries.map((entry) => ({ name: entry.name, path: entry.path, ...statOf(entry) }))
+  }
+
+  /** `target`: where a link points; only of a link itself. */
+  async stat(
+    path: string,
+    options: CallOptions & { follow?: boolean | undefined } = {},
+  ): Promise<FileStat & { target?: string }> {
+    const query = { path, ...(options.follow === false ? { follow: false } : {}) }
+    const answer = await this.#json<WireStat>('GET', '/stat', { query, signal: options.signal })
+    return { ...statOf(answer), ...(answer.target === undefined ? {} : { target: answer.target }) }
+  }
+
+  mkdir(
+    path: string,
+    options: CallOptions & { recursive?: boolean | undefined; mode?: number | undefined } = {},
+  ): Promise<void> {
+    const { signal, ...rest } = options
+    return this.#done('POST', '/mkdir', { json: { path, ...rest }, signal })
+  }
+
+  /** Replaces a file that is there. */
+  move(from: string, to: string, options: CallOptions = {}): Promise<void> {
+    return this.#done('POST', '/move', { json: { from, to }, signal: options.signal })
+  }
+
+  remove(
+    path: string,
+    options: CallOptions & { recursive?: boolean | undefined; force?: boolean | undefined } = {},
+  ): Promise<void> {
+    const { signal, recursive = false, force = false } = options
+    return this.#done('DELETE', '', { query: { path, recursive, force }, signal })
+  }
+
+  chmod(path: string, mode: number, options: CallOptions = {}): Promise<void> {
+    return this.#done('POST', '/chmod', { json: { path, mode }, signal: options.signal })
+  }
+
+  symlink(target: string, path: string, options: CallOptions = {}): Promise<void> {
+    return this.#done('POST', '/symlink', { json: { target, path }, signal: options.signal })
+  }
+
+  /** Resolves once changes are being recorded. Ends with the signal or `break`. */
+  async watch(
+    path = '.',
+    options: CallOptions & { recursive?: boolean | undefined } = {},
+  ): Promise<AsyncIterable<FileChange>> {
+    const { signal } = options
+    const query = { path, ...(options.recursive ? { recursive: true } : {}) }
+    const events = serverEvents(await this.#send('GET', '/watch', { query, signal }), signal)
+    for (;;) {
+      const { done, value } = await events.next()
+      if (done) throw new SandboxError('connection_lost', 'The watch ended before it began.')
+      if (value.event === 'ready') break
+    }
+    return changesOf(events)
+  }
+
+  /** A folder as a tar archive. */
+  async pack(path = '.', options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.#send('GET', '/archive', { query: { path }, signal: options.signal })
+    return streamOf(chunksFrom(response, options.signal))
+  }
+
+  /** Unpacks a tar archive into a folder, which is made if needed. */
+  async unpack(
+    data: Uint8Array | ReadableStream<Uint8Array>,
+    path = '.',
+    options: CallOptions & { gzip?: boolean } = {},
+  ): Promise<void> {
+    const query = { path, ...(options.gzip ? { gzip: true } : {}) }
+    await this.#done('PUT', '/archive', { query, body: data, signal: options.signal })
+  }
+
+  async #refuseMissing(path: string, signal: AbortSignal | undefined): Promise<void> {
+    const { type } = await this.stat(path, signal ? { signal } : {})
+    if (type === 'directory') throw new SandboxError('is_a_directory', `${path} is a folder.`)
+  }
+
+  #send(method: string, route: string, options: RequestOptions): Promise<Response> {
+    return this.#http.send(method, `${this.#path}${route}`, this.#with(options))
+  }
+
+  #json<T>(method: string, route: string, options: RequestOptions): Promise<T> {
+    return this.#http.json<T>(method, `${this.#path}${route}`, this.#with(options))
+  }
+
+  #done(method: string, route: string, options: RequestOptions): Promise<void> {
+    return this.#http.done(method, `${this.#path}${route}`, this.#with(options))
+  }
+
+  #with(options: RequestOptions): RequestOptions {
+    return { ...options, headers: { ...this.#headers(), ...options.headers } }
+  }
+}
+
+interface WireStat {
+  type: FileType
+  size: number
+  mode: number | null
+  mtime_ms: number | null
+  target?: string
+}
+
+function statOf({ type, size, mode, mtime_ms: mtimeMs }: WireStat): FileStat {
+  return {
+    type,
+    size,
+    ...(mode === null ? {} : { mode }),
+    ...(mtimeMs === null ? {} : { mtimeMs }),
+  }
+}
+
+/** The first part of a source; `more` when that was not all. */
+async function begin(source: AsyncGenerator<Uint8Array>) {
+  const chunks: Uint8Array[] = []
+  for (let size = 0; size <= wholeBytes; ) {
+    const { done, value } = await source.next()
+    if (done) return { chunks, more: false }
+    chunks.push(value)
+    size += value.byteLength
+  }
+  return { chunks, more: true }
+}
+
+async function* chunksFrom(response: Response, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+  if (!response.body) return
+  const reader = response.body.getReader()
+  let ended = false
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) {
+        ended = true
+        return
+      }
+      yield value
+    }
+  } catch (error) {
+    throw lostError(error, signal)
+  } finally {
+    if (!ended) void reader.cancel().catch(() => {})
+  }
+}
+
+async function* changesOf(
+  events: AsyncGenerator<{ event: string; data: FileChange }>,
+): AsyncGenerator<FileChange> {
+  for await (const { event, data } of events) if (event === 'change') yield data
+}
+
+async function* none(): AsyncGenerator<Uint8Array> {}

@@ -1,0 +1,136 @@
+import { SandboxError } from '../errors.ts'
+import { abortedError, throwIfAborted } from '../shared/abort.ts'
+import { errorOfResponse } from './problem.ts'
+
+export interface HttpOptions {
+  baseUrl: string
+  apiKey: string
+  /** Instead of the global one. */
+  fetch?: typeof globalThis.fetch
+}
+
+export interface RequestOptions {
+  query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
+  json?: unknown
+  body?: Uint8Array | ReadableStream<Uint8Array>
+  headers?: Readonly<Record<string, string>>
+  signal?: AbortSignal | undefined
+}
+
+/** Requests to the daemon. Each is made once; what fails is a SandboxError. */
+export class Http {
+  readonly #base: string
+  readonly #key: string
+  readonly #fetch: typeof globalThis.fetch
+
+  constructor({ baseUrl, apiKey, fetch }: HttpOptions) {
+    if (typeof baseUrl !== 'string' || !/^https?:\/\//.test(baseUrl))
+      throw new SandboxError('invalid_argument', 'The daemon’s URL must begin with http:// or https://.', {
+        hint: 'Pass baseUrl as `sandkasten up` prints it, such as http://127.0.0.1:8080.',
+      })
+    if (typeof apiKey !== 'string' || !/^[\x21-\x7e]+$/.test(apiKey))
+      throw new SandboxError('invalid_argument', 'An API key is needed.', {
+        hint: 'Pass apiKey; make a key with `sandkasten keys create`.',
+      })
+    this.#base = baseUrl.replace(/\/+$/, '')
+    this.#key = apiKey
+    this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
+  }
+
+  /** The answer, if its status is a good one. */
+  async send(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
+    throwIfAborted(options.signal)
+    let response: Response
+    try {
+      response = await this.#fetch(this.#url(path, options.query), this.#init(method, options))
+    } catch (error) {
+      throw lostError(error, options.signal)
+    }
+    if (response.ok) return response
+    throw await errorOfResponse(response)
+  }
+
+  async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    const response = await this.send(method, path, options)
+    try {
+      return (await response.json()) as T
+    } catch (error) {
+      throw lostError(error, options.signal)
+    }
+  }
+
+  /** For what answers with nothing; its body is read, so that the connection can be used again. */
+  async done(method: string, path: string, options: RequestOptions = {}): Promise<void> {
+    const response = await this.send(method, path, options)
+    await response.arrayBuffer().catch((error: unknown) => {
+      throw lostError(error, options.signal)
+    })
+  }
+
+  /** A WebSocket. Browsers send no headers with one, so the key travels as a protocol. */
+  socket(path: string, query: RequestOptions['query']): WebSocket {
+    const { WebSocket } = globalThis
+    if (typeof WebSocket === 'undefined')
+      throw new SandboxError('unsupported', 'There is no WebSocket here, which terminals need.', {
+        hint: 'Use Node 22 or newer, a browser or a Worker.',
+      })
+    const url = this.#url(path, query).replace(/^http/, 'ws')
+    return new WebSocket(url, ['sandkasten', `sandkasten.key.${this.#key}`])
+  }
+
+  #url(path: string, query: RequestOptions['query'] = {}): string {
+    const search = new URLSearchParams()
+    for (const [name, value] of Object.entries(query)) {
+      if (Array.isArray(value)) for (const one of value) search.append(name, one)
+      else if (value !== undefined) search.append(name, String(value))
+    }
+    return `${this.#base}${path}${search.size > 0 ? `?${search}` : ''}`
+  }
+
+  #init(method: string, { json, body, headers, signal }: RequestOptions): RequestInit {
+    return {
+      method,
+      headers: {
+        authorization: `Bearer ${this.#key}`,
+        ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined ? {} : { 'content-type': 'application/octet-stream' }),
+        ...headers,
+      },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+      ...(body === undefined ? {} : { body: body as NonNullable<RequestInit['body']> }),
+      // A stream is sent while the answer is awaited; the type of fetch does not know the option yet.
+      ...(body instanceof ReadableStream ? ({ duplex: 'half' } as object) : {}),
+      ...(signal ? { signal } : {}),
+      // A key must not follow a redirect to somewhere else.
+      redirect: 'error',
+    }
+  }
+}
+
+/** A segment of a path. Dots alone would be resolved away, encoded or not. */
+export function segment(text: string, what: string): string {
+  if (text !== '' && text !== '.' && text !== '..') return encodeURIComponent(text)
+  throw new SandboxError('not_found', `There is no ${what} “${text}”.`)
+}
+
+/** What fetch, or reading an answer, failed with. */
+export function lostError(error: unknown, signal?: AbortSignal): unknown {
+  if (SandboxError.is(error)) return error
+  if (signal?.aborted) return abortedError(signal)
+  const code = (error as { cause?: { code?: unknown } } | undefined)?.cause?.code
+  if (typeof code === 'string' && unreachable.has(code))
+    return new SandboxError('unavailable', `The daemon cannot be reached (${code}).`, {
+      cause: error,
+      hint: 'Check the URL, and that the daemon runs: `sandkasten up`.',
+    })
+  return new SandboxError('connection_lost', 'The connection to the daemon was lost.', { cause: error })
+}
+
+const unreachable = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+])

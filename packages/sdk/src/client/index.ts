@@ -1,0 +1,9 @@
+/** The client of the daemon's HTTP API. Loads in browsers and Workers. */
+export { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
+export { SandboxClient } from './client.ts'
+export { Command } from './command.ts'
+export { SessionFiles } from './files.ts'
+export type { HttpOptions } from './http.ts'
+export { Session } from './session.ts'
+export { SessionTerminal } from './terminal.ts'
+export type * from './types.ts'

@@ -1,0 +1,63 @@
+import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
+
+/** What the daemon answers when it cannot do what was asked: RFC 9457, with the fields of our error table. */
+export interface Problem {
+  readonly status?: number
+  readonly title?: string
+  readonly detail?: string
+  readonly code?: string
+  readonly hint?: string
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly request_id?: string
+}
+
+/** A problem as the error that it was on the other side. */
+export function errorOf(problem: Problem, status: number, requestId?: string): SandboxError {
+  const id = problem.request_id ?? requestId
+  return new SandboxError(
+    codeOf(problem.code, status),
+    problem.detail ?? `The daemon answered with ${status}.`,
+    {
+      ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+      ...(id === undefined ? {} : { requestId: id }),
+      details: { ...problem.details },
+    },
+  )
+}
+
+/** The error of an answer whose status says that it is none. Reads its body. */
+export async function errorOfResponse(response: Response): Promise<SandboxError> {
+  const requestId = response.headers.get('x-request-id') ?? undefined
+  const text = await response.text().catch(() => '')
+  const isJson = /json/.test(response.headers.get('content-type') ?? '')
+  return errorOf(isJson ? parsed(text) : {}, response.status, requestId)
+}
+
+/** Our own code as it is; an answer of something in between (a proxy) by its status. */
+function codeOf(code: string | undefined, status: number): SandboxErrorCode {
+  if (code !== undefined && Object.hasOwn(errorTable, code)) return code as SandboxErrorCode
+  return byStatus[status] ?? (status >= 500 ? 'provider_error' : 'invalid_argument')
+}
+
+const byStatus: Readonly<Record<number, SandboxErrorCode>> = {
+  401: 'unauthenticated',
+  403: 'forbidden',
+  404: 'not_found',
+  408: 'timeout',
+  409: 'conflict',
+  410: 'gone',
+  413: 'too_large',
+  429: 'rate_limited',
+  502: 'unavailable',
+  503: 'unavailable',
+  504: 'timeout',
+}
+
+function parsed(text: string): Problem {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch {
+    return {}
+  }
+}

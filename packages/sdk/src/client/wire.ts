@@ -1,0 +1,80 @@
+import type {
+  CommandInfo,
+  CreateSessionOptions,
+  ExecResult,
+  RunResult,
+  SessionEvent,
+  SessionInfo,
+  SnapshotInfo,
+} from './types.ts'
+
+/** The API's names (snake_case, null for nothing, times as text) and ours. */
+
+type Wire = Record<string, unknown>
+
+/** The fields of an answer under our names. What is null is left out; times become dates. Values inside are left alone. */
+export function camel<T>(wire: Wire): T {
+  const entries = Object.entries(wire)
+    .filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => [
+      name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+      isTime(name) && typeof value === 'string' ? new Date(value) : value,
+    ])
+  return Object.fromEntries(entries) as T
+}
+
+/** The same the other way; undefined is left out by JSON. */
+export function snake(options: object): Wire {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
+  )
+}
+
+export function sessionInfo(wire: Wire): SessionInfo {
+  return { ...camel<SessionInfo>(wire), limits: camel(wire.limits as Wire) }
+}
+
+export function createBody(options: CreateSessionOptions): Wire {
+  const { signal: _, limits, extra, ...rest } = options
+  return { ...snake(rest), ...(limits ? { limits: snake(limits) } : {}), ...extra }
+}
+
+export function commandInfo(wire: Wire): CommandInfo {
+  const { result, ...rest } = wire
+  return { ...camel<CommandInfo>(rest), ...(result ? { result: commandResult(result as Wire) } : {}) }
+}
+
+export function commandResult<T = RunResult | ExecResult>(wire: Wire): T {
+  const { exec_id: _, seq: __, ...rest } = wire
+  return camel<T>(rest)
+}
+
+export function snapshotInfo(wire: Wire): SnapshotInfo {
+  return camel(wire)
+}
+
+export function sessionEvent(wire: Wire): SessionEvent {
+  return camel(wire)
+}
+
+function isTime(name: string): boolean {
+  return name.endsWith('_at') || name === 'last_activity'
+}
+
+/** Bytes for a JSON field; in steps, because a function takes only so many arguments. */
+export function base64(data: Uint8Array): string {
+  let text = ''
+  for (let at = 0; at < data.byteLength; at += 8192)
+    text += String.fromCharCode(...data.subarray(at, at + 8192))
+  return btoa(text)
+}
+
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const latin1 = atob(text)
+  const bytes = new Uint8Array(latin1.length)
+  for (let at = 0; at < latin1.length; at += 1) bytes[at] = latin1.charCodeAt(at)
+  return bytes
+}

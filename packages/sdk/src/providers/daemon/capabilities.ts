@@ -1,0 +1,26 @@
+/** What the sandboxes of a daemon can do over its API. */
+export interface DaemonCapabilities {
+  readonly stdin: 'native'
+  readonly reattach: 'native'
+  readonly shell: 'native'
+  readonly terminal: 'native'
+  readonly watch: 'native'
+  readonly stop: 'native'
+  readonly pause: 'native'
+  readonly snapshot: 'native'
+  readonly fork: 'native'
+  readonly lifetime: 'native'
+}
+
+export const daemonCapabilities: DaemonCapabilities = Object.freeze({
+  stdin: 'native',
+  reattach: 'native',
+  shell: 'native',
+  terminal: 'native',
+  watch: 'native',
+  stop: 'native',
+  pause: 'native',
+  snapshot: 'native',
+  fork: 'native',
+  lifetime: 'native',
+})

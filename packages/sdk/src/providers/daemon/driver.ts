@@ -1,0 +1,199 @@
+import type { SandboxClient, SessionInfo } from '../../client/index.ts'
+import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import { matches } from '../../shared/page.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxPage,
+  SnapshotInfo,
+} from '../../spec/index.ts'
+import { type DaemonCapabilities, daemonCapabilities } from './capabilities.ts'
+import { DaemonSandbox } from './sandbox.ts'
+import {
+  infoOf,
+  isLive,
+  liveStatuses,
+  notFound,
+  peopleLabel,
+  sessionStatuses,
+  setupLabel,
+} from './translation.ts'
+
+/** How long somebody may take to set a new sandbox up before others stop waiting for it. */
+const setupMs = 15 * 60_000
+
+export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
+  readonly name = 'daemon'
+  readonly isolation = 'container'
+  readonly capabilities = daemonCapabilities
+  readonly createOptions: readonly CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'lifetimeMs',
+    'snapshotId',
+    'image',
+    'resources',
+    'repo',
+    'gitToken',
+    'providerOptions',
+  ]
+  readonly #client: SandboxClient
+
+  constructor(client: SandboxClient) {
+    this.#client = client
+  }
+
+  async create(spec: CreateSpec, { signal }: CallOptions): Promise<DaemonSandbox> {
+    // Not cancelled on the way: what a cancelled create has made is known only when it is answered, and is then ended.
+    const creating = this.#client.create(createOptions(spec))
+    const { info } = await undoneOnAbort(creating, signal)
+    return this.#sandbox(info)
+  }
+
+  async open(
+    sandboxId: string,
+    { resume }: { resume: boolean },
+    { signal }: CallOptions,
+  ): Promise<DaemonSandbox> {
+    const info = await this.#settled(sandboxId, signal)
+    if (!isLive(info)) throw notFound(sandboxId)
+    if (!resume || info.status === 'running') return this.#sandbox(info)
+    return this.#sandbox(await this.#client.session(sandboxId).startAgain({ signal }))
+  }
+
+  async find(name: string, { signal }: CallOptions): Promise<string | undefined> {
+    const [found] = await this.#client.listSessions({ name, status: liveStatuses, limit: 1, signal })
+    return found?.id
+  }
+
+  async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
+    const status = sessionStatuses(filter.status)
+    if (status.length === 0) return []
+    const { name, limit, cursor } = filter
+    // A key with `=` in it cannot be asked for; it is looked for here.
+    const labels = Object.entries(filter.labels ?? {}).filter(([key]) => !key.includes('='))
+    const sessions = await this.#client.listSessions({
+      status,
+      labels: Object.fromEntries(labels),
+      ...(name === undefined ? {} : { name }),
+      ...(limit === undefined ? {} : { limit }),
+      ...(cursor === undefined ? {} : { cursor }),
+      signal,
+    })
+    const page: SandboxPage = sessions.map(infoOf).filter((info) => matches(info, filter))
+    if (sessions.nextCursor !== undefined) page.nextCursor = sessions.nextCursor
+    return page
+  }
+
+  async destroy(sandboxId: string, { signal }: CallOptions): Promise<boolean> {
+    try {
+      return await this.#client.session(sandboxId).end({ signal })
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
+    return (await this.#client.listSnapshots({ signal })).map(
+      ({ id, sessionId, name, createdAt, sizeBytes }) => ({
+        snapshotId: id,
+        sandboxId: sessionId,
+        createdAt,
+        ...(name === undefined ? {} : { name }),
+        ...(sizeBytes === undefined ? {} : { sizeBytes }),
+      }),
+    )
+  }
+
+  deleteSnapshot(snapshotId: string, { signal }: CallOptions): Promise<boolean> {
+    return this.#client.deleteSnapshot(snapshotId, { signal })
+  }
+
+  health(call: CallOptions): Promise<boolean> {
+    return this.#client.isReady(call)
+  }
+
+  #sandbox(info: SessionInfo): DaemonSandbox {
+    return new DaemonSandbox(this.#client, info)
+  }
+
+  /** The session once nobody is making it or setting it up any more. */
+  async #settled(sandboxId: string, signal: AbortSignal | undefined): Promise<SessionInfo> {
+    const session = this.#client.session(sandboxId)
+    for (;;) {
+      const info = await session.info({ signal })
+      const since = info.labels[setupLabel]
+      if (info.status !== 'creating' && (since === undefined || !isLive(info))) return info
+      if (since !== undefined && Date.now() - Date.parse(since) > setupMs)
+        throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up to its end.`, {
+          provider: this.name,
+          sandboxId,
+          hint: 'Whoever created it went away meanwhile. Destroy it, and create it again.',
+        })
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      throwIfAborted(signal)
+    }
+  }
+}
+
+function createOptions(spec: CreateSpec) {
+  const { name, label, labels, envVars, lifetimeMs, image, snapshotId, resources, providerOptions } = spec
+  const lifetimeSeconds = lifetimeMs === undefined ? undefined : lifetimeMs / 1000
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(image === undefined ? {} : { image }),
+    ...(snapshotId === undefined ? {} : { snapshotId }),
+    labels: {
+      ...labels,
+      ...(label === undefined ? {} : { [peopleLabel]: label }),
+      ...(spec.deferReady ? { [setupLabel]: new Date().toISOString() } : {}),
+    },
+    env: envVars,
+    ...(resources
+      ? { limits: defined({ cpu: resources.vcpus, memoryMb: resources.memoryMb, diskMb: resources.diskMb }) }
+      : {}),
+    // A sandbox whose time is up is stopped, and keeps its disk. With a lifetime of its own, that alone ends it.
+    onIdle: 'stop' as const,
+    onLifetime: 'stop' as const,
+    ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds, ttlSeconds: lifetimeSeconds }),
+    idempotencyKey: randomId(26),
+    ...(providerOptions ? { extra: providerOptions } : {}),
+  }
+}
+
+function defined<T extends object>(values: T): T {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
+}
+
+/** What was made, unless the signal has fired meanwhile: then it is ended, and the call is. */
+async function undoneOnAbort<T extends { session: { end(): Promise<boolean> } }>(
+  creating: Promise<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  let forget = () => {}
+  const patience = new Promise<never>((_, reject) => {
+    // A daemon that does not answer must not hold up who has given up; what it makes then carries a time to end.
+    forget = onAbort(signal, () => {
+      const timer = setTimeout(() => reject(abortedError(signal!, 'Creating the sandbox')), 10_000)
+      creating.finally(() => clearTimeout(timer)).catch(() => {})
+    })
+  })
+  try {
+    const made = await Promise.race([creating, patience])
+    if (!signal?.aborted) return made
+    await made.session.end()
+    throw abortedError(signal, 'Creating the sandbox')
+  } catch (error) {
+    if (signal?.aborted) throw abortedError(signal, 'Creating the sandbox')
+    throw error
+  } finally {
+    forget()
+  }
+}

@@ -1,0 +1,123 @@
+import type { Command, CommandInfo, RunResult, Session } from '../../client/index.ts'
+import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import type {
+  CallOptions,
+  ProcessEvent,
+  ProcessExit,
+  ProcessSignal,
+  ProcessStatus,
+} from '../../spec/index.ts'
+import { translated, translating } from './translation.ts'
+
+/** A command of the session that carries an id: everything about it is asked of the daemon. */
+export class DaemonProcess implements ProcessDriver {
+  readonly processId: string
+  readonly #session: Session
+  readonly #command: Command
+  #stdinClosed = false
+
+  constructor(session: Session, command: Command) {
+    this.#session = session
+    this.#command = command
+    this.processId = command.execId
+  }
+
+  async *events(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
+    try {
+      yield* this.#command.output({ after, ...(signal ? { signal } : {}) })
+    } catch (error) {
+      throw translated(error, this.#session.id)
+    }
+  }
+
+  kill(signal: ProcessSignal, call: CallOptions): Promise<boolean> {
+    return translating(this.#session.id, this.#command.signal(signal, call))
+  }
+
+  async status(call: CallOptions): Promise<ProcessStatus> {
+    const info = await translating(this.#session.id, this.#command.info(call))
+    return { running: info.status === 'running', ...exitOf(info) }
+  }
+
+  async write(data: Uint8Array, call: CallOptions): Promise<void> {
+    if (this.#stdinClosed) throw new SandboxError('stdin_closed', 'The program’s stdin is closed.')
+    await translating(this.#session.id, this.#command.write(data, call))
+  }
+
+  async closeStdin(call: CallOptions): Promise<void> {
+    if (this.#stdinClosed) return
+    this.#stdinClosed = true
+    await this.#command.closeStdin(call).catch((error: unknown) => {
+      // Of a program that has ended it is closed.
+      if (!SandboxError.is(error, 'stdin_closed')) throw error
+    })
+  }
+
+  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  async feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    try {
+      // One behind, so that the last one takes the end-of-file with it.
+      let waiting: Uint8Array | undefined
+      for await (const chunk of chunks) {
+        if (waiting) await this.#command.write(waiting)
+        waiting = chunk
+      }
+      await this.#command.write(waiting ?? new Uint8Array(0), { eof: true })
+    } catch (error) {
+      // The source broke off: the program must not take what it has for all there is.
+      if (!SandboxError.is(error, 'stdin_closed')) await this.#command.signal('SIGKILL').catch(() => {})
+    }
+  }
+}
+
+/** Always detached there, so that the daemon's limit on how long a request waits is none on how long a program runs. */
+export async function startProcess(
+  session: Session,
+  spec: ProcessSpec,
+  { signal }: CallOptions,
+): Promise<DaemonProcess> {
+  const { cmd, args, env, cwd, timeoutMs, processId, outputBufferBytes } = spec
+  try {
+    const command = await session.start(cmd, {
+      args,
+      env,
+      ...(cwd === undefined ? {} : { cwd }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...(processId === undefined ? {} : { execId: processId }),
+      ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
+      outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
+      // The events carry all of it; the result need not carry it once more.
+      maxOutputBytes: 1,
+      // Who waits for it uses the session; one that was started to run on does not keep it from its end.
+      extra: { hold: !spec.detached },
+      ...(signal ? { signal } : {}),
+    })
+    const process = new DaemonProcess(session, command)
+    if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
+    return process
+  } catch (error) {
+    // The id was used for another command: that one is meant.
+    if (processId === undefined || !SandboxError.is(error, 'conflict')) throw error
+    return new DaemonProcess(session, session.command(processId))
+  }
+}
+
+/** At least what a program says until the daemon, which may be busy, is there to read it. At most what a daemon keeps. */
+const minBufferBytes = 1024 * 1024
+const maxBufferBytes = 16 * 1024 * 1024
+
+/** How it ended, if that is known. */
+export function exitOf({ status, result }: CommandInfo): { exit?: ProcessExit } {
+  if (status !== 'done' || !result) return {}
+  const { exitCode, signal, timedOut, oom, durationMs } = result as RunResult
+  return {
+    exit: {
+      exitCode,
+      ...(signal === undefined ? {} : { signal }),
+      timedOut,
+      ...(oom === undefined ? {} : { oom }),
+      durationMs,
+    },
+  }
+}

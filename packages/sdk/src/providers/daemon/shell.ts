@@ -1,0 +1,73 @@
+import type { ExecResult, Session, ShellInfo } from '../../client/index.ts'
+import { checkMs } from '../../core/validate.ts'
+import { SandboxError } from '../../errors.ts'
+import { abortable } from '../../shared/abort.ts'
+import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
+import { translating } from './translation.ts'
+
+/** A named shell of the session. It lives there: another process of the user's finds it by its name. */
+export class DaemonShell implements SandboxShell {
+  readonly name: string
+  readonly #session: Session
+  #cwd: string
+  #closed = false
+  /** Requests may overtake each other on their way; commands of one handle must not. */
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(session: Session, { name, cwd }: ShellInfo) {
+    this.#session = session
+    this.name = name
+    this.#cwd = cwd
+  }
+
+  get cwd(): string {
+    return this.#cwd
+  }
+
+  async exec(command: string, options: ShellExecOptions = {}): Promise<ShellResult> {
+    if (typeof command !== 'string' || command.includes('\0'))
+      throw new SandboxError('invalid_argument', '`command` must be a string without NUL characters.')
+    if (this.#closed)
+      throw new SandboxError('not_running', `The shell “${this.name}” is closed.`, {
+        hint: 'Open a new one with openShell().',
+      })
+    const before = this.#turn
+    const running = abortable(before, options.signal, 'The command').then(() => this.#exec(command, options))
+    // Also when this one is cancelled while it waits, the next one waits for those before it.
+    this.#turn = Promise.allSettled([before, running])
+    return running
+  }
+
+  async #exec(command: string, options: ShellExecOptions): Promise<ShellResult> {
+    const { commandId, timeoutMs, ...rest } = options
+    const running = this.#session.exec(command, {
+      shell: this.name,
+      ...(timeoutMs === undefined ? {} : { timeoutMs: checkMs(timeoutMs, 'timeoutMs') }),
+      ...(commandId === undefined ? {} : { execId: commandId }),
+      ...rest,
+    })
+    return this.#after(await translating(this.#session.id, running))
+  }
+
+  async attach(
+    commandId: string,
+    options: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'> = {},
+  ): Promise<ShellResult> {
+    const { signal, onOutput } = options
+    const waiting = this.#session
+      .command(commandId)
+      .wait<ExecResult>({ ...(signal ? { signal } : {}), ...(onOutput ? { onOutput } : {}) })
+    return this.#after(await translating(this.#session.id, waiting))
+  }
+
+  async close(call: CallOptions = {}): Promise<boolean> {
+    if (this.#closed) return false
+    this.#closed = true
+    return translating(this.#session.id, this.#session.closeShell(this.name, call))
+  }
+
+  #after(result: ExecResult): ShellResult {
+    this.#cwd = result.cwd
+    return result
+  }
+}

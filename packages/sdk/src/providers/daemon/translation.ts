@@ -1,0 +1,80 @@
+import type { SessionInfo, SessionStatus } from '../../client/index.ts'
+import { SandboxError } from '../../errors.ts'
+import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
+
+/** The daemon's words and ours. */
+
+/** For people; a label of the session, not shown among the user's. */
+export const peopleLabel = 'sandkasten.label'
+/** Its creator is still setting it up, since this time: others wait. */
+export const setupLabel = 'sandkasten.setup'
+const ownLabels: readonly string[] = [peopleLabel, setupLabel]
+
+export function infoOf(info: SessionInfo): SandboxInfo {
+  const { [peopleLabel]: label } = info.labels
+  const ends = [info.expiresAt, info.lifetimeEndsAt].flatMap((date) => (date ? [date.getTime()] : []))
+  return {
+    id: `daemon:${info.id}`,
+    sandboxId: info.id,
+    status: statusOf(info),
+    rawStatus: info.status,
+    ...(info.name === undefined ? {} : { name: info.name }),
+    ...(label === undefined ? {} : { label }),
+    labels: Object.fromEntries(Object.entries(info.labels).filter(([key]) => !ownLabels.includes(key))),
+    createdAt: info.createdAt,
+    ...(ends.length === 0 ? {} : { expiresAt: new Date(Math.min(...ends)) }),
+  }
+}
+
+function statusOf({ status, labels }: SessionInfo): SandboxStatus {
+  return status === 'running' && labels[setupLabel] !== undefined ? 'creating' : statuses[status]
+}
+
+const statuses: Readonly<Record<SessionStatus, SandboxStatus>> = {
+  creating: 'creating',
+  running: 'running',
+  paused: 'paused',
+  stopped: 'stopped',
+  // It ended by itself, and can be started again.
+  crashed: 'stopped',
+  failed: 'failed',
+  expired: 'destroyed',
+  destroyed: 'destroyed',
+}
+
+/** Sessions that are there, at once or after a start. */
+export const liveStatuses: readonly SessionStatus[] = ['creating', 'running', 'paused', 'stopped', 'crashed']
+
+export function isLive({ status }: SessionInfo): boolean {
+  return liveStatuses.includes(status)
+}
+
+/** The daemon's statuses that are one of these of ours. */
+export function sessionStatuses(
+  wanted: SandboxStatus | readonly SandboxStatus[] | undefined,
+): SessionStatus[] {
+  if (wanted === undefined) return [...liveStatuses]
+  const list: readonly SandboxStatus[] = Array.isArray(wanted) ? wanted : [wanted as SandboxStatus]
+  // One that is being set up runs, for the daemon.
+  const all = list.includes('creating') ? [...list, 'running'] : list
+  return liveStatuses.filter((status) => all.includes(statuses[status]))
+}
+
+export function notFound(sandboxId: string): SandboxError {
+  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, { provider: 'daemon', sandboxId })
+}
+
+/** The daemon remembers sessions that have ended, and says `gone`; for our users there is none. */
+export function translated(error: unknown, sandboxId: string): unknown {
+  if (SandboxError.is(error, 'gone') && error.details.oldest === undefined && 'status' in error.details)
+    return notFound(sandboxId)
+  return error
+}
+
+export async function translating<T>(sandboxId: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw translated(error, sandboxId)
+  }
+}

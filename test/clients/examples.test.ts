@@ -1,0 +1,92 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
+import { type FakeModel, startFakeModel } from './fake-model.ts'
+
+const execute = promisify(execFile)
+const root = path.resolve(import.meta.dirname, '../..')
+const file = (name: string) => path.join(root, 'examples', name)
+const answer = 'It printed: 0 1 1 2 3 5 8 13\n'
+const hasCurl = existsSync('/usr/bin/curl')
+const pip = process.env.SANDKASTEN_TEST_PIP
+
+/** The examples as a user runs them, in processes of their own, against a real daemon and a model that is none. */
+describe('examples of the daemon', () => {
+  let daemon: TestDaemon
+  let model: FakeModel
+  beforeAll(async () => {
+    daemon = await startTestDaemon()
+    model = await startFakeModel()
+  })
+  afterAll(async () => {
+    await model?.stop()
+    await daemon?.stop()
+  })
+
+  const run = async (cmd: string, args: string[], env: Record<string, string> = {}) => {
+    const { stdout } = await execute(cmd, args, {
+      cwd: root,
+      env: {
+        PATH: process.env.PATH,
+        SANDKASTEN_URL: daemon.daemon.url,
+        SANDKASTEN_API_KEY: daemon.key,
+        OPENAI_API_KEY: 'sk-none',
+        OPENAI_BASE_URL: model.url,
+        OPENAI_AGENTS_DISABLE_TRACING: '1',
+        ...env,
+      },
+    })
+    return stdout
+  }
+  const node = (name: string) => run(process.execPath, ['--conditions=sandkasten-source', file(name)])
+  const left = async () => (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions.length
+
+  it.each(['daemon/client', 'daemon/provider'])('%s.ts prints what is written beside it', async (name) => {
+    expect(await node(`${name}.ts`)).toBe(readFileSync(file(`${name}.out`), 'utf8'))
+    expect(await left()).toBe(0)
+  })
+
+  it('daemon/session.sh does it with curl', async ({ skip }) => {
+    if (!hasCurl) skip('curl is not installed')
+    expect(await run('sh', [file('daemon/session.sh')])).toBe(
+      readFileSync(file('daemon/session.out'), 'utf8'),
+    )
+    expect(await left()).toBe(0)
+  })
+
+  it.each(['agents/openai-agents.ts', 'agents/ai-sdk.ts'])(
+    '%s writes a script, runs it, and says what it printed',
+    async (name) => {
+      const before = model.turns
+      expect(await node(name)).toBe(answer)
+      expect(model.turns - before).toBe(3)
+      expect(await left()).toBe(0)
+    },
+  )
+
+  it('agents/openai_agents.py does the same', { timeout: 300_000 }, async ({ skip }) => {
+    if (!pip) skip('it installs openai-agents from PyPI; set SANDKASTEN_TEST_PIP=1 to run it')
+    const folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-python-'))
+    try {
+      await run('python3', ['-m', 'venv', folder])
+      await run(`${folder}/bin/pip`, [
+        'install',
+        '--no-cache-dir',
+        '--quiet',
+        pythonAgents,
+        path.join(root, 'clients/python'),
+      ])
+      expect(await run(`${folder}/bin/python`, [file('agents/openai_agents.py')])).toBe(answer)
+      expect(await left()).toBe(0)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+})
+
+const pythonAgents = 'openai-agents==0.24.0'
