@@ -53,6 +53,7 @@ function run(name: string, skipped: string | undefined, config: () => Promise<{ 
         const database = { db_path: path.join(folder, 'sandkasten.db'), ...(await config()) }
         daemon = await spawnDaemon({
           listen: '127.0.0.1:0',
+          preview_listen: '127.0.0.1:0',
           data_dir: folder,
           isolator: 'oci',
           api_key: apiKey,
@@ -64,7 +65,7 @@ function run(name: string, skipped: string | undefined, config: () => Promise<{ 
         return provider()
       },
       reopen: provider,
-      commands: posixCommands(),
+      commands: posixCommands({ server: 'node' }),
       async leftovers(sessionId) {
         const sandbox = (await store!.sessions.get(sessionId))?.sandbox_id
         if (!sandbox) throw new Error(`The session ${sessionId} never had a sandbox.`)

@@ -67,6 +67,10 @@ export class Http {
     })
   }
 
+  get visitorHeaders(): Record<string, string> {
+    return { 'x-sandkasten-token': this.#key }
+  }
+
   /** A WebSocket. Browsers send no headers with one, so the key travels as a protocol. */
   socket(path: string, query: RequestOptions['query']): WebSocket {
     const { WebSocket } = globalThis

@@ -13,6 +13,7 @@ import type {
   CommandInfo,
   ExecOptions,
   ExecResult,
+  PortInfo,
   RunOptions,
   RunResult,
   SessionEvent,
@@ -26,6 +27,7 @@ import {
   camel,
   commandInfo,
   commandResult,
+  portInfo,
   sessionEvent,
   sessionInfo,
   snake,
@@ -231,6 +233,24 @@ export class Session {
   async snapshot(options: CallOptions & { name?: string } = {}): Promise<SnapshotInfo> {
     const { signal, name } = options
     return snapshotInfo(await this.#post('/snapshots', { json: { name }, signal }))
+  }
+
+  /** Lets visitors reach a port inside. Opening it again changes nothing but what is given. */
+  async openPort(
+    port: number,
+    options: CallOptions & {
+      visibility?: 'private' | 'token' | 'public'
+      wakeOnVisit?: boolean
+      rotate?: boolean
+    } = {},
+  ): Promise<PortInfo> {
+    const { signal, visibility, wakeOnVisit: wake_on_visit, rotate } = options
+    return portInfo(await this.#post('/ports', { json: { port, visibility, wake_on_visit, rotate }, signal }))
+  }
+
+  /** What a visitor of a port that is not public sends with each request. It is not passed on to the sandbox. */
+  get visitorHeaders(): Record<string, string> {
+    return this.#http.visitorHeaders
   }
 
   /** Running copies; one that could not be made is its problem, in its place. */

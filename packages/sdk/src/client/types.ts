@@ -169,6 +169,23 @@ export interface SnapshotInfo {
   createdAt: Date
 }
 
+export interface PortInfo {
+  sessionId: string
+  port: number
+  /** Who may come; null: it is not open. */
+  visibility: 'private' | 'token' | 'public' | null
+  /** Whether something listens there now; null: not known. */
+  listening: boolean | null
+  wakeOnVisit: boolean
+  /** A name, and so an origin, of its own; null where there is no domain. */
+  url: string | null
+  /** For programs, and where such names do not resolve. */
+  pathUrl: string | null
+  openedAt: Date | null
+  /** Only when it was made just now. */
+  token?: string
+}
+
 export interface SessionEvent {
   id: number
   type: string

@@ -2,6 +2,7 @@ import type {
   CommandInfo,
   CreateSessionOptions,
   ExecResult,
+  PortInfo,
   RunResult,
   SessionEvent,
   SessionInfo,
@@ -53,6 +54,10 @@ export function commandResult<T = RunResult | ExecResult>(wire: Wire): T {
 }
 
 export function snapshotInfo(wire: Wire): SnapshotInfo {
+  return camel(wire)
+}
+
+export function portInfo(wire: Wire): PortInfo {
   return camel(wire)
 }
 

@@ -155,15 +155,19 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
             : ` 0 ${box.firstId} ${cage.traits.ids === 'machine' ? 2 ** 32 - 1 : 65536}`,
         ].map((line) => (line.startsWith('Groups') ? expect.stringMatching(/^Groups:.* 1000 /) : line)),
       )
-      await box.client.startDetached({ id: 'sleeper', argv: ['/bin/sleep', '987'] })
+      // This very test's: others may be running the same one.
+      const seconds = `987${process.pid}`
+      await box.client.startDetached({ id: 'sleeper', argv: ['/bin/sleep', seconds] })
       const sleeper = (await box.client.list()).find(({ id }) => id === 'sleeper')!
       expect(sleeper.pid).toBeGreaterThan(1)
-      const uids = hostProcesses()
-        .filter(({ command }) => command.includes('sleep\x00987'))
-        .map(({ uid }) => uid)
-      expect(uids).toContain(hostIdOf(box, 1000))
+      const uids = () =>
+        hostProcesses()
+          .filter(({ command }) => command.includes(`sleep\x00${seconds}`))
+          .map(({ uid }) => uid)
+      // A process has a name a moment after it was started.
+      await expect.poll(uids, { timeout: 10_000 }).toContain(hostIdOf(box, 1000))
       const least = { own: 65536, common: 65536, machine: 0, account: 1 }[cage.traits.ids]
-      expect(uids.every((uid) => uid >= least)).toBe(true)
+      expect(uids().every((uid) => uid >= least)).toBe(true)
       await box.client.signal('sleeper', 'KILL')
     })
 

@@ -1,6 +1,7 @@
 /** What the sandboxes of a daemon can do over its API. */
 export interface DaemonCapabilities {
   readonly stdin: 'native'
+  readonly ports: 'native'
   readonly reattach: 'native'
   readonly shell: 'native'
   readonly terminal: 'native'
@@ -14,6 +15,7 @@ export interface DaemonCapabilities {
 
 export const daemonCapabilities: DaemonCapabilities = Object.freeze({
   stdin: 'native',
+  ports: 'native',
   reattach: 'native',
   shell: 'native',
   terminal: 'native',

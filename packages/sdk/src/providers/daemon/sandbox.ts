@@ -7,6 +7,7 @@ import type {
   OpenShellOptions,
   OpenTerminalOptions,
   ProcessInfo,
+  SandboxEndpoint,
   SandboxInfo,
   SandboxShell,
   SandboxTerminal,
@@ -90,6 +91,18 @@ export class DaemonSandbox implements SandboxDriver {
   ): Promise<SandboxTerminal> {
     const { signal: _, ...rest } = options
     return new DaemonTerminal(await this.#translated(this.#session.openTerminal({ ...rest, ...call })))
+  }
+
+  /** In the form that needs no name of its own: not every machine knows that `*.localhost` is itself. */
+  async getEndpoint(port: number, call: CallOptions): Promise<SandboxEndpoint> {
+    await this.#check(call)
+    const { url, pathUrl } = await this.#translated(this.#session.openPort(port, call))
+    const address = pathUrl ?? url
+    if (address) return { url: address, headers: this.#session.visitorHeaders }
+    throw new SandboxError('unsupported', 'This daemon serves no previews of ports.', {
+      sandboxId: this.sandboxId,
+      hint: 'Set preview_listen in its configuration.',
+    })
   }
 
   async stop(call: CallOptions): Promise<void> {
