@@ -1,5 +1,5 @@
 /** The README's provider × capability table, made from what the providers say of themselves. */
-import { engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
+import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
@@ -26,6 +26,7 @@ export function capabilityTable(): string {
     ['`local` (macOS)', localCapabilities('darwin', everywhere)],
     ['`local` (Windows)', localCapabilities('win32', everywhere)],
     ['`engine` (oci)', engineCapabilities],
+    ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]

@@ -40,6 +40,8 @@ const mustCover = [
   'memory',
   'engine on oci',
   'engine without root',
+  'engine on docker',
+  'engine on Podman',
   'engine on process',
   'daemon on SQLite',
   'daemon on Postgres',

@@ -20,6 +20,8 @@ const programs = [
   { program: 'crun', package: 'crun', without: 'isolated sandboxes (isolator oci)' },
   { program: 'runc', package: 'runc', without: 'isolated sandboxes on runc' },
   { program: 'pasta', package: 'passt', without: 'sandboxes with the network open' },
+  { program: 'dockerd', package: 'docker.io', without: 'sandboxes of a Docker daemon (isolator docker)' },
+  { program: 'podman', package: 'podman', without: 'sandboxes of Podman (isolator docker)' },
   { program: 'newuidmap', package: 'uidmap', without: 'sandboxes of an ordinary account' },
   { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
@@ -63,7 +65,9 @@ export async function installMissing(wanted: readonly string[]): Promise<number>
   }
   if (packages.includes('postgresql')) keepPostgresQuiet()
   return withFreshLists(() =>
-    run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly),
+    withoutServices(() =>
+      run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly),
+    ),
   )
 }
 
@@ -103,6 +107,19 @@ async function withFreshLists(work: () => Promise<number>): Promise<number> {
   return updated === 0 ? work() : updated
 }
 
+const policy = '/usr/sbin/policy-rc.d'
+
+/** Debian starts what it installs. The tests start daemons of their own, and want none of the machine's: while this file says so, none is started. */
+async function withoutServices(install: () => Promise<number>): Promise<number> {
+  if (existsSync(policy)) return install()
+  writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+  try {
+    return await install()
+  } finally {
+    rmSync(policy, { force: true })
+  }
+}
+
 /** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
 function keepPostgresQuiet(): void {
   const folder = '/etc/postgresql-common/createcluster.d'
@@ -117,7 +134,8 @@ export function hasCargo(): boolean {
 
 /** Debian keeps some of them where only root's PATH leads. */
 function onPath(program: string): boolean {
-  return [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin'].some((folder) => {
+  const folders = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin', '/sbin']
+  return folders.some((folder) => {
     try {
       accessSync(path.join(folder, program), constants.X_OK)
       return true

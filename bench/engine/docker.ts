@@ -11,12 +11,16 @@ import type { Commits, Files } from './stage.ts'
 import { assertHardened, type Box, COMMAND, LIMITS, type Subject, USER } from './subject.ts'
 import { groupRoots, type Workplace } from './workplace.ts'
 
-type DockerSubject = Subject & { openFiles(): Promise<Files>; openCommit(bytes: number): Promise<Commits> }
+export type DockerSubject = Subject & {
+  readonly socketPath: string
+  openFiles(): Promise<Files>
+  openCommit(bytes: number): Promise<Commits>
+}
 
 const IMAGE = 'bench:min'
 
 export async function openDocker(place: Workplace, rootfs: string): Promise<DockerSubject> {
-  const api = await startDockerd(place)
+  const { api, socketPath } = await startDockerd(place)
   await importImage(api, rootfs)
   const live = new Set<string>()
   place.cleanup.add('Docker’s containers', async () => {
@@ -54,6 +58,7 @@ export async function openDocker(place: Workplace, rootfs: string): Promise<Dock
   await first.box.destroy()
   return {
     name: 'docker',
+    socketPath,
     cold,
     async openFiles() {
       const { id, destroy } = (await cold()).box

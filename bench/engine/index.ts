@@ -15,6 +15,7 @@ import { FLAT, growth, mostBoxes } from './growth.ts'
 import { idle } from './idle.ts'
 import { lifecycle } from './lifecycle.ts'
 import { openOurs } from './ours.ts'
+import { openOursOnDocker } from './ours-docker.ts'
 import { port } from './port.ts'
 import { assertNothingLeft } from './remains.ts'
 import { makeRootfs } from './rootfs.ts'
@@ -70,14 +71,15 @@ async function openSubjects(
   place: Workplace,
   report: Report,
   isNeeded: (name: string) => boolean,
-): Promise<Pick<Bench, 'bare' | 'crun' | 'docker' | 'ours'>> {
+): Promise<Pick<Bench, 'bare' | 'crun' | 'docker' | 'ours' | 'oursOnDocker'>> {
   const rootfs = makeRootfs(folderIn(place, 'rootfs'))
   const open = async <T>(
+    isWanted: boolean,
     name: string,
     missing: string | undefined,
     make: () => Promise<T>,
   ): Promise<T | undefined> => {
-    if (!isNeeded(name)) return undefined
+    if (!isWanted) return undefined
     if (missing !== undefined) {
       report.skip(name, missing)
       return undefined
@@ -90,14 +92,22 @@ async function openSubjects(
       return undefined
     }
   }
-  const crun = await open('crun', crunMissing(), () => openCrun(place, rootfs))
-  const docker = await open('docker', dockerMissing(), () => openDocker(place, rootfs))
-  const ours = await open('engine', crunMissing(), () => openOurs(place, rootfs))
+  const crun = await open(isNeeded('crun'), 'crun', crunMissing(), () => openCrun(place, rootfs))
+  // Ours on Docker needs Docker's own daemon, whether or not that is measured.
+  const wanted = isNeeded('docker') || isNeeded('engine-docker')
+  const docker = await open(wanted, 'docker', dockerMissing(), () => openDocker(place, rootfs))
+  const oursOnDocker =
+    docker &&
+    (await open(isNeeded('engine-docker'), 'engine-docker', undefined, () =>
+      openOursOnDocker(place, docker.socketPath),
+    ))
+  const ours = await open(isNeeded('engine'), 'engine', crunMissing(), () => openOurs(place, rootfs))
   return {
     bare: await openSpawn(place),
     ...(crun && { crun }),
     ...(docker && { docker }),
     ...(ours && { ours }),
+    ...(oursOnDocker && { oursOnDocker }),
   }
 }
 
@@ -118,6 +128,7 @@ function judge(report: Report, quick: boolean): void {
   report.compare('engine.cold', 'docker.cold', 1 / 15)
   report.compare('engine.cold', 'crun.cold', 0.5)
   report.compare('engine.destroy', 'docker.destroy', 1 / 4)
+  report.compare('engine-docker.command', 'docker.command', 1 / 10)
   for (const id of Object.keys(LIMITS)) report.recall(id)
   report.compare(`engine.command@${mostBoxes(quick)}`, 'engine.command@1', FLAT)
   judgeCopies({ report, quick })

@@ -5,16 +5,19 @@ import type { Subject } from './subject.ts'
 
 export const lifecycle: Stage = {
   title: 'Create to first command done; destroy',
-  ids: ['crun.cold', 'crun.destroy', 'docker.cold', 'docker.destroy', 'engine.cold', 'engine.destroy'],
-  async run({ crun, docker, ours, quick, report, wants }: Bench) {
-    const subjects = [crun, docker, ours].filter(
+  ids: [
+    ...['crun.cold', 'crun.destroy', 'docker.cold', 'docker.destroy', 'engine.cold', 'engine.destroy'],
+    ...['engine-docker.cold', 'engine-docker.destroy'],
+  ],
+  async run({ crun, docker, ours, oursOnDocker, quick, report, wants }: Bench) {
+    const subjects = [crun, docker, ours, oursOnDocker].filter(
       (subject): subject is Subject =>
         subject !== undefined && (wants(`${subject.name}.cold`) || wants(`${subject.name}.destroy`)),
     )
     const destroyed = new Map<string, number[]>(subjects.map(({ name }) => [name, []]))
     const turns = subjects.map((subject) => ({
       id: subject.name,
-      samples: subject === docker ? 1 : 3,
+      samples: subject === docker || subject === oursOnDocker ? 1 : 3,
       async measure() {
         const { ms, box } = await subject.cold()
         destroyed.get(subject.name)?.push(await box.destroy())

@@ -15,6 +15,8 @@ export interface Bench {
   readonly ours?: Ours
   readonly crun?: Subject
   readonly docker?: Subject & { openFiles(): Promise<Files>; openCommit(bytes: number): Promise<Commits> }
+  /** The engine’s isolator `docker`, on the same daemon. */
+  readonly oursOnDocker?: Subject
   wants(id: string): boolean
 }
 

@@ -1,5 +1,6 @@
 import { accessSync, constants } from 'node:fs'
 import {
+  DockerIsolator,
   EngineProvider,
   locateRunner,
   OciIsolator,
@@ -29,6 +30,7 @@ export async function doctor({ json }: { json?: boolean }): Promise<number> {
     await lookAtNetwork(),
     await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
     await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
+    await lookAtDocker(),
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
   if (json) {
@@ -88,6 +90,21 @@ async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
       detail: 'not installed',
       fix: `For --runtime ${kind}, run: apt-get install ${kind}`,
     }
+  }
+}
+
+/** Only asked, not tried: it is somebody's daemon. */
+async function lookAtDocker(): Promise<Finding> {
+  const what = 'isolator docker'
+  try {
+    const isolator = new DockerIsolator({ runner: await locateRunner(), stateFolder: '' })
+    const result = await isolator.probe()
+    if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
+    const weaker = await isolator.weaker()
+    return { what, ok: true, detail: result.detail, weaker }
+  } catch (error) {
+    const { message, hint } = error as { message: string; hint?: string }
+    return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
   }
 }
 

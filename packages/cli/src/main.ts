@@ -42,7 +42,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     )
     .addOption(
       new Option('--isolator <isolator>', 'what isolates it')
-        .choices(['auto', 'oci', 'process'])
+        .choices(['auto', 'oci', 'docker', 'process'])
         .default('auto'),
     )
     .option('--runtime <runtime>', 'what starts it: crun, runc, or the path of one (isolator oci)')

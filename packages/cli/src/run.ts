@@ -13,7 +13,7 @@ export interface RunOptions {
   cpus?: number
   workdir?: string
   network: 'none' | 'open'
-  isolator: 'auto' | 'oci' | 'process'
+  isolator: 'auto' | 'oci' | 'docker' | 'process'
   runtime?: string
   timeout?: number
   interactive?: boolean
@@ -77,6 +77,10 @@ function engineOptions(
       )
     return {}
   }
+  if (provider.decision.isolator === 'docker' && runtime !== undefined)
+    throw new SandboxError('unsupported', 'A daemon has a runtime of its own.', {
+      hint: 'Leave --runtime out, or use --isolator oci.',
+    })
   return {
     image,
     resources: {

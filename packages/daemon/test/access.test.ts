@@ -93,7 +93,9 @@ describe('every route', () => {
       if (!path.includes('{id}') && !path.includes('{snapshot_id}')) continue
       expect(scope).not.toBe('public')
       const body =
-        method === 'POST' ? (bodies[path.split('/').at(-1)!] ?? {}) : method === 'PUT' ? 'x' : undefined
+        method === 'POST'
+          ? (bodies[path.split('/').at(-1)!] ?? {})
+          : { PUT: 'x', PATCH: { labels: {} } }[method]
       const query = path.includes('/files') || path.includes('/fs/read') ? '?path=a' : ''
       const [theirs, nobodys] = await Promise.all(
         [mine(path), none(path)].map((where) => daemon.call(method, where + query, body, { key: stranger })),

@@ -11,6 +11,8 @@ export {
   readRecipe,
   recipeNames,
 } from './images/index.ts'
+export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/docker.ts'
+export { type DockerProfile, dockerProfile } from './isolators/docker/seccomp.ts'
 export type {
   IsolatedSandbox,
   Isolator,

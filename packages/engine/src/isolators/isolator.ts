@@ -8,8 +8,6 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
-  /** What is weaker in its sandboxes than it could be, in sentences for people. */
-  readonly weaker?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
@@ -26,6 +24,12 @@ export interface Isolator {
   sweep?(below: string): Promise<void>
   /** Where a disk is a folder over read-only layers. */
   readonly disks?: LayeredDisks
+  /** What is weaker in its sandboxes than it could be, in sentences for people. */
+  weaker?(): Promise<readonly string[]>
+  /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
+  snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
+  /** `in-use`: a sandbox was made of it and is still there. */
+  removeSnapshot?(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'>
 }
 
 /** For whoever keeps disks as layers. What is in them is hostile: it is moved, copied and removed as a whole, never looked into by path. */
@@ -74,8 +78,16 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly hostname: string
 }
 
-/** The machine's own programs, a folder with a root file system in it, or an image of the store. */
-export type Image = 'host' | { readonly rootfs: string } | StoredImage
+/**
+ * The machine's own programs, a folder with a root file system in it, an image of the store, an image that the isolator's daemon knows by this name,
+ * or a snapshot that the isolator has made of a sandbox whose own image was `of`.
+ */
+export type Image =
+  | 'host'
+  | { readonly rootfs: string }
+  | StoredImage
+  | { readonly reference: string }
+  | { readonly snapshot: string; readonly of: Image }
 
 /** An image whose layers are folders of this machine, uppermost first. The sandbox's working folder and its user's home are in them. */
 export interface StoredImage {

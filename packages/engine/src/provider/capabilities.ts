@@ -27,3 +27,10 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   fork: 'native',
   lifetime: 'native',
 })
+
+/** A daemon keeps disks as images, and copies them; but Podman mixes up owners where each sandbox has ids of its own. The data says so then, and calling throws. */
+export function dockerCapabilities({ userns }: { readonly userns?: string } = {}): EngineCapabilities {
+  if (userns === undefined) return engineCapabilities
+  const { snapshot: _, fork: __, ...rest } = engineCapabilities
+  return Object.freeze(rest) as EngineCapabilities
+}

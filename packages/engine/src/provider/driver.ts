@@ -17,7 +17,7 @@ export class EngineDriver extends LayeredDriver {
   readonly name = 'engine'
   readonly isolation = 'container'
   readonly capabilities: EngineCapabilities
-  readonly createOptions: readonly CreateOption[] = [
+  protected readonly engineOptions: readonly CreateOption[] = [
     'name',
     'label',
     'labels',
@@ -31,10 +31,11 @@ export class EngineDriver extends LayeredDriver {
     'gitToken',
     'providerOptions',
   ]
+  readonly createOptions: readonly CreateOption[] = this.engineOptions
+  protected readonly defaults: EngineDefaults
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
-  readonly #defaults: EngineDefaults
-  readonly #findImage: FindImage
+  protected readonly findImage: FindImage
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
@@ -51,10 +52,10 @@ export class EngineDriver extends LayeredDriver {
     findImage: FindImage
   }) {
     super(options.root, options.runner, options.rights)
-    this.#findImage = options.findImage
+    this.findImage = options.findImage
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
-    this.#defaults = options.defaults
+    this.defaults = options.defaults
     this.capabilities = options.capabilities
   }
 
@@ -62,9 +63,14 @@ export class EngineDriver extends LayeredDriver {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
   }
 
+  /** What is weaker than usual is said with everything else that is known of a sandbox. */
   override async info(sandboxId: string): Promise<SandboxInfo> {
-    const [info, { weaker = [] }] = await Promise.all([super.info(sandboxId), this.#isolator()])
-    return weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
+    const info = await super.info(sandboxId)
+    // Asking for it may mean asking a daemon that is away; the rest is known without.
+    const weaker = await this.#isolator()
+      .then((isolator) => isolator.weaker?.())
+      .catch(() => undefined)
+    return weaker === undefined || weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
   }
 
   /** A connection to the sandbox's runner; all handles of this provider share it. */
@@ -131,7 +137,7 @@ export class EngineDriver extends LayeredDriver {
   }
 
   protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
-    return { ...(await planOf(spec, this.#defaults, this.#findImage)) }
+    return { ...(await planOf(spec, this.defaults, this.findImage)) }
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {

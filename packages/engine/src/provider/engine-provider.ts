@@ -4,34 +4,42 @@ import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import { ImageStore } from '../images/index.ts'
+import { Daemon } from '../isolators/docker/daemon.ts'
+import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
 import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
-import { type EngineCapabilities, engineCapabilities } from './capabilities.ts'
+import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
+import { DockerDriver } from './docker-driver.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
 import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
-  isolator?: 'auto' | 'oci' | 'process'
+  isolator?: 'auto' | 'oci' | 'docker' | 'process'
   /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
   pull?: boolean
-  /** Where sandboxes are kept. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`. */
+  /**
+   * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
+   * for `docker` the folder `docker` in there.
+   */
   root?: string
   defaults?: Partial<EngineDefaults>
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
+  /** Settings of the isolator `docker`; the runner's binary is found by itself. */
+  docker?: Partial<DockerIsolatorOptions>
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
 
 /** Which isolator was chosen, and why the stronger ones were not. */
 export interface EngineDecision {
-  readonly isolator: 'oci' | 'process'
+  readonly isolator: 'oci' | 'docker' | 'process'
   readonly reason: string
 }
 
@@ -51,7 +59,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.decision = decision
     this.#folders = driver as unknown as EngineDriver
     this.#layered = driver instanceof EngineDriver ? driver : undefined
-    this.volumes = volumesOf(this.#layered)
+    this.volumes = volumesOf(decision, this.#layered)
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
@@ -96,10 +104,10 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   }
 }
 
-function volumesOf(driver: EngineDriver | undefined): VolumeAdmin {
+function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefined): VolumeAdmin {
   const volumes = async () => {
-    if (driver) return (await driver.prepared()).volumes
-    throw new SandboxError('unsupported', 'The isolator “process” has no volumes.', {
+    if (driver && isolator === 'oci') return (await driver.prepared()).volumes
+    throw new SandboxError('unsupported', `The isolator “${isolator}” has no volumes.`, {
       hint: 'Use the isolator “oci”.',
     })
   }
@@ -121,16 +129,21 @@ function choose(options: EngineProviderOptions): {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
     return { decision: { isolator, reason: 'It was asked for. It does not isolate.' }, driver }
   }
-  if (isolator !== 'auto' && isolator !== 'oci')
+  if (isolator !== 'auto' && isolator !== 'oci' && isolator !== 'docker')
     throw new SandboxError('invalid_argument', `There is no isolator “${String(isolator)}”.`, {
-      hint: 'Use auto, oci or process.',
+      hint: 'Use auto, oci, docker or process.',
     })
+  if (isolator === 'docker')
+    return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options) }
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
     const defaults = { ...engineDefaults, ...options.defaults }
     const driver = new EngineDriver({
       root,
-      ...lazily(options, root),
+      ...lazily(options.oci, async (runner) => {
+        const imagesFolder = path.join(root, 'images')
+        return new OciIsolator({ imagesFolder, ...options.oci, runner })
+      }),
       defaults,
       capabilities: capabilitiesHere(),
       rights: process.getuid?.() === 0 ? undefined : footingOf({}),
@@ -138,6 +151,11 @@ function choose(options: EngineProviderOptions): {
     })
     const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
+  }
+  const daemon = new Daemon(options.docker)
+  if (daemon.seemsThere) {
+    const reason = `A daemon of Docker’s kind is on ${daemon.where}; oci would be stronger, but ${missing.reason}`
+    return { decision: { isolator: 'docker', reason }, driver: dockerDriver(options) }
   }
   if (!options.acceptNoIsolation) {
     throw new SandboxError(
@@ -170,13 +188,28 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
-function lazily({ oci }: EngineProviderOptions, root: string) {
-  const runner = once(async () => oci?.runner ?? (await locateRunner()))
-  const isolator = once<Isolator>(async () => {
-    const imagesFolder = path.join(root, 'images')
-    return new OciIsolator({ imagesFolder, ...oci, runner: await runner.get() })
+function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabilities> {
+  const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
+  return new DockerDriver({
+    root,
+    ...lazily(
+      options.docker,
+      async (runner) =>
+        new DockerIsolator({ stateFolder: root, pull: options.pull ?? false, ...options.docker, runner }),
+    ),
+    defaults: { ...engineDefaults, ...options.defaults },
+    capabilities: dockerCapabilities(options.docker),
+    // Names of images are the daemon's to know, never the store's.
+    findImage: (name) => {
+      throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
+    },
   })
+}
+
+/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
+function lazily(given: { runner?: string } | undefined, make: (runner: string) => Promise<Isolator>) {
+  const runner = once(async () => given?.runner ?? (await locateRunner()))
+  const isolator = once(async () => make(await runner.get()))
   return {
     runner: runner.get,
     isolator: isolator.get,

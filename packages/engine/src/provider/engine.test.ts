@@ -164,12 +164,12 @@ describe('the choice of an isolator', () => {
   })
 
   it('never falls back to no isolation unless that was accepted', () => {
-    const none = { root, oci: { runtime: 'no-such-runtime' } }
+    const none = { root, oci: { runtime: 'no-such-runtime' }, docker: { socketPath: '/no/such/docker.sock' } }
     expect(() => new EngineProvider(none)).toThrow(
       expect.objectContaining({ code: 'unsupported', hint: expect.stringContaining('process') }),
     )
     expect(new EngineProvider({ ...none, acceptNoIsolation: true }).decision.isolator).toBe('process')
-    expect(() => new EngineProvider({ isolator: 'docker' as never })).toThrow(
+    expect(() => new EngineProvider({ isolator: 'dokcer' as never })).toThrow(
       expect.objectContaining({ code: 'invalid_argument' }),
     )
   })

@@ -2,14 +2,14 @@ import { statSync } from 'node:fs'
 import { posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { missingLayer } from '../../images/missing-layer.ts'
-import type { IsolatorSpec } from '../isolator.ts'
+import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { leastLimits, type RuntimeKind } from './runtime.ts'
 
 /** Refuses what would be misunderstood later, further from whoever wrote it. */
-export function checkSpec(spec: IsolatorSpec, runtime: RuntimeKind): void {
+export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind): void {
   const { limits } = spec
   const whole = {
-    ...leastLimits(runtime),
+    ...leastLimits(runtime ?? 'crun'),
     tmpBytes: 4096,
     shmBytes: 4096,
     openFiles: 64,
@@ -17,7 +17,9 @@ export function checkSpec(spec: IsolatorSpec, runtime: RuntimeKind): void {
   for (const [name, least] of Object.entries(whole)) {
     const value = limits[name as keyof typeof whole]
     if (!Number.isSafeInteger(value) || value < least)
-      throw wrong(`limits.${name}: at least ${least} is needed on ${runtime}, not ${value}`)
+      throw wrong(
+        `limits.${name}: at least ${least} is needed${runtime ? ` on ${runtime}` : ''}, not ${value}`,
+      )
   }
   const { diskBytes } = limits
   if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
@@ -53,11 +55,13 @@ function checkImage(image: IsolatorSpec['image']): void {
     if (!isFolder(image.rootfs)) throw wrong(`image: ${image.rootfs} is not a folder`)
     return
   }
-  const { uid, gid } = image.user
+  const stored = storedImage(image)
+  if (!stored) return
+  const { uid, gid } = stored.user
   if (![uid, gid].every((id) => Number.isInteger(id) && id >= 0 && id < 65536) || uid === 0)
     throw wrong(`image: its user ${uid}:${gid} is none that a sandbox has`)
-  const missing = image.layers.find((layer) => !isFolder(layer))
-  if (missing) throw missingLayer(image, missing)
+  const missing = stored.layers.find((layer) => !isFolder(layer))
+  if (missing) throw missingLayer(stored, missing)
 }
 
 /** A file system has to fit, and something in it. */

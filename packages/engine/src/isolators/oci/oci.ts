@@ -2,14 +2,15 @@ import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type HostImage, hostImage } from '../../images/host.ts'
-import type {
-  IsolatedSandbox,
-  Isolator,
-  IsolatorSpec,
-  LayeredDisks,
-  ProbeResult,
-  SandboxEnd,
-  SandboxPlace,
+import {
+  type IsolatedSandbox,
+  type Isolator,
+  type IsolatorSpec,
+  type LayeredDisks,
+  type ProbeResult,
+  type SandboxEnd,
+  type SandboxPlace,
+  storedImage,
 } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
@@ -85,7 +86,7 @@ export class OciIsolator implements Isolator {
     }
   }
 
-  get weaker(): readonly string[] {
+  async weaker(): Promise<readonly string[]> {
     return this.footing.weaker(this.footing.layout())
   }
 
@@ -217,7 +218,10 @@ export class OciIsolator implements Isolator {
 
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') {
-      return { layers: 'rootfs' in spec.image ? [spec.image.rootfs] : spec.image.layers, binds: [] }
+      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
+      const stored = storedImage(spec.image)
+      if (stored) return { layers: stored.layers, binds: [] }
+      throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
     if (!this.host || Date.now() - this.host.at > 1000)

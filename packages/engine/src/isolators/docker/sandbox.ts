@@ -1,0 +1,160 @@
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SandboxError } from '@sandkasten/sdk'
+import type { Container, ContainerInspectInfo } from 'dockerode'
+import type { IsolatedSandbox, SandboxEnd, SandboxPlace, SandboxStats } from '../isolator.ts'
+import type { SandboxGroups } from '../oci/cgroups.ts'
+import { endOf, noteKill } from './end.ts'
+import { killContainer, lives, lookAt } from './ending.ts'
+import { statusOf, translate } from './errors.ts'
+import { forgetHolds, holdsOf, noteHold } from './holds.ts'
+import type { Line } from './reach.ts'
+import { statsFrom } from './stats.ts'
+import type { EndWatch } from './watch.ts'
+
+/** A running sandbox, as one process holds it. Any number of processes may hold the same. */
+export class DockerSandbox implements IsolatedSandbox {
+  readonly sandboxId: string
+  readonly folder: string
+  readonly ended: Promise<SandboxEnd>
+  private readonly container: Container
+  private readonly line: Line
+  private readonly where: string
+  private readonly kind: 'docker' | 'podman'
+  private readonly startedAt: string
+  private readonly groups: SandboxGroups | undefined
+  private readonly end = Promise.withResolvers<SandboxEnd>()
+  private readonly unwatch: () => void
+  private over = false
+
+  constructor(options: {
+    place: SandboxPlace
+    container: Container
+    info: ContainerInspectInfo
+    line: Line
+    where: string
+    kind: 'docker' | 'podman'
+    groups: SandboxGroups | undefined
+    watch: EndWatch
+  }) {
+    this.sandboxId = options.place.sandboxId
+    this.folder = options.place.folder
+    this.container = options.container
+    this.line = options.line
+    this.where = options.where
+    this.kind = options.kind
+    this.startedAt = options.info.State.StartedAt
+    this.groups = options.groups
+    this.ended = this.end.promise
+    this.unwatch = options.watch.listen(options.container.id, (told) => void this.look(told))
+    void this.look(false)
+  }
+
+  async connect(): Promise<Duplex> {
+    try {
+      return await this.line.connect()
+    } catch (cause) {
+      throw new SandboxError('not_running', `sandbox ${this.sandboxId} cannot be reached`, {
+        sandboxId: this.sandboxId,
+        cause,
+      })
+    }
+  }
+
+  async oomKills(): Promise<number | undefined> {
+    return this.groups?.oomKills()
+  }
+
+  async stats(): Promise<SandboxStats> {
+    if (this.groups) return this.groups.stats()
+    const stats = await this.call('Asking for its use', () =>
+      this.container.stats({ stream: false, 'one-shot': true } as { stream: false }),
+    )
+    return statsFrom(stats)
+  }
+
+  async freeze(): Promise<void> {
+    await this.call('Freezing it', () => this.turn(() => this.container.pause(), true))
+    // Whoever holds it must not thaw it now.
+    forgetHolds(this)
+  }
+
+  async thaw(): Promise<void> {
+    await this.call('Thawing it', () => this.turn(() => this.container.unpause(), false))
+  }
+
+  /** When its holder was killed it stays paused until somebody looks for it (`DockerIsolator.attach`): the daemon does not know for whom it is paused. */
+  async hold(): Promise<() => void> {
+    const info = await this.call('Looking at it', () => lookAt(this.container))
+    if (info?.State.Paused && (await holdsOf(this)) === 'none') return () => {}
+    const note = await noteHold(this)
+    const letGo = async () => {
+      if (note.remove() && (await holdsOf(this)) !== 'held') await this.thaw()
+    }
+    try {
+      await this.call('Holding it', () => this.turn(() => this.container.pause(), true))
+    } catch (error) {
+      note.remove()
+      throw error
+    }
+    // One that has ended meanwhile needs no thawing.
+    return () => void letGo().catch(() => {})
+  }
+
+  async kill(): Promise<SandboxEnd> {
+    const oomKills = this.groups?.oomKills()
+    noteKill(this, { startedAt: this.startedAt, ...(oomKills === undefined ? {} : { oomKills }) })
+    const killed = this.call('Ending it', () => killContainer(this.container))
+    // Whichever comes first: the daemon's answer (Podman's takes a quarter of a second longer than the end), or its news.
+    await Promise.race([killed.then((info) => this.settle(this.endIn(info))), this.ended])
+    return this.ended
+  }
+
+  /** Looks whether it is over: when the daemon says that something has happened, and once at the beginning. */
+  private async look(told: boolean): Promise<void> {
+    for (let tries = 0; !this.over && tries < (told ? 5 : 1); tries += 1) {
+      // A daemon that is away says nothing; when it is back, we are told to look again.
+      const info = await lookAt(this.container).catch(() => 'unknown' as const)
+      if (info === 'unknown') return
+      if (!info || !lives(info) || info.State.StartedAt !== this.startedAt)
+        return this.settle(this.endIn(info))
+      // Told, and not yet to be seen: some daemons write it down a moment later.
+      await sleep(50 * tries, undefined, { ref: false })
+    }
+  }
+
+  /** How this very life ended. Removed, or started again by somebody else: it is over, and how is no longer known. */
+  private endIn(info: ContainerInspectInfo | undefined): SandboxEnd {
+    const end = info?.State.StartedAt === this.startedAt ? endOf(info, this, this.kind) : undefined
+    return end ?? { killed: false, unwitnessed: true, errors: '' }
+  }
+
+  /** What is so already is no mistake. */
+  private async turn(work: () => Promise<unknown>, frozen: boolean): Promise<void> {
+    try {
+      await work()
+    } catch (cause) {
+      const info = await lookAt(this.container)
+      if (!info || !lives(info) || info.State.Paused !== frozen) throw cause
+    }
+  }
+
+  private settle(end: SandboxEnd): void {
+    this.over = true
+    this.unwatch()
+    this.end.resolve(end)
+  }
+
+  private async call<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (cause) {
+      if (statusOf(cause) === 404 || statusOf(cause) === 409)
+        throw new SandboxError('not_running', `sandbox ${this.sandboxId} does not run`, {
+          sandboxId: this.sandboxId,
+          cause,
+        })
+      throw translate(cause, doing, { where: this.where, sandboxId: this.sandboxId })
+    }
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * A Docker daemon, or Podman's service, of our own: nothing of one that may be here already is used, seen or changed. For tests and the
+ * benchmark.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findProgram } from '../../oci/programs.ts'
+
+export interface PrivateDaemon {
+  readonly socketPath: string
+  /** Its view of the machine's files. */
+  readonly root: string
+  /** The control group that its containers are in. */
+  readonly group: string
+  /** Ends it, with every process and mount that it has made. */
+  stop(): Promise<void>
+}
+
+const START_MS = 60_000
+const STOP_MS = 15_000
+
+/** Why it cannot be started here; undefined when it can. */
+export function dockerMissing(): string | undefined {
+  return missing('a private dockerd', ['dockerd', 'containerd', 'runc'], 'docker.io')
+}
+
+export function podmanMissing(): string | undefined {
+  return missing('a private Podman', ['podman', 'conmon', 'crun'], 'podman crun')
+}
+
+export interface DaemonOptions {
+  readonly group?: string
+  /** Ids of their own for containers: dockerd gives all of them the same range, Podman each its own if it is asked to. */
+  readonly remap?: boolean
+}
+
+export async function startDockerd(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
+  const { group = groupName(), remap = false } = options
+  const socketPath = join(folder, 'docker.sock')
+  mkdirSync(join(folder, 'exec'), { recursive: true, mode: 0o711 })
+  writeFileSync(join(folder, 'daemon.json'), '{}')
+  return start(
+    folder,
+    group,
+    // dockerd would talk to a containerd of the machine if it found one, and read the machine's settings.
+    `if [ -d /etc/docker ]; then mount -t tmpfs -o mode=755 tmpfs /etc/docker; fi
+     ${remap ? showIds(folder) : ''}`,
+    [
+      ...['dockerd', '-H', `unix://${socketPath}`],
+      ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')],
+      ...['--pidfile', join(folder, 'pid'), '--config-file', join(folder, 'daemon.json')],
+      ...['--bridge=none', '--iptables=false', '--ip6tables=false', '--storage-driver', 'overlay2'],
+      ...['--cgroup-parent', `/${group}`],
+      ...(remap ? ['--userns-remap', 'dockremap'] : []),
+    ],
+    socketPath,
+  )
+}
+
+/** crun refuses to work where both versions of control groups are mounted, so the newer one, which has no controllers there, is hidden. */
+export async function startPodman(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
+  const { group = groupName(), remap = false } = options
+  const socketPath = join(folder, 'podman.sock')
+  const places = `graphroot = "${join(folder, 'data')}"\nrunroot = "${join(folder, 'run')}"\n`
+  writeFileSync(join(folder, 'storage.conf'), `[storage]\ndriver = "overlay"\n${places}`)
+  return start(
+    folder,
+    group,
+    `${remap ? showIds(folder) : ''}
+     export CONTAINERS_STORAGE_CONF=${join(folder, 'storage.conf')}
+     if [ -d /sys/fs/cgroup/memory ] && [ -d /sys/fs/cgroup/unified ]; then umount /sys/fs/cgroup/unified; fi`,
+    [
+      ...['podman', '--root', join(folder, 'data'), '--runroot', join(folder, 'run')],
+      ...['--tmpdir', join(folder, 'tmp'), '--storage-driver', 'overlay', '--events-backend', 'file'],
+      ...['--cgroup-manager', 'cgroupfs', '--runtime', 'crun'],
+      ...['system', 'service', '--time', '0', `unix://${socketPath}`],
+    ],
+    socketPath,
+  )
+}
+
+/** Users and ranges that only this daemon sees, where the machine keeps its own. */
+function showIds(folder: string): string {
+  const ranges = 'dockremap:268435456:65536\ncontainers:536870912:1073741824\n'
+  const files = {
+    subuid: ranges,
+    subgid: ranges,
+    passwd: `${readOr('/etc/passwd')}dockremap:x:64999:64999::/nonexistent:/bin/false\n`,
+    group: `${readOr('/etc/group')}dockremap:x:64999:\n`,
+  }
+  const etc = join(folder, 'etc')
+  mkdirSync(etc)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(etc, name), text)
+  return Object.keys(files)
+    .map((name) => `if [ -e /etc/${name} ]; then mount --bind ${join(etc, name)} /etc/${name}; fi`)
+    .join('\n')
+}
+
+/**
+ * In a mount namespace where `/run` is empty: containerd keeps sockets in `/run/containerd` whatever it is told. Its mounts end with it.
+ * Should we be killed, it gets SIGTERM. With a /dev/null of its own, because runtimes change the owner of what they use as standard input.
+ */
+async function start(
+  folder: string,
+  group: string,
+  prepare: string,
+  command: readonly string[],
+  socketPath: string,
+): Promise<PrivateDaemon> {
+  // The root of a container may be nobody here, and has to walk through.
+  chmodSync(folder, 0o711)
+  const script = `set -e
+    mount -t tmpfs -o mode=755 tmpfs /run
+    mknod -m 666 /run/null c 1 3
+    mount --bind /run/null /dev/null
+    ${prepare}
+    exec "$@"`
+  const log = openSync(join(folder, 'log'), 'a')
+  const child = spawn(
+    'setpriv',
+    [
+      ...['--pdeathsig', 'TERM', 'unshare', '-m', '--propagation', 'private'],
+      ...['sh', '-c', script, 'sh', ...command],
+    ],
+    { stdio: ['ignore', log, log], detached: true },
+  )
+  closeSync(log)
+  const stop = async () => {
+    await end(child)
+    await removeGroups(group)
+  }
+  try {
+    await answers(child, socketPath)
+  } catch (cause) {
+    await stop()
+    const said = readFileSync(join(folder, 'log'), 'utf8').trim().split('\n').slice(-5).join('\n')
+    removeDaemonFolder(folder)
+    throw new Error(`${command[0]} did not start:\n${said}`, { cause })
+  }
+  return { socketPath, root: `/proc/${child.pid}/root`, group, stop }
+}
+
+async function answers(child: ChildProcess, socketPath: string): Promise<void> {
+  const deadline = Date.now() + START_MS
+  while (Date.now() < deadline && child.exitCode === null && child.signalCode === null) {
+    if (await ping(socketPath)) return
+    await sleep(50)
+  }
+  throw new Error(`no answer on ${socketPath}`)
+}
+
+function ping(socketPath: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(socketPath, () => socket.write('GET /_ping HTTP/1.0\r\nHost: d\r\n\r\n'))
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.setTimeout(5000, () => socket.destroy())
+    socket.on('data', (chunk: string) => {
+      text += chunk
+    })
+    socket.on('error', () => resolve(false))
+    socket.on('close', () => resolve(/^HTTP\/1\.\d 200/.test(text)))
+  })
+}
+
+/** First as it should be; then whatever is left, found by its mount namespace: the parents of containers outlive it on purpose. */
+async function end(child: ChildProcess): Promise<void> {
+  const namespace = child.pid === undefined ? undefined : namespaceOf(child.pid)
+  if (namespace === namespaceOf(process.pid)) throw new Error('the daemon is not in a namespace of its own')
+  if (child.exitCode === null && child.signalCode === null) {
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    await Promise.race([exited, sleep(STOP_MS, undefined, { ref: false })])
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+  }
+  if (namespace !== undefined) await endAll((pid) => namespaceOf(pid) === namespace)
+}
+
+async function removeGroups(group: string): Promise<void> {
+  await endAll((pid) => readOr(`/proc/${pid}/cgroup`).includes(`/${group}/`))
+  const mounts = readOr('/proc/self/mountinfo').split('\n')
+  const roots = mounts.filter((line) => / - cgroup2? /.test(line)).map((line) => line.split(' ')[4]!)
+  for (const root of roots) await removeGroup(join(root, group))
+}
+
+/** A group is busy until the last of its dead has been reaped, which PID 1 of some machines does only every other second. */
+async function removeGroup(path: string): Promise<void> {
+  if (!existsSync(path)) return
+  for (const entry of readdirSync(path, { withFileTypes: true }))
+    if (entry.isDirectory()) await removeGroup(join(path, entry.name))
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return rmdirSync(path)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT') return
+      if (code !== 'EBUSY' || attempt > 1500) throw error
+      await sleep(20)
+    }
+  }
+}
+
+async function endAll(isOurs: (pid: string) => boolean): Promise<void> {
+  const find = () =>
+    readdirSync('/proc')
+      .filter((entry) => /^\d+$/.test(entry) && /^State:\s+[^ZX]/m.test(readOr(`/proc/${entry}/status`)))
+      .filter((pid) => isOurs(pid) && Number(pid) !== process.pid)
+  for (let attempt = 0; attempt < 250; attempt += 1) {
+    const found = find()
+    if (found.length === 0) return
+    for (const pid of found) {
+      try {
+        process.kill(Number(pid), 'SIGKILL')
+      } catch {
+        // It ended by itself.
+      }
+    }
+    await sleep(20)
+  }
+  throw new Error(`processes ${find().join(', ')} do not end`)
+}
+
+/** Its mounts have gone with its namespace. */
+export function removeDaemonFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
+}
+
+const groupName = () => `sktest-${randomBytes(4).toString('hex')}`
+
+function missing(what: string, programs: readonly string[], packages: string): string | undefined {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return `${what} needs root on Linux`
+  for (const program of programs) {
+    try {
+      findProgram(program)
+    } catch {
+      return `${program} is not installed: apt-get install ${packages}`
+    }
+  }
+  return undefined
+}
+
+function namespaceOf(pid: number | string): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/mnt`)
+  } catch {
+    return undefined
+  }
+}
+
+function readOr(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

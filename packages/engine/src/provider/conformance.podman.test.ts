@@ -1,0 +1,3 @@
+import { kitOn } from './docker-kit.ts'
+
+kitOn('podman', 'Podman')
