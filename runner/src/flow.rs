@@ -85,6 +85,12 @@ impl Sink {
         self.queue.len()
     }
 
+    /// The receiver sees the end at once; what is queued is dropped.
+    pub fn abandon(&mut self) {
+        self.fd = None;
+        self.queue.clear();
+    }
+
     pub fn push(&mut self, bytes: &[u8]) {
         if !self.ending && self.fd.is_some() {
             self.queue.extend(bytes);

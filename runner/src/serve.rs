@@ -1,7 +1,7 @@
 //! What one connection says: from bytes to frames to streams. A violation ends this connection with a reason; a request
 //! that cannot be done is answered with an error and ends nothing.
 
-use crate::conn::{Conn, IN_QUEUED, MAX_STREAMS, OUT_HIGH, Stream, Use};
+use crate::conn::{Conn, IN_QUEUED, MAX_STREAMS, OUT_HIGH, Relay, Stream, Use};
 use crate::server::Server;
 use crate::sys;
 use crate::timers::Alarm;
@@ -147,7 +147,7 @@ impl Server {
             }
             Kind::Request => self.request(key, conn, frame)?,
             Kind::Cancel => {
-                if known(conn, frame.stream)? {
+                if known(conn, frame.stream)? && !tear(conn, frame.stream) {
                     self.leave(key, conn, frame.stream);
                     conn.finish(frame.stream, Err(OpError::new("cancelled", "cancelled")));
                 }
@@ -350,6 +350,27 @@ impl Server {
 
 /// Is the stream open? One that has just ended may still be spoken to by a client that does not know yet; one that never began
 /// may not.
+/// Ends the input of a worker that is being fed, and says whether there was one. It then answers by itself, when it has taken away what it began: a
+/// client that has its answer finds nothing half-made.
+fn tear(conn: &mut Conn, id: u32) -> bool {
+    match conn.streams.get_mut(&id) {
+        Some(Stream {
+            ended: false,
+            what:
+                Use::Relay(Relay {
+                    sink: Some(sink),
+                    job: Some(_),
+                    ..
+                }),
+            ..
+        }) if !sink.closed() => {
+            sink.abandon();
+            true
+        }
+        _ => false,
+    }
+}
+
 fn known(conn: &Conn, id: u32) -> Result<bool, Violation> {
     if id > conn.last_stream {
         return Err(Violation::new(

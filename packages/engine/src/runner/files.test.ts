@@ -52,6 +52,18 @@ describe('files', () => {
     )
   })
 
+  it('a write whose source fails leaves nothing, from the moment that it is known', async () => {
+    const place = folder()
+    async function* torn() {
+      yield Buffer.alloc(1000)
+      throw new Error('the source broke')
+    }
+    for (let round = 0; round < 300; round++) {
+      await expect(client.files.write(join(place, 'file'), torn())).rejects.toThrow('the source broke')
+      expect(readdirSync(place)).toEqual([])
+    }
+  })
+
   it('read a range (pitfall 128)', async () => {
     const path = join(folder(), 'f')
     await client.files.write(path, '0123456789')

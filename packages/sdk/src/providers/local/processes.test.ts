@@ -29,6 +29,22 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
+  it.skipIf(process.platform !== 'linux')(
+    'of several sizes that are asked for at once, the last counts',
+    async () => {
+      const sandbox = await provider.create()
+      const terminal = await sandbox.openTerminal({ cmd: 'sh', cols: 80, rows: 24 })
+      const sizes = Array.from({ length: 12 }, (_, index) => ({ cols: 100 + index, rows: 40 }))
+      await Promise.all(sizes.map((size) => terminal.resize(size)))
+      await terminal.write('stty size; exit\n')
+      let shown = ''
+      for await (const event of terminal.output())
+        if (event.type !== 'exit') shown += Buffer.from(event.data).toString()
+      expect(shown).toContain('40 111')
+      await sandbox.destroy()
+    },
+  )
+
   it('a detached process takes input and signals from a process that did not start it', async () => {
     const id = await inAnotherProcess(
       root,

@@ -53,6 +53,8 @@ export class LocalTerminal implements SandboxTerminal {
     return new LocalTerminal(options.terminalId, child)
   }
 
+  #resizing: Promise<void> = Promise.resolve()
+
   private constructor(terminalId: string, child: Child) {
     this.terminalId = terminalId
     this.#child = child
@@ -69,14 +71,13 @@ export class LocalTerminal implements SandboxTerminal {
   async resize(size: { cols: number; rows: number }): Promise<void> {
     const cols = checkCount(size.cols, 'cols', 1000)
     const rows = checkCount(size.rows, 'rows', 1000)
-    await promisify(execFile)('stty', [
-      '-F',
-      await this.#device(),
-      'rows',
-      String(rows),
-      'cols',
-      String(cols),
-    ])
+    // One after the other: of two programs that set a size, the last that was asked for must not be overtaken.
+    const turn = this.#resizing.then(async () => {
+      const device = await this.#device()
+      await promisify(execFile)('stty', ['-F', device, 'rows', String(rows), 'cols', String(cols)])
+    })
+    this.#resizing = turn.catch(() => {})
+    await turn
   }
 
   output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {
