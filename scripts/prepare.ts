@@ -84,8 +84,8 @@ async function unpack(): Promise<number> {
         cwd: folder,
       })
     const isDebian = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
-    mkdirSync(tools, { recursive: true })
     if (isDebian && (await withFreshLists(download)) === 0) {
+      mkdirSync(tools, { recursive: true })
       for (const file of globSync('*.deb', { cwd: folder }))
         await run('dpkg-deb', ['--extract', path.join(folder, file), tools])
     }

@@ -155,8 +155,8 @@ describe('a hostile layer', () => {
   it('a workdir, passwd and home that are links lead nowhere on this machine', async () => {
     mkdirSync(outside())
     const { path } = writeLayout(join(bench.folder, 'layout'), {
-      layers: [tar([symlink('home', outside()), symlink('etc', outside()), symlink('work', outside())])],
-      config: { WorkingDir: '/work/here' },
+      layers: [tar([symlink('home', outside()), symlink('etc', outside()), symlink('app', outside())])],
+      config: { WorkingDir: '/app/here' },
     })
     await bench.store.import(path, { name: 'tiny' })
     expect(readdirSync(outside())).toEqual([])

@@ -196,10 +196,10 @@ describe('images', () => {
       'ENTRYPOINT ["/bin/false"]',
       'ENV FROM_IMAGE=yes',
     ])
-    const spec = cage.spec({ image: { reference: 'small:1' }, workdir: '/work/here' })
+    const spec = cage.spec({ image: { reference: 'small:1' }, workdir: '/app/here' })
     const talk = await talkTo(await cage.isolator.start(spec))
-    const { out, err } = await talk.sh('pwd; echo $FROM_IMAGE; echo x > file && cat file; echo > /work/x')
-    expect(out).toBe('/work/here\nyes\nx')
+    const { out, err } = await talk.sh('pwd; echo $FROM_IMAGE; echo x > file && cat file; echo > /app/x')
+    expect(out).toBe('/app/here\nyes\nx')
     expect(err).toContain('Permission denied')
     await cage.isolator.remove(spec)
   })

@@ -448,6 +448,13 @@ describe('images and mounts', () => {
 })
 
 describe('network open', () => {
+  it('the switches of a network that its root owns are read-only', async () => {
+    const box = await bench.start({ network: 'open' })
+    const { out, err } = await box.sh('echo 7 > /proc/sys/net/ipv4/ip_default_ttl; id -u', { user: '0' })
+    expect(err).toContain('Read-only')
+    expect(out).toBe('0')
+  })
+
   it('reaches out, not into the host’s loopback, and goes with the sandbox', async (ctx) => {
     if (!existsSync('/usr/bin/pasta')) ctx.skip('needs pasta: apt-get install passt')
     if (!existsSync('/dev/net/tun')) ctx.skip('needs /dev/net/tun')
