@@ -1,6 +1,7 @@
+import { e2bFront } from './e2b/index.ts'
 import type { Front } from './front.ts'
 
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = []
+export const allFronts: readonly Front[] = [e2bFront]
