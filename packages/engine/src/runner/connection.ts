@@ -20,17 +20,12 @@ import {
   major,
 } from './frame.ts'
 import { bytes, int, text } from './schema.ts'
-import { RunnerStream, type StreamHost } from './stream.ts'
+import { RunnerStream, type StreamHost, type StreamOptions } from './stream.ts'
 
 export interface ConnectOptions {
   /** How long the runner may take to answer the handshake. Default 10 s. */
   timeoutMs?: number
   signal?: AbortSignal
-}
-
-export interface RequestOptions {
-  /** Whether the runner may send content on this stream. */
-  content?: boolean
 }
 
 export interface Welcome {
@@ -92,9 +87,9 @@ export class RunnerConnection implements StreamHost {
   }
 
   /** Sends a request. Its body is `{ op, … }`; failures arrive on the stream. */
-  request(op: string, body: CborMap, options: RequestOptions = {}): RunnerStream {
+  request(op: string, body: CborMap, options: StreamOptions = {}): RunnerStream {
     const id = ++this.#lastStream
-    const stream = new RunnerStream(this, id, op, options.content ?? false)
+    const stream = new RunnerStream(this, id, op, options)
     const encoded = encodeCbor({ op, ...body })
     if (this.#state.ended) stream.fail(this.#state.reason ?? connectionLost())
     else {

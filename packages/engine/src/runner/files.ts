@@ -70,7 +70,7 @@ export class RunnerFiles {
     options: FileOptions & { offset?: number; length?: number } = {},
   ): Promise<{ facts: FileFacts; content: AsyncIterable<Buffer> }> {
     const { offset, length } = options
-    const stream = this.#request('fs.read', { path: toBytes(path), offset, length }, options)
+    const stream = this.#request('fs.read', { path: toBytes(path), offset, length }, options, { wide: true })
     const facts = await opened(this.#connection, stream, factsOf, options)
     return { facts, content: this.#content(stream) }
   }
@@ -152,7 +152,7 @@ export class RunnerFiles {
 
   /** A file or a tree as a tar archive. */
   async tar(path: Bytes, options: FileOptions = {}): Promise<AsyncIterable<Buffer>> {
-    const stream = this.#request('fs.tar', { path: toBytes(path) }, options)
+    const stream = this.#request('fs.tar', { path: toBytes(path) }, options, { wide: true })
     await opened(this.#connection, stream, () => undefined, options)
     return this.#content(stream)
   }
@@ -180,8 +180,8 @@ export class RunnerFiles {
     return call(this.#connection, op, this.#body(body, options), check, options)
   }
 
-  #request(op: string, body: CborMap, options: FileOptions): RunnerStream {
-    return this.#connection.request(op, this.#body(body, options), { content: true })
+  #request(op: string, body: CborMap, options: FileOptions, stream: { wide?: boolean } = {}): RunnerStream {
+    return this.#connection.request(op, this.#body(body, options), { content: true, ...stream })
   }
 
   async #send<T>(

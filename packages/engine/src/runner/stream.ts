@@ -1,9 +1,9 @@
 /**
  * One request and everything that belongs to it.
  *
- * Incoming content waits in a queue that the runner's credit bounds: credit is given back only for what a consumer has taken, so a slow
- * consumer slows the process inside and costs us at most one window. Outgoing content waits for the runner's credit in the
- * same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
+ * Incoming content waits in a queue that the runner's credit bounds: credit is given back only for what a consumer has taken, a quarter
+ * of the window at a time, so a slow consumer slows the process inside and costs us at most one window. Outgoing content waits for the
+ * runner's credit in the same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
  */
 import type { CborMap } from './cbor.ts'
 import { connectionLost, ProtocolError } from './errors.ts'
@@ -24,7 +24,15 @@ export interface StreamHost {
 
 /** News that wait for a consumer; they have no credit of their own. */
 const maxWaitingEvents = 1024
-const windowStep = initialWindow / 4
+/** What the window of a wide stream grows to once its consumer has taken some: then neither side waits for the other's every step. */
+const wideWindow = 2 * 1024 * 1024
+
+export interface StreamOptions {
+  /** Whether the runner may send content on it. */
+  content?: boolean
+  /** For much content at once, such as a file. */
+  wide?: boolean
+}
 
 export class RunnerStream {
   readonly id: number
@@ -35,10 +43,13 @@ export class RunnerStream {
   readonly done: Promise<CborMap>
   readonly #host: StreamHost
   readonly #takesContent: boolean
+  readonly #widest: number
   #items: StreamItem[] = []
   #waitingEvents = 0
   /** What the runner may still send. */
   #window = initialWindow
+  /** What it may have sent at most that was not taken yet. */
+  #width = initialWindow
   #consumed = 0
   /** What we may still send. */
   #credit = initialWindow
@@ -56,11 +67,12 @@ export class RunnerStream {
   #resolveDone!: (body: CborMap) => void
   #rejectDone!: (error: Error) => void
 
-  constructor(host: StreamHost, id: number, op: string, takesContent: boolean) {
+  constructor(host: StreamHost, id: number, op: string, options: StreamOptions = {}) {
     this.#host = host
     this.id = id
     this.op = op
-    this.#takesContent = takesContent
+    this.#takesContent = options.content ?? false
+    this.#widest = options.wide ? wideWindow : initialWindow
     this.opened = new Promise((resolve, reject) => {
       this.#resolveOpen = resolve
       this.#rejectOpen = reject
@@ -145,12 +157,12 @@ export class RunnerStream {
 
   #give(bytes: number): void {
     this.#consumed += bytes
-    if (this.#finished || this.#remoteEnded) return
-    if (this.#consumed >= windowStep || (this.#items.length === 0 && this.#consumed > 0)) {
-      this.#window += this.#consumed
-      this.#host.sendWindow(this.id, this.#consumed)
-      this.#consumed = 0
-    }
+    if (this.#finished || this.#remoteEnded || this.#consumed < this.#width / 4) return
+    const granted = this.#consumed + this.#widest - this.#width
+    this.#width = this.#widest
+    this.#window += granted
+    this.#host.sendWindow(this.id, granted)
+    this.#consumed = 0
   }
 
   // What the connection tells it.
