@@ -3,7 +3,7 @@
  *
  * Everything that arrives is hostile. The first violation ends the connection with a GOODBYE and fails every stream with one error; nothing
  * is skipped or repaired. What can be made to wait here is bounded: one frame in the parser, one window per stream, and the streams
- * that the runner was asked to end and has not.
+ * that the runner was asked to end and has not. What arrives is valid while it is handled; what is kept of it is copied.
  */
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
@@ -257,8 +257,10 @@ class ConnectionState {
         return stream.receive({ type: 'event', body: decodeMap(payload) })
       case FrameType.data:
         return stream.receive({ type: 'data', data: payload })
-      case FrameType.output:
-        return stream.receive({ type: 'output', ...decodeOutput(payload) })
+      case FrameType.output: {
+        const output = decodeOutput(payload)
+        return stream.receive({ type: 'output', ...output, data: Buffer.from(output.data) })
+      }
       case FrameType.end:
         return stream.receiveEnd()
       case FrameType.window:

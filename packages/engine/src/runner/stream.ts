@@ -5,6 +5,7 @@
  * of the window at a time, so a slow consumer slows the process inside and costs us at most one window. Outgoing content waits for the
  * runner's credit in the same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
  */
+import { ByteQueue } from './byte-queue.ts'
 import type { CborMap } from './cbor.ts'
 import { connectionLost, ProtocolError } from './errors.ts'
 import { initialWindow, maxData, maxWindow, type OutputChunk } from './frame.ts'
@@ -44,7 +45,10 @@ export class RunnerStream {
   readonly #host: StreamHost
   readonly #takesContent: boolean
   readonly #widest: number
-  #items: StreamItem[] = []
+  #items: Exclude<StreamItem, { type: 'data' }>[] = []
+  readonly #content = new ByteQueue()
+  /** Who waits for content with memory of his own. */
+  #wanted: { view: Uint8Array; filled: number } | undefined
   #waitingEvents = 0
   /** What the runner may still send. */
   #window = initialWindow
@@ -92,25 +96,57 @@ export class RunnerStream {
 
   /** The next item; undefined after the last. Rejects when the stream failed. */
   async next(): Promise<StreamItem | undefined> {
-    while (this.#items.length === 0) {
-      if (this.#failure !== undefined) throw this.#failure
-      if (this.#finished) return undefined
-      // A relay's END: nothing more comes in, though the stream lives on for what we send.
-      if (this.#remoteEnded) return undefined
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
+    for (;;) {
+      if (this.#content.length > 0) {
+        const data = this.#content.take()
+        this.#give(data.length)
+        return { type: 'data', data }
+      }
+      const item = this.#items.shift()
+      if (item !== undefined) {
+        if (item.type === 'event') this.#waitingEvents -= 1
+        else this.#give(item.data.length)
+        return item
+      }
+      if (this.#over()) return undefined
+      await this.#news()
     }
-    const item = this.#items.shift() as StreamItem
-    if (item.type === 'event') this.#waitingEvents -= 1
-    else this.#give(item.data.length)
-    return item
+  }
+
+  /** The next content, in memory that the caller brings: how many bytes; 0 after the last. Not for streams with anything but content. */
+  async readInto(view: Uint8Array): Promise<number> {
+    let filled = this.#content.takeInto(view)
+    if (filled === 0 && !this.#over()) {
+      const wanted = { view, filled: 0 }
+      this.#wanted = wanted
+      do await this.#news()
+      while (wanted.filled === 0 && !this.#over())
+      this.#wanted = undefined
+      filled = wanted.filled
+    }
+    this.#give(filled)
+    return filled
+  }
+
+  /** Whether nothing more comes in; throws when it failed. */
+  #over(): boolean {
+    if (this.#failure !== undefined) throw this.#failure
+    // A relay's END: nothing more comes in, though the stream lives on for what we send.
+    return this.#finished || this.#remoteEnded
+  }
+
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve
+    })
   }
 
   /** From now on content is taken and thrown away, so that nothing inside waits for us. */
   discard(): void {
     this.#discarding = true
     for (const item of this.#items) if (item.type !== 'event') this.#give(item.data.length)
+    this.#give(this.#content.length)
+    this.#content.clear()
     this.#items = []
     this.#waitingEvents = 0
   }
@@ -185,8 +221,20 @@ export class RunnerStream {
       if (this.#window < 0) throw new ProtocolError('flow_control', 'more content than the window allows')
       if (this.#discarding) return this.#give(item.data.length)
     }
-    this.#items.push(item)
+    if (item.type === 'data') this.#keep(item.data)
+    else this.#items.push(item)
     this.#notify()
+  }
+
+  /** Whose memory it is, knows nobody: what does not go to its consumer at once is copied. */
+  #keep(data: Buffer): void {
+    const wanted = this.#wanted
+    const direct = wanted ? Math.min(data.length, wanted.view.length - wanted.filled) : 0
+    if (wanted) {
+      wanted.view.set(data.subarray(0, direct), wanted.filled)
+      wanted.filled += direct
+    }
+    if (direct < data.length) this.#content.push(data.subarray(direct), this.#width > initialWindow)
   }
 
   receiveEnd(): void {
