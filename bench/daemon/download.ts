@@ -1,4 +1,4 @@
-/** 1 GiB out of a sandbox through the file API, beside `cat file | cat` on the host. What is asked for is read and thrown away. */
+/** 1 GiB out of a sandbox through the file API, with curl and with our client, beside `cat file | cat` on the host. What comes is thrown away. */
 import { execFile } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const run = promisify(execFile)
 
 export const download: Stage = {
   title: '1 GiB downloaded',
-  ids: ['host.cat1GiB', 'daemon.download1GiB', 'daemon.download1GiB.memory'],
+  ids: ['host.cat1GiB', 'daemon.download1GiB', 'daemon.download1GiB.client', 'daemon.download1GiB.memory'],
   async run(bench) {
     const { server, place, quick, report, wants } = bench
     const mebibytes = quick ? 256 : 1024
@@ -38,6 +38,22 @@ export const download: Stage = {
           },
           {
             id: 'daemon.download1GiB',
+            samples: 1,
+            async measure() {
+              const url = `${server.url}/v1/sessions/${session.id}/files?path=big`
+              const options = ['-sS', '--fail', '-o', '/dev/null', '-w', '%{size_download}', '-K', '-', url]
+              let text = ''
+              const ms = await timed(async () => {
+                const asked = run('curl', options)
+                asked.child.stdin!.end(`header = "authorization: Bearer ${server.key}"\n`)
+                text = (await asked).stdout
+              })
+              if (Number(text) !== mebibytes * 1024 ** 2) throw new Error(`${text} bytes came`)
+              return ms
+            },
+          },
+          {
+            id: 'daemon.download1GiB.client',
             samples: 1,
             measure: () =>
               timed(async () => {

@@ -12,6 +12,7 @@ import type { Stage } from './stage.ts'
 const SESSIONS = 50
 const RATE = 1000
 const TICK_MS = 5
+const LOOK_MS = 100
 
 export const load: Stage = {
   title: `${RATE} × run true a second over ${SESSIONS} sessions`,
@@ -21,11 +22,13 @@ export const load: Stage = {
     const sessions = await inParallel(SESSIONS, 4, () => server.create())
     const agent = new Agent({ keepAlive: true, maxSockets: 64 })
     try {
-      // What a daemon keeps for a session, it has from the first commands on.
-      await send(server, agent, sessions, { rate: RATE / 2, seconds: quick ? 2 : 10 })
-      const before = await lowestMemory(server)
-      const { latencies, errors, lateMs } = await send(server, agent, sessions, { rate: RATE, seconds })
-      const grown = ((await lowestMemory(server)) - before) / 1024 ** 2
+      const looks: number[] = []
+      const timer = setInterval(() => looks.push(server.memory()), LOOK_MS)
+      const { latencies, errors, lateMs } = await send(server, agent, sessions, {
+        rate: RATE,
+        seconds,
+      }).finally(() => clearInterval(timer))
+      const grown = growth(looks) / 1024 ** 2
       report.add('daemon.load.latency', sampleOf(latencies))
       report.add('daemon.load.late', { p50: lateMs, p95: lateMs, count: 1 })
       report.add('daemon.load.errors', { p50: errors.length, p95: errors.length, count: 1 }, 'errors')
@@ -100,12 +103,12 @@ function runTrue({ url, key }: Server, agent: Agent, id: string): Promise<void> 
   })
 }
 
-/** What a process holds goes up and down with its garbage; the lowest of some looks is nearest to what it needs. */
-async function lowestMemory(server: Server): Promise<number> {
-  let lowest = Number.POSITIVE_INFINITY
-  for (let look = 0; look < 20; look += 1) {
-    lowest = Math.min(lowest, server.memory())
-    await sleep(100)
-  }
-  return lowest
+/**
+ * What a process holds goes up and down with its garbage, and is more under load than at rest. So: the lowest of the last sixth against the
+ * lowest of the third sixth, both of the same load.
+ */
+function growth(looks: readonly number[]): number {
+  const sixth = Math.floor(looks.length / 6)
+  const lowest = (from: number) => Math.min(...looks.slice(from * sixth, (from + 1) * sixth))
+  return lowest(5) - lowest(2)
 }
