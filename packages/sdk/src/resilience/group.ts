@@ -1,5 +1,5 @@
 import { unsupported } from '../core/supports.ts'
-import { invalid } from '../core/validate.ts'
+import { checkLabels, invalid } from '../core/validate.ts'
 import { SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { throwIfAborted } from '../shared/abort.ts'
 import type { Clock } from '../shared/clock.ts'
@@ -110,7 +110,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     }
   }
 
-  get(sandboxId: string, options: GetSandboxOpts = {}): Promise<SandboxHandle> {
+  async get(sandboxId: string, options: GetSandboxOpts = {}): Promise<SandboxHandle> {
     return this.#search(this.#ownersOf(sandboxId), (member) => member.get(sandboxId, options))
   }
 
@@ -280,7 +280,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     const given = this.#options.adapt?.(options, member.name) ?? options
     if (!member.createOptions.has('labels')) return { attempt: undefined, given }
     const attempt = randomId()
-    return { attempt, given: { ...given, labels: { ...given.labels, [attemptLabel]: attempt } } }
+    return { attempt, given: { ...given, labels: { ...checkLabels(given.labels), [attemptLabel]: attempt } } }
   }
 
   #attempt(member: SandboxProvider, given: CreateSandboxOpts, make: Make): Promise<SandboxHandle> {
@@ -346,7 +346,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     const owners = this.#members.filter(({ name }) => name === sandboxId.slice(0, colon))
     if (owners.length > 0) return owners
     throw invalid(
-      `The sandbox ${sandboxId} belongs to none of ${this.#members.map(({ name }) => `“${name}”`).join(', ')}.`,
+      `The sandbox ${sandboxId} belongs to none of ${[...new Set(this.#members.map(({ name }) => `“${name}”`))].join(', ')}.`,
       `Ask the provider “${sandboxId.slice(0, colon)}” for it.`,
     )
   }

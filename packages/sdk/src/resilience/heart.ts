@@ -95,10 +95,10 @@ export class Heart implements KeepAlive {
       this.#waiting = []
       const rests = [await this.#beatOnce()]
       if (!this.#over.signal.aborted && this.#shouldSave()) rests.push(await this.#save())
-      if (this.#clock.now() >= this.#deadline) this.#end('limit')
       for (const resolve of joined) resolve()
       const rest = Math.min(...rests, this.#untilSave(), this.#deadline - this.#clock.now())
       if (!this.#over.signal.aborted) await this.#rest(rest)
+      if (this.#clock.now() >= this.#deadline) this.#end('limit')
     }
     for (const resolve of this.#waiting) resolve()
     return {
