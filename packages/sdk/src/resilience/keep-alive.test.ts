@@ -74,6 +74,17 @@ describe('keepAlive', () => {
     expect(new Set(counted.extended)).toEqual(new Set([leaseMs]))
   })
 
+  it('unless told otherwise, gives five minutes and looks every minute', async () => {
+    const { clock, provider } = setUp()
+    const sandbox = await provider.create({ lifetimeMs: minute })
+    const beats: number[] = []
+    hearts.push(keepAlive(sandbox, { clock, onBeat: () => beats.push(clock.now()) }))
+    const began = clock.now()
+    await clock.advance(3 * minute)
+    expect(beats.map((at) => at - began)).toEqual([0, minute, 2 * minute, 3 * minute])
+    expect((await sandbox.info()).expiresAt!.getTime() - clock.now()).toBe(5 * minute)
+  })
+
   it('asks for nothing while enough is left', async () => {
     const { clock, counted, leftMs } = await beating({ lifetimeMs: 60 * minute })
     await clock.advance(54 * minute)

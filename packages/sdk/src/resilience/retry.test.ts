@@ -118,6 +118,25 @@ describe('retry', () => {
     expect(clock.pending).toBe(0)
   })
 
+  it('unless told otherwise, makes a call four times, and waits from a quarter of a second', async () => {
+    const clock = new ManualClock()
+    const waits: number[] = []
+    let calls = 0
+    const call = retry(
+      async () => {
+        calls += 1
+        throw new SandboxError('unavailable', 'down')
+      },
+      { clock, onRetry: ({ waitMs }) => waits.push(waitMs) },
+    )
+    const rejected = expect(call).rejects.toMatchObject({ code: 'unavailable' })
+    await clock.advance(60_000)
+    await rejected
+    expect(calls).toBe(4)
+    for (const [index, wait] of waits.entries()) expect(wait).toBeGreaterThanOrEqual(125 * 2 ** index)
+    expect(waits[0]).toBeLessThanOrEqual(250)
+  })
+
   it('refuses options that make no sense', () => {
     expect(() => retry(async () => 1, { attempts: 0 })).toThrow(/attempts/)
     expect(() => retry(async () => 1, { tries: 3 } as RetryOptions)).toThrow(/tries/)
@@ -286,7 +305,7 @@ const faults = (['get', 'list', 'info', 'stat', 'readStream', 'getProcess', 'fin
 )
 
 conformance({
-  title: 'conformance: memory behind withRetry (simulated)',
+  title: 'conformance: withRetry over memory (simulated)',
   provider: () => withRetry(memory, quick) as unknown as SandboxProvider,
   commands: memoryCommands(memory),
   reopen: () => withRetry(memory.reopen(), quick) as unknown as SandboxProvider,
