@@ -223,7 +223,12 @@ describe('failover: what a failed create left', () => {
     groups.push(group)
     const down = a.fault({ on: 'list', error: 'unavailable', times: Infinity })
     await group.create()
-    await clock.advance(3_600_000)
+    const looks: number[] = []
+    for (const ms of [4_999, 1, 29_999, 1, 119_999, 1, 3_600_000]) {
+      await clock.advance(ms)
+      looks.push(down.hits)
+    }
+    expect(looks).toEqual([1, 2, 2, 3, 3, 4, 4])
     const left = { provider: 'memory', attempt: expect.any(String), error: expect.any(SandboxError) }
     expect([told, await group.sweep()]).toEqual([[left], [left]])
     down.remove()

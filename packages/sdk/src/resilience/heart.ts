@@ -142,10 +142,13 @@ export class Heart implements KeepAlive {
         throw error
       }
       this.#endsAt = now + wantedMs
-      info = await this.#sandbox.info({ signal })
-      if (!this.#counts(info)) return undefined
-      this.#note(info)
-      this.#checkMoved(info, now + wantedMs)
+      // Where the provider tells the end, its word counts; where it does not, its promise.
+      if (info.expiresAt !== undefined) {
+        info = await this.#sandbox.info({ signal })
+        if (!this.#counts(info)) return undefined
+        this.#note(info)
+        this.#checkMoved(info, now + wantedMs)
+      }
     }
     return { extended, ...(info.expiresAt === undefined ? {} : { expiresAt: info.expiresAt }) }
   }

@@ -1,8 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { SandboxError } from '../errors.ts'
+import { LocalProvider } from '../providers/local/index.ts'
 import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
 import type { Clock } from '../shared/clock.ts'
 import { over } from '../shared/over.ts'
@@ -205,6 +208,35 @@ describe('keepAlive', () => {
     await provider.get(sandbox.id)
     await clock.advance(2 * minute)
     expect(await heart.ended).toMatchObject({ reason: 'interrupted' })
+  })
+
+  it('does so for a provider that does not tell when a sandbox ends, by every beat', async () => {
+    const { clock, sandbox, counted } = await beating({
+      wrap: (real) =>
+        over(real, {
+          info: async (call) => {
+            const { expiresAt: _, ...info } = await real.info(call)
+            return info
+          },
+        }),
+    })
+    await clock.advance(10 * minute)
+    expect([await sandbox.status(), counted.info, counted.extended.length]).toEqual(['running', 11, 11])
+  })
+
+  it('on real sandboxes, in real time', async () => {
+    const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-keep-alive-'))
+    const sandbox = await new LocalProvider({ root, acceptNoIsolation: true }).create({ lifetimeMs: 20_000 })
+    try {
+      const first = (await sandbox.info()).expiresAt!.getTime()
+      await using heart = keepAlive(sandbox, { leaseMs: 20_000, everyMs: 200 })
+      await expect.poll(async () => (await sandbox.info()).expiresAt!.getTime() - first).toBeGreaterThan(1000)
+      await sandbox.stop()
+      expect(await heart.ended).toMatchObject({ reason: 'stopped' })
+    } finally {
+      await sandbox.destroy()
+      await rm(root, { recursive: true, force: true })
+    }
   })
 
   it('leaves a paused sandbox alone, and goes on after it', async () => {

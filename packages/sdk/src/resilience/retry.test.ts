@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { type FaultPoint, ManualClock, MemoryProvider } from '../providers/memory/index.ts'
@@ -135,6 +138,36 @@ describe('retry', () => {
     expect(calls).toBe(4)
     for (const [index, wait] of waits.entries()) expect(wait).toBeGreaterThanOrEqual(125 * 2 ** index)
     expect(waits[0]).toBeLessThanOrEqual(250)
+
+    for (const [retryAfterMs, attempts] of [
+      [30_000, 4],
+      [30_001, 1],
+    ] as const) {
+      calls = 0
+      const limited = retry(
+        async () => {
+          calls += 1
+          throw new SandboxError('rate_limited', 'slow', { details: { retryAfterMs } })
+        },
+        { clock },
+      ).catch((error) => error.code)
+      await clock.advance(100_000)
+      expect([await limited, calls]).toEqual(['rate_limited', attempts])
+    }
+  })
+
+  it('a process that waits for nothing else does not end meanwhile', async () => {
+    const program = `
+      import { retry, SandboxError } from '@sandkasten/sdk'
+      const down = new SandboxError('unavailable', 'down')
+      console.log(await retry((attempt) => (attempt < 3 ? Promise.reject(down) : Promise.resolve('attempt ' + attempt))))
+    `
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--conditions=sandkasten-source', '--input-type=module', '-e', program],
+      { cwd: path.resolve(import.meta.dirname, '../..') },
+    )
+    expect(stdout).toBe('attempt 3\n')
   })
 
   it('refuses options that make no sense', () => {
