@@ -1,52 +1,15 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { LocalProvider } from '../providers/local/index.ts'
-import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
+import { MemoryProvider } from '../providers/memory/index.ts'
 import { over } from '../shared/over.ts'
 import type { SandboxProvider } from '../spec/index.ts'
-import { brokenProviders, setUp as setUpBroken } from '../testing/broken/index.ts'
 import { conformance, memoryCommands } from '../testing/index.ts'
-import type { FailoverAccount } from './account.ts'
 import { type FailoverOptions, failover } from './failover.ts'
+import { closeGroups, groups, named, setUp } from './test-kit.ts'
 import { withRetry } from './with-retry.ts'
 
-const groups: AsyncDisposable[] = []
-afterEach(async () => {
-  for (const group of groups.splice(0)) await group[Symbol.asyncDispose]()
-})
-
-function setUp(options: FailoverOptions = {}, first: MemoryProviderOptions = {}) {
-  const clock = new ManualClock(1_000_000)
-  const a = new MemoryProvider({ clock, seed: 'a', ...first })
-  const b = new MemoryProvider({ clock, seed: 'b' })
-  const accounts: FailoverAccount[] = []
-  const group = failover(a, named(b, 'second'), {
-    clock,
-    onChoice: (account) => accounts.push(account),
-    ...options,
-  })
-  groups.push(group)
-  return { clock, a, b, group, accounts }
-}
-
-/** A memory provider under another name: its ids say so, as another vendor's would. */
-function named(real: MemoryProvider, name: string): MemoryProvider {
-  const rename = <T extends { sandboxId: string }>(handle: T): T =>
-    over(handle as T & object, { id: `${name}:${handle.sandboxId}`, provider: name } as never) as T
-  const native = (id: string) => id.replace(`${name}:`, '')
-  return over(real, {
-    name,
-    create: async (options) => rename(await real.create(options)),
-    get: async (id, options) => rename(await real.get(native(id), options)),
-    getOrCreate: async (options) => rename(await real.getOrCreate(options)),
-    destroy: (id, options) => real.destroy(native(id), options),
-    list: async (options) => {
-      const page = await real.list(options)
-      for (const info of page) info.id = `${name}:${info.sandboxId}`
-      return page
-    },
-  })
-}
+afterEach(closeGroups)
 
 const codes = Object.keys(errorTable) as SandboxErrorCode[]
 const goesOn = ['rate_limited', 'connection_lost', 'unavailable', 'timeout', 'provider_error']
@@ -162,102 +125,6 @@ describe('failover: create', () => {
       },
     })
     expect(await (await group.create()).status()).toBe('running')
-  })
-})
-
-describe('failover: what a failed create left', () => {
-  /** The sandbox is made, and the answer is lost. */
-  function losing(real: MemoryProvider, afterMs = 0, clock?: ManualClock): MemoryProvider {
-    return over(real, {
-      create: async (options) => {
-        if (afterMs === 0) await real.create(options)
-        else clock!.after(afterMs, () => void real.create(options))
-        throw new SandboxError('connection_lost', 'The answer was lost.')
-      },
-    })
-  }
-
-  it('is destroyed at once', async () => {
-    const { a, b, clock } = setUp()
-    const stranger = await a.create({ labels: { 'sandkasten.attempt': 'somebody else’s' } })
-    const group = failover(losing(a), named(b, 'second'), { clock })
-    groups.push(group)
-    const sandbox = await group.create({ labels: { mine: 'yes' } })
-    expect((await a.list()).map(({ id }) => id)).toEqual([stranger.id])
-    expect(group.explain(sandbox)?.attempts[0]?.leftovers).toBe('memory:a-2 was left and has been destroyed')
-    expect((await b.list({ labels: { mine: 'yes' } })).length).toBe(1)
-  })
-
-  it('also when it appears later', async () => {
-    const { a, b, clock } = setUp()
-    const group = failover(losing(a, 20_000, clock), named(b, 'second'), { clock })
-    groups.push(group)
-    await group.create()
-    await clock.advance(25_000)
-    expect(await a.list()).toHaveLength(1)
-    await clock.advance(60_000)
-    expect(await a.list()).toHaveLength(0)
-    await clock.advance(600_000)
-    expect(clock.pending).toBe(0)
-  })
-
-  it('also when the provider cannot be asked at first', async () => {
-    const { a, b, clock } = setUp()
-    const group = failover(losing(a), named(b, 'second'), { clock })
-    groups.push(group)
-    a.fault({ on: 'list', error: 'unavailable' })
-    const sandbox = await group.create()
-    expect(group.explain(sandbox)?.attempts[0]?.leftovers).toBe('could not be asked what is left')
-    expect(await a.list()).toHaveLength(1)
-    expect(await group.sweep()).toEqual([])
-    expect(await a.list()).toHaveLength(0)
-  })
-
-  it('is told when the provider can never be asked, and swept when it can', async () => {
-    const { a, b, clock } = setUp()
-    const told: unknown[] = []
-    const group = failover(losing(a), named(b, 'second'), {
-      clock,
-      onLeftover: (leftover) => told.push(leftover),
-    })
-    groups.push(group)
-    const down = a.fault({ on: 'list', error: 'unavailable', times: Infinity })
-    await group.create()
-    const looks: number[] = []
-    for (const ms of [4_999, 1, 29_999, 1, 119_999, 1, 3_600_000]) {
-      await clock.advance(ms)
-      looks.push(down.hits)
-    }
-    expect(looks).toEqual([1, 2, 2, 3, 3, 4, 4])
-    const left = { provider: 'memory', attempt: expect.any(String), error: expect.any(SandboxError) }
-    expect([told, await group.sweep()]).toEqual([[left], [left]])
-    down.remove()
-    expect(await group.sweep()).toEqual([])
-    expect(await a.list()).toEqual([])
-  })
-
-  it('costs nobody a sandbox where the provider does not filter its list', async () => {
-    const broken = brokenProviders.find(({ name }) => name === 'list-ignores-labels')!
-    const { working, provider } = setUpBroken(broken)
-    await working.create({ labels: { owner: 'somebody' } })
-    const lost = over(provider, {
-      create: async (options) => {
-        await provider.create(options)
-        throw new SandboxError('connection_lost', 'The answer was lost.')
-      },
-    })
-    const group = failover(lost, new MemoryProvider())
-    groups.push(group)
-    await group.create()
-    expect((await working.list()).map(({ labels }) => labels)).toEqual([{ owner: 'somebody' }])
-  })
-
-  it('a refusal left nothing, so nobody is asked', async () => {
-    const { a, group } = setUp()
-    a.fault({ on: 'create', error: 'rate_limited' })
-    const asked = a.fault({ on: 'list', delayMs: 1, times: Infinity })
-    const sandbox = await group.create()
-    expect([asked.hits, group.explain(sandbox)?.attempts[0]?.leftovers]).toEqual([0, undefined])
   })
 })
 

@@ -1,9 +1,7 @@
 import { unsupported } from '../core/supports.ts'
-import { checkLabels, invalid } from '../core/validate.ts'
-import { SandboxError, type SandboxErrorCode } from '../errors.ts'
+import { invalid } from '../core/validate.ts'
+import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/abort.ts'
-import type { Clock } from '../shared/clock.ts'
-import { randomId } from '../shared/ids.ts'
 import type {
   Ability,
   AbilityLevel,
@@ -22,30 +20,15 @@ import type {
   SnapshotAdmin,
   SnapshotInfo,
 } from '../spec/index.ts'
-import {
-  exhausted,
-  FailoverAccount,
-  type FailoverAttempt,
-  failed,
-  mayHaveLeft,
-  reasonOf,
-  whyStopped,
-} from './account.ts'
+import { FailoverAccount, type FailoverAttempt, failed, reasonOf } from './account.ts'
+import { Choice, type ChoiceOptions, type Make } from './choice.ts'
 import type { Failover, FailoverOptions } from './failover.ts'
-import { attemptLabel, type Leftover, Leftovers } from './leftovers.ts'
-import { within } from './within.ts'
+import { type Leftover, Leftovers } from './leftovers.ts'
 
-export interface GroupOptions {
-  readonly goesOn: ReadonlySet<SandboxErrorCode>
-  readonly adapt: FailoverOptions['adapt'] | undefined
-  readonly attemptTimeoutMs: number | undefined
-  readonly onChoice: FailoverOptions['onChoice'] | undefined
+export interface GroupOptions extends ChoiceOptions {
   readonly onLeftover: FailoverOptions['onLeftover'] | undefined
   readonly acceptDuplicateNames: boolean
-  readonly clock: Clock
 }
-
-type Make = (member: SandboxProvider, options: CreateSandboxOpts) => Promise<SandboxHandle>
 
 /** Providers as one. It keeps no list of sandboxes: ids say where they belong, and names are asked for. */
 export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, Failover {
@@ -56,7 +39,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   readonly #members: readonly SandboxProvider[]
   readonly #options: GroupOptions
   readonly #leftovers: Leftovers
-  readonly #accounts = new WeakMap<object, FailoverAccount>()
+  readonly #choice: Choice
   /** getOrCreate calls under way, by name: the second caller finds what the first one made, wherever that is. */
   readonly #creating = new Map<string, Promise<unknown>>()
 
@@ -64,6 +47,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     this.#members = members
     this.#options = options
     this.#leftovers = new Leftovers(options.clock, options.onLeftover)
+    this.#choice = new Choice(members, options, this.#leftovers)
     const names = new Set(members.map(({ name }) => name))
     this.name = names.size === 1 ? members[0]!.name : 'failover'
     this.capabilities = sharedAbilities(members)
@@ -75,7 +59,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   }
 
   explain(subject: object): FailoverAccount | undefined {
-    return this.#accounts.get(subject)
+    return this.#choice.explain(subject)
   }
 
   sweep(options: CallOptions = {}): Promise<Leftover[]> {
@@ -90,7 +74,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     this.#checkOptions(options)
     const make: Make = (member, adapted) => member.create(adapted)
     // A snapshot is at one of them; the others do not know it, which is not a failure.
-    return this.#firstThatCan(options, make, {
+    return this.#choice.firstThatCan(options, make, {
       passesOver: options.snapshotId === undefined ? [] : ['not_found'],
     })
   }
@@ -172,16 +156,16 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
       const began = this.#options.clock.now()
       try {
         const found = await member.list({ name: options.name, signal: options.signal })
-        if (found.length === 0) continue
+        if (!found.some(({ name }) => name === options.name)) continue
         owner = member
         break
       } catch (error) {
         const reason = reasonOf(error)
         attempts.push(failed(member, place, this.#options.clock.now() - began, reason))
         // Not knowing whether the name is taken there is no licence to take it elsewhere: two would live under one name.
-        if (!this.#options.acceptDuplicateNames || !this.#goesOn(reason)) {
+        if (!this.#options.acceptDuplicateNames || !this.#choice.goesOn(reason)) {
           const stopped = `“${member.name}” could not be asked for “${options.name}”, so nothing was created.`
-          throw this.#recorded(error, new FailoverAccount(attempts, stopped))
+          throw this.#choice.recorded(error, new FailoverAccount(attempts, stopped))
         }
         silent.add(member)
         errors.push(error)
@@ -201,111 +185,14 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
         ...(onResume ? { onResume: once(onResume) } : {}),
       })
     const among = owner ? [owner] : this.#members.filter((member) => !silent.has(member))
-    return this.#firstThatCan(options, make, {
+    return this.#choice.firstThatCan(options, make, {
       among,
       attempts,
       errors,
-      needsCertainty: !this.#options.acceptDuplicateNames,
+      needsCertainty: owner === undefined && !this.#options.acceptDuplicateNames,
+      creates: false,
       may: () => !begun,
     })
-  }
-
-  async #firstThatCan(
-    options: CreateSandboxOpts,
-    make: Make,
-    {
-      among = this.#members,
-      attempts = [],
-      errors = [],
-      passesOver = [],
-      needsCertainty = false,
-      may = () => true,
-    }: {
-      among?: readonly SandboxProvider[]
-      attempts?: FailoverAttempt[]
-      errors?: unknown[]
-      /** Failures that only mean: not this one. */
-      passesOver?: readonly SandboxErrorCode[]
-      /** Go on only when it is known that a failed attempt left nothing. */
-      needsCertainty?: boolean
-      may?: () => boolean
-    },
-  ): Promise<SandboxHandle> {
-    const searches: Promise<boolean>[] = []
-    for (const member of among) {
-      throwIfAborted(options.signal, 'Creating the sandbox')
-      const place = this.#members.indexOf(member)
-      const began = this.#options.clock.now()
-      const { attempt, given } = this.#marked(member, options)
-      try {
-        const sandbox = await this.#attempt(member, given, make)
-        const durationMs = this.#options.clock.now() - began
-        attempts.push({ provider: member.name, place, outcome: 'chosen', durationMs })
-        await Promise.all(searches)
-        return this.#recorded(sandbox, new FailoverAccount(attempts))
-      } catch (error) {
-        errors.push(error)
-        const reason = reasonOf(error)
-        const index = attempts.push(failed(member, place, this.#options.clock.now() - began, reason)) - 1
-        // Where the caller's own work had begun the provider has removed the sandbox, or said that it could not.
-        if (mayHaveLeft(error, reason) && (may() || error instanceof AggregateError)) {
-          const search = this.#searchLeft(member, attempt, options.name).then(({ words, sure }) => {
-            attempts[index] = { ...attempts[index]!, leftovers: words }
-            return sure
-          })
-          searches.push(search)
-          if (needsCertainty && !(await search)) {
-            const stopped = `No other was tried: “${options.name}” may have been created at “${member.name}”.`
-            throw this.#recorded(error, new FailoverAccount(attempts, stopped))
-          }
-        }
-        const goesOn =
-          may() && (this.#goesOn(reason) || passesOver.includes(reason?.code as SandboxErrorCode))
-        if (goesOn) continue
-        await Promise.all(searches)
-        const stopped = member === among.at(-1) ? undefined : whyStopped(reason, may())
-        throw this.#recorded(error, new FailoverAccount(attempts, stopped))
-      }
-    }
-    await Promise.all(searches)
-    const account = new FailoverAccount(attempts)
-    throw this.#recorded(errors.length === 1 ? errors[0] : exhausted(errors, account), account)
-  }
-
-  /** A new label for each attempt, by which its remains are found. */
-  #marked(
-    member: SandboxProvider,
-    options: CreateSandboxOpts,
-  ): { attempt: string | undefined; given: CreateSandboxOpts } {
-    const given = this.#options.adapt?.(options, member.name) ?? options
-    if (!member.createOptions.has('labels')) return { attempt: undefined, given }
-    const attempt = randomId()
-    return { attempt, given: { ...given, labels: { ...checkLabels(given.labels), [attemptLabel]: attempt } } }
-  }
-
-  #attempt(member: SandboxProvider, given: CreateSandboxOpts, make: Make): Promise<SandboxHandle> {
-    const { attemptTimeoutMs: ms, clock } = this.#options
-    if (ms === undefined) return make(member, given)
-    const what = `Creating the sandbox at “${member.name}”`
-    return within({ ms, clock, signal: given.signal, what, provider: member.name }, (signal) => {
-      const making = make(member, { ...given, signal })
-      // One that comes after all, from a provider that does not listen, has nobody to use it.
-      making.then((sandbox) => signal.aborted && sandbox.destroy()).catch(() => {})
-      return making
-    })
-  }
-
-  /**
-   * A sandbox without a name is known to nobody else, so it can be looked for as long as one likes. One with a name may be found and
-   * used by somebody in the meantime, so it is looked for at once and never later.
-   */
-  #searchLeft(
-    member: SandboxProvider,
-    attempt: string | undefined,
-    name: string | undefined,
-  ): Promise<{ words: string; sure: boolean }> {
-    if (attempt !== undefined) return this.#leftovers.search(member, attempt, { later: name === undefined })
-    return Promise.resolve({ words: 'knows no labels, so it cannot be asked what is left', sure: false })
   }
 
   /** The first that knows it. What could not be asked is only told if nobody else knows it. */
@@ -320,7 +207,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
         return await ask(member)
       } catch (error) {
         if (SandboxError.is(error, 'not_found')) absent ??= error
-        else if (this.#goesOn(reasonOf(error))) unknown ??= error
+        else if (this.#choice.goesOn(reasonOf(error))) unknown ??= error
         else throw error
       }
     }
@@ -372,20 +259,6 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
 
   #need(ability: Ability): void {
     if (!this.capabilities[ability]) throw unsupported({ provider: this.name }, ability)
-  }
-
-  #goesOn(reason: SandboxError | undefined): boolean {
-    return reason !== undefined && this.#options.goesOn.has(reason.code)
-  }
-
-  #recorded<T>(subject: T, account: FailoverAccount): T {
-    if (typeof subject === 'object' && subject !== null) this.#accounts.set(subject, account)
-    try {
-      this.#options.onChoice?.(account)
-    } catch {
-      // A listener's own failure must not cost the caller a sandbox that has just been made.
-    }
-    return subject
   }
 }
 
