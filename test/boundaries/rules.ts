@@ -124,7 +124,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'the daemon’s API alone knows HTTP',
-    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts|testing\/)/,
+    room: /^packages\/daemon\/src\/(?!api\/|preview\/|fronts\/|daemon\.ts|testing\/)/,
     forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
     example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
   },
@@ -145,6 +145,15 @@ export const rules: readonly Rule[] = [
     room: /^packages\/daemon\/src\/api\//,
     forbids: /^packages\/daemon\/src\/store\/|^@sandkasten\/engine/,
     example: { from: 'packages/daemon/src/api/server.ts', to: 'packages/daemon/src/store/index.ts' },
+  },
+  {
+    name: 'a front never imports another front',
+    room: /^packages\/daemon\/src\/fronts\/e2b\//,
+    forbids: /^packages\/daemon\/src\/fronts\/(daytona|vercel|opensandbox)\//,
+    example: {
+      from: 'packages/daemon/src/fronts/e2b/index.ts',
+      to: 'packages/daemon/src/fronts/vercel/index.ts',
+    },
   },
   {
     name: 'the daemon knows the engine by the SDK’s contract; it is named once',
