@@ -75,6 +75,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/daemon/process.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
+    name: 'the E2B provider knows neither its vendor’s package nor another provider, and no Node module',
+    room: new RegExp(`^${sdk}/providers/e2b/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(providers/e2b/|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/e2b/sdk.ts`, to: 'e2b' },
+  },
+  {
     name: 'recipes see only the spec',
     room: new RegExp(`^${sdk}/recipes/`),
     allows: new RegExp(`^(node:|${sdk}/(recipes/|shared/|spec/|errors\\.ts|core/supports\\.ts))`),

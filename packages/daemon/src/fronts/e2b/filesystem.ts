@@ -114,9 +114,8 @@ export class Filesystem {
 
   async #createWatcher(call: Call): Promise<object> {
     const { folder, recursive, files } = await this.#watched(call)
-    const watcher = await this.#watchers.begin(
-      call.session.id,
-      async (signal) => visible(await files.watch(folder, { recursive, signal })),
+    const watcher = await this.#watchers.begin(call.session.id, async (signal) =>
+      visible(await files.watch(folder, { recursive, signal })),
     )
     return { watcherId: watcher }
   }

@@ -24,17 +24,17 @@ export interface E2BProviderOptions {
 /** Sandboxes of E2B, or of whoever speaks its wire, through its own SDK (`npm install e2b@2`). */
 export class E2BProvider extends DriverProvider<E2BCapabilities> {
   constructor(options: E2BProviderOptions = {}) {
-    const env = environment()
-    const apiKey = options.apiKey ?? env.E2B_API_KEY
+    const env = e2bOptionsOf(environment())
+    const apiKey = options.apiKey ?? env.apiKey
     if (!apiKey)
       throw new SandboxError('invalid_argument', 'The E2B provider needs `apiKey`.', {
         provider: 'e2b',
         hint: 'Pass apiKey, or set E2B_API_KEY.',
       })
     const { requestTimeoutMs, template = 'base', sdk } = options
-    const apiUrl = address(options.apiUrl ?? env.E2B_API_URL, 'apiUrl')
-    const sandboxUrl = address(options.sandboxUrl ?? env.E2B_SANDBOX_URL, 'sandboxUrl')
-    const domain = options.domain ?? env.E2B_DOMAIN
+    const apiUrl = address(options.apiUrl ?? env.apiUrl, 'apiUrl')
+    const sandboxUrl = address(options.sandboxUrl ?? env.sandboxUrl, 'sandboxUrl')
+    const domain = options.domain ?? env.domain
     const access = {
       apiKey,
       ...(apiUrl === undefined ? {} : { apiUrl }),
@@ -43,6 +43,17 @@ export class E2BProvider extends DriverProvider<E2BCapabilities> {
       ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
     }
     super(new E2BDriver(new Vendor(access, sdk), template))
+  }
+}
+
+/** What the vendor's own variables say. */
+export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {
+  const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_DOMAIN: domain } = env
+  return {
+    ...(apiKey ? { apiKey } : {}),
+    ...(apiUrl ? { apiUrl } : {}),
+    ...(sandboxUrl ? { sandboxUrl } : {}),
+    ...(domain ? { domain } : {}),
   }
 }
 
