@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readJson } from '../api/body.ts'
 import { translate } from '../api/problems.ts'
+import { requestId } from '../api/server.ts'
 import type { Front, FrontPlace } from './front.ts'
 
 const jsonMs = 30_000
@@ -12,7 +12,7 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   const { config, log, metrics, audit } = place.services
   const app = Fastify({
     logger: false,
-    genReqId: () => randomUUID(),
+    genReqId: ({ headers }) => requestId(headers['x-request-id']),
     bodyLimit: Number.MAX_SAFE_INTEGER,
     requestTimeout: 0,
     connectionTimeout: 0,

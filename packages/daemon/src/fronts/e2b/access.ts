@@ -68,6 +68,7 @@ export class Access {
     },
   ): Promise<{ caller: Caller; session: Session }> {
     const { path, operation, username, signature, expires } = signed
+    if (!/^v1_[\w+/]{43}$/.test(signature)) throw noAccess()
     if (expires !== undefined && !(Number(expires) * 1000 > Date.now())) throw noAccess()
     const keys = new Map<string, readonly { id: string }[]>()
     for (const session of candidates) {

@@ -61,7 +61,12 @@ export class Sandboxes {
       autoResume: body.autoResume?.enabled ?? false,
       publicTraffic: body.network?.allowPublicTraffic ?? true,
     }
-    await this.#keep(caller, session, record)
+    try {
+      await this.#keep(caller, session, record)
+    } catch (error) {
+      await sessions.destroy(caller, session.id).catch(() => {})
+      throw error
+    }
     return this.#opened(caller, session, record)
   }
 

@@ -173,6 +173,7 @@ export class Feed {
           timedOut: this.#timedOut,
           durationMs: performance.now() - this.#startedAt,
         })
+        void rest(iterator)
         return true
       }
     }
@@ -212,6 +213,15 @@ export class Feed {
     this.#greeting?.reject(error)
     this.#greeting = undefined
     this.#cut.abort()
+  }
+}
+
+/** A stream that is not read to its end keeps its connection, and with it this process. */
+async function rest(iterator: AsyncIterator<unknown>): Promise<void> {
+  try {
+    while (!(await iterator.next()).done);
+  } catch {
+    // All that was to be said has been said.
   }
 }
 

@@ -67,6 +67,7 @@ export class Guest {
   ): Promise<{ exitCode: number; stdout: string }> {
     const requestId = randomId()
     const chunks: Uint8Array[] = []
+    let exitCode: number | undefined
     try {
       const messages = this.rpc.start(
         {
@@ -75,16 +76,17 @@ export class Guest {
         },
         { timeoutMs: scriptMs, headers: { 'x-request-id': requestId }, ...(signal ? { signal } : {}) },
       )
+      // To its very end: a stream that is left early keeps its connection.
       for await (const { event } of messages) {
         const inner = event?.event
         if (inner?.case === 'data' && inner.value.output.case === 'stdout')
           chunks.push(inner.value.output.value)
-        if (inner?.case === 'end')
-          return { exitCode: inner.value.exitCode, stdout: concat(chunks).toString('utf8') }
+        if (inner?.case === 'end') exitCode = inner.value.exitCode
       }
     } catch (error) {
       throw await this.explain(error, signal, requestId)
     }
+    if (exitCode !== undefined) return { exitCode, stdout: concat(chunks).toString('utf8') }
     throw new SandboxError('connection_lost', 'E2B ended a command’s stream without saying how it ended.', {
       provider: 'e2b',
       requestId,

@@ -3,7 +3,7 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
-import { Feed } from './feed.ts'
+import { Feed, type FeedOptions } from './feed.ts'
 import type { Guest } from './guest.ts'
 import { hunt, markVariable, start } from './programs.ts'
 
@@ -130,7 +130,7 @@ export async function startProcess(
       : spec.cwd.startsWith('/')
         ? spec.cwd
         : `${life.workdir}/${spec.cwd}`
-  const feed = await Feed.start(guest, {
+  const greeted = begin(guest, nonce, {
     request: {
       process: {
         cmd: '/bin/sh',
@@ -143,7 +143,13 @@ export async function startProcess(
     capacityBytes: spec.outputBufferBytes,
     signal,
   })
-  const [word = '', pid = ''] = (await feed.greeting(nonce, signal)).split(' ')
+  greeted.catch((error: unknown) => {
+    // It may run although nobody was told so: then nobody could ever end it.
+    if (SandboxError.is(error, 'aborted', 'connection_lost', 'timeout'))
+      guest.ask(hunt, ['KILL', mark]).catch(() => {})
+  })
+  const { feed, greeting } = await greeted
+  const [word = '', pid = ''] = greeting.split(' ')
   if (word !== 'started')
     throw new SandboxError(
       word as SandboxErrorCode,
@@ -168,6 +174,15 @@ export async function startProcess(
   if (spec.timeoutMs !== undefined) feed.limit(spec.timeoutMs, () => process.kill('SIGKILL', {}))
   if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
   return process
+}
+
+async function begin(
+  guest: Guest,
+  nonce: string,
+  options: FeedOptions,
+): Promise<{ feed: Feed; greeting: string }> {
+  const feed = await Feed.start(guest, options)
+  return { feed, greeting: await feed.greeting(nonce, options.signal) }
 }
 
 const refusals: Readonly<Record<string, (spec: ProcessSpec) => string>> = {
