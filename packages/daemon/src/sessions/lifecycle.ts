@@ -1,8 +1,8 @@
-import { SandboxError, supports } from '@sandkasten/sdk'
-import { randomId } from '@sandkasten/sdk/provider'
+import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Open } from './live.ts'
+import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable } from './status.ts'
 
 /**
@@ -145,21 +145,7 @@ export class Lifecycle {
   }
 
   async #save(session: Session): Promise<void> {
-    const { store, instanceId } = this.#context
-    const sandbox = await this.#sandbox(session)
-    if (!supports(sandbox, 'snapshot')) throw new SandboxError('unsupported', 'This sandbox cannot be saved.')
-    const { snapshotId } = await sandbox.snapshot()
-    await store.snapshots.insert({
-      id: randomId(),
-      project_id: session.project_id,
-      instance_id: instanceId,
-      session_id: session.id,
-      name: null,
-      provider_id: snapshotId,
-      image: session.image,
-      size_bytes: null,
-      created_at: Date.now(),
-    })
+    await saveDisk(this.#context, session, await this.#sandbox(session))
   }
 
   async #sandbox(session: Session): Promise<Sandbox> {

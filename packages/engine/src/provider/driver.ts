@@ -105,13 +105,24 @@ export class EngineDriver extends LayeredDriver {
     return (await this.#liveOf(record).isolated).stats()
   }
 
-  /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
+  /**
+   * With the lock, as everything that stops and starts it: a copy of its disk may be under way. Written down first, for one who is killed in between: what is
+   * said to be paused and runs goes on by `resume`; what is frozen and said to run would be thawed by nobody.
+   */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
+    await this.change(sandboxId, (now) => (now.status === 'running' ? { ...now, status: 'paused' } : now))
+    let failed: { error: unknown } | undefined
     await this.change(sandboxId, async (now) => {
-      if (now.status !== 'running') return now
-      await (await this.isolatedOf(now)).freeze()
-      return { ...now, status: 'paused' }
+      if (now.status !== 'paused') return now
+      try {
+        await (await this.isolatedOf(now)).freeze()
+        return now
+      } catch (error) {
+        failed = { error }
+        return { ...now, status: 'running' }
+      }
     })
+    if (failed) throw failed.error
   }
 
   async resume({ sandboxId }: SandboxRecord): Promise<void> {
