@@ -3,7 +3,12 @@ import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Open } from './live.ts'
 import { saveDisk } from './save-disk.ts'
-import { mark, noSession, notUsable } from './status.ts'
+import { mark, noSession, notUsable, refuseOther } from './status.ts'
+
+/** The start of the sandbox that the caller means; another one is `interrupted`. */
+export interface Meant {
+  incarnation?: number
+}
 
 /**
  * Changes of a session's state, one at a time for each session. Every method takes the session's lock, reads the row
@@ -29,13 +34,14 @@ export class Lifecycle {
     if (!wake || session.live === 0 || session.status === 'creating') throw notUsable(session)
     const woken =
       session.status === 'paused'
-        ? await this.resume(session.id, wake.by, 'woken by use')
-        : await this.start(session.id, wake.by, 'woken by use')
+        ? await this.resume(session.id, wake.by, { reason: 'woken by use' })
+        : await this.start(session.id, wake.by, { reason: 'woken by use' })
     return this.opened(woken, undefined)
   }
 
-  start(id: string, by: string, reason = 'started'): Promise<Session> {
+  start(id: string, by: string, { incarnation, reason = 'started' }: Meant & { reason?: string } = {}): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.status === 'running') return session
       if (session.status === 'paused') return this.#resume(session, by, reason)
       if (session.live === 0 || (session.status !== 'stopped' && session.status !== 'crashed'))
@@ -56,16 +62,18 @@ export class Lifecycle {
     })
   }
 
-  stop(id: string, by: string, reason = 'stopped'): Promise<Session> {
+  stop(id: string, by: string, { incarnation }: Meant = {}): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.live === 1 && (session.status === 'stopped' || session.status === 'crashed')) return session
       if (session.status !== 'running' && session.status !== 'paused') throw notUsable(session)
-      return this.#stop(session, by, reason)
+      return this.#stop(session, by, 'stopped')
     })
   }
 
-  pause(id: string, by: string): Promise<Session> {
+  pause(id: string, by: string, { incarnation }: Meant = {}): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.status === 'paused') return session
       if (session.status !== 'running') throw notUsable(session)
       await (await this.#sandbox(session)).pause()
@@ -73,8 +81,9 @@ export class Lifecycle {
     })
   }
 
-  resume(id: string, by: string, reason = 'resumed'): Promise<Session> {
+  resume(id: string, by: string, { incarnation, reason = 'resumed' }: Meant & { reason?: string } = {}): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.status === 'running') return session
       if (session.status !== 'paused') throw notUsable(session)
       return this.#resume(session, by, reason)

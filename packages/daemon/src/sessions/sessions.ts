@@ -5,13 +5,13 @@ import { Commands } from './commands/commands.ts'
 import type { Context, Session } from './context.ts'
 import { Creator } from './create.ts'
 import { Leases } from './leases.ts'
-import { Lifecycle } from './lifecycle.ts'
+import { Lifecycle, type Meant } from './lifecycle.ts'
 import type { CreateRequest } from './plan.ts'
 import { quotasOf } from './quotas.ts'
 import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
-import { notUsable } from './status.ts'
+import { notUsable, refuseOther } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
 
@@ -72,24 +72,24 @@ export class SessionService {
     return this.context.store.sessions.list({ ...filter, projectId: caller.projectId })
   }
 
-  async start(caller: Caller, id: string): Promise<Session> {
+  async start(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.start(id, `key:${caller.keyId}`)
+    return this.#lifecycle.start(id, `key:${caller.keyId}`, meant)
   }
 
-  async stop(caller: Caller, id: string): Promise<Session> {
+  async stop(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.stop(id, `key:${caller.keyId}`)
+    return this.#lifecycle.stop(id, `key:${caller.keyId}`, meant)
   }
 
-  async pause(caller: Caller, id: string): Promise<Session> {
+  async pause(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.pause(id, `key:${caller.keyId}`)
+    return this.#lifecycle.pause(id, `key:${caller.keyId}`, meant)
   }
 
-  async resume(caller: Caller, id: string): Promise<Session> {
+  async resume(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.resume(id, `key:${caller.keyId}`)
+    return this.#lifecycle.resume(id, `key:${caller.keyId}`, meant)
   }
 
   async destroy(caller: Caller, id: string): Promise<boolean> {
@@ -98,9 +98,10 @@ export class SessionService {
   }
 
   /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
-  async extend(caller: Caller, id: string, ms: number): Promise<Session> {
+  async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
     const { store, config, live } = this.context
     const session = await this.use.findHere(caller, id)
+    refuseOther(session, incarnation)
     if (ms > config.max_ttl_seconds * 1000)
       throw new SandboxError(
         'invalid_argument',

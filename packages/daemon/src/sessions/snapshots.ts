@@ -3,9 +3,10 @@ import type { Caller } from '../keys/index.ts'
 import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
+import type { Meant } from './lifecycle.ts'
 import { checkQuotas, quotasOf } from './quotas.ts'
 import { saveDisk } from './save-disk.ts'
-import type { Use } from './use.ts'
+import type { Use, Used } from './use.ts'
 
 /** Saved disks, and copies of sessions. They belong to the project, not to the session that they came from. */
 export class SnapshotsOfSessions {
@@ -19,8 +20,12 @@ export class SnapshotsOfSessions {
     this.#creator = creator
   }
 
-  create(caller: Caller, id: string, name: string | undefined, signal?: AbortSignal): Promise<SnapshotRow> {
-    return this.#use.use(caller, id, async ({ sandbox, session }) => {
+  create(
+    caller: Caller,
+    id: string,
+    { name, signal, ...meant }: Meant & { name?: string; signal?: AbortSignal },
+  ): Promise<SnapshotRow> {
+    const work = async ({ sandbox, session }: Used) => {
       const row = await saveDisk(this.#context, session, sandbox, { name, signal })
       this.#context.events.publish({
         projectId: caller.projectId,
@@ -29,7 +34,8 @@ export class SnapshotsOfSessions {
         data: { snapshot: row.id },
       })
       return row
-    })
+    }
+    return this.#use.use(caller, id, work, meant)
   }
 
   async get(caller: Caller, id: string): Promise<SnapshotRow> {
@@ -59,8 +65,12 @@ export class SnapshotsOfSessions {
   }
 
   /** Running copies; one that could not be made is its error, in its place. */
-  fork(caller: Caller, id: string, count: number, signal?: AbortSignal): Promise<Array<Session | Error>> {
-    return this.#use.use(caller, id, async ({ sandbox, session }) => {
+  fork(
+    caller: Caller,
+    id: string,
+    { count, signal, ...meant }: Meant & { count: number; signal?: AbortSignal },
+  ): Promise<Array<Session | Error>> {
+    const work = async ({ sandbox, session }: Used) => {
       const quotas = await quotasOf(this.#context, caller.projectId)
       const usage = await this.#context.store.sessions.usage(caller.projectId)
       const plan = {
@@ -73,7 +83,8 @@ export class SnapshotsOfSessions {
       return Promise.all(
         copies.map((copy) => (copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox))),
       )
-    })
+    }
+    return this.#use.use(caller, id, work, meant)
   }
 
   async #adopt(caller: Caller, origin: Session, copy: Sandbox): Promise<Session | Error> {
