@@ -1,4 +1,5 @@
-import { EngineProvider } from '@sandkasten/engine'
+import path from 'node:path'
+import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { pino } from 'pino'
 import {
@@ -151,13 +152,18 @@ async function assemble(
   }
 }
 
-function engineOf(config: DaemonConfig): DaemonProvider {
-  const { defaults } = config
-  return new EngineProvider({
-    isolator: config.isolator,
+/** What the engine is told by this configuration. */
+export function engineOptions(config: DaemonConfig): EngineProviderOptions {
+  const { defaults, docker, runtime } = config
+  const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
+  const options: EngineProviderOptions = {
+    // Who names a runtime means the isolator that it is for; docker's is named with the isolator.
+    isolator: config.isolator === 'auto' && runtime !== undefined ? 'oci' : config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
     pull: config.pull_images,
+    oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
+    docker: { ...run, ...docker, ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}) },
     defaults: {
       memoryMb: defaults.mem_limit_mb,
       vcpus: defaults.cpu_limit,
@@ -165,7 +171,16 @@ function engineOf(config: DaemonConfig): DaemonProvider {
       tmpMb: defaults.tmp_limit_mb,
       network: defaults.network_mode,
     },
-  }) as unknown as DaemonProvider
+  }
+  // A folder is for one isolator only.
+  const { isolator } = new EngineProvider(options).decision
+  return isolator === 'docker'
+    ? { ...options, isolator, root: path.join(config.engine_dir, 'docker') }
+    : { ...options, isolator }
+}
+
+function engineOf(config: DaemonConfig): DaemonProvider {
+  return new EngineProvider(engineOptions(config)) as unknown as DaemonProvider
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */
