@@ -26,9 +26,9 @@ async function works(daemon: TestDaemon): Promise<void> {
   expect(await post('resume')).toMatchObject({ status: 'running' })
   const snapshot = await post('snapshots')
   const copy = await daemon.session({ snapshot_id: snapshot.id })
-  expect(
-    (await daemon.call('POST', `/v1/sessions/${copy}/exec`, { cmd: 'cat file' })).body,
-  ).toMatchObject({ output: 'kept\n' })
+  expect((await daemon.call('POST', `/v1/sessions/${copy}/exec`, { cmd: 'cat file' })).body).toMatchObject({
+    output: 'kept\n',
+  })
   await daemon.call('DELETE', `/v1/snapshots/${snapshot.id}`)
   await daemon.call('DELETE', `/v1/sessions/${copy}`)
   expect((await daemon.call('DELETE', base)).body).toMatchObject({ destroyed: true })

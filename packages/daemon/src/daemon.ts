@@ -7,6 +7,7 @@ import {
   allRoutes,
   buildServer,
   handleUpgrades,
+  type Patience,
   type Services,
   Streams,
   terminalSocket,
@@ -33,6 +34,8 @@ export interface DaemonOptions {
   /** Instead of the engine on this machine: any provider of the SDK’s contract. */
   provider?: DaemonProvider
   log?: Log
+  /** Shorter, for tests of those who are slow on purpose. */
+  patience?: Patience
 }
 
 /** A daemon that listens. */
@@ -64,7 +67,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     undo.push(() => provider.close?.())
     const store = await openStore(config, log)
     undo.push(() => store.close())
-    return await assemble({ config, provider, store, instance, log }, undo, close)
+    const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
+    return await assemble({ config, provider, store, instance, log, patience }, undo, close)
   } catch (error) {
     await close()
     throw error
@@ -72,11 +76,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 async function assemble(
-  given: { config: DaemonConfig; provider: DaemonProvider; store: Store; instance: Instance; log: Log },
+  given: Pick<Context, 'config' | 'provider' | 'store' | 'log'> & { instance: Instance; patience: Patience },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
 ): Promise<Daemon> {
-  const { config, provider, store, instance, log } = given
+  const { config, provider, store, instance, log, patience } = given
   const metrics = new Metrics()
   const events = new EventBus(store, log)
   undo.push(() => events.close())
@@ -108,7 +112,7 @@ async function assemble(
   const streams = new Streams(metrics)
   watchGauges(metrics, store, instance.id)
   let closing = false
-  const previews = await startPreviews(context, sessions, keys)
+  const previews = await startPreviews(context, sessions, keys, patience)
   undo.push(() => previews.close())
   const services: Services = {
     config,
@@ -121,6 +125,7 @@ async function assemble(
     metrics,
     log,
     version,
+    patience,
     async ready() {
       if (closing) throw new SandboxError('unavailable', 'The daemon is ending.')
       await store.ping()
@@ -163,7 +168,11 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     root: config.engine_dir,
     pull: config.pull_images,
     oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
-    docker: { ...run, ...docker, ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}) },
+    docker: {
+      ...run,
+      ...docker,
+      ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}),
+    },
     defaults: {
       memoryMb: defaults.mem_limit_mb,
       vcpus: defaults.cpu_limit,

@@ -1,7 +1,16 @@
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect } from 'vitest'
-import { type Ask, commandOf, create, forgetLife, type Kept, keep, readCounter, type Told } from './kill-load.ts'
+import {
+  type Ask,
+  commandOf,
+  create,
+  forgetLife,
+  type Kept,
+  keep,
+  readCounter,
+  type Told,
+} from './kill-load.ts'
 
 interface Place {
   readonly ask: Ask
@@ -56,7 +65,10 @@ async function repeat({ ask, told }: Place, name: string): Promise<void> {
 }
 
 /** Forks that nobody heard of are whole, or not there. */
-async function unknown({ ask, told }: Place, found: Array<{ id: string; name: string | null }>): Promise<void> {
+async function unknown(
+  { ask, told }: Place,
+  found: Array<{ id: string; name: string | null }>,
+): Promise<void> {
   const forks = found.filter(({ id, name }) => name === null && !told.sessions.has(id))
   expect(forks.length, 'forks that nobody was told of').toBeLessThanOrEqual(told.cutForks)
   told.cutForks = 0
@@ -88,7 +100,9 @@ async function holds(
 
   // Commands without an id have ended with their request.
   await expect
-    .poll(() => sh('cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" " " | grep -o "sleep 4[23]4[23]" | wc -l'))
+    .poll(() =>
+      sh('cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" " " | grep -o "sleep 4[23]4[23]" | wc -l'),
+    )
     .toBe('0\n')
   for (const shell of session.stuck)
     expect(await ask('POST', `${base}/exec`, { cmd: 'echo yes', shell })).toMatchObject({ output: 'yes\n' })

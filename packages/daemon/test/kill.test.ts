@@ -33,27 +33,31 @@ describe.skipIf(missing)(`a daemon that is killed${missing ? ` (skipped: ${missi
     await rm(folder, { recursive: true, force: true })
   })
 
-  it(`loses nothing that it acknowledged and leaves nothing that it did not, ${kills} times`, async () => {
-    const told = new Told()
-    for (let round = 0; round < kills; round += 1) {
-      // With a pool in every third life: its sandboxes have no session, and are not left either.
-      const daemon = await spawnDaemon(round % 3 === 2 ? { ...config, pool: [{ size: 2 }] } : config)
-      try {
-        const place = { ask: asker(daemon.url, key), url: daemon.url, key, told, folder }
-        if (round % 3 !== 2) await verify(place)
-        const working = Promise.all(Array.from({ length: 4 }, () => work(place)))
-        // Any instant is a good one; that something happens before it is all that is waited for.
-        const target = told.answers + 1 + Math.floor(Math.random() * 40)
-        while (told.answers < target) await Promise.race([pause(Math.random() * 20), working])
-        await pause(Math.random() * 100)
-        await daemon.end('SIGKILL')
-        await working
-      } finally {
-        await daemon.end('SIGKILL')
+  it(
+    `loses nothing that it acknowledged and leaves nothing that it did not, ${kills} times`,
+    async () => {
+      const told = new Told()
+      for (let round = 0; round < kills; round += 1) {
+        // With a pool in every third life: its sandboxes have no session, and are not left either.
+        const daemon = await spawnDaemon(round % 3 === 2 ? { ...config, pool: [{ size: 2 }] } : config)
+        try {
+          const place = { ask: asker(daemon.url, key), url: daemon.url, key, told, folder }
+          if (round % 3 !== 2) await verify(place)
+          const working = Promise.all(Array.from({ length: 4 }, () => work(place)))
+          // Any instant is a good one; that something happens before it is all that is waited for.
+          const target = told.answers + 1 + Math.floor(Math.random() * 40)
+          while (told.answers < target) await Promise.race([pause(Math.random() * 20), working])
+          await pause(Math.random() * 100)
+          await daemon.end('SIGKILL')
+          await working
+        } finally {
+          await daemon.end('SIGKILL')
+        }
       }
-    }
-    await endWell(told)
-  }, 60_000 + kills * 10_000)
+      await endWell(told)
+    },
+    60_000 + kills * 10_000,
+  )
 
   /** Everything once more; then all is ended, and nothing of it is left on the machine. */
   async function endWell(told: Told): Promise<void> {

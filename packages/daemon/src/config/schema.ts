@@ -70,12 +70,17 @@ export const fileSchema = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('For `oci`: crun (the default), runc or a path to one. For `docker`: one that its daemon knows.'),
+    .describe(
+      'For `oci`: crun (the default), runc or a path to one. For `docker`: one that its daemon knows.',
+    ),
   docker: z
     .strictObject({
       host: z
         .string()
-        .regex(/^(unix|npipe|tcp|http|https|ssh):\/\//, 'must be as DOCKER_HOST, such as unix:///run/podman/podman.sock')
+        .regex(
+          /^(unix|npipe|tcp|http|https|ssh):\/\//,
+          'must be as DOCKER_HOST, such as unix:///run/podman/podman.sock',
+        )
         .optional()
         .describe('Default: DOCKER_HOST, then the usual sockets of Docker and Podman.'),
       network: z.string().min(1).optional().describe('Of its networks, the one for network_mode open.'),

@@ -39,7 +39,11 @@ export class Lifecycle {
     return this.opened(woken, undefined)
   }
 
-  start(id: string, by: string, { incarnation, reason = 'started' }: Meant & { reason?: string } = {}): Promise<Session> {
+  start(
+    id: string,
+    by: string,
+    { incarnation, reason = 'started' }: Meant & { reason?: string } = {},
+  ): Promise<Session> {
     return this.#locked(id, async (session) => {
       refuseOther(session, incarnation)
       if (session.status === 'running') return session
@@ -81,7 +85,11 @@ export class Lifecycle {
     })
   }
 
-  resume(id: string, by: string, { incarnation, reason = 'resumed' }: Meant & { reason?: string } = {}): Promise<Session> {
+  resume(
+    id: string,
+    by: string,
+    { incarnation, reason = 'resumed' }: Meant & { reason?: string } = {},
+  ): Promise<Session> {
     return this.#locked(id, async (session) => {
       refuseOther(session, incarnation)
       if (session.status === 'running') return session

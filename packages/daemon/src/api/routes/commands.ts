@@ -14,7 +14,7 @@ const tag = 'commands'
 type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
 type ExecRow = Tracked['row']
 
-export function commandRoutes({ sessions, streams, config, metrics }: Services): Route[] {
+export function commandRoutes({ sessions, streams, config, metrics, patience }: Services): Route[] {
   const most = config.defaults.max_exec_timeout_ms
 
   const timeoutOf = (given: number | undefined): number => {
@@ -228,7 +228,7 @@ export function commandRoutes({ sessions, streams, config, metrics }: Services):
           throw new SandboxError('stdin_closed', 'The command takes no input.', {
             hint: 'Start it with run and stdin_open.',
           })
-        for await (const chunk of bodyChunks(body, 60_000)) await found.write(chunk)
+        for await (const chunk of bodyChunks(body, patience.bodyMs)) await found.write(chunk)
         if (query.eof) await found.closeStdin()
         reply.code(204)
       },
