@@ -306,7 +306,6 @@ impl Server {
                 self.feed(task);
             }
             Use::Relay(relay) => {
-                relay.job.iter().for_each(|job| job.input_is_complete());
                 relay.sink.iter_mut().for_each(|sink| sink.end());
             }
             _ => {}

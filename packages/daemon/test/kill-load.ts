@@ -23,7 +23,8 @@ export class Told {
   readonly sessions = new Map<string, Kept>()
   /** Names, which are idempotency keys too. */
   readonly cutCreates = new Set<string>()
-  readonly names = new Map<string, string>()
+  /** Sessions whose end was asked for: there, or not. */
+  readonly leaving = new Set<string>()
   readonly snapshots = new Map<string, Set<string>>()
   /** Forks and snapshots of which nobody heard: each may have been made, or not. */
   cutForks = 0
@@ -100,7 +101,6 @@ export async function create(ask: Ask, told: Told, name = `n${told.next()}`): Pr
   told.cutCreates.add(name)
   const { id } = await ask('POST', '/v1/sessions', { idempotency_key: name, name })
   told.cutCreates.delete(name)
-  told.names.set(name, id)
   return keep(told, id, new Map())
 }
 
@@ -232,6 +232,7 @@ const steps: Step[] = [
     if (own.length < 2) return
     own.splice(own.indexOf(session), 1)
     told.sessions.delete(session.id)
+    told.leaving.add(session.id)
     await ask('DELETE', base(session))
   },
 ]

@@ -39,19 +39,21 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       request,
       incarnationOf(call.request),
     )
-    if (wantsEvents(call, given.stream)) {
-      const release = given.hold ? sessions.context.live.hold(params.id) : undefined
-      try {
-        return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
-      } finally {
-        release?.()
-      }
-    }
-    if (given.detach) {
+    if (given.detach && !wantsEvents(call, given.stream)) {
       reply.code(202)
       return execView(rowOf(found))
     }
-    return viewOf(await ended(found, signal))
+    const release = given.hold ? sessions.context.live.hold(params.id) : undefined
+    try {
+      if (wantsEvents(call, given.stream))
+        return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
+      return viewOf(await ended(found, signal))
+    } finally {
+      release?.()
+      // It belongs to its request, unless its caller chose an id to find it by.
+      const own = given.exec_id === undefined && !given.detach
+      if (own && signal.aborted && 'row' in found) await found.kill('SIGKILL').catch(() => {})
+    }
   }
 
   const eventsOf = async function* (
