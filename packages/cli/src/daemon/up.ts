@@ -25,7 +25,13 @@ export async function up(options: UpOptions): Promise<number> {
   return 0
 }
 
-function overridesOf({ listen, dataDir, isolator, runtime, acceptNoIsolation }: UpOptions): Record<string, unknown> {
+function overridesOf({
+  listen,
+  dataDir,
+  isolator,
+  runtime,
+  acceptNoIsolation,
+}: UpOptions): Record<string, unknown> {
   return {
     ...(listen === undefined ? {} : { listen }),
     ...(dataDir === undefined ? {} : { data_dir: dataDir }),
