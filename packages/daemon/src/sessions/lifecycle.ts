@@ -16,6 +16,8 @@ export interface Meant {
  */
 export class Lifecycle {
   readonly #context: Context
+  /** Told of a session that goes on after it was paused. */
+  onResumed: (session: Session) => void = () => {}
 
   constructor(context: Context) {
     this.#context = context
@@ -158,7 +160,9 @@ export class Lifecycle {
   async #resume(session: Session, by: string, reason: string): Promise<Session> {
     await (await this.#sandbox(session)).resume()
     this.#context.live.touch(session.id)
-    return this.#mark(session, 'running', by, reason)
+    const resumed = await this.#mark(session, 'running', by, reason)
+    this.onResumed(resumed)
+    return resumed
   }
 
   async #save(session: Session): Promise<void> {

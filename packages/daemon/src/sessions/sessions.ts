@@ -34,6 +34,7 @@ export class SessionService {
     this.#creator = new Creator(context)
     this.use = new Use(context, this.#lifecycle)
     this.commands = new Commands(context, this.use)
+    this.#lifecycle.onResumed = (session) => void this.#recover(session)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
     this.terminals = new Terminals(context, this.use)
     this.leases = new Leases(context)
@@ -147,5 +148,15 @@ export class SessionService {
       await quotasOf(this.context, caller.projectId),
     ]
     return { used, quotas }
+  }
+
+  /** What ran in it when an earlier process ended, and was frozen when this one began, is followed again. */
+  async #recover(session: Session): Promise<void> {
+    const caller = { projectId: session.project_id, keyId: 'daemon', scopes: [], requestId: 'resume' }
+    await this.commands
+      .recover(session, () => this.use.take(caller, session.id))
+      .catch((error) =>
+        this.context.log.warn({ session: session.id, err: error }, 'its commands are not followed'),
+      )
   }
 }
