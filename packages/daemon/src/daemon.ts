@@ -210,7 +210,14 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
 function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
-    { name: 'reaper', everyMs: config.reaper_interval_seconds * 1000, run: () => sessions.reaper.run() },
+    {
+      name: 'reaper',
+      everyMs: config.reaper_interval_seconds * 1000,
+      run: async () => {
+        await sessions.leases.mindTheClock()
+        await sessions.reaper.run()
+      },
+    },
     { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
