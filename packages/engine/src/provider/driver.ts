@@ -107,19 +107,22 @@ export class EngineDriver extends LayeredDriver {
 
   /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
-    await this.change(sandboxId, async (now) => {
+    const pause = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'running') return now
       await (await this.isolatedOf(now)).freeze()
       return { ...now, status: 'paused' }
-    })
+    }
+    // Where it cannot be written down, it has not been paused.
+    await this.change(sandboxId, pause, async (now) => (await this.isolatedOf(now)).thaw())
   }
 
   async resume({ sandboxId }: SandboxRecord): Promise<void> {
-    await this.change(sandboxId, async (now) => {
+    const resume = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'paused') return now
       await (await this.isolatedOf(now)).thaw()
       return { ...now, status: 'running' }
-    })
+    }
+    await this.change(sandboxId, resume, async (now) => (await this.isolatedOf(now)).freeze())
   }
 
   protected isolator(): Promise<Isolator> {

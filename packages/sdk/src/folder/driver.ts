@@ -15,7 +15,7 @@ import type {
   SandboxPage,
   SandboxStatus,
 } from '../spec/index.ts'
-import { errnoOf, guarded } from './errors.ts'
+import { errnoOf, guarded, translate } from './errors.ts'
 import { Names } from './names.ts'
 import { identityOf, isAlive, readRecord, type SandboxRecord, withLock, writeRecord } from './record.ts'
 import { removeFolder } from './remove.ts'
@@ -37,6 +37,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   abstract readonly createOptions: readonly CreateOption[]
   readonly #givenRoot: string
   readonly #timers = new Map<string, NodeJS.Timeout>()
+  /** Lives that were ended by us, and that no record says so of: there was no room for it. */
+  readonly #stopped = new Set<string>()
   #root: string
   #prepared: Promise<void> | undefined
   #names: Names
@@ -106,10 +108,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       this.#arm(sandboxId, record.expiresAt)
       return this.handle(folder, record)
     } catch (error) {
-      await this.destroy(sandboxId)
-      // Where not even the record could be written, destroy knows of nothing.
-      await removeFolder(folder).catch(ignoreNotFound)
-      throw error
+      const left = await this.destroy(sandboxId).then(
+        // Where not even the record could be written, destroy knows of nothing.
+        () => removeFolder(folder).catch(ignoreNotFound),
+        (also: unknown) => also,
+      )
+      throw left === undefined ? error : bothOf(error, left, `The folder ${folder} is left`)
     }
   }
 
@@ -227,7 +231,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
         (error) => ignoreNotFound(error) ?? false,
       )
       if (mine) await removeFolder(trash)
-      if (record.name !== undefined) await this.#names.release(record.name, sandboxId)
+      // On a disk without room for a lock the name stays until somebody sweeps; until then it is nobody's, and free to be taken.
+      if (record.name !== undefined)
+        await this.#names.release(record.name, sandboxId).catch((error) => {
+          if (!SandboxError.is(error, 'disk_full')) throw error
+        })
       return mine
     })
   }
@@ -249,9 +257,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (record.status !== 'running' && record.status !== 'paused') return record
     const over = record.expiresAt !== undefined && record.expiresAt <= Date.now()
     if (over) return this.stop(sandboxId, record.incarnation)
-    return (await this.lives(folder, record))
-      ? record
-      : this.stop(sandboxId, record.incarnation, { crashed: true })
+    if (await this.lives(folder, record)) return record
+    return this.stop(
+      sandboxId,
+      record.incarnation,
+      this.#stopped.has(record.incarnation) ? {} : { crashed: true },
+    )
   }
 
   /** The record, if a handle that knows this incarnation may act on the sandbox now. */
@@ -286,19 +297,28 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async stop(sandboxId: string, incarnation: string, end: { crashed?: true } = {}): Promise<SandboxRecord> {
-    const record = await this.change(sandboxId, (record) => {
+    const stop = (record: SandboxRecord): SandboxRecord => {
       if (record.status === 'stopped') return record
       if (record.incarnation !== incarnation) throw this.interrupted(sandboxId)
       return { ...record, ...end, status: 'stopped' }
+    }
+    const record = await this.change(sandboxId, stop).catch(async (error) => {
+      // A disk that is full or read-only does not keep anything alive. Who looks later finds that it has ended, and writes that down.
+      const record = cannotWrite(error) ? await readRecord(this.folderOf(sandboxId)) : undefined
+      if (!record || record.leaving) throw error
+      if (!end.crashed) this.#stopped.add(incarnation)
+      return stop(record)
     })
     await this.halt(this.folderOf(sandboxId), record)
     return record
   }
 
   async start(sandboxId: string): Promise<SandboxRecord> {
-    await this.current(sandboxId)
-    const record = await this.change(sandboxId, async (record) => {
-      if (record.status !== 'stopped') return record
+    const seen = await this.current(sandboxId)
+    const undo = (started: SandboxRecord) => this.halt(this.folderOf(sandboxId), started)
+    const start = async (record: SandboxRecord) => {
+      const ended = seen.status === 'stopped' && seen.incarnation === record.incarnation
+      if (record.status !== 'stopped' && !ended) return record
       const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
       const { crashed: _, ...rest } = record
       const started: SandboxRecord = { ...rest, status: 'running', incarnation: randomId(), ...lifetime }
@@ -306,7 +326,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       await this.halt(this.folderOf(sandboxId), record)
       await this.boot(this.folderOf(sandboxId), started)
       return started
-    })
+    }
+    const record = await this.change(sandboxId, start, undo)
     this.#arm(sandboxId, record.expiresAt)
     return record
   }
@@ -365,10 +386,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return record !== undefined && !record.leaving
   }
 
-  /** Changes the record, one at a time for each sandbox. What the function returns is what is written. */
+  /** Changes the record, one at a time for each sandbox. What the function returns is what is written; where it cannot be, `undo` takes back what was done. */
   protected async change(
     sandboxId: string,
     change: (record: SandboxRecord) => SandboxRecord | Promise<SandboxRecord>,
+    undo?: (changed: SandboxRecord) => Promise<void>,
   ): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)
     if (!(await this.#exists(sandboxId))) throw this.notFound(sandboxId)
@@ -378,7 +400,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       const mended = await this.mend(folder, record)
       if (mended !== record) await writeRecord(folder, mended)
       const changed = await change(mended)
-      if (changed !== mended) await writeRecord(folder, changed)
+      if (changed !== mended)
+        await writeRecord(folder, changed).catch(async (error) => {
+          await undo?.(changed)
+          throw error
+        })
       return changed
     }).catch(async (error) => {
       // The folder was taken away while we waited for its lock.
@@ -426,10 +452,24 @@ async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promi
   }
 }
 
+/** Clearing up after a failure has failed too. */
+function bothOf(error: unknown, also: unknown, left: string): SandboxError {
+  const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and clearing up')]
+  return new SandboxError(first.code, `${first.message} ${left}: ${second.message}`, {
+    cause: error,
+    hint: first.hint,
+    details: first.details,
+  })
+}
+
 function nameTaken(name: string): SandboxError {
   return new SandboxError('conflict', `There is a sandbox with the name “${name}” already.`, {
     details: { name },
   })
+}
+
+function cannotWrite(error: unknown): boolean {
+  return SandboxError.is(error) && (error.code === 'disk_full' || error.details.errno === 'EROFS')
 }
 
 function ignoreNotFound(error: unknown): undefined {

@@ -25,7 +25,9 @@ const codes: Readonly<Record<string, SandboxErrorCode>> = {
 }
 
 const hints: Readonly<Record<string, string>> = {
-  ENOSPC: 'Free space on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
+  ENOSPC:
+    'Free space, or inodes (df -i), on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
+  EROFS: 'The file system is mounted read-only: mount it writable, or choose a `root` on another disk.',
   EDQUOT: 'This account’s disk quota is used up; free space, or choose another `root`.',
   EMFILE: 'This process has too many open files; raise `ulimit -n`, or run fewer commands at once.',
   EAGAIN: 'The system has no room for another process; raise `ulimit -u`, or run fewer commands at once.',

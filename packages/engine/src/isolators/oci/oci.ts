@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
+import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import {
   type IsolatedSandbox,
@@ -137,8 +138,15 @@ export class OciIsolator implements Isolator {
       const witness = await Witness.open(places.witness)
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
       return this.sandbox(spec.sandboxId, places, layout, witness)
-    } catch (error) {
-      await this.undo(spec, places, isNew)
+    } catch (cause) {
+      const error = translate(cause, 'the sandbox could not be started')
+      await this.undo(spec, places, isNew).catch((also: Error) => {
+        throw new SandboxError(error.code, `${error.message}; and then ${also.message}`, {
+          cause,
+          hint: error.hint,
+          details: error.details,
+        })
+      })
       throw error
     }
   }
@@ -193,7 +201,7 @@ export class OciIsolator implements Isolator {
       mkdirSync(places.run, { mode: 0o700 })
       return
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
+      if (errnoOf(cause) !== 'EEXIST') throw noRunFolder(cause, places)
     }
     if (await this.attach({ sandboxId, folder: places.folder })) {
       throw new SandboxError('conflict', `sandbox ${sandboxId} runs already`, {
@@ -224,8 +232,8 @@ export class OciIsolator implements Isolator {
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
-    if (!this.host || Date.now() - this.host.at > 1000)
-      this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
+    if (!this.host || performance.now() - this.host.at > 1000)
+      this.host = { at: performance.now(), image: hostImage(this.options.imagesFolder) }
     const { layer, binds } = this.host.image
     return { layers: [layer], binds }
   }
@@ -271,6 +279,15 @@ export class OciIsolator implements Isolator {
     makeStage(this.footing)
     return { layout, stage, runtime }
   }
+}
+
+function noRunFolder(cause: unknown, { run }: Places): SandboxError {
+  const { code, message, details } = translate(cause, `The folder ${run} could not be made`)
+  return new SandboxError(code, message, {
+    cause,
+    details,
+    hint: `Let this process write ${dirname(run)}, and see that its file system has room (df -h, df -i); or choose another with oci.runFolder.`,
+  })
 }
 
 interface Prepared {

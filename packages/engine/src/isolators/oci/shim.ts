@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { getSystemErrorName } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
+import { translate } from '@sandkasten/sdk/folder'
 import type { SandboxEnd } from '../isolator.ts'
 import type { Launcher } from './launcher.ts'
 import type { Places } from './places.ts'
@@ -16,7 +18,7 @@ const GREETING_MS = 10_000
 /** Resolves when the runner accepts connections. The shim goes on without us. */
 export async function startShim(launcher: Launcher, task: object, sandboxId: string): Promise<void> {
   const failed = (message: string, cause?: unknown) =>
-    new SandboxError('unavailable', `the sandbox could not be started: ${message}`, {
+    new SandboxError('unavailable', `${NOT_STARTED}: ${message}`, {
       sandboxId,
       cause,
       hint: '`sandkasten doctor` says what this machine lacks.',
@@ -26,8 +28,14 @@ export async function startShim(launcher: Launcher, task: object, sandboxId: str
   })
   const fields = parseLine(line)
   if (typeof fields?.pid === 'number') return
-  throw failed(typeof fields?.error === 'string' ? fields.error : 'no answer from its shim')
+  const message = typeof fields?.error === 'string' ? fields.error : 'no answer from its shim'
+  const errno = typeof fields?.errno === 'number' ? fields.errno : 0
+  const code = errno > 0 ? getSystemErrorName(-errno) : undefined
+  if (code !== 'ENOSPC' && code !== 'EDQUOT' && code !== 'EROFS') throw failed(message)
+  throw translate(Object.assign(new Error(message), { code }), NOT_STARTED)
 }
+
+const NOT_STARTED = 'the sandbox could not be started'
 
 /** Who a shim is. A number is used again, so it comes with when that process started. */
 export interface ShimIdentity {
