@@ -4,11 +4,11 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { getSystemErrorName } from 'node:util'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
+import { errnoName } from '../errno.ts'
 import { broken } from './manifest.ts'
 import type { LayerFacts } from './record.ts'
 
@@ -138,9 +138,8 @@ function unreadable(error: unknown): SandboxError {
 
 function refusal(message: string, errno: unknown): SandboxError {
   if (typeof errno !== 'number') return broken(message)
-  const code = getSystemErrorName(-errno)
   const error = translate(
-    Object.assign(new Error(message), { code }),
+    Object.assign(new Error(message), { code: errnoName(errno) }),
     `A layer could not be unpacked (${message})`,
   )
   if (error.code !== 'disk_full') return error

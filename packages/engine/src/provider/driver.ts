@@ -188,6 +188,13 @@ export class EngineDriver extends LayeredDriver {
     await (await this.#isolator()).remove(this.spec(folder, record))
   }
 
+  protected override async abandon(folder: string, sandboxId: string): Promise<void> {
+    const place = { sandboxId, folder: path.join(folder, 'disk') }
+    const isolator = await this.#isolator()
+    await (await isolator.attach(place))?.kill()
+    await isolator.remove(place)
+  }
+
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {
     const live = this.#live.get(record.sandboxId)
     if (live?.incarnation === record.incarnation && !live.ended) return true

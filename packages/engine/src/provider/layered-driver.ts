@@ -1,5 +1,5 @@
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, LayeredDisks } from '../isolators/isolator.ts'
@@ -45,7 +45,11 @@ export abstract class LayeredDriver extends DiskDriver {
 
   override async destroy(sandboxId: string): Promise<boolean> {
     await this.prepare()
-    const before = /^[a-z2-7]{16}$/.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    const before = /^[a-z2-7]{16}$/.test(sandboxId)
+      ? await readRecord(this.folderOf(sandboxId)).catch((error) => {
+          if (!isDamaged(error)) throw error
+        })
+      : undefined
     const destroyed = await super.destroy(sandboxId)
     const { layers, sealing } = before ? extraOf(before) : { layers: [], sealing: undefined }
     // The sandbox is gone, whatever becomes of its layers: who sweeps next finds them.

@@ -13,11 +13,19 @@ import type {
   ListSandboxesOpts,
   SandboxInfo,
   SandboxPage,
-  SandboxStatus,
 } from '../spec/index.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
+import { damagedInfo, infoOf } from './info.ts'
 import { Names } from './names.ts'
-import { identityOf, isAlive, readRecord, type SandboxRecord, withLock, writeRecord } from './record.ts'
+import {
+  isAlive,
+  isDamaged,
+  newRecord,
+  readRecord,
+  type SandboxRecord,
+  withLock,
+  writeRecord,
+} from './record.ts'
 import { removeFolder } from './remove.ts'
 
 /**
@@ -69,6 +77,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
   /** Gives up what is kept elsewhere than in the folder, before it is removed. */
   protected async release(_folder: string, _record: SandboxRecord): Promise<void> {}
+  /** Ends and gives up what there is of a sandbox whose record cannot be read. */
+  protected async abandon(_folder: string, _sandboxId: string): Promise<void> {}
   /** Whether what the record says runs really does; where that cannot end by itself, true. */
   protected abstract lives(folder: string, record: SandboxRecord): Promise<boolean>
   protected abstract handle(folder: string, record: SandboxRecord): SandboxDriver
@@ -142,7 +152,13 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const place = path.join(this.#root, 'sandboxes')
     const removed = await Promise.all(
       (await readdir(place)).map(async (name) => {
-        if (idPattern.test(name)) return (await this.#settle(name)) ? [name] : []
+        if (idPattern.test(name)) {
+          const gone = this.#settle(name).catch((error) => {
+            // It is listed as what it is, and somebody's to destroy or to put back.
+            if (!isDamaged(error)) throw error
+          })
+          return (await gone) ? [name] : []
+        }
         const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
         const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
         if (name.startsWith('.') && !(await isAlive(maker)))
@@ -200,7 +216,15 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     await this.prepare()
     const ids = await readdir(path.join(this.#root, 'sandboxes'))
     const infos = await Promise.all(
-      ids.filter((id) => idPattern.test(id)).map((id) => this.info(id).catch(ignoreNotFound)),
+      ids
+        .filter((id) => idPattern.test(id))
+        .map((id) =>
+          this.info(id).catch((error): SandboxInfo | undefined => {
+            // One that cannot be read hides none of the others.
+            if (!isDamaged(error)) return ignoreNotFound(error)
+            return damagedInfo(this.name, id)
+          }),
+        ),
     )
     return pageOf(
       infos.filter((info) => info !== undefined),
@@ -210,7 +234,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async destroy(sandboxId: string): Promise<boolean> {
     await this.prepare()
-    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    let record: SandboxRecord | undefined
+    try {
+      record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    } catch (error) {
+      if (!isDamaged(error)) throw error
+      await this.abandon(this.folderOf(sandboxId), sandboxId)
+      return this.#clearAway(sandboxId)
+    }
     if (!record) return false
     clearTimeout(this.#timers.get(sandboxId))
     this.#timers.delete(sandboxId)
@@ -223,6 +254,16 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     )
     await this.halt(this.folderOf(sandboxId), record)
     await this.release(this.folderOf(sandboxId), record)
+    const mine = await this.#clearAway(sandboxId)
+    // On a disk without room for a lock the name stays until somebody sweeps; until then it is nobody's, and free to be taken.
+    if (record.name !== undefined)
+      await this.#names.release(record.name, sandboxId).catch((error) => {
+        if (!SandboxError.is(error, 'disk_full')) throw error
+      })
+    return mine
+  }
+
+  #clearAway(sandboxId: string): Promise<boolean> {
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
     return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
       // Of several who destroy it at once, one succeeds in renaming.
@@ -231,11 +272,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
         (error) => ignoreNotFound(error) ?? false,
       )
       if (mine) await removeFolder(trash)
-      // On a disk without room for a lock the name stays until somebody sweeps; until then it is nobody's, and free to be taken.
-      if (record.name !== undefined)
-        await this.#names.release(record.name, sandboxId).catch((error) => {
-          if (!SandboxError.is(error, 'disk_full')) throw error
-        })
       return mine
     })
   }
@@ -277,23 +313,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async info(sandboxId: string): Promise<SandboxInfo> {
-    const record = await this.current(sandboxId)
-    const { name, label, labels, createdAt, expiresAt } = record
-    const abandoned = record.status === 'creating' && !(await isAlive(record.creator))
-    const status: SandboxStatus = abandoned ? 'failed' : record.status
-    return {
-      id: `${this.name}:${sandboxId}`,
-      sandboxId,
-      status,
-      ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
-      ...(name === undefined ? {} : { name }),
-      ...(label === undefined ? {} : { label }),
-      labels: { ...labels },
-      createdAt: new Date(createdAt),
-      ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')
-        ? {}
-        : { expiresAt: new Date(expiresAt) }),
-    }
+    return infoOf(this.name, await this.current(sandboxId))
   }
 
   async stop(sandboxId: string, incarnation: string, end: { crashed?: true } = {}): Promise<SandboxRecord> {
@@ -382,7 +402,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async #exists(sandboxId: string): Promise<boolean> {
-    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    const folder = this.folderOf(sandboxId)
+    const record = idPattern.test(sandboxId)
+      ? await readRecord(folder).catch((error) => {
+          // There is one, whatever it is.
+          if (isDamaged(error)) return { leaving: undefined }
+          throw error
+        })
+      : undefined
     return record !== undefined && !record.leaving
   }
 
@@ -432,25 +459,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 }
 
 const idPattern = /^[a-z2-7]{16}$/
-
-async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promise<SandboxRecord> {
-  const { name, label, labels, envVars, lifetimeMs } = spec
-  const createdAt = Date.now()
-  return {
-    version: 1,
-    sandboxId: randomId(),
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
-    labels,
-    envVars,
-    createdAt,
-    ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
-    status: 'creating',
-    incarnation: randomId(),
-    ...(extra ? { extra } : {}),
-    creator: await identityOf(process.pid),
-  }
-}
 
 /** Clearing up after a failure has failed too. */
 function bothOf(error: unknown, also: unknown, left: string): SandboxError {

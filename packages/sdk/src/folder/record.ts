@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
+import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
 import { errnoOf, translate } from './errors.ts'
@@ -50,6 +51,26 @@ export interface ProcessIdentity {
   readonly pid: number
   /** Told apart from a later process with the same number; undefined where the system does not say. */
   readonly started?: string
+}
+
+/** Of a sandbox that is about to be made, by this process. */
+export async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promise<SandboxRecord> {
+  const { name, label, labels, envVars, lifetimeMs } = spec
+  const createdAt = Date.now()
+  return {
+    version: 1,
+    sandboxId: randomId(),
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { label }),
+    labels,
+    envVars,
+    createdAt,
+    ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
+    status: 'creating',
+    incarnation: randomId(),
+    ...(extra ? { extra } : {}),
+    creator: await identityOf(process.pid),
+  }
 }
 
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
@@ -217,13 +238,23 @@ function readOr(file: string): string | undefined {
   }
 }
 
-function parseJson(text: string, where: string): unknown {
+/** Whether the record is there, and none. */
+export function isDamaged(error: unknown): boolean {
+  return SandboxError.is(error) && error.details.damaged === true
+}
+
+function parseJson(text: string, where: string): object {
+  let value: unknown
+  let cause: unknown
   try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new SandboxError('internal', `The record in ${where} is damaged.`, {
-      cause,
-      hint: 'Remove that folder.',
-    })
+    value = JSON.parse(text)
+  } catch (error) {
+    cause = error
   }
+  if (typeof value === 'object' && value !== null) return value
+  throw new SandboxError('internal', `The record in ${where} is damaged.`, {
+    cause,
+    details: { damaged: true },
+    hint: 'Put its file back from a backup; or destroy that sandbox.',
+  })
 }

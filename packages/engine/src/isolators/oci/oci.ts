@@ -93,8 +93,8 @@ export class OciIsolator implements Isolator {
 
   readonly disks: LayeredDisks = {
     upperOf: (spec) => {
-      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
-      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+      const disk = this.diskOf(spec, placesOf(spec, this.options.runFolder))
+      return spec.limits.diskBytes === undefined ? { folder: disk } : { file: disk }
     },
     groundOf: (spec) => this.image(spec).layers,
   }
@@ -111,6 +111,7 @@ export class OciIsolator implements Isolator {
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
     try {
+      if (!isNew && !existsSync(this.diskOf(spec, places))) throw lostDisk(this.diskOf(spec, places))
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = this.footing.takeIds(places)
       this.footing.prepareDisk(places, spec)
@@ -224,6 +225,11 @@ export class OciIsolator implements Isolator {
     if (isNew) await this.remove(place)
   }
 
+  /** What it writes to. */
+  private diskOf({ limits }: IsolatorSpec, { upper, limitedDisk }: Places): string {
+    return limits.diskBytes === undefined ? upper : limitedDisk
+  }
+
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') {
       if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
@@ -279,6 +285,14 @@ export class OciIsolator implements Isolator {
     makeStage(this.footing)
     return { layout, stage, runtime }
   }
+}
+
+/** It had one; an empty one in its place would look as if all had been deleted. */
+function lostDisk(disk: string): SandboxError {
+  return new SandboxError('internal', 'The disk of the sandbox is gone.', {
+    details: { disk },
+    hint: `Put ${disk} back from a backup, or destroy the sandbox.`,
+  })
 }
 
 function noRunFolder(cause: unknown, { run }: Places): SandboxError {

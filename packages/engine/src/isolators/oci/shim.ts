@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import { getSystemErrorName } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { translate } from '@sandkasten/sdk/folder'
+import { errnoName } from '../../errno.ts'
 import type { SandboxEnd } from '../isolator.ts'
 import type { Launcher } from './launcher.ts'
 import type { Places } from './places.ts'
@@ -30,10 +30,13 @@ export async function startShim(launcher: Launcher, task: object, sandboxId: str
   if (typeof fields?.pid === 'number') return
   const message = typeof fields?.error === 'string' ? fields.error : 'no answer from its shim'
   const errno = typeof fields?.errno === 'number' ? fields.errno : 0
-  const code = errno > 0 ? getSystemErrorName(-errno) : undefined
-  if (code !== 'ENOSPC' && code !== 'EDQUOT' && code !== 'EROFS') throw failed(message)
-  throw translate(Object.assign(new Error(message), { code }), NOT_STARTED)
+  const code = errnoName(errno)
+  if (!ofTheDisk.includes(code)) throw failed(message)
+  throw translate(Object.assign(new Error(message), { code }), `${NOT_STARTED} (${message})`)
 }
+
+/** What the shim meets in the data folder, and nowhere else. */
+const ofTheDisk = ['ENOSPC', 'EDQUOT', 'EROFS', 'EUCLEAN']
 
 const NOT_STARTED = 'the sandbox could not be started'
 
