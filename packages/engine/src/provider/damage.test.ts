@@ -92,7 +92,7 @@ describe('what is damaged or gone', () => {
     },
   )
 
-  it('a runner’s binary that is gone is an error like any other, and leaves nothing', async () => {
+  it('a runner’s binary that is gone is an error like any other; what cannot be removed without it is swept', async () => {
     const options = {
       isolator: 'oci',
       root,
@@ -101,9 +101,11 @@ describe('what is damaged or gone', () => {
     await using other = new EngineProvider(options)
     await expect(other.create()).rejects.toMatchObject({
       code: 'unavailable',
+      message: expect.stringContaining(path.join(root, 'sandboxes')),
       hint: expect.stringContaining('doctor'),
     })
-    expect(await provider.sweep()).toEqual([])
+    expect(await other.list()).toEqual([])
+    expect(await provider.sweep()).toHaveLength(1)
     expect(await provider.list()).toEqual([])
     expect(readdirSync(ids)).toEqual([])
   })
