@@ -57,7 +57,7 @@ async function decide(places: ImagePlaces, users: readonly string[], trash: Read
       needed.has(key) && (await rename(folder, join(places.layers, key)).then(() => true, isThereAgain))
     if (restored) continue
     bytes += readLayer({ ...places, layers: places.trash }, name)?.bytes ?? 0
-    await removeTree(folder)
+    await removeTree(folder, places)
     layers += 1
   }
   return { layers, bytes }
