@@ -171,7 +171,9 @@ fn answer(result: &Result<Vec<(String, Json)>, Failure>) {
     let line = match result {
         Ok(facts) => Json::Map(facts.clone()).line(),
         Err(failure) => {
-            let errno = failure.errno.map_or(Json::Null, |errno| Json::Number(errno.into()));
+            let errno = failure
+                .errno
+                .map_or(Json::Null, |errno| Json::Number(errno.into()));
             Json::Map(vec![
                 ("error".into(), Json::Text(failure.message.clone())),
                 ("errno".into(), errno),

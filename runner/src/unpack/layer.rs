@@ -269,7 +269,11 @@ impl<'a> Layer<'a> {
             make::path_of(&path).to_string_lossy().into_owned()
         };
         self.counts.opaque.push(super::quoted(&text));
-        let attribute = if self.user { make::USER_OPAQUE } else { make::OPAQUE };
+        let attribute = if self.user {
+            make::USER_OPAQUE
+        } else {
+            make::OPAQUE
+        };
         make::set_attribute(folder, attribute, b"y")
             .map_err(|error| OpError::io(&error, &attribute.to_string_lossy()))
     }
@@ -287,7 +291,8 @@ impl<'a> Layer<'a> {
     fn attributes(&mut self, file: &OwnedFd, attributes: &[(CString, Vec<u8>)]) -> OpResult<()> {
         for (name, value) in attributes {
             // Never trusted.overlay.* nor user.overlay.*: with these, a layer could show files of other layers under other names.
-            let ours = name.to_bytes().starts_with(b"user.") && !name.to_bytes().starts_with(b"user.overlay.")
+            let ours = name.to_bytes().starts_with(b"user.")
+                && !name.to_bytes().starts_with(b"user.overlay.")
                 || matches!(
                     name.to_bytes(),
                     b"security.capability" | b"system.posix_acl_access" | b"system.posix_acl_default"

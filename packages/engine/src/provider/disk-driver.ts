@@ -67,6 +67,8 @@ export abstract class DiskDriver extends FolderDriver<EngineCapabilities> {
   /** Before it is brought to life: is all there that it stands on, and may it write where it wants to? */
   protected async claimDisks(record: SandboxRecord): Promise<void> {
     const { layers, volumes } = extraOf(record)
+    // What one who was killed while he swept has taken away is put back by the next one who sweeps.
+    if (this.stores.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
     this.stores.layers.need(layers)
     if (volumes.length > 0) await this.volumes.need(volumes.map(({ name }) => name))
     for (const { name, readOnly } of volumes)

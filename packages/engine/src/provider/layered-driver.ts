@@ -29,17 +29,15 @@ export abstract class LayeredDriver extends DiskDriver {
       })
     // Whatever image is the default: the snapshot's counts.
     const plan = await this.plan({ ...spec, image: 'host' })
-    const { layers, snapshots } = this.stores
-    let snapshot = snapshots.get(snapshotId)
-    const release = await layers.hold(() => {
-      snapshot = snapshots.get(snapshotId)
-      return snapshot.layers
-    })
-    try {
-      const { image, workdir } = snapshot
-      return await this.make(spec, { ...plan, image, workdir, layers: snapshot.layers }, call)
-    } finally {
-      release()
+    const { snapshots } = this.stores
+    for (;;) {
+      const { image, workdir, layers } = snapshots.get(snapshotId)
+      try {
+        return await this.make(spec, { ...plan, image, workdir, layers }, call)
+      } catch (error) {
+        // Nobody held its layers for us: they may have been merged into another, or the snapshot deleted, which this says.
+        if (snapshots.get(snapshotId).layers.join() === layers.join()) throw error
+      }
     }
   }
 
