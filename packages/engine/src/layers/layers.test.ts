@@ -89,6 +89,15 @@ describe('layers', () => {
     expect(left()).toEqual([])
   })
 
+  it('what is being removed does not come back with half of what was in it', async () => {
+    const id = await add('one')
+    const removing = layers.sweep(nothingUsed)
+    await layers.sweep(async () => new Set([id]))
+    expect(left()).not.toContain(id)
+    expect(await removing).toEqual([id])
+    expect(left()).toEqual([])
+  })
+
   it('a layer that is gone is named, with what to do', async () => {
     const id = await add('one')
     rmSync(path.join(root, 'layers', id), { recursive: true })

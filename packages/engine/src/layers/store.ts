@@ -14,7 +14,8 @@ import { tidy, writeWhole } from './whole-file.ts'
  *     layers/<id>/tree/        the folder that overlayfs shows
  *     layers/<id>/size.json    what it takes up, once somebody has asked
  *     layers/.<id>/            the same while it is being made
- *     layers/.trash-<id>-…     no longer needed, being removed
+ *     layers/.trash-<id>-…     perhaps no longer needed
+ *     layers/.trash-…          being removed
  *     layers/holds/            who is working with which, see holds.ts
  *
  * A layer is needed while a record (of a sandbox or a snapshot) names it, or a living process holds it. Taking a hold and deciding what is not needed
@@ -145,20 +146,22 @@ export class LayerStore {
         gone.add(id)
       }
       const trash = readdirSync(this.#folder).filter((name) => name.startsWith('.trash-'))
-      return trash.length === 0 ? [] : this.#putBack(trash, await inUse(), gone)
+      return trash.length === 0 ? [] : this.#decide(trash, await inUse(), gone)
     })
     await this.#trees.remove(...trash.map((name) => path.join(this.#folder, name)))
     return [...gone]
   }
 
-  /** What is needed after all; resolves to the rest. */
-  #putBack(trash: readonly string[], used: ReadonlySet<string>, gone: Set<string>): string[] {
-    return trash.filter((name) => {
+  /** Puts back what is needed after all. The rest loses its name for good, because removing it takes a while; returns what that is called. */
+  #decide(trash: readonly string[], used: ReadonlySet<string>, gone: Set<string>): string[] {
+    return trash.flatMap((name) => {
       const id = /^\.trash-([a-z2-7]{16})-/.exec(name)?.[1]
-      if (id === undefined || !used.has(id) || existsSync(this.treeOf(id))) return true
-      renameSync(path.join(this.#folder, name), path.join(this.#folder, id))
-      gone.delete(id)
-      return false
+      if (id === undefined) return [name]
+      const back = used.has(id) && !existsSync(this.treeOf(id))
+      const to = back ? id : `.trash-${randomId(8)}`
+      renameSync(path.join(this.#folder, name), path.join(this.#folder, to))
+      if (back) gone.delete(id)
+      return back ? [] : [to]
     })
   }
 
