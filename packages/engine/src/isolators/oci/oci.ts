@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { type HostImage, hostImage } from '../../images/host.ts'
+import { collectHostImages } from '../../images/host-garbage.ts'
 import {
   type IsolatedSandbox,
   type Isolator,
@@ -194,6 +195,9 @@ export class OciIsolator implements Isolator {
 
   async sweep(below: string): Promise<void> {
     this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
+    const { imagesFolder } = this.options
+    // Nothing of somebody else's, who may keep images of his own there.
+    if (dirname(below) === dirname(imagesFolder)) collectHostImages(imagesFolder)
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
