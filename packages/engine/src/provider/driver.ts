@@ -126,11 +126,12 @@ export class EngineDriver extends LayeredDriver {
   }
 
   async resume({ sandboxId }: SandboxRecord): Promise<void> {
-    await this.change(sandboxId, async (now) => {
+    const resume = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'paused') return now
       await (await this.isolatedOf(now)).thaw()
       return { ...now, status: 'running' }
-    })
+    }
+    await this.change(sandboxId, resume, async (now) => (await this.isolatedOf(now)).freeze())
   }
 
   protected isolator(): Promise<Isolator> {
@@ -194,6 +195,13 @@ export class EngineDriver extends LayeredDriver {
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
     await (await this.#isolator()).remove(this.spec(folder, record))
+  }
+
+  protected override async abandon(folder: string, sandboxId: string): Promise<void> {
+    const place = { sandboxId, folder: path.join(folder, 'disk') }
+    const isolator = await this.#isolator()
+    await (await isolator.attach(place))?.kill()
+    await isolator.remove(place)
   }
 
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {
