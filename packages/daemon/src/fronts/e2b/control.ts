@@ -160,7 +160,7 @@ export function controlRoutes(
   route('POST', ['/sandboxes/:id/snapshots'], 'exec', async ({ caller, id, request, reply }) => {
     const { name } = parse(schemas.snapshotBody, request.body)
     await sandboxes.find(caller, id)
-    const row = await sessions.snapshots.create(caller, id, name)
+    const row = await sessions.snapshots.create(caller, id, name === undefined ? {} : { name })
     reply.code(201)
     return snapshotView(row)
   })

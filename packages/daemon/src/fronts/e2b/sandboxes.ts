@@ -121,7 +121,7 @@ export class Sandboxes {
     const { sessions } = this.#place.services
     const origin = await this.find(caller, id)
     const record = { ...(await this.record(origin)), timeoutMs }
-    const copies = await sessions.snapshots.fork(caller, id, count)
+    const copies = await sessions.snapshots.fork(caller, id, { count })
     return Promise.all(
       copies.map(async (copy) => {
         if (copy instanceof Error) {
