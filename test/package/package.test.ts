@@ -71,7 +71,7 @@ describe('the packed SDK', () => {
     // A provider that is there says `sdk_missing` and the line that installs it.
     expect(JSON.parse(stdout)).toEqual({
       daytona: 'unsupported',
-      e2b: 'sdk_missing npm install e2b@2',
+      e2b: 'sdk_missing',
       vercel: 'unsupported',
       modal: 'unsupported',
     })
