@@ -46,7 +46,7 @@ pub struct Current {
     /// It is being ended: a second request for that changes nothing.
     pub interrupting: bool,
     /// When it was typed: what of the shell is younger was started by it.
-    begun: Option<Moment>,
+    pub begun: Option<Moment>,
 }
 
 impl Current {
@@ -433,9 +433,9 @@ impl Server {
         ) else {
             return Err(gone());
         };
-        match pty::foreground(live.terminal.as_raw_fd()) {
-            Some(group) if group != live.pid => kill(-group, signal),
-            _ => kill(live.pid, signal),
+        match live.job(found.mark, found.current.as_ref()) {
+            Some(group) => kill(-group, signal),
+            None => kill(live.pid, signal),
         }
         Ok(())
     }
@@ -452,7 +452,7 @@ impl Server {
             return;
         }
         let Some(live) = &mut shell.live else { return };
-        let foreground = pty::foreground(live.terminal.as_raw_fd()).filter(|group| *group != live.pid);
+        let foreground = live.job(shell.mark, Some(current));
         let delay = match step {
             0 => AFTER_INT,
             1 => AFTER_TERM,

@@ -1,11 +1,12 @@
 //! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
 
 use super::cgroup::Groups;
+use super::gvisor::{self, Porter};
 use super::host::HostProc;
 use super::json::Json;
 use super::stopped::Stopped;
 use super::task::Task;
-use super::verify::verify;
+use super::verify::{Kind, verify};
 use super::wait::{listen, now_ms, poll, poll_all, write_whole};
 use super::waiting::{Runtime, Waiting, kill_everyone};
 use super::{answer, birth};
@@ -25,7 +26,9 @@ struct Life<'a> {
     host: HostProc,
     me: u32,
     start_time: i64,
-    account: bool,
+    kind: Kind,
+    /// Where the runner cannot listen itself.
+    porter: Option<Porter>,
     groups: Groups,
     /// Where the groups cannot freeze.
     stopped: Stopped,
@@ -75,16 +78,23 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
     let Runtime {
         pid,
         listener,
+        inside,
         ready,
         errors,
     } = runtime;
-    drop(listener);
+    // Where the runner has got the listener it is no longer ours.
+    let porter = inside.map(|inside| Porter { listener, inside });
     let mut life = Life {
         task,
         host,
         me,
         start_time,
-        account,
+        kind: match porter {
+            Some(_) => Kind::Sentry,
+            None if account => Kind::Account,
+            None => Kind::Root,
+        },
+        porter,
         groups,
         stopped: Stopped::default(),
         signals,
@@ -137,12 +147,18 @@ impl Life<'_> {
         self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
         drop(ready);
-        let (init, host_pid) = self.host.adopted(self.me)?;
+        let known = match self.kind {
+            Kind::Sentry => Some(gvisor::sentry()?),
+            _ => None,
+        };
+        let (init, host_pid) = self.host.adopted(self.me, known)?;
         self.init = Some(init);
-        // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
-        // SAFETY: takes numbers, of our own child.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
-        verify(self.task, self.account, &self.host, host_pid)?;
+        if known.is_none() {
+            // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
+            // SAFETY: takes numbers, of our own child.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
+        }
+        verify(self.task, self.kind, &self.host, host_pid)?;
         if let Some(argv) = &self.task.network {
             self.connect(argv, init, deadline)?;
         }
@@ -275,13 +291,17 @@ impl Life<'_> {
         let mut held = false;
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd()];
+            let porter_fd = self.porter.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd(), porter_fd];
             fds.extend(watchers.iter().map(|watcher| watcher.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
             if ready[1] {
                 self.hear();
             }
-            let mut index = 3;
+            if ready[3] {
+                self.porter.iter().for_each(Porter::let_in);
+            }
+            let mut index = 4;
             watchers.retain_mut(|watcher| {
                 index += 1;
                 !ready[index - 1] || self.hear_watcher(watcher, &mut held, &mut paused)

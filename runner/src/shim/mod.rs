@@ -25,6 +25,7 @@
 
 mod birth;
 mod cgroup;
+mod gvisor;
 mod host;
 mod idmap;
 mod json;
@@ -33,7 +34,6 @@ mod life;
 pub(crate) mod limited;
 pub(crate) mod mounts;
 mod network;
-mod pass;
 mod setup;
 mod stage;
 mod stopped;

@@ -1,6 +1,7 @@
 //! The kernel, wrapped just enough that the rest of the runner is safe Rust.
 
 pub mod epoll;
+pub mod pass;
 pub mod procfs;
 pub mod pty;
 pub mod spawn;
