@@ -112,8 +112,7 @@ async function unpackNewer(): Promise<void> {
   const isHere = () => existsSync(path.join(tools, newer.file))
   if (isHere()) return
   if (mayUseApt()) await withFreshLists(async () => unpackFrom())
-  if (!isHere())
-    console.log(`Skipped will be: ${newer.without} (Debian 13’s ${newer.package} is not here).`)
+  if (!isHere()) console.log(`Skipped will be: ${newer.without} (Debian 13’s ${newer.package} is not here).`)
 }
 
 /** Not 0 when it is not there afterwards. */

@@ -22,9 +22,13 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind): void {
       )
   }
   if (runtime === 'runsc' && spec.network === 'open')
-    throw new SandboxError('unsupported', 'a sandbox in a gVisor (runsc) has no network but its own loopback', {
-      hint: 'Use the network none, or the runtime crun or runc.',
-    })
+    throw new SandboxError(
+      'unsupported',
+      'a sandbox in a gVisor (runsc) has no network but its own loopback',
+      {
+        hint: 'Use the network none, or the runtime crun or runc.',
+      },
+    )
   const { diskBytes } = limits
   if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
     throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, not ${diskBytes}`)

@@ -114,6 +114,8 @@ export function ociConfig(input: ConfigInput): object {
         `size=${Math.floor(spec.limits.tmpBytes)}`,
       ]),
       mount('/run', 'tmpfs', 'tmpfs', ['nosuid', 'nodev', 'mode=755', 'size=8m']),
+      // gVisor would put one of its own there.
+      ...(input.runtime === 'runsc' ? [mount('/sys', 'tmpfs', 'tmpfs', ['ro', 'mode=755', 'size=4k'])] : []),
       ...input.binds.map(({ name, target, readOnly, exec }) =>
         mount(target, 'bind', `${stage}/${name}`, [
           'bind',

@@ -19,7 +19,10 @@ export interface Runtime {
 }
 
 /** As far as it can be told without running it: one whose name does not say that it is gVisor's is not taken for it. */
-export function isolationOf(options: { runtime?: string; runtimeKind?: RuntimeKind }): 'container' | 'gvisor' {
+export function isolationOf(options: {
+  runtime?: string
+  runtimeKind?: RuntimeKind
+}): 'container' | 'gvisor' {
   const kind = options.runtimeKind ?? kindNamed(options.runtime ?? 'crun')
   return kind === 'runsc' ? 'gvisor' : 'container'
 }
@@ -136,7 +139,10 @@ export function ownCapabilities(kind: RuntimeKind): number {
 }
 
 /** What a runtime that stays, which only gVisor does, needs for itself beside what the sandbox was given. */
-export function runtimeOverhead(kind: RuntimeKind, { pids }: { pids: number }): { memoryBytes: number; pids: number } {
+export function runtimeOverhead(
+  kind: RuntimeKind,
+  { pids }: { pids: number },
+): { memoryBytes: number; pids: number } {
   if (kind !== 'runsc') return { memoryBytes: 0, pids: 0 }
   // For each process inside there is an empty one of the host, with a thread for each processor; and threads of the gVisor itself.
   return { memoryBytes: 96 * 1024 * 1024, pids: Math.min(pids * (1 + availableParallelism()), 8192) + 256 }

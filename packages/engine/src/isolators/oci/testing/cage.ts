@@ -10,7 +10,8 @@ const traits = {
   crun: { devices: ['core'], exactErrno: true },
   // It makes the filter by libseccomp.
   runc: { devices: [], exactErrno: true, x32Ends: true },
-  runsc: { devices: [], exactErrno: false, ownKernel: true },
+  // Devices of its own kernel.
+  runsc: { devices: ['fuse', 'net'], exactErrno: false, ownKernel: true },
 } as const
 
 export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<Cage> {
