@@ -82,7 +82,8 @@ async function tryIt(): Promise<string> {
 async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
   const what = `runtime ${kind}`
   try {
-    return { what, ok: true, detail: await versionOf(kind) }
+    const detail = await versionOf(kind)
+    return kind === 'runsc' ? await tryGvisor(what) : { what, ok: true, detail }
   } catch {
     return {
       what,
@@ -91,6 +92,14 @@ async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
       fix: `For --runtime ${kind}, run: apt-get install ${kind}`,
     }
   }
+}
+
+/** Whether one works on this kernel, only trying can tell. */
+async function tryGvisor(what: string): Promise<Finding> {
+  const isolator = new OciIsolator({ runner: await locateRunner(), runtime: 'runsc' })
+  const result = await isolator.probe().finally(() => isolator.close())
+  if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
+  return { what, ok: true, detail: `${result.detail}; a sandbox in it ran a command` }
 }
 
 /** Only asked, not tried: it is somebody's daemon. */

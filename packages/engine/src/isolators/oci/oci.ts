@@ -22,6 +22,7 @@ import { Launcher } from './launcher.ts'
 import { prepareLimitedDisk } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { probeGvisor } from './probe-gvisor.ts'
 import { findProgram } from './programs.ts'
 import { findRuntime, isolationOf, type Runtime, type RuntimeKind } from './runtime.ts'
 import { OciSandbox } from './sandbox.ts'
@@ -65,6 +66,8 @@ export class OciIsolator implements Isolator {
   readonly footing: Footing
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
+  /** What only trying can tell has been tried. */
+  private works = false
   private prepared?: Promise<Prepared> | undefined
   private host?: { at: number; image: HostImage }
 
@@ -99,8 +102,14 @@ export class OciIsolator implements Isolator {
     groundOf: (spec) => this.image(spec).layers,
   }
 
-  probe(): Promise<ProbeResult> {
-    return probe({ ...this.options, footing: this.footing })
+  async probe(): Promise<ProbeResult> {
+    const result = await probe({ ...this.options, footing: this.footing })
+    if (!result.ok || this.works) return result
+    const { kind, program } = await findRuntime(this.options.runtime, this.options.runtimeKind)
+    if (kind !== 'runsc') return result
+    const tried = await probeGvisor(this, program, result.detail)
+    this.works = tried.ok
+    return tried
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {

@@ -102,6 +102,7 @@ export function waysOf(
         '--ignore-cgroups',
         '--network=none',
         '--overlay2=none',
+        '--file-access=shared',
         '--oci-seccomp',
         'run',
         '--detach',
