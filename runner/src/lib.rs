@@ -40,7 +40,7 @@ mod sys;
 mod task;
 mod timers;
 mod token;
-mod typed;
 pub mod tree;
+mod typed;
 pub mod unpack;
 pub mod wire;

@@ -238,7 +238,8 @@ impl Server {
             Some(live) => {
                 if let Some(group) = live
                     .job(shell.mark, shell.current.as_ref())
-                    .filter(|_| shell.current.is_some()) {
+                    .filter(|_| shell.current.is_some())
+                {
                     kill(-group, libc::SIGKILL);
                 }
                 // An idle shell reads the end of its input and leaves; a busy one is hung up on.

@@ -10,14 +10,11 @@ use std::borrow::Cow;
 use std::os::fd::RawFd;
 
 /// What is left to be written to the terminal.
-pub fn signals(
-    master: RawFd,
-    leader: libc::pid_t,
-    mark: Option<u32>,
-    bytes: &[u8],
-) -> Cow<'_, [u8]> {
+pub fn signals(master: RawFd, leader: libc::pid_t, mark: Option<u32>, bytes: &[u8]) -> Cow<'_, [u8]> {
     // The usual keys, before any system call.
-    if !bytes.iter().any(|byte| byte.is_ascii_control() && !b"\r\n\t".contains(byte))
+    if !bytes
+        .iter()
+        .any(|byte| byte.is_ascii_control() && !b"\r\n\t".contains(byte))
         || foreground(master).is_ok()
     {
         return bytes.into();

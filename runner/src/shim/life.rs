@@ -1,5 +1,7 @@
 //! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
 
+mod watcher;
+
 use super::cgroup::Groups;
 use super::gvisor::{self, Porter};
 use super::host::HostProc;
@@ -14,8 +16,9 @@ use crate::sys::read;
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
+use watcher::Watcher;
 
 /// Of what the runtime and the runner write as errors, the beginning is kept: it names the cause. After that they write into nothing.
 const MAX_ERRORS: usize = 4096;
@@ -44,13 +47,6 @@ struct Life<'a> {
     kill_asked: bool,
     /// Who we are, in a line. It also says that we live: the kernel would accept a connection for a process that is dying.
     greeting: String,
-}
-
-/// Whoever is connected to us.
-struct Watcher {
-    stream: UnixStream,
-    /// Everything is stopped for as long as this one wants it, and at most as long as it is there.
-    holds: bool,
 }
 
 /// Returns when the sandbox has ended and nothing of it is left.
@@ -292,7 +288,12 @@ impl Life<'_> {
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let porter_fd = self.porter.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd(), porter_fd];
+            let mut fds = vec![
+                self.signals.as_raw_fd(),
+                errors_fd,
+                witness.as_raw_fd(),
+                porter_fd,
+            ];
             fds.extend(watchers.iter().map(|watcher| watcher.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
             if ready[1] {
@@ -325,64 +326,6 @@ impl Life<'_> {
             }
         }
         watchers
-    }
-
-    /// False when it has gone, or says what nobody understands.
-    fn hear_watcher(&mut self, watcher: &mut Watcher, held: &mut bool, paused: &mut bool) -> bool {
-        let mut buffer = [0; 64];
-        let count = match read(watcher.stream.as_raw_fd(), &mut buffer) {
-            Ok(None) => return true,
-            Ok(Some(count)) if count > 0 => count,
-            _ => return false,
-        };
-        for line in buffer[..count].split(|byte| *byte == b'\n') {
-            match line {
-                b"" => {}
-                b"kill" => {
-                    self.kill_asked = true;
-                    self.kill_all();
-                }
-                b"hold" => {
-                    if !*held {
-                        *paused = self.is_frozen();
-                        *held = true;
-                    }
-                    let reply = match self.freeze() {
-                        Ok(()) => "{\"held\":true}\n".to_owned(),
-                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
-                    };
-                    watcher.holds = reply.starts_with("{\"held");
-                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
-                        watcher.holds = false;
-                        return false;
-                    }
-                }
-                b"release" => watcher.holds = false,
-                // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
-                b"freeze" | b"thaw" => {
-                    let wanted = line == b"freeze";
-                    let done = match wanted {
-                        true => self.freeze(),
-                        // Whoever holds it lets it go on.
-                        false if *held => Ok(()),
-                        false => {
-                            self.thaw();
-                            Ok(())
-                        }
-                    };
-                    *paused = wanted && done.is_ok();
-                    let reply = match done {
-                        Ok(()) => format!("{{\"held\":{wanted}}}\n"),
-                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
-                    };
-                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
-                        return false;
-                    }
-                }
-                _ => return false,
-            }
-        }
-        true
     }
 
     fn hear(&mut self) {

@@ -29,7 +29,9 @@ pub fn verify(task: &Task, kind: Kind, host: &HostProc, pid: u32) -> Result<(), 
     for name in ["CapBnd", "CapPrm", "CapEff"] {
         // Which of them a sentry keeps is its version's to say.
         let fits = match kind {
-            Kind::Sentry => u64::from_str_radix(&has(name), 16).is_ok_and(|set| set & !task.capabilities == 0),
+            Kind::Sentry => {
+                u64::from_str_radix(&has(name), 16).is_ok_and(|set| set & !task.capabilities == 0)
+            }
             _ => has(name) == capabilities,
         };
         if !fits {

@@ -37,12 +37,18 @@ pub fn groups(status: &str) -> impl Iterator<Item = u32> {
 
 /// Its process group, from `stat`.
 pub fn group(stat: &str) -> Option<u32> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(2)?.parse().ok()
+    stat.rsplit_once(')')?
+        .1
+        .split_ascii_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()
 }
 
 /// Stopped, as by Control-Z; from `stat`.
 pub fn is_stopped(stat: &str) -> bool {
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
 /// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.

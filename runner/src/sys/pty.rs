@@ -103,7 +103,10 @@ impl Typing {
             (libc::VSUSP, libc::SIGTSTP),
         ];
         let stands = |(at, _): &&(usize, i32)| byte != 0 && self.0.c_cc[*at] == byte;
-        let found = signals.iter().find(stands).filter(|_| self.0.c_lflag & libc::ISIG != 0);
+        let found = signals
+            .iter()
+            .find(stands)
+            .filter(|_| self.0.c_lflag & libc::ISIG != 0);
         found.map(|(_, signal)| *signal)
     }
 
