@@ -45,6 +45,7 @@ const mustCover = [
   'local',
   'memory',
   'engine on oci',
+  'engine on runsc',
   'engine without root',
   'engine on docker',
   'engine on Podman',

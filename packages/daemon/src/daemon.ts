@@ -163,6 +163,7 @@ function engineOf(config: DaemonConfig): DaemonProvider {
   return new EngineProvider({
     isolator: config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
+    ...(config.runtime === undefined ? {} : { oci: { runtime: config.runtime } }),
     root: config.engine_dir,
     pull: config.pull_images,
     defaults: {

@@ -38,6 +38,7 @@ async function usable(config: DaemonConfig): Promise<DaemonConfig> {
   const { decision } = new EngineProvider({
     isolator: config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
+    ...(config.runtime === undefined ? {} : { oci: { runtime: config.runtime } }),
   })
   if (decision.isolator === 'process') {
     console.error(`sandkasten: sandboxes are NOT isolated. ${decision.reason}`)

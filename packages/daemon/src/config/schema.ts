@@ -76,6 +76,11 @@ export const fileSchema = z.strictObject({
     .optional()
     .describe('Postgres instead of SQLite.'),
   isolator: z.enum(['auto', 'oci', 'process']).default('auto'),
+  runtime: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('What starts sandboxes (isolator oci): crun, runc, runsc (gVisor), or the path of one.'),
   accept_no_isolation: z.boolean().default(false).describe('Let `auto` fall back to `process`.'),
   default_image: z.string().min(1).default('host'),
   allowed_images: z.array(z.string().min(1)).min(1).optional().describe('Default: only default_image.'),

@@ -64,6 +64,12 @@ describe('a life in a gVisor', () => {
     const again = await open(box.spec, await bench.isolator.start(box.spec))
     expect((await again.sh('cat link; stat -c %u /var/tmp/roots')).out).toBe('kept\nmore\n0')
     again.client.close()
+    await again.sandbox.kill()
+    // And it is bound to no runtime.
+    const crun = bench.another({ runtime: 'crun' })
+    const elsewhere = await open(box.spec, await crun.start(box.spec))
+    expect((await elsewhere.sh('cat link; stat -c %u file')).out).toBe('kept\nmore\n1000')
+    elsewhere.client.close()
   })
 })
 
