@@ -65,13 +65,14 @@ async function lookAtOci(): Promise<Finding> {
   }
 }
 
-/** Nothing proves that it works but doing it. */
-async function tryIt(): Promise<string> {
+/** Nothing proves that it works but doing it. (A gVisor that is too old for a kernel may start, and fail as soon as a program looks at a file.) */
+async function tryIt(runtime?: RuntimeKind): Promise<string> {
   const startedAt = performance.now()
-  await using provider = new EngineProvider({ isolator: 'oci' })
+  await using provider = new EngineProvider({ isolator: 'oci', ...(runtime && { oci: { runtime } }) })
   const sandbox = await provider.create()
   try {
-    await sandbox.runCommand({ cmd: 'true' })
+    const { exitCode, stderr } = await sandbox.runCommand({ cmd: 'ls', args: ['-d', '/usr/bin'] })
+    if (exitCode !== 0) throw new Error(`a sandbox started, but its command failed: ${stderr.trim()}`)
     return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
   } finally {
     await sandbox.destroy()
@@ -99,7 +100,12 @@ async function tryGvisor(what: string): Promise<Finding> {
   const isolator = new OciIsolator({ runner: await locateRunner(), runtime: 'runsc' })
   const result = await isolator.probe().finally(() => isolator.close())
   if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
-  return { what, ok: true, detail: `${result.detail}; a sandbox in it ran a command` }
+  try {
+    return { what, ok: true, detail: `${result.detail}; ${await tryIt('runsc')}` }
+  } catch (error) {
+    const fix = 'Get a newer one, and name its path: --runtime /path/to/runsc.'
+    return { what, ok: false, detail: (error as Error).message, fix }
+  }
 }
 
 /** Only asked, not tried: it is somebody's daemon. */
