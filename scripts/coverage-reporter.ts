@@ -44,6 +44,8 @@ export default class CoverageReporter implements Reporter {
 const mustCover = [
   'local',
   'memory',
+  'withRetry over memory',
+  'failover to memory',
   'engine on oci',
   'engine on runsc',
   'engine without root',
