@@ -11,6 +11,7 @@
 //! shim/     a sandbox from outside        tree/    whole disks, on the host
 //! door      where connections come from
 //! mark      whose process it is           hunt     all of a command, wherever it went
+//! reaper    signals, and ends of children
 //! ```
 
 pub mod bridge;
@@ -27,10 +28,12 @@ mod moment;
 mod ports;
 mod process;
 mod pump;
+mod reaper;
 mod ring;
 mod serve;
 mod server;
 mod shell;
+mod shell_interrupt;
 mod shell_run;
 mod shell_script;
 pub mod shim;
