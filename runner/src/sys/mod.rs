@@ -93,6 +93,17 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
+/// Until one of these events, or the other end's end, has come.
+pub fn wait_for(fd: RawFd, events: i16) {
+    let mut poll = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: one entry, valid for the call.
+    unsafe { libc::poll(&mut poll, 1, -1) };
+}
+
 /// An anonymous file with these bytes, positioned at its start.
 pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string constant.
