@@ -144,6 +144,7 @@ export class AgentStream {
   readonly #closed: Promise<void>
   #buffer: Buffer = Buffer.alloc(0)
   #begun = false
+  #discarding: Promise<void> | undefined
   #status: number | undefined
   #stderr = ''
 
@@ -201,15 +202,24 @@ export class AgentStream {
     this.#channel.end()
   }
 
+  /** Nothing more of the answer is wanted. A channel closes only when it has been read to its end. */
+  discard(): Promise<void> {
+    this.#discarding ??= (async () => {
+      while (await this.#more()) this.#buffer = Buffer.alloc(0)
+      await this.#closed
+    })()
+    return this.#discarding
+  }
+
   /** After the answer: throws what went wrong. */
   async finish(): Promise<void> {
-    await this.#closed
+    await this.discard()
     if (this.#status !== 0) throw await this.problem()
   }
 
   /** Why there is no more of it. */
   async problem(): Promise<SandboxError> {
-    await this.#closed
+    await this.discard()
     if (this.#status === undefined) return this.#lost() ?? agentError(undefined, { what: 'it was cut off' })
     const { sandboxId, what } = this.#call
     return agentError(this.#status, {

@@ -237,7 +237,7 @@ async function pour(sftp: SftpCalls, handle: Buffer, chunks: AsyncIterable<Uint8
   let at = from
   for await (const chunk of chunks) {
     for (let offset = 0; offset < chunk.byteLength; offset += PIECE) {
-      const piece = Uint8Array.from(chunk.subarray(offset, offset + PIECE))
+      const piece = chunk.slice(offset, offset + PIECE)
       const write = sftp
         .write(handle, piece, at)
         .catch((error) => {

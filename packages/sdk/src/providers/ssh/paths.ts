@@ -50,8 +50,11 @@ export class Paths {
   }
 
   async #real(path: string): Promise<string | undefined> {
-    return this.#sftp.realpath(path).catch((error) => {
+    return this.#sftp.realpath(path).catch(async (error) => {
       if (statusOf(error) === undefined || path === '/') throw error
+      // A link to where the account may not look leads out all the same.
+      const target = await this.#sftp.readlink(path).catch(() => undefined)
+      if (target?.startsWith('/') && statusOf(error) === sftpStatus.permissionDenied) return target
       return undefined
     })
   }

@@ -93,6 +93,7 @@ export class SshProcess implements ProcessDriver {
       throw SandboxError.is(error, 'not_found') ? stdinClosed(error) : error
     })
     if (line !== 'ready') throw await stream.problem()
+    void stream.discard()
     return stream
   }
 

@@ -265,7 +265,9 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
 
   #path(cwd: string | undefined): string {
     if (cwd === undefined) return this.workdir
-    return cwd.startsWith('/') ? cwd : `${this.workdir}/${cwd}`
+    if (!cwd.startsWith('/')) return `${this.workdir}/${cwd}`
+    if (cwd === this.workdir || cwd.startsWith(`${this.workdir}/`)) return cwd
+    throw agentError(78, { sandboxId: this.sandboxId, what: cwd })
   }
 
   /** The runner is told where to go, and would go anywhere. */

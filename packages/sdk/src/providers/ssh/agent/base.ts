@@ -48,6 +48,10 @@ stat_of() {
   kind=$1 parent=$2; shift 19; started=$1
 } 2>/dev/null
 
+# Numbers of processes are used again, so whoever is to be signalled later is noted with its start time.
+identity() { stat_of "$1" && echo "$1 $started"; }
+is_there() { [ -n "$1" ] && [ -n "$2" ] && stat_of "$1" && [ "$started" = "$2" ] && [ "$kind" != Z ]; }
+
 lock() {
   tries=0
   until mkdir "$1" 2>/dev/null; do
@@ -55,15 +59,14 @@ lock() {
     holder= since=
     read -r holder since 2>/dev/null <"$1/holder"
     if [ -n "$holder" ]; then
-      stat_of "$holder" && [ "$started" = "$since" ] || { mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
+      is_there "$holder" "$since" || { mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
     else
       tries=$((tries + 1))
       [ $tries -gt 250 ] && { tries=0; mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
     fi
     sleep 0.02
   done
-  stat_of $$
-  echo "$$ $started" >"$1/holder"
+  identity $$ >"$1/holder"
 }
 unlock() { rm -rf "$1"; }
 
@@ -141,13 +144,13 @@ halt() {
   # The supervisors note how their programs ended, and whoever reads is told.
   waited=0
   while [ $waited -lt 50 ] && [ -n "$(marked "SANDKASTEN_SUPERVISOR=$ID/")" ]; do sleep 0.02; waited=$((waited + 1)); done
-  for reader in "$RUN"/*/r/*; do [ -e "$reader" ] && echo "@{reader##*/}"; done >"$SB/readers.$$" 2>/dev/null
   waited=0
-  while read -r pid; do
-    while kill -0 "$pid" 2>/dev/null && [ $waited -lt 50 ]; do sleep 0.02; waited=$((waited + 1)); done
-    kill "$pid" 2>/dev/null
-  done <"$SB/readers.$$"
-  rm -f "$SB/readers.$$"
+  for reader in "$RUN"/*/r/*; do
+    read -r _ _ since 2>/dev/null <"$reader" || continue
+    pid=@{reader##*/}
+    while is_there "$pid" "$since" && [ $waited -lt 50 ]; do sleep 0.02; waited=$((waited + 1)); done
+    is_there "$pid" "$since" && kill "$pid" 2>/dev/null
+  done
   extinguish "SANDKASTEN_SANDBOX=$ID/"
 }
 finish() {

@@ -20,7 +20,7 @@ piece_of() { # capacity
 # Reads descriptor 4 to its end.
 pump() { # stream capacity
   piece_of "$2"
-  seg=0 off=0 total=0 first=0 graced=
+  seg=0 off=0 total=0 first=0 graced= ends=
   : >"$1.0"
   while :; do
     dd bs=$BLOCK count=1 <&4 >>"$1.$seg" 2>/dev/null
@@ -30,27 +30,29 @@ pump() { # stream capacity
     echo "$1 $seg $n" >>index
     off=$size total=$((total + n))
     if [ $off -ge $SEGMENT ]; then
+      ends="$ends $total"
       seg=$((seg + 1)) off=0
       : >"$1.$seg"
     fi
     held "$1" "$2"
-    while [ $((seg - first)) -gt 4 ] && [ "$((first * SEGMENT))" -lt "$least" ]; do
+    while [ $((seg - first)) -gt 4 ] && oldest=@{ends# } && [ "@{oldest%% *}" -le "$least" ]; do
       rm -f "$1.$first"
       first=$((first + 1))
+      case $oldest in *' '*) ends=@{oldest#* } ;; *) ends= ;; esac
     done
   done
   : >"$1.eof"
 }
 # Waits while a reader is more than half the capacity behind. Who has only just started a program is given time to begin to read.
 held() {
-  patience=100
+  patience=250
   while :; do
     least=$total some=
     for reader in r/*; do
       [ -e "$reader" ] || continue
-      out= err=
-      read -r out err 2>/dev/null <"$reader" || continue
-      kill -0 "@{reader##*/}" 2>/dev/null || { rm -f "$reader"; continue; }
+      out= err= since=
+      read -r out err since 2>/dev/null <"$reader" || continue
+      is_there "@{reader##*/}" "$since" || { rm -f "$reader"; continue; }
       some=1 graced=1
       [ "$1" = o ] || out=$err
       [ "$out" -ge $least ] || least=$out
@@ -103,7 +105,7 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
   at "$1"
   P=$RUN/p-$3 MARK=$1/$2/$3/
   cd "$P" || exit
-  echo $$ >supervisor
+  identity $$ >supervisor
   open_pipe o 4 5
   (exec 5>&-; pump o "$4") & pump_o=$!
   exec 6<&4 4<&-
@@ -116,7 +118,7 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
     in=i
     # Holds the writing end until somebody says that it is the end.
     sleep 2147483647 >&9 4<&- 5>&- 6<&- 7>&- & holder=$!
-    echo $holder >holder
+    identity $holder >holder
     exec 9>&-
   fi
   clock=
@@ -140,7 +142,9 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
   exec 5>&- 7>&-
   [ -z "$holder" ] || kill $holder 2>/dev/null
   : >closed
-  for writer in w/*; do [ -e "$writer" ] && kill "@{writer##*/}" 2>/dev/null; done
+  for writer in w/*; do
+    read -r pid since 2>/dev/null <"$writer" && is_there "$pid" "$since" && kill "$pid" 2>/dev/null
+  done
   settle $pump_o o
   settle $pump_e e
   timed=0
@@ -200,7 +204,9 @@ follow() {
   if [ "$(wc -l <index)" -le "$1" ]; then
     case $(tail -n 1 index) in x*) return ;; esac
   fi
-  echo "0 0" >"r/$$"
+  stat_of $$
+  since=$started
+  echo "0 0 $since" >"r/$$"
   self=$$
   exec 7<&0
   (cat <&7 >/dev/null; kill $self) 2>/dev/null & watcher=$!
@@ -218,13 +224,13 @@ follow() {
     number=$((number + 1))
     case $kind in
       o)
-        [ $o_seg -eq "$a" ] || { { exec 5<"o.$a"; } 2>/dev/null || { lost; break; }; o_seg=$a; skip 5 "$o_at" "$a" "$o_skip"; }
+        [ $o_seg -eq "$a" ] || { [ -e "o.$a" ] || { lost; break; }; exec 5<"o.$a"; o_seg=$a; skip 5 "$o_at" "$a" "$o_skip"; }
         say "o $number $b"
         dd bs="$b" count=1 <&5 2>/dev/null
         out=$((out + b))
         ;;
       e)
-        [ $e_seg -eq "$a" ] || { { exec 6<"e.$a"; } 2>/dev/null || { lost; break; }; e_seg=$a; skip 6 "$e_at" "$a" "$e_skip"; }
+        [ $e_seg -eq "$a" ] || { [ -e "e.$a" ] || { lost; break; }; exec 6<"e.$a"; e_seg=$a; skip 6 "$e_at" "$a" "$e_skip"; }
         say "e $number $b"
         dd bs="$b" count=1 <&6 2>/dev/null
         err=$((err + b))
@@ -234,7 +240,7 @@ follow() {
         break
         ;;
     esac
-    echo "$out $err" >"r/$$"
+    echo "$out $err $since" >"r/$$"
   done
   rm -f "r/$$"
   kill $tail $watcher 2>/dev/null
@@ -255,7 +261,7 @@ least_of() {
 }
 state_of() { # folder
   if [ -e "$1/exit" ]; then read -r line <"$1/exit"; echo "ended $line"
-  elif read -r pid 2>/dev/null <"$1/supervisor" && ! kill -0 "$pid" 2>/dev/null && [ ! -e "$1/exit" ]; then echo lost
+  elif read -r pid since 2>/dev/null <"$1/supervisor" && ! is_there "$pid" "$since" && [ ! -e "$1/exit" ]; then echo lost
   else echo running; fi
 }
 verb_status() { process "$1" "$2" "$3"; pid=-; read -r pid 2>/dev/null <"$P/pid"; say "@{pid:--} $(state_of "$P")"; }
@@ -290,7 +296,7 @@ verb_stdin() { # ID INC PROC
   cd "$P"
   [ -p i ] && [ ! -e closed ] || die 81
   exec 8<>i 9>i 8<&-
-  echo >"w/$$"
+  identity $$ >"w/$$"
   [ ! -e closed ] || die 81
   say ready
   exec cat >&9
@@ -298,7 +304,7 @@ verb_stdin() { # ID INC PROC
 verb_eof() {
   process "$1" "$2" "$3"
   : >"$P/closed"
-  read -r pid 2>/dev/null <"$P/holder" && kill "$pid" 2>/dev/null
+  read -r pid since 2>/dev/null <"$P/holder" && is_there "$pid" "$since" && kill "$pid" 2>/dev/null
   return 0
 }
 # The terminal that script(1) made: the one that its child, once it is the program itself, has as its input.

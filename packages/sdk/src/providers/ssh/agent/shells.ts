@@ -81,7 +81,7 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   at "$1"
   S=$RUN/s-$3 P=$RUN/p-$4 SHELL_MARK=SANDKASTEN_PROCESS=$1/$2/s-$3/
   cd "$P" || exit
-  echo $$ >supervisor
+  identity $$ >supervisor
   lock "$S/busy"
   restarted=0
   if [ ! -d "$S" ]; then
@@ -133,7 +133,7 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   if [ -n "$clock" ]; then
     if [ -e timedout ]; then wait $clock; else kill $clock; fi
   fi
-  while read -r pid 2>/dev/null <interrupting && kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+  while read -r pid since 2>/dev/null <interrupting && is_there "$pid" "$since"; do sleep 0.02; done
   exec 5>&- 9<&-
   settle $pump_o o
   timed=0
@@ -150,7 +150,9 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
 interrupt() { # with P, S and SHELL_MARK
   : >"$P/cancelled"
   [ -e "$P/given" ] || return 0
-  sh -c 'echo $PPID' >"$P/interrupting"
+  sh -c 'echo $PPID' >"$P/interrupter"
+  read -r me <"$P/interrupter"
+  identity "$me" >"$P/interrupting"
   read -r bash 2>/dev/null <"$S/pid" || bash=0
   round=0
   while [ ! -e "$P/over" ] && [ $round -lt 60 ]; do
