@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { afterAll, describe, it } from 'vitest'
 import { conformance, posixCommands } from '../../testing/index.ts'
-import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './testing/sshd.ts'
+import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
 // As an ordinary account where we may make one; where there is no server, the tests say so.
 describe.skipIf(!sshdProgram)('a real OpenSSH server', () => {

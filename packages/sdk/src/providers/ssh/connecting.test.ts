@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxError } from '../../errors.ts'
-import { keygen, sshdProgram, startSshd, type TestSshd } from './testing/sshd.ts'
+import { keygen, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
 describe.skipIf(!sshdProgram)('connecting', () => {
   let sshd: TestSshd

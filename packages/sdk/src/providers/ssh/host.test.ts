@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './testing/sshd.ts'
+import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
 const asRoot = process.getuid?.() === 0
 // What start-up files print, here with what could be taken for an answer, must not matter.
@@ -129,9 +129,12 @@ describe.skipIf(!sshdProgram)('a host', () => {
     const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo "$SECRET_A $SECRET_B"; sleep 1000'], env: { SECRET_B: 'sk-at-spawn' } })
     const first = await process.output()[Symbol.asyncIterator]().next()
     expect(Buffer.from((first.value as { data: Uint8Array }).data).toString()).toBe('sk-at-create sk-at-spawn\n')
-    const { stdout } = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'ps -ww -eo args; find ../run -name spec'] })
+    const { stdout } = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'ps -ww -o args -u "$(id -u)"'] })
+    expect(stdout).toContain('supervise')
     expect(stdout).not.toContain('sk-at')
-    expect(stdout).not.toContain('/spec')
+    const kept = await sandbox.runCommand({ cmd: 'grep', args: ['-rl', 'sk-at', '../run'] })
+    // What it printed itself is there, and nothing else.
+    expect(kept.stdout.trim().split('\n').map((file) => path.basename(file))).toEqual(['o.0'])
     const open = await sandbox.runCommand({ cmd: 'sh', args: ['-c', `find .. -path ../work -prune -o -perm /077 -type d -print; stat -c %a ..`] })
     expect(open.stdout.trim()).toBe('700')
     await sandbox.destroy()

@@ -13,7 +13,7 @@ import {
   preferredAlgorithms,
 } from './known-hosts.ts'
 import { settingsOf } from './options.ts'
-import { keygen } from './testing/sshd.ts'
+import { keygen } from './test-helper.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-known-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

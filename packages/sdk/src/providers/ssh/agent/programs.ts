@@ -51,9 +51,14 @@ held() {
     for reader in r/*; do
       [ -e "$reader" ] || continue
       out= err= since=
-      read -r out err since 2>/dev/null <"$reader" || continue
-      is_there "@{reader##*/}" "$since" || { rm -f "$reader"; continue; }
       some=1 graced=1
+      if ! read -r out err since 2>/dev/null <"$reader"; then
+        # It is writing this very moment, or was ended while it did.
+        kill -0 "@{reader##*/}" 2>/dev/null && out=0 err=0 || { rm -f "$reader"; continue; }
+      elif ! is_there "@{reader##*/}" "$since"; then
+        rm -f "$reader"
+        continue
+      fi
       [ "$1" = o ] || out=$err
       [ "$out" -ge $least ] || least=$out
     done
@@ -201,9 +206,7 @@ verb_follow() { # ID INC PROC AFTER
 follow() {
   cd "$P" || die 79
   # Who has seen the exit has seen everything.
-  if [ "$(wc -l <index)" -le "$1" ]; then
-    case $(tail -n 1 index) in x*) return ;; esac
-  fi
+  case $(awk -v n="$1" '{ last = $1 } END { if (NR <= n) print last }' index) in x) return ;; esac
   stat_of $$
   since=$started
   echo "0 0 $since" >"r/$$"

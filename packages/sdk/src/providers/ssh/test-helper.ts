@@ -3,7 +3,7 @@ import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync,
 import { createServer, type Socket } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
-import { SshProvider, type SshProviderOptions } from '../index.ts'
+import { SshProvider, type SshProviderOptions } from './index.ts'
 
 /**
  * A real OpenSSH server with keys and a configuration of its own. We listen (the system chooses the port) and start an `sshd -i` for each
