@@ -81,6 +81,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/recipes/upload.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
+    name: 'what keeps sandboxes and calls going sees only the spec, and runs anywhere',
+    room: new RegExp(`^${sdk}/resilience/`),
+    allows: new RegExp(`^${sdk}/(resilience/|shared/|spec/|errors\\.ts|core/(supports|validate)\\.ts)`),
+    example: { from: `${sdk}/resilience/failover.ts`, to: `${sdk}/providers/daemon/index.ts` },
+  },
+  {
     name: 'the executor sees only the spec, except where it names a provider for its users',
     room: new RegExp(`^${sdk}/executor/(?!local-executor|vercel-executor)`),
     allows: new RegExp(`^(node:|${sdk}/(executor/|shared/|spec/|errors\\.ts))`),
@@ -89,7 +95,7 @@ export const rules: readonly Rule[] = [
   {
     name: 'the root entry and the author’s entry load where there is no Node',
     room: new RegExp(`^${sdk}/(index|provider)\\.ts$`),
-    allows: new RegExp(`^${sdk}/(core/|shared/|spec/|errors\\.ts)`),
+    allows: new RegExp(`^${sdk}/(core/|resilience/index\\.ts|shared/|spec/|errors\\.ts)`),
     example: { from: `${sdk}/index.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
@@ -118,7 +124,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: 'the daemon’s API alone knows HTTP',
-    room: /^packages\/daemon\/src\/(?!api\/|preview\/|daemon\.ts|testing\/)/,
+    room: /^packages\/daemon\/src\/(?!api\/|preview\/|fronts\/|daemon\.ts|testing\/)/,
     forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
     example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
   },
@@ -139,6 +145,15 @@ export const rules: readonly Rule[] = [
     room: /^packages\/daemon\/src\/api\//,
     forbids: /^packages\/daemon\/src\/store\/|^@sandkasten\/engine/,
     example: { from: 'packages/daemon/src/api/server.ts', to: 'packages/daemon/src/store/index.ts' },
+  },
+  {
+    name: 'a front never imports another front',
+    room: /^packages\/daemon\/src\/fronts\/e2b\//,
+    forbids: /^packages\/daemon\/src\/fronts\/(daytona|vercel|opensandbox)\//,
+    example: {
+      from: 'packages/daemon/src/fronts/e2b/index.ts',
+      to: 'packages/daemon/src/fronts/vercel/index.ts',
+    },
   },
   {
     name: 'the daemon knows the engine by the SDK’s contract; it is named once',

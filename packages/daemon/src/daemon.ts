@@ -11,6 +11,7 @@ import {
   terminalSocket,
 } from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
+import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
 import type { Log } from './log.ts'
@@ -39,6 +40,8 @@ export interface Daemon {
   readonly url: string
   /** Where previews are served; undefined when they are not. */
   readonly previewUrl?: string
+  /** Where each configured front is reached. */
+  readonly fronts: Fronts['urls']
   readonly instanceId: string
   /** Only at the very first start without a configured key: shown once, kept nowhere. */
   readonly firstKey?: string
@@ -138,11 +141,15 @@ async function assemble(
   })
   const url = await listen(app, config)
   previews.own(url)
+  const fronts = await startFronts(allFronts, services, store.fronts)
+  undo.push(() => fronts.close())
+  for (const own of fronts.listening) previews.own(own)
   await instance.writeAddress(url)
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   return {
     url,
     ...(previews.url ? { previewUrl: previews.url } : {}),
+    fronts: fronts.urls,
     instanceId: instance.id,
     ...(firstKey ? { firstKey } : {}),
     sessions,

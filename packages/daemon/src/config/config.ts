@@ -3,14 +3,14 @@ import path from 'node:path'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
 import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen.ts'
-import { type FileConfig, fileSchema } from './schema.ts'
+import { type FileConfig, type FrontName, fileSchema } from './schema.ts'
 import { problemOf, unknownKeys } from './unknown.ts'
 
 /** The configuration that is in force: checked, complete, with absolute paths. */
 export interface DaemonConfig
   extends Omit<
     FileConfig,
-    'listen' | 'preview_listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images'
+    'listen' | 'preview_listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images' | 'fronts'
   > {
   readonly listen: ListenAddress
   /** Undefined: there are no previews. */
@@ -19,8 +19,14 @@ export interface DaemonConfig
   readonly engine_dir: string
   readonly db_path: string
   readonly allowed_images: readonly string[]
+  readonly fronts: Readonly<Partial<Record<FrontName, FrontConfig>>>
   /** The file that it came from, if one did. */
   readonly file?: string
+}
+
+export interface FrontConfig {
+  readonly listen: ListenAddress
+  readonly url?: string
 }
 
 export interface LoadOptions {
@@ -61,10 +67,17 @@ function complete(
     engine_dir: values.engine_dir ? path.resolve(place.base, values.engine_dir) : engineFolder(data_dir),
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
     allowed_images: values.allowed_images ?? [values.default_image],
+    fronts: frontsOf(values.fronts),
     ...(place.file ? { file: place.file } : {}),
   }
   refuseUnsafe(config)
   return config
+}
+
+function frontsOf(given: FileConfig['fronts']): DaemonConfig['fronts'] {
+  return Object.fromEntries(
+    Object.entries(given).map(([name, front]) => [name, { ...front, listen: parseListen(front.listen) }]),
+  )
 }
 
 /** The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the machine's. */

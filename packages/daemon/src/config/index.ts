@@ -1,4 +1,4 @@
-export { configOf, type DaemonConfig, type LoadOptions, loadConfig } from './config.ts'
+export { configOf, type DaemonConfig, type FrontConfig, type LoadOptions, loadConfig } from './config.ts'
 export { isLoopback } from './listen.ts'
-export { type EndAction, endAction, type Quotas, quotasSchema } from './schema.ts'
+export { type EndAction, endAction, type FrontName, type Quotas, quotasSchema } from './schema.ts'
 export { maskedConfig, showConfig } from './show.ts'

@@ -53,7 +53,8 @@ export function refuseUnsafe(config: DaemonConfig): void {
         hint: 'Add it to allowed_networks.',
       },
     )
-  const open = [config.listen, config.preview_listen].find((at) => at && !isLoopback(at.host))
+  const fronts = Object.values(config.fronts).map(({ listen }) => listen)
+  const open = [config.listen, config.preview_listen, ...fronts].find((at) => at && !isLoopback(at.host))
   if (!open) return
   if (!config.behind_tls)
     throw new SandboxError(

@@ -34,6 +34,21 @@ const defaults = z.strictObject({
     .default(true),
 })
 
+const front = z.strictObject({
+  listen: z.string().describe('Address and port of its own.'),
+  url: z
+    .string()
+    .regex(
+      /^https?:\/\/[a-z0-9.-]+(:\d{1,5})?$/,
+      'must be a scheme and a host, such as https://e2b.example.com',
+    )
+    .optional()
+    .describe('What clients call that address.'),
+})
+
+/** Vendors whose wire can be spoken. */
+export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
+
 export const fileSchema = z.strictObject({
   listen: z.string().default('127.0.0.1:8080').describe('Address and port.'),
   behind_tls: z
@@ -137,6 +152,15 @@ export const fileSchema = z.strictObject({
     )
     .optional()
     .describe('What others call that address; its scheme and port also hold for the names below domain.'),
+  fronts: z
+    .strictObject({
+      e2b: front.optional(),
+      daytona: front.optional(),
+      vercel: front.optional(),
+      opensandbox: front.optional(),
+    } satisfies Record<FrontName, unknown>)
+    .prefault({})
+    .describe('Wires of vendors, spoken on listeners of their own; see docs/fronts.md.'),
   reaper_interval_seconds: z.number().positive().max(3600).default(5),
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),

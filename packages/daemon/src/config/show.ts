@@ -3,11 +3,14 @@ import type { DaemonConfig } from './config.ts'
 
 /** The configuration in force, as it would be written in a file, without its secrets. */
 export function maskedConfig(config: DaemonConfig): Record<string, unknown> {
-  const { file: _, listen, preview_listen: previews, ...rest } = config
+  const { file: _, listen, preview_listen: previews, fronts, ...rest } = config
   return {
     listen: addressText(listen),
     preview_listen: previews ? addressText(previews) : 'off',
     ...rest,
+    fronts: Object.fromEntries(
+      Object.entries(fronts).map(([name, front]) => [name, { ...front, listen: addressText(front.listen) }]),
+    ),
     ...(config.api_key === undefined ? {} : { api_key: '********' }),
     ...(config.db_url === undefined ? {} : { db_url: maskUrl(config.db_url) }),
   }

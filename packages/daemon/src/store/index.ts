@@ -5,6 +5,7 @@ export type {
   AuditRow,
   EventRow,
   ExecRow,
+  FrontRow,
   KeyRow,
   PortRow,
   ProjectRow,

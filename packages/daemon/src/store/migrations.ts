@@ -176,4 +176,31 @@ export const migrations: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 4,
+    name: 'fronts; what a project uses',
+    async up(db) {
+      await db.schema
+        .createIndex('sessions_live_by_project')
+        .on('sessions')
+        .columns(['project_id', 'live'])
+        .execute()
+      await db.schema
+        .createTable('front_records')
+        .addColumn('front', 'text', (c) => c.notNull())
+        .addColumn('project_id', 'text', (c) => c.notNull().references('projects.id'))
+        .addColumn('kind', 'text', (c) => c.notNull())
+        .addColumn('key', 'text', (c) => c.notNull())
+        .addColumn('session_id', 'text', (c) => c.references('sessions.id').onDelete('cascade'))
+        .addColumn('data', 'text', (c) => c.notNull())
+        .addColumn('created_at', 'bigint', (c) => c.notNull())
+        .addPrimaryKeyConstraint('front_records_key', ['front', 'project_id', 'kind', 'key'])
+        .execute()
+      await db.schema
+        .createIndex('front_records_by_session')
+        .on('front_records')
+        .column('session_id')
+        .execute()
+    },
+  },
 ]

@@ -195,6 +195,22 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.ports.get('aaaa', 3000)).toBeUndefined()
   })
 
+  it('keeps what fronts remember, and forgets it with the session', async () => {
+    await insert(sessionRow({ id: 'with-front' }))
+    const row = { front: 'e2b', project_id: 'p', kind: 'sandbox', key: 'a', created_at: 1 }
+    const bound = { ...row, session_id: 'with-front', data: '1' }
+    expect(await store.fronts.insert(bound)).toBe(true)
+    expect(await store.fronts.insert(bound)).toBe(false)
+    await store.fronts.put({ ...bound, data: '2' })
+    await store.fronts.put({ ...row, key: 'b', session_id: null, data: '3' })
+    expect((await store.fronts.list('e2b', 'p', 'sandbox')).map(({ data }) => data)).toEqual(['2', '3'])
+    expect(await store.fronts.get('vercel', 'p', 'sandbox', 'a')).toBeUndefined()
+    await store.db.deleteFrom('sessions').where('id', '=', 'with-front').execute()
+    expect((await store.fronts.list('e2b', 'p', 'sandbox')).map(({ key }) => key)).toEqual(['b'])
+    expect(await store.fronts.delete('e2b', 'p', 'sandbox', 'b')).toBe(true)
+    expect(await store.fronts.delete('e2b', 'p', 'sandbox', 'b')).toBe(false)
+  })
+
   it('comes from every earlier version with its rows', async () => {
     for (const { version } of migrations.slice(0, -1)) {
       const old = await Store.connect(await place())

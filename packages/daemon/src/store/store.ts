@@ -3,6 +3,7 @@ import path from 'node:path'
 import { Kysely, type KyselyPlugin, sql } from 'kysely'
 import { storeError } from './errors.ts'
 import { Execs } from './execs.ts'
+import { Fronts } from './fronts.ts'
 import { Keys } from './keys.ts'
 import { migrate } from './migrate.ts'
 import type { StoreKind } from './migrations.ts'
@@ -23,6 +24,7 @@ export class Store {
   readonly execs: Execs
   readonly snapshots: Snapshots
   readonly ports: Ports
+  readonly fronts: Fronts
   readonly records: Records
 
   private constructor(kind: StoreKind, db: Kysely<Tables>) {
@@ -33,6 +35,7 @@ export class Store {
     this.execs = guarded(new Execs(db))
     this.snapshots = guarded(new Snapshots(db))
     this.ports = guarded(new Ports(db))
+    this.fronts = guarded(new Fronts(db))
     this.records = guarded(new Records(db))
   }
 

@@ -8,6 +8,7 @@ export interface Tables {
   execs: ExecRow
   snapshots: SnapshotRow
   ports: PortRow
+  front_records: FrontRow
   events: EventRow
   audit: AuditRow
   idempotency: IdempotencyRow
@@ -131,6 +132,19 @@ export interface PortRow {
   token_hash: string | null
   /** Signed links hold for this one; a new one makes them all worthless. */
   generation: string
+  created_at: number
+}
+
+/** What a front remembers. */
+export interface FrontRow {
+  front: string
+  project_id: string
+  kind: string
+  key: string
+  /** Gone with it, if it names one. */
+  session_id: string | null
+  /** JSON. */
+  data: string
   created_at: number
 }
 

@@ -1,0 +1,6 @@
+import type { Front } from './front.ts'
+
+export { type Fronts, startFronts } from './start.ts'
+
+/** Every front there is. */
+export const allFronts: readonly Front[] = []

@@ -1,0 +1,55 @@
+import type { Store } from '../store/index.ts'
+
+/** One front's corner of the database: JSON under a kind and a key, for one project. */
+export class FrontRecords {
+  readonly #store: Store['fronts']
+  readonly #front: string
+
+  constructor(store: Store['fronts'], front: string) {
+    this.#store = store
+    this.#front = front
+  }
+
+  async get<T>(projectId: string, kind: string, key: string): Promise<T | undefined> {
+    const row = await this.#store.get(this.#front, projectId, kind, key)
+    return row && (JSON.parse(row.data) as T)
+  }
+
+  /** In key order. */
+  async list<T>(
+    projectId: string,
+    kind: string,
+  ): Promise<Array<{ key: string; sessionId?: string; data: T }>> {
+    const rows = await this.#store.list(this.#front, projectId, kind)
+    return rows.map((row) => ({
+      key: row.key,
+      ...(row.session_id === null ? {} : { sessionId: row.session_id }),
+      data: JSON.parse(row.data) as T,
+    }))
+  }
+
+  /** In the place of the one that is there. One that names a session is gone with it. */
+  put(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<void> {
+    return this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
+  }
+
+  /** False when there is one already. */
+  insert(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<boolean> {
+    return this.#store.insert({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
+  }
+
+  delete(projectId: string, kind: string, key: string): Promise<boolean> {
+    return this.#store.delete(this.#front, projectId, kind, key)
+  }
+
+  #row(projectId: string, kind: string, key: string, data: unknown) {
+    return {
+      front: this.#front,
+      project_id: projectId,
+      kind,
+      key,
+      data: JSON.stringify(data),
+      created_at: Date.now(),
+    }
+  }
+}

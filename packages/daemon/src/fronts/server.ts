@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { readJson } from '../api/body.ts'
+import { translate } from '../api/problems.ts'
+import type { Front, FrontPlace } from './front.ts'
+
+const jsonMs = 30_000
+
+/** The listener of one front: the limits of our API, the vendor's routes and words. It does not listen yet. */
+export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
+  const { config, log, metrics, audit } = place.services
+  const app = Fastify({
+    logger: false,
+    genReqId: () => randomUUID(),
+    bodyLimit: Number.MAX_SAFE_INTEGER,
+    requestTimeout: 0,
+    connectionTimeout: 0,
+    keepAliveTimeout: 72_000,
+    http: { headersTimeout: 15_000, maxHeaderSize: 32_768 },
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 500, caseSensitive: true, ignoreTrailingSlash: true },
+    frameworkErrors: (error, request, reply) => void fail(error, request, reply as FastifyReply),
+  })
+  const fail = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+    const known = translate(error)
+    if (known.code === 'internal')
+      log.error({ front: front.name, request: request.id, err: known.cause ?? known }, 'a defect')
+    if (reply.raw.headersSent) return void reply.raw.destroy()
+    const { status, body, headers = {} } = front.refuse(known, request)
+    return reply.code(status).headers(headers).type('application/json').send(JSON.stringify(body))
+  }
+  app.decorateRequest('caller', undefined)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+    if (request.routeOptions.config.streamed) return payload
+    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs })
+  })
+  app.setErrorHandler(fail)
+  app.addHook('onResponse', async (request, reply) => {
+    const { action, url } = { ...request.routeOptions.config, url: request.routeOptions.url }
+    const route = `${front.name} ${action ?? `${request.method} ${url ?? 'none'}`}`
+    metrics.count('sandkasten_http_requests_total', { route, status: reply.statusCode })
+    metrics.observe('sandkasten_http_request_seconds', { route }, reply.elapsedTime / 1000)
+    if (!request.caller || request.method === 'GET') return
+    const { id } = (request.params ?? {}) as { id?: string }
+    audit.add(request.caller, { action: route, target: id, status: reply.statusCode })
+  })
+  front.register(app, place)
+  app.server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy())
+    if (front.upgrade) front.upgrade(request, socket, head, place)
+    else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+  })
+  return app
+}

@@ -1,0 +1,67 @@
+import type { Kysely } from 'kysely'
+import { isDuplicate } from './errors.ts'
+import type { FrontRow, Tables } from './tables.ts'
+
+/** What fronts remember of the sandboxes that they show; see `fronts/records.ts`. */
+export class Fronts {
+  readonly #db: Kysely<Tables>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+  }
+
+  async get(front: string, projectId: string, kind: string, key: string): Promise<FrontRow | undefined> {
+    return this.#db
+      .selectFrom('front_records')
+      .selectAll()
+      .where('front', '=', front)
+      .where('project_id', '=', projectId)
+      .where('kind', '=', kind)
+      .where('key', '=', key)
+      .executeTakeFirst()
+  }
+
+  async list(front: string, projectId: string, kind: string): Promise<FrontRow[]> {
+    return this.#db
+      .selectFrom('front_records')
+      .selectAll()
+      .where('front', '=', front)
+      .where('project_id', '=', projectId)
+      .where('kind', '=', kind)
+      .orderBy('key')
+      .execute()
+  }
+
+  async put(row: FrontRow): Promise<void> {
+    await this.#db
+      .insertInto('front_records')
+      .values(row)
+      .onConflict((conflict) =>
+        conflict
+          .columns(['front', 'project_id', 'kind', 'key'])
+          .doUpdateSet({ data: row.data, session_id: row.session_id }),
+      )
+      .execute()
+  }
+
+  async insert(row: FrontRow): Promise<boolean> {
+    try {
+      await this.#db.insertInto('front_records').values(row).execute()
+      return true
+    } catch (error) {
+      if (isDuplicate(error)) return false
+      throw error
+    }
+  }
+
+  async delete(front: string, projectId: string, kind: string, key: string): Promise<boolean> {
+    const { numDeletedRows } = await this.#db
+      .deleteFrom('front_records')
+      .where('front', '=', front)
+      .where('project_id', '=', projectId)
+      .where('kind', '=', kind)
+      .where('key', '=', key)
+      .executeTakeFirst()
+    return numDeletedRows > 0n
+  }
+}
