@@ -148,12 +148,7 @@ export class AgentStream {
   #status: number | undefined
   #stderr = ''
 
-  constructor(
-    channel: Ssh2Channel,
-    lost: () => SandboxError | undefined,
-    nonce: string,
-    call: AgentCall,
-  ) {
+  constructor(channel: Ssh2Channel, lost: () => SandboxError | undefined, nonce: string, call: AgentCall) {
     this.#channel = channel
     this.#lost = lost
     this.#nonce = nonce

@@ -1,10 +1,10 @@
-/** What a sandbox on an SSH host can do; the same with the runner and without. */
+/** What a sandbox on an SSH host can do. */
 export const sshCapabilities = Object.freeze({
   stdin: 'native',
   reattach: 'native',
   shell: 'native',
-  /** By way of script(1), or the runner. */
-  terminal: 'native',
+  /** By way of script(1). */
+  terminal: 'emulated',
   /** A port of this machine's loopback, carried through the connection. */
   ports: 'emulated',
   stop: 'native',

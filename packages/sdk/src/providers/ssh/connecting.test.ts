@@ -64,8 +64,13 @@ describe.skipIf(!sshdProgram)('connecting', () => {
       expect(error.code).toBe('unauthenticated')
       expect(JSON.stringify([error.message, error.hint, error.stack])).not.toContain('horse')
     }
-    expect((await failure(sshd.provider({ privateKeyPath: '/no/such/key' }).list())).code).toBe('unauthenticated')
-    expect((await failure(sshd.provider({ privateKey: 'no key', privateKeyPath: undefined as never }).list())).code).toBe('unauthenticated')
+    expect((await failure(sshd.provider({ privateKeyPath: '/no/such/key' }).list())).code).toBe(
+      'unauthenticated',
+    )
+    expect(
+      (await failure(sshd.provider({ privateKey: 'no key', privateKeyPath: undefined as never }).list()))
+        .code,
+    ).toBe('unauthenticated')
     expect(await sshd.provider({ privateKeyPath: file, passphrase: 'correct horse' }).list()).toEqual([])
     expect(sshd.connections()).toBeGreaterThan(before)
   })
@@ -75,13 +80,18 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     const agent = spawn('ssh-agent', ['-D', '-a', socket], { stdio: ['ignore', 'pipe', 'ignore'] })
     try {
       await once(agent.stdout!, 'data')
-      execFileSync('ssh-add', ['-q', sshd.keyFile], { env: { ...process.env, SSH_AUTH_SOCK: socket }, stdio: 'ignore' })
+      execFileSync('ssh-add', ['-q', sshd.keyFile], {
+        env: { ...process.env, SSH_AUTH_SOCK: socket },
+        stdio: 'ignore',
+      })
       const options = { privateKeyPath: undefined as never, agent: socket }
       expect(await sshd.provider(options).list()).toEqual([])
     } finally {
       agent.kill()
     }
-    const gone = await failure(sshd.provider({ privateKeyPath: undefined as never, agent: `${socket}.none` }).list())
+    const gone = await failure(
+      sshd.provider({ privateKeyPath: undefined as never, agent: `${socket}.none` }).list(),
+    )
     expect(gone.code).toBe('unauthenticated')
   })
 
@@ -90,7 +100,9 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     keygen(file, 'ed25519')
     const error = await failure(sshd.provider({ privateKeyPath: file }).create())
     expect([error.code, error.retryable]).toEqual(['unauthenticated', false])
-    expect((await failure(sshd.provider({ username: 'nobody-of-that-name' }).create())).code).toBe('unauthenticated')
+    expect((await failure(sshd.provider({ username: 'nobody-of-that-name' }).create())).code).toBe(
+      'unauthenticated',
+    )
     expect(await sshd.provider({ privateKeyPath: file }).healthCheck()).toBe(false)
   })
 
@@ -102,9 +114,13 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     const down = await failure(sshd.provider({ port }).create())
     expect([down.code, down.details.errno, down.retryable]).toEqual(['unavailable', 'ECONNREFUSED', true])
 
-    const web = createServer((socket) => socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\n\r\n<html>'))
+    const web = createServer((socket) =>
+      socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\n\r\n<html>'),
+    )
     await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve))
-    expect((await failure(sshd.provider({ port: (web.address() as { port: number }).port }).create())).code).toBe('unavailable')
+    expect(
+      (await failure(sshd.provider({ port: (web.address() as { port: number }).port }).create())).code,
+    ).toBe('unavailable')
     web.close()
 
     sshd.mute(true)
@@ -121,7 +137,11 @@ describe.skipIf(!sshdProgram)('connecting', () => {
       console.log((await sandbox.runCommand({ cmd: 'echo', args: ['ran'] })).stdout)
       await sandbox.getUrl(8080)
       await sandbox.destroy()`
-    const child = spawn(process.execPath, ['--conditions=sandkasten-source', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(
+      process.execPath,
+      ['--conditions=sandkasten-source', '--input-type=module', '-e', code],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    )
     let printed = ''
     child.stdout!.setEncoding('utf8').on('data', (text: string) => {
       printed += text
@@ -134,7 +154,9 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     await using few = await startSshd({ config: ['Subsystem sftp internal-sftp', 'MaxSessions 3'] })
     const sandbox = await few.provider().create()
     const results = await Promise.all(
-      Array.from({ length: 12 }, (_, index) => sandbox.runCommand({ cmd: 'sh', args: ['-c', `sleep 0.3; echo ${index}`] })),
+      Array.from({ length: 12 }, (_, index) =>
+        sandbox.runCommand({ cmd: 'sh', args: ['-c', `sleep 0.3; echo ${index}`] }),
+      ),
     )
     expect(results.map(({ stdout }) => stdout.trim())).toEqual(results.map((_, index) => String(index)))
     expect(few.connections()).toBeGreaterThan(2)

@@ -58,7 +58,10 @@ function checkKey(ssh2: Ssh2, key: Buffer, passphrase: string | undefined, file 
     passphrase === undefined
       ? `${file} is no private key, or it needs a passphrase.`
       : `${file} cannot be opened: the passphrase is wrong, or it is no private key.`
-  throw new SandboxError('unauthenticated', message, { provider: 'ssh', hint: 'Check `passphrase` and the key.' })
+  throw new SandboxError('unauthenticated', message, {
+    provider: 'ssh',
+    hint: 'Check `passphrase` and the key.',
+  })
 }
 
 /** Decides whether a host is the one that it should be. */

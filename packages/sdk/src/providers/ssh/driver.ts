@@ -17,7 +17,6 @@ import { sshCapabilities } from './capabilities.ts'
 import { agentError } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import { SshPool } from './pool.ts'
-import { RunnerHost } from './runner-host.ts'
 import { SshSandbox } from './sandbox.ts'
 import { keyOf } from './shell.ts'
 
@@ -56,13 +55,11 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   ]
   readonly pool: SshPool
   readonly agent: Agent
-  readonly runners: RunnerHost
   readonly #forwards = new Map<string, PortForwards>()
 
   constructor(settings: SshSettings) {
     this.pool = new SshPool(settings)
     this.agent = new Agent(this.pool, settings)
-    this.runners = new RunnerHost(settings, this.agent, this.pool)
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SshSandbox> {
@@ -89,25 +86,17 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       throwIfAborted(call.signal, 'Creating the sandbox')
     } catch (error) {
       // Also where the answer was lost: whether it was made is then not known.
-      if (!SandboxError.is(error, 'conflict'))
-        await this.destroy(sandboxId, {}).catch((also) => {
-          throw new AggregateError([error, also], 'The sandbox was not made, and clearing up failed too.')
-        }).catch((both) => {
-          throw SandboxError.is(error) && both instanceof AggregateError
-            ? new SandboxError(error.code, `${error.message} What it may have left could not be removed.`, {
-                provider: 'ssh',
-                sandboxId,
-                hint: `Destroy ${sandboxId} when the host can be reached.`,
-                cause: both,
-              })
-            : error
-        })
+      if (!SandboxError.is(error, 'conflict')) await this.#clearUp(sandboxId, error)
       throw error
     }
     return new SshSandbox(this, { sandboxId, incarnation, record, status: 'running' }, root)
   }
 
-  async open(sandboxId: string, { resume }: { resume: boolean }, { signal }: CallOptions): Promise<SshSandbox> {
+  async open(
+    sandboxId: string,
+    { resume }: { resume: boolean },
+    { signal }: CallOptions,
+  ): Promise<SshSandbox> {
     const { root } = await this.agent.facts()
     let known = await this.known(sandboxId, { signal })
     // Somebody is still creating it: wait for him, or clean up after him.
@@ -163,7 +152,9 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
 
   async known(sandboxId: string, { signal }: CallOptions = {}): Promise<Known> {
     if (!idPattern.test(sandboxId)) throw agentError(71, { sandboxId, what: sandboxId })
-    return knownFrom((await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })).trim())
+    return knownFrom(
+      (await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })).trim(),
+    )
   }
 
   async info(sandboxId: string, call: CallOptions): Promise<SandboxInfo> {
@@ -171,7 +162,11 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   }
 
   async start(sandboxId: string, { signal }: CallOptions): Promise<Known> {
-    const line = await this.agent.call('start', [sandboxId, randomId()], { sandboxId, what: sandboxId, signal })
+    const line = await this.agent.call('start', [sandboxId, randomId()], {
+      sandboxId,
+      what: sandboxId,
+      signal,
+    })
     return knownFrom(line.trim())
   }
 
@@ -191,8 +186,21 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
 
   async close(): Promise<void> {
     for (const sandboxId of [...this.#forwards.keys()]) await this.#letGo(sandboxId)
-    this.runners.close()
     this.pool.close()
+  }
+
+  /** When that fails too, both are told. */
+  async #clearUp(sandboxId: string, error: unknown): Promise<void> {
+    await this.destroy(sandboxId, {}).catch((also) => {
+      const { code, message } = error as SandboxError
+      if (!SandboxError.is(error)) throw error
+      throw new SandboxError(code, `${message} What it may have left could not be removed.`, {
+        provider: 'ssh',
+        sandboxId,
+        hint: `Destroy ${sandboxId} when the host can be reached.`,
+        cause: new AggregateError([error, also]),
+      })
+    })
   }
 
   async #letGo(sandboxId: string): Promise<void> {
@@ -217,7 +225,10 @@ function knownFrom(line: string): Known {
   try {
     record = JSON.parse(Buffer.from(encoded, 'base64').toString('utf8')) as SandboxRecord
   } catch (cause) {
-    throw new SandboxError('provider_error', `The record of the sandbox ${sandboxId} is damaged.`, { provider: 'ssh', cause })
+    throw new SandboxError('provider_error', `The record of the sandbox ${sandboxId} is damaged.`, {
+      provider: 'ssh',
+      cause,
+    })
   }
   if (record.version !== 1)
     throw new SandboxError('unsupported', `The sandbox ${sandboxId} was made by a newer version.`, {

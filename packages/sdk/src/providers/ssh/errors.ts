@@ -24,7 +24,10 @@ export function agentError(
   status: number | undefined,
   facts: { sandboxId?: string; what?: string; stderr?: string; hint?: string },
 ): SandboxError {
-  const [code, words] = agentCodes[status ?? -1] ?? ['provider_error', `The host answered with ${String(status)}`]
+  const [code, words] = agentCodes[status ?? -1] ?? [
+    'provider_error',
+    `The host answered with ${String(status)}`,
+  ]
   const what = facts.what ? `: ${facts.what}` : ''
   const said = code === 'provider_error' && facts.stderr ? ` (${facts.stderr.trim().slice(-500)})` : ''
   return new SandboxError(code, `${words}${what}${said}.`, {

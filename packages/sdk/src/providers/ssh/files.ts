@@ -57,7 +57,11 @@ export class SshFiles implements FilesDriver {
     })
   }
 
-  async list(given: string, { recursive }: { recursive: boolean }, { signal }: CallOptions): Promise<FileEntry[]> {
+  async list(
+    given: string,
+    { recursive }: { recursive: boolean },
+    { signal }: CallOptions,
+  ): Promise<FileEntry[]> {
     return this.#at(given, true, 'Listing', async (sftp, folder) => {
       if (!isFolder(await sftp.stat(folder))) throw fault('not_a_directory', given)
       return walk(sftp, folder, '', recursive, signal)
@@ -99,10 +103,16 @@ export class SshFiles implements FilesDriver {
     })
   }
 
-  async rm(given: string, { recursive, force }: { recursive: boolean; force: boolean }, call: CallOptions): Promise<void> {
+  async rm(
+    given: string,
+    { recursive, force }: { recursive: boolean; force: boolean },
+    call: CallOptions,
+  ): Promise<void> {
     await this.#at(given, false, 'Removing', async (sftp, file) => {
       if (file === this.#place.workdir) throw rootFault('removed')
-      const facts = await sftp.lstat(file).catch((error) => (force ? ifMissing(error) : Promise.reject(error)))
+      const facts = await sftp
+        .lstat(file)
+        .catch((error) => (force ? ifMissing(error) : Promise.reject(error)))
       if (!facts) return
       if (!isFolder(facts)) await sftp.unlink(file)
       else if (recursive) await this.#place.remove(file, call)
@@ -231,7 +241,12 @@ export class SshFiles implements FilesDriver {
 const dots = new Set(['.', '..'])
 
 /** Several pieces on their way at once, each a copy: what its giver does with it afterwards is his business. */
-async function pour(sftp: SftpCalls, handle: Buffer, chunks: AsyncIterable<Uint8Array>, from: number): Promise<void> {
+async function pour(
+  sftp: SftpCalls,
+  handle: Buffer,
+  chunks: AsyncIterable<Uint8Array>,
+  from: number,
+): Promise<void> {
   const pending = new Set<Promise<void>>()
   let failure: { error: unknown } | undefined
   let at = from
@@ -320,7 +335,8 @@ function ifUnreadable(error: unknown): [] {
 
 function fault(code: SandboxErrorCode, given: string, what?: string, cause?: unknown): SandboxError {
   const words = what === undefined ? code.replaceAll('_', ' ') : what
-  const message = cause === undefined ? `${given}: ${words}.` : `${words} ${given}: ${code.replaceAll('_', ' ')}.`
+  const message =
+    cause === undefined ? `${given}: ${words}.` : `${words} ${given}: ${code.replaceAll('_', ' ')}.`
   return new SandboxError(code, message, { provider: 'ssh', cause })
 }
 

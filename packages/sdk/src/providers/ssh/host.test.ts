@@ -38,14 +38,20 @@ describe.skipIf(!sshdProgram)('a host', () => {
   it('that loses the connection in the middle: the program goes on, is found again, and ran once', async () => {
     const provider = sshd.provider()
     const sandbox = await provider.create()
-    const script = 'echo run >> runs; echo before; while ! test -e go; do sleep 0.05; done; echo after; exit 4'
+    const script =
+      'echo run >> runs; echo before; while ! test -e go; do sleep 0.05; done; echo after; exit 4'
     const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' })
     const reader = process.output()[Symbol.asyncIterator]()
     const first = await reader.next()
     expect(Buffer.from((first.value as { data: Uint8Array }).data).toString()).toBe('before\n')
     const running = sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo once >> commands; exec sleep 1000'] })
     await expect.poll(() => sandbox.files.exists('commands')).toBe(true)
-    const cutOff = [reader.next(), running].map((one) => one.then(() => 'went on', (error) => error.code))
+    const cutOff = [reader.next(), running].map((one) =>
+      one.then(
+        () => 'went on',
+        (error) => error.code,
+      ),
+    )
     expect(sshd.cut()).toBeGreaterThan(0)
     expect(await Promise.all(cutOff)).toEqual(['connection_lost', 'connection_lost'])
 
@@ -55,7 +61,9 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.files.writeFile('go', '')
     const events = []
     for await (const event of found.output({ after: first.value!.seq })) events.push(event)
-    expect(events.map((event) => (event.type === 'exit' ? event.exitCode : Buffer.from(event.data).toString()))).toEqual(['after\n', 4])
+    expect(
+      events.map((event) => (event.type === 'exit' ? event.exitCode : Buffer.from(event.data).toString())),
+    ).toEqual(['after\n', 4])
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     expect(await sandbox.files.readFile('commands', 'utf8')).toBe('once\n')
     // Asked for again by its id, nothing is started.
@@ -84,8 +92,18 @@ describe.skipIf(!sshdProgram)('a host', () => {
     const sandbox = await provider.create()
     const shell = await sandbox.openShell({ name: 'main' })
     await shell.exec('KEPT=yes')
-    const running = shell.exec('echo begun; while ! test -e go; do sleep 0.05; done; echo done', { commandId: 'the command' }).catch((error) => error.code)
-    await expect.poll(() => sandbox.files.exists('.').then(() => readdirSync(path.join(sandbox.workdir, '..', 'run')).some((name) => name.startsWith('p-k-')))).toBe(true)
+    const running = shell
+      .exec('echo begun; while ! test -e go; do sleep 0.05; done; echo done', { commandId: 'the command' })
+      .catch((error) => error.code)
+    await expect
+      .poll(() =>
+        sandbox.files
+          .exists('.')
+          .then(() =>
+            readdirSync(path.join(sandbox.workdir, '..', 'run')).some((name) => name.startsWith('p-k-')),
+          ),
+      )
+      .toBe(true)
     sshd.cut()
     expect(await running).toBe('connection_lost')
     const other = await sshd.provider().get(sandbox.id)
@@ -106,7 +124,11 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await a!.stop()
     await expect(b!.runCommand({ cmd: 'true' })).rejects.toMatchObject({ code: 'not_running' })
     await expect(process.wait()).rejects.toMatchObject({ code: 'not_running' })
-    expect(leftoversOf(path.join(sshd.home, 'sandkasten'))(a!.sandboxId).filter((line) => line.startsWith('/proc'))).toEqual([])
+    expect(
+      leftoversOf(path.join(sshd.home, 'sandkasten'))(a!.sandboxId).filter((line) =>
+        line.startsWith('/proc'),
+      ),
+    ).toEqual([])
     await a!.start()
     await expect(b!.files.readFile('note')).rejects.toMatchObject({ code: 'interrupted' })
     expect(await two.destroy(a!.id)).toBe(true)
@@ -126,16 +148,30 @@ describe.skipIf(!sshdProgram)('a host', () => {
 
   it('shows no secret in the list of its processes, and keeps none in a file that others may read', async () => {
     const sandbox = await sshd.provider().create({ envVars: { SECRET_A: 'sk-at-create' } })
-    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo "$SECRET_A $SECRET_B"; sleep 1000'], env: { SECRET_B: 'sk-at-spawn' } })
+    const process = await sandbox.spawn({
+      cmd: 'sh',
+      args: ['-c', 'echo "$SECRET_A $SECRET_B"; sleep 1000'],
+      env: { SECRET_B: 'sk-at-spawn' },
+    })
     const first = await process.output()[Symbol.asyncIterator]().next()
-    expect(Buffer.from((first.value as { data: Uint8Array }).data).toString()).toBe('sk-at-create sk-at-spawn\n')
+    expect(Buffer.from((first.value as { data: Uint8Array }).data).toString()).toBe(
+      'sk-at-create sk-at-spawn\n',
+    )
     const { stdout } = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'ps -ww -o args -u "$(id -u)"'] })
     expect(stdout).toContain('supervise')
     expect(stdout).not.toContain('sk-at')
     const kept = await sandbox.runCommand({ cmd: 'grep', args: ['-rl', 'sk-at', '../run'] })
     // What it printed itself is there, and nothing else.
-    expect(kept.stdout.trim().split('\n').map((file) => path.basename(file))).toEqual(['o.0'])
-    const open = await sandbox.runCommand({ cmd: 'sh', args: ['-c', `find .. -path ../work -prune -o -perm /077 -type d -print; stat -c %a ..`] })
+    expect(
+      kept.stdout
+        .trim()
+        .split('\n')
+        .map((file) => path.basename(file)),
+    ).toEqual(['o.0'])
+    const open = await sandbox.runCommand({
+      cmd: 'sh',
+      args: ['-c', `find .. -path ../work -prune -o -perm /077 -type d -print; stat -c %a ..`],
+    })
     expect(open.stdout.trim()).toBe('700')
     await sandbox.destroy()
   })
@@ -158,13 +194,20 @@ describe.skipIf(!sshdProgram)('a host', () => {
 
   it('leaves nothing when a name is taken, and lists what it has with labels', async () => {
     const provider = sshd.provider()
-    const sandbox = await provider.create({ name: 'it’s “odd” / ü', labels: { team: 'a b', quote: `'"$(id)` }, label: 'for people' })
+    const sandbox = await provider.create({
+      name: 'it’s “odd” / ü',
+      labels: { team: 'a b', quote: `'"$(id)` },
+      label: 'for people',
+    })
     await expect(provider.create({ name: 'it’s “odd” / ü' })).rejects.toMatchObject({ code: 'conflict' })
     const [info] = await provider.list({ labels: { quote: `'"$(id)` } })
     expect([info?.name, info?.label, info?.id]).toEqual(['it’s “odd” / ü', 'for people', sandbox.id])
     await sandbox.destroy()
     const root = path.join(sshd.home, 'sandkasten')
-    expect([readdirSync(path.join(root, 'sandboxes')), readdirSync(path.join(root, 'names'))]).toEqual([[], []])
+    expect([readdirSync(path.join(root, 'sandboxes')), readdirSync(path.join(root, 'names'))]).toEqual([
+      [],
+      [],
+    ])
   })
 
   it('that is asked by a stranger’s words refuses them', async () => {

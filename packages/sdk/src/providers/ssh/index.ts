@@ -3,9 +3,8 @@ import type { SshCapabilities } from './capabilities.ts'
 import { SshDriver } from './driver.ts'
 import { type SshProviderOptions, settingsOf } from './options.ts'
 
-export type { SshCapabilities, SshProviderOptions }
-export type { RunnerBinary, RunnerPlace, RunnerSession, SshRunner } from './runner.ts'
 export type { Ssh2 } from './sdk.ts'
+export type { SshCapabilities, SshProviderOptions }
 
 /**
  * Sandboxes on any Linux host with a shell account: a folder for each, programs that outlive the connection, files over SFTP. **There is no

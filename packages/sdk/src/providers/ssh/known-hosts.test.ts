@@ -75,7 +75,11 @@ describe('known_hosts', () => {
   it('says fingerprints as ssh-keygen does', () => {
     const printed = execFileSync('ssh-keygen', ['-lf', a.file], { encoding: 'utf8' }).split(' ')[1]
     expect(fingerprint(a.key)).toBe(printed)
-    expect([keyType(a.key), keyType(rsa.key), keyType(Buffer.alloc(2))]).toEqual(['ssh-ed25519', 'ssh-rsa', ''])
+    expect([keyType(a.key), keyType(rsa.key), keyType(Buffer.alloc(2))]).toEqual([
+      'ssh-ed25519',
+      'ssh-rsa',
+      '',
+    ])
     expect(isNamed([printed!], a.key)).toBe(true)
     expect(isNamed([a.line, `${a.line} comment`], a.key)).toBe(true)
     expect(isNamed([fingerprint(b.key), 'SHA256:', ''], a.key)).toBe(false)
@@ -90,7 +94,10 @@ describe('known_hosts', () => {
 
 describe('options', () => {
   it('refuses what cannot be meant', () => {
-    const refused = (options: object) => expect(() => settingsOf(options as never)).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+    const refused = (options: object) =>
+      expect(() => settingsOf(options as never)).toThrow(
+        expect.objectContaining({ code: 'invalid_argument' }),
+      )
     refused({})
     refused({ host: '' })
     refused({ host: '-oProxyCommand=x' })

@@ -78,7 +78,8 @@ const algorithms = [
 function matchesHost(hosts: string, name: string): boolean {
   if (hosts.startsWith('|1|')) return matchesHash(hosts, name)
   const patterns = hosts.toLowerCase().split(',')
-  if (patterns.some((pattern) => pattern.startsWith('!') && matchesPattern(pattern.slice(1), name))) return false
+  if (patterns.some((pattern) => pattern.startsWith('!') && matchesPattern(pattern.slice(1), name)))
+    return false
   return patterns.some((pattern) => !pattern.startsWith('!') && matchesPattern(pattern, name))
 }
 
@@ -92,6 +93,9 @@ function matchesHash(entry: string, name: string): boolean {
 }
 
 function matchesPattern(pattern: string, name: string): boolean {
-  const source = pattern.replace(/[.+^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*').replaceAll('?', '.')
+  const source = pattern
+    .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+    .replaceAll('*', '.*')
+    .replaceAll('?', '.')
   return new RegExp(`^${source}$`, 's').test(name)
 }

@@ -1,7 +1,6 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { checkKnown, checkMs, checkPath, checkPort, invalid } from '../../core/validate.ts'
-import type { SshRunner } from './runner.ts'
 import type { Ssh2 } from './sdk.ts'
 
 export interface SshProviderOptions {
@@ -30,8 +29,6 @@ export interface SshProviderOptions {
   connectTimeoutMs?: number
   /** How many sessions one connection may carry; more are opened on further connections. Default 8: OpenSSH allows 10. */
   maxSessions?: number
-  /** Sandkasten's runner, from `@sandkasten/engine/ssh`. Without it, or where it cannot run, a shell script supervises programs. */
-  runner?: SshRunner
   /** You know that commands can do whatever the account can; no warning is shown. */
   acceptNoIsolation?: boolean
   /** The module `ssh2`, if you have loaded it yourself. */
@@ -53,7 +50,6 @@ export interface SshSettings {
   readonly root: string
   readonly connectTimeoutMs: number
   readonly maxSessions: number
-  readonly runner?: SshRunner
   readonly sdk?: Ssh2
 }
 
@@ -62,10 +58,11 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     throw invalid('SshProvider needs options.', "For example new SshProvider({ host: 'build.example' }).")
   checkKnown(options, known, 'SshProvider')
   const host = checkPath(options.host, 'host')
-  if (/[\s,*?!|\p{Cc}]|^-/u.test(host)) throw invalid(`\`host\` is ${JSON.stringify(host)}, which is no host.`)
+  if (/[\s,*?!|\p{Cc}]|^-/u.test(host))
+    throw invalid(`\`host\` is ${JSON.stringify(host)}, which is no host.`)
   const username = options.username ?? env.USER ?? env.LOGNAME ?? ''
   if (username === '') throw invalid('`username` is not given, and this process has no account name.')
-  const { privateKey, privateKeyPath, passphrase, runner, sdk } = options
+  const { privateKey, privateKeyPath, passphrase, sdk } = options
   if (privateKey !== undefined && privateKeyPath !== undefined)
     throw invalid('`privateKey` and `privateKeyPath` are both given.', 'Leave one of them out.')
   const hasKey = privateKey !== undefined || privateKeyPath !== undefined
@@ -88,7 +85,6 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     root: checkPath(options.root ?? '.sandkasten/ssh', 'root'),
     connectTimeoutMs: checkMs(options.connectTimeoutMs ?? 20_000, 'connectTimeoutMs'),
     maxSessions: sessions,
-    ...(runner ? { runner } : {}),
     ...(sdk ? { sdk } : {}),
   }
 }
@@ -111,7 +107,6 @@ const known: ReadonlyArray<keyof SshProviderOptions> = [
   'root',
   'connectTimeoutMs',
   'maxSessions',
-  'runner',
   'acceptNoIsolation',
   'sdk',
 ]

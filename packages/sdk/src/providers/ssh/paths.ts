@@ -20,7 +20,9 @@ export class Paths {
     const full = given.startsWith('/') ? given : `${this.#root}/${given}`
     for (const part of full.split('/'))
       if (Buffer.byteLength(part) > 255)
-        throw new SandboxError('invalid_argument', 'File names may have at most 255 bytes.', { provider: 'ssh' })
+        throw new SandboxError('invalid_argument', 'File names may have at most 255 bytes.', {
+          provider: 'ssh',
+        })
     const parts = full.split('/').filter((part) => part !== '' && part !== '.')
     const last = parts.at(-1)
     const rest: string[] = []
@@ -30,7 +32,8 @@ export class Paths {
       if (real !== undefined) return this.#inside([real === '/' ? '' : real, ...rest].join('/'), given)
       const missing = parts.pop()!
       // Nothing leads up again from a folder that is not there.
-      if (missing === '..') throw new SandboxError('file_not_found', `${given}: no such file.`, { provider: 'ssh' })
+      if (missing === '..')
+        throw new SandboxError('file_not_found', `${given}: no such file.`, { provider: 'ssh' })
       rest.unshift(missing)
     }
   }

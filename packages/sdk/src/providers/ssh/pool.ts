@@ -34,7 +34,10 @@ export class SshPool {
     try {
       const sftp = await connection.sftp()
       // A call on a channel that is gone is never answered.
-      return await Promise.race([work(sftp), connection.closed.then(() => Promise.reject(connection.lostError()))])
+      return await Promise.race([
+        work(sftp),
+        connection.closed.then(() => Promise.reject(connection.lostError())),
+      ])
     } finally {
       letGo()
     }

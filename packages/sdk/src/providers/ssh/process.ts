@@ -2,7 +2,14 @@ import { constants } from 'node:os'
 import type { ProcessDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort } from '../../shared/abort.ts'
-import type { CallOptions, ExitEvent, ProcessEvent, ProcessExit, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
+import type {
+  CallOptions,
+  ExitEvent,
+  ProcessEvent,
+  ProcessExit,
+  ProcessSignal,
+  ProcessStatus,
+} from '../../spec/index.ts'
 import type { Agent, AgentCall, AgentStream } from './agent.ts'
 import { agentError } from './errors.ts'
 
@@ -140,10 +147,14 @@ export async function* follow(
         yield exitEvent(seq, words.slice(1))
         return
       } else if (kind === 'g') {
-        throw new SandboxError('gone', `Output after event ${after} was dropped; the oldest kept is event ${seq}.`, {
-          provider: 'ssh',
-          details: { after, oldest: seq },
-        })
+        throw new SandboxError(
+          'gone',
+          `Output after event ${after} was dropped; the oldest kept is event ${seq}.`,
+          {
+            provider: 'ssh',
+            details: { after, oldest: seq },
+          },
+        )
       } else throw agentError(undefined, { what: 'a line that says nothing' })
     }
   } catch (error) {

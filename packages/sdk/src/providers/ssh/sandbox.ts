@@ -19,7 +19,6 @@ import type { Known, SshDriver } from './driver.ts'
 import { agentError } from './errors.ts'
 import { SshFiles } from './files.ts'
 import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
-import type { RunnerSession } from './runner.ts'
 import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
 import { keyOf, SshShell, seconds } from './shell.ts'
 import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
@@ -70,17 +69,19 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
 
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     const processId = spec.processId ?? randomId()
-    const runner = await this.#runner()
-    if (runner) {
-      const place = { processId, cwd: await this.#realCwd(spec.cwd), env: { ...this.#env, ...spec.env } }
-      return runner.spawn(spec, place, call)
-    }
     const script = programScript(this.#launch(processId, spec.cwd, spec.env), spec.cmd, spec.args)
     const stdin = spec.stdin !== 'empty'
     const { pid, existed, stream } = await this.#start(
       processId,
       script,
-      { what: spec.cmd, cwd: spec.cwd, stdin, reading: spec.reading, ring: spec.outputBufferBytes, timeoutMs: spec.timeoutMs },
+      {
+        what: spec.cmd,
+        cwd: spec.cwd,
+        stdin,
+        reading: spec.reading,
+        ring: spec.outputBufferBytes,
+        timeoutMs: spec.timeoutMs,
+      },
       call,
     )
     const process = new SshProcess(this.#bound(), { processId, pid }, stream)
@@ -89,19 +90,18 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async getProcess(processId: string, { signal }: CallOptions): Promise<ProcessDriver> {
-    const runner = await this.#runner()
-    if (runner) return runner.getProcess(processId)
     if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(processId)) throw agentError(79, { what: processId })
     const words = this.#words([processId])
     const [pid] = (
       await this.agent.call('status', words, { sandboxId: this.sandboxId, what: processId, signal })
     ).split(' ')
-    return new SshProcess(this.#bound(), { processId, ...(/^\d+$/.test(pid ?? '') ? { pid: Number(pid) } : {}) })
+    return new SshProcess(this.#bound(), {
+      processId,
+      ...(/^\d+$/.test(pid ?? '') ? { pid: Number(pid) } : {}),
+    })
   }
 
   async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
-    const runner = await this.#runner()
-    if (runner) return runner.listProcesses()
     const answer = await this.agent.call('processes', this.#words([]), { sandboxId: this.sandboxId, signal })
     return answer
       .split('\n')
@@ -114,16 +114,15 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const name = options.name ?? `shell-${randomId(8)}`
-    const runner = await this.#runner()
-    if (runner) {
-      const env = { ...this.#env, ...options.env }
-      return runner.openShell({ name, cwd: await this.#realCwd(options.cwd), env }, call)
-    }
     const key = await keyOf(name)
     const launch = this.#launch(`s-${key}`, options.cwd, options.env ?? {})
     const input = [shellScript(launch), bashPrologue, `${launch.cwd}\n`]
     const cwd = await this.#named(options.cwd, 'bash', () =>
-      this.agent.call('shellopen', this.#words([key]), { input, sandboxId: this.sandboxId, signal: call.signal }),
+      this.agent.call('shellopen', this.#words([key]), {
+        input,
+        sandboxId: this.sandboxId,
+        signal: call.signal,
+      }),
     )
     return new SshShell(this.#bound(), { name, key, cwd: folderFrom(cwd.trim()) })
   }
@@ -134,11 +133,6 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   ): Promise<SandboxTerminal> {
     const terminalId = options.terminalId ?? `terminal-${randomId(8)}`
     const env = { TERM: 'xterm-256color', ...options.env }
-    const runner = await this.#runner()
-    if (runner) {
-      const place = { cwd: await this.#realCwd(options.cwd), env: { ...this.#env, ...env } }
-      return runner.openTerminal({ ...options, ...place, terminalId }, call)
-    }
     const { cmd, args = [], cols, rows } = options
     const script = terminalScript(this.#launch(terminalId, options.cwd, env), {
       cols,
@@ -193,13 +187,21 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     if (alive) return
     const { status, incarnation } = await this.#driver.known(this.sandboxId)
     if (status === 'stopped') throw agentError(72, { sandboxId: this.sandboxId, what: this.sandboxId })
-    if (incarnation !== this.#incarnation) throw agentError(73, { sandboxId: this.sandboxId, what: this.sandboxId })
+    if (incarnation !== this.#incarnation)
+      throw agentError(73, { sandboxId: this.sandboxId, what: this.sandboxId })
   }
 
   async #start(
     processId: string,
     script: string,
-    how: { what: string; cwd: string | undefined; stdin: boolean; reading: boolean; ring: number; timeoutMs?: number | undefined },
+    how: {
+      what: string
+      cwd: string | undefined
+      stdin: boolean
+      reading: boolean
+      ring: number
+      timeoutMs?: number | undefined
+    },
     { signal }: CallOptions,
   ): Promise<{ pid: number; existed: boolean; stream?: AgentStream }> {
     const timeout = how.timeoutMs === undefined ? '-' : seconds(how.timeoutMs)
@@ -227,7 +229,11 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       if (SandboxError.is(error, 'cwd_not_found'))
         throw new SandboxError('cwd_not_found', `The working directory ${cwd} does not exist.`, options)
       if (SandboxError.is(error, 'path_outside'))
-        throw new SandboxError('path_outside', `The working directory ${cwd} is outside the sandbox’s folder.`, options)
+        throw new SandboxError(
+          'path_outside',
+          `The working directory ${cwd} is outside the sandbox’s folder.`,
+          options,
+        )
       if (SandboxError.is(error, 'command_not_found'))
         throw new SandboxError('command_not_found', `There is no program “${cmd}” on the host.`, options)
       if (SandboxError.is(error, 'permission_denied'))
@@ -268,22 +274,6 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     if (!cwd.startsWith('/')) return `${this.workdir}/${cwd}`
     if (cwd === this.workdir || cwd.startsWith(`${this.workdir}/`)) return cwd
     throw agentError(78, { sandboxId: this.sandboxId, what: cwd })
-  }
-
-  /** The runner is told where to go, and would go anywhere. */
-  async #realCwd(cwd: string | undefined): Promise<string> {
-    if (cwd === undefined) return this.workdir
-    const { type } = await this.files.stat(cwd, { follow: true }).catch((cause) => {
-      const missing = SandboxError.is(cause, 'file_not_found', 'not_a_directory')
-      throw missing ? new SandboxError('cwd_not_found', `The working directory ${cwd} does not exist.`, { provider: 'ssh', cause }) : cause
-    })
-    if (type !== 'directory')
-      throw new SandboxError('cwd_not_found', `The working directory ${cwd} is none.`, { provider: 'ssh' })
-    return this.#path(cwd)
-  }
-
-  async #runner(): Promise<RunnerSession | undefined> {
-    return this.#driver.runners.session(this.sandboxId, this.#incarnation)
   }
 
   /** Processes belong to the incarnation that they were started in, whatever becomes of this handle. */

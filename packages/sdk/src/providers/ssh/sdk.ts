@@ -96,11 +96,15 @@ export async function loadSsh2(): Promise<Ssh2> {
     return loaded.default ?? loaded
   } catch (cause) {
     if (!isMissing(cause, name)) throw cause
-    throw new SandboxError('sdk_missing', 'The ssh provider needs the package ssh2, which is not installed.', {
-      provider: 'ssh',
-      hint: `npm install ssh2@^${tested}`,
-      cause,
-    })
+    throw new SandboxError(
+      'sdk_missing',
+      'The ssh provider needs the package ssh2, which is not installed.',
+      {
+        provider: 'ssh',
+        hint: `npm install ssh2@^${tested}`,
+        cause,
+      },
+    )
   }
 }
 

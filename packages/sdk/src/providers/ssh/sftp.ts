@@ -3,12 +3,20 @@ import type { SftpStats, Ssh2Sftp } from './sdk.ts'
 /** SFTP's status codes (draft-ietf-secsh-filexfer-02). */
 export const sftpStatus = { noSuchFile: 2, permissionDenied: 3, failure: 4, unsupported: 8 } as const
 
-export const openFlags = { read: 0x01, write: 0x02, append: 0x04, create: 0x08, truncate: 0x10, exclusive: 0x20 } as const
+export const openFlags = {
+  read: 0x01,
+  write: 0x02,
+  append: 0x04,
+  create: 0x08,
+  truncate: 0x10,
+  exclusive: 0x20,
+} as const
 
 /** ssh2's calls as promises, and what is made of several of them. */
 export function sftpCalls(sftp: Ssh2Sftp) {
   const calls = {
-    open: (path: string, flags: number, mode: number) => asked<Buffer>((done) => sftp.open(path, flags, mode, done)),
+    open: (path: string, flags: number, mode: number) =>
+      asked<Buffer>((done) => sftp.open(path, flags, mode, done)),
     close: (handle: Buffer) => asked<void>((done) => sftp.close(handle, done)),
     read: (handle: Buffer, length: number, position: number) =>
       new Promise<Buffer>((resolve, reject) => {

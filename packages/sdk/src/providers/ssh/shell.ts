@@ -44,7 +44,10 @@ export class SshShell implements SandboxShell {
     return turn
   }
 
-  async attach(commandId: string, options: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'> = {}): Promise<ShellResult> {
+  async attach(
+    commandId: string,
+    options: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'> = {},
+  ): Promise<ShellResult> {
     const { agent, sandboxId, incarnation } = this.#place
     const id = await commandKey(commandId)
     const stream = await agent.open('follow', [sandboxId, incarnation, id, 0], { sandboxId, what: commandId })
@@ -55,7 +58,10 @@ export class SshShell implements SandboxShell {
     if (this.#closed) return false
     this.#closed = true
     const { agent, sandboxId, incarnation } = this.#place
-    return (await agent.call('shellclose', [sandboxId, incarnation, this.#key], { sandboxId, signal })).trim() === '1'
+    return (
+      (await agent.call('shellclose', [sandboxId, incarnation, this.#key], { sandboxId, signal })).trim() ===
+      '1'
+    )
   }
 
   async #follow(

@@ -33,7 +33,7 @@ export function terminalScript(
     cmd === undefined ? '' : lookUp(cmd),
     lookUp('script'),
     // script runs the line with $SHELL.
-    'export SANDKASTEN_SHELL="${SHELL:-/bin/sh}" SHELL=/bin/sh',
+    `export SANDKASTEN_SHELL="\${SHELL:-/bin/sh}" SHELL=/bin/sh`,
     begin,
     `exec script -q -f -e -c ${quoteArg(line)} /dev/null`,
     '',
@@ -42,7 +42,7 @@ export function terminalScript(
 
 /** Kept while the shell is open: it is started again, in its last folder, when it has ended. */
 export function shellScript(launch: Launch): string {
-  const last = '__w=$(cat cwd; printf x); __w=${__w%?x}'
+  const last = `__w=$(cat cwd; printf x); __w=\${__w%?x}`
   return `${last}\n${head(launch, '"$__w"')}\n${lookUp('bash')}\n${begin}\nunset __w\nexec bash --noprofile --norc -s\n`
 }
 

@@ -1,5 +1,14 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
@@ -82,7 +91,9 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
       waiting.add(socket)
       return
     }
-    const child = spawn(sshdProgram!, ['-i', '-e', '-f', file('sshd_config')], { stdio: [socket, socket, 'pipe'] })
+    const child = spawn(sshdProgram!, ['-i', '-e', '-f', file('sshd_config')], {
+      stdio: [socket, socket, 'pipe'],
+    })
     child.stderr!.setEncoding('utf8').on('data', (text: string) => {
       log = (log + text).slice(-100_000)
     })
@@ -151,16 +162,25 @@ export function keygen(file: string, type: string, passphrase = ''): void {
 /** What is left of a sandbox on the host: processes with its mark, and its folder. */
 export function leftoversOf(root: string): (sandboxId: string) => string[] {
   return (sandboxId) => {
-    const found = execFileSync('sh', ['-c', `grep -lsF SANDKASTEN_SANDBOX=${sandboxId} /proc/[0-9]*/environ; ls -d ${root}/sandboxes/*${sandboxId}* ${root}/sandboxes/.*${sandboxId}* 2>/dev/null; true`], {
-      encoding: 'utf8',
-    })
+    const found = execFileSync(
+      'sh',
+      [
+        '-c',
+        `grep -lsF SANDKASTEN_SANDBOX=${sandboxId} /proc/[0-9]*/environ; ls -d ${root}/sandboxes/*${sandboxId}* ${root}/sandboxes/.*${sandboxId}* 2>/dev/null; true`,
+      ],
+      {
+        encoding: 'utf8',
+      },
+    )
     return found.split('\n').filter(Boolean)
   }
 }
 
 /** sshd, and the process that it made for the account. Not what runs in sessions: those are sandboxes' processes. */
 function killTree(pid: number): void {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, { encoding: 'utf8', flag: 'r' }).split(' ').filter(Boolean)
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, { encoding: 'utf8', flag: 'r' })
+    .split(' ')
+    .filter(Boolean)
   for (const child of children) {
     const comm = readOr(`/proc/${child}/comm`)
     if (comm.startsWith('sshd')) killTree(Number(child))
@@ -190,7 +210,9 @@ function makeAccount(home: string, shell: string): string {
 }
 
 function removeAccount(name: string): void {
-  for (const pid of execFileSync('sh', ['-c', `ps -o pid= -u ${name}; true`], { encoding: 'utf8' }).split(/\s+/).filter(Boolean)) {
+  for (const pid of execFileSync('sh', ['-c', `ps -o pid= -u ${name}; true`], { encoding: 'utf8' })
+    .split(/\s+/)
+    .filter(Boolean)) {
     try {
       process.kill(Number(pid), 'SIGKILL')
     } catch {

@@ -1,0 +1,11 @@
+import type * as real from 'ssh2'
+import type { Ssh2Channel, Ssh2Client, Ssh2Config, Ssh2Sftp } from '../src/providers/ssh/sdk.ts'
+
+/** What we take of ssh2 is what ssh2 has. */
+export const client = (given: real.Client): Ssh2Client => given
+export const channel = (given: real.ClientChannel): Ssh2Channel => given
+export const sftp = (
+  given: real.SFTPWrapper,
+): Pick<Ssh2Sftp, 'read' | 'readdir' | 'realpath' | 'ext_openssh_rename'> =>
+  given as never as Pick<Ssh2Sftp, 'read' | 'readdir' | 'realpath' | 'ext_openssh_rename'>
+export const config = (ours: Omit<Ssh2Config, 'algorithms'>): real.ConnectConfig => ours
