@@ -4,8 +4,5 @@ import type { Ssh2Channel, Ssh2Client, Ssh2Config, Ssh2Sftp } from '../src/provi
 /** What we take of ssh2 is what ssh2 has. */
 export const client = (given: real.Client): Ssh2Client => given
 export const channel = (given: real.ClientChannel): Ssh2Channel => given
-export const sftp = (
-  given: real.SFTPWrapper,
-): Pick<Ssh2Sftp, 'read' | 'readdir' | 'realpath' | 'ext_openssh_rename'> =>
-  given as never as Pick<Ssh2Sftp, 'read' | 'readdir' | 'realpath' | 'ext_openssh_rename'>
-export const config = (ours: Omit<Ssh2Config, 'algorithms'>): real.ConnectConfig => ours
+export const sftp = (given: real.SFTPWrapper): Ssh2Sftp => given
+export const config = (ours: Ssh2Config): real.ConnectConfig => ours

@@ -142,6 +142,7 @@ export class AgentStream {
   readonly #nonce: string
   readonly #chunks: AsyncIterator<Buffer>
   readonly #closed: Promise<void>
+  readonly #writing = new Set<() => void>()
   #buffer: Buffer = Buffer.alloc(0)
   #begun = false
   #discarding: Promise<void> | undefined
@@ -160,7 +161,12 @@ export class AgentStream {
     channel.stderr.on('data', (data: Buffer) => {
       this.#stderr = (this.#stderr + data.toString('latin1')).slice(-2000)
     })
-    this.#closed = new Promise((resolve) => channel.once('close', resolve))
+    this.#closed = new Promise((resolve) => {
+      channel.once('close', () => {
+        for (const closed of this.#writing) closed()
+        resolve()
+      })
+    })
     this.#chunks = channel[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   }
 
@@ -188,8 +194,12 @@ export class AgentStream {
     return new Promise((resolve, reject) => {
       const closed = () => reject(this.#lost() ?? agentError(81, {}))
       if (this.#channel.destroyed || this.#channel.writableEnded) return closed()
-      void this.#closed.then(closed)
-      this.#channel.write(data, (error) => (error ? closed() : resolve()))
+      this.#writing.add(closed)
+      this.#channel.write(data, (error) => {
+        this.#writing.delete(closed)
+        if (error) closed()
+        else resolve()
+      })
     })
   }
 

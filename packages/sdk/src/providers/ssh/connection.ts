@@ -20,6 +20,7 @@ export class SshConnection {
   readonly #socket: Socket
   readonly #settings: SshSettings
   #sftp: Promise<Ssh2Sftp> | undefined
+  readonly #waiting = new Set<(error: SandboxError) => void>()
   #holds = 0
   #lost: { cause: unknown } | undefined
 
@@ -73,6 +74,7 @@ export class SshConnection {
     this.closed = closed.then((cause) => {
       clearInterval(pings)
       this.#lost = { cause }
+      for (const reject of this.#waiting) reject(this.lostError())
       return cause
     })
     socket.unref()
@@ -141,22 +143,38 @@ export class SshConnection {
     return sftp
   }
 
+  /**
+   * What is asked of a connection that is gone is never answered: then it fails. (Not a race with `closed`: every race would be remembered by
+   * that promise, with all that it holds, for as long as the connection lives.)
+   */
+  guard<T>(work: Promise<T>): Promise<T> {
+    if (this.#lost) {
+      work.catch(() => {})
+      return Promise.reject(this.lostError())
+    }
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.add(reject)
+      work.then(resolve, reject).finally(() => this.#waiting.delete(reject))
+    })
+  }
+
   async #open<T>(ask: (done: (error: Error | undefined, opened: T) => void) => unknown): Promise<T> {
     if (this.#lost) throw this.lostError()
-    return new Promise<T>((resolve, reject) => {
-      const done = (error: Error | undefined, opened: T) => {
-        if (!error) resolve(opened)
-        else if (this.#lost) reject(this.lostError())
-        else reject(new ChannelRefused(error))
-      }
-      this.closed.then(() => reject(this.lostError()))
-      try {
-        ask(done)
-      } catch (cause) {
-        // ssh2 throws where it is no longer connected.
-        reject(connectionLost(this.#settings, cause))
-      }
-    })
+    return this.guard(
+      new Promise<T>((resolve, reject) => {
+        const done = (error: Error | undefined, opened: T) => {
+          if (!error) resolve(opened)
+          else if (this.#lost) reject(this.lostError())
+          else reject(new ChannelRefused(error))
+        }
+        try {
+          ask(done)
+        } catch (cause) {
+          // ssh2 throws where it is no longer connected.
+          reject(connectionLost(this.#settings, cause))
+        }
+      }),
+    )
   }
 
   #watch(): NodeJS.Timeout {

@@ -15,7 +15,7 @@ import {
   preferredAlgorithms,
 } from './known-hosts.ts'
 import type { SshSettings } from './options.ts'
-import type { Ssh2 } from './sdk.ts'
+import type { HostKeyAlgorithm, Ssh2 } from './sdk.ts'
 
 /** What we show the host: a key, or the agent's. */
 export async function credentialsOf(
@@ -92,7 +92,7 @@ export class HostCheck {
     this.#lines = lines
   }
 
-  get algorithms(): string[] | undefined {
+  get algorithms(): HostKeyAlgorithm[] | undefined {
     return this.#settings.hostKeys.length > 0 ? undefined : preferredAlgorithms(this.#lines)
   }
 

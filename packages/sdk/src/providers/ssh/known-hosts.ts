@@ -1,4 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { HostKeyAlgorithm } from './sdk.ts'
 
 /**
  * Which key belongs to which host, as OpenSSH's `known_hosts` says it: plain and hashed names, patterns, exceptions with `!`, other ports
@@ -59,7 +60,7 @@ export function isNamed(names: readonly string[], key: Buffer): boolean {
 }
 
 /** Keys of the types that we know come first: a host that has several then shows the one that can be compared. */
-export function preferredAlgorithms(lines: readonly KnownHost[]): string[] | undefined {
+export function preferredAlgorithms(lines: readonly KnownHost[]): HostKeyAlgorithm[] | undefined {
   const types = new Set(lines.filter(({ revoked }) => !revoked).map(({ type }) => type))
   if (types.size === 0) return undefined
   const first = algorithms.filter(({ type }) => types.has(type))
@@ -67,7 +68,7 @@ export function preferredAlgorithms(lines: readonly KnownHost[]): string[] | und
   return [...first, ...rest].flatMap(({ names }) => names)
 }
 
-const algorithms = [
+const algorithms: ReadonlyArray<{ type: string; names: readonly HostKeyAlgorithm[] }> = [
   { type: 'ssh-ed25519', names: ['ssh-ed25519'] },
   { type: 'ecdsa-sha2-nistp256', names: ['ecdsa-sha2-nistp256'] },
   { type: 'ecdsa-sha2-nistp384', names: ['ecdsa-sha2-nistp384'] },

@@ -33,11 +33,7 @@ export class SshPool {
     const letGo = connection.hold()
     try {
       const sftp = await connection.sftp()
-      // A call on a channel that is gone is never answered.
-      return await Promise.race([
-        work(sftp),
-        connection.closed.then(() => Promise.reject(connection.lostError())),
-      ])
+      return await connection.guard(work(sftp))
     } finally {
       letGo()
     }

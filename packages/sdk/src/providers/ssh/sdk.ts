@@ -19,7 +19,7 @@ export interface Ssh2Client {
     port: number,
     callback: (error: Error | undefined, channel: Duplex) => void,
   ): unknown
-  unforwardIn(host: string, port: number, callback: (error?: Error) => void): unknown
+  unforwardIn(host: string, port: number, callback: (error?: Error | null) => void): unknown
   destroy(): unknown
   on(event: 'ready' | 'close' | 'end', listener: () => void): this
   on(event: 'error', listener: (error: Error & { level?: string; code?: unknown }) => void): this
@@ -33,8 +33,16 @@ export interface Ssh2Config {
   agent?: string
   readyTimeout: number
   hostVerifier: (key: Buffer) => boolean
-  algorithms?: { serverHostKey: string[] }
+  algorithms?: { serverHostKey: HostKeyAlgorithm[] }
 }
+
+export type HostKeyAlgorithm =
+  | 'ssh-ed25519'
+  | 'ecdsa-sha2-nistp256'
+  | 'ecdsa-sha2-nistp384'
+  | 'ecdsa-sha2-nistp521'
+  | 'rsa-sha2-512'
+  | 'rsa-sha2-256'
 
 export type Ssh2Channel = Duplex & {
   readonly stderr: Readable

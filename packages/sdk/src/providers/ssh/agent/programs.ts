@@ -10,7 +10,7 @@
  * A reader follows `index` and notes how far it is in `r/PID`. A pump waits for readers that are behind; with nobody reading it drops
  * the oldest segments. A program's end is its own, not that of its pipes: what it wrote is in the segments when a pump's `dd` sleeps, waiting for more.
  */
-export const programs = String.raw`
+export const programs = `
 piece_of() { # capacity
   SEGMENT=$(($1 / 4))
   [ $SEGMENT -ge 4096 ] || SEGMENT=4096
