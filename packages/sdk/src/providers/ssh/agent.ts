@@ -239,9 +239,10 @@ export class AgentStream {
     return this.#status
   }
 
+  /** What is still on its way is thrown away; only then is the channel closed, and its place on the connection free. */
   close(): void {
-    if (!this.#channel.destroyed) this.#channel.close()
-    this.#channel.destroy()
+    this.#channel.close()
+    void this.discard()
   }
 
   async #begin(): Promise<void> {
