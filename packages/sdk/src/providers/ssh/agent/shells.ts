@@ -92,7 +92,11 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
     restarted=1
     wake "$1" "$2" "$3" || { unlock "$S/busy"; note_end "126 - 0 0 1 -"; exit; }
   fi
+  # Who cancels says so first and looks for this second; we the other way round. So one of us sees the other.
+  (cd /proc && echo [0-9]*) | tr ' ' '\n' >before
+  : >given
   if [ -e cancelled ]; then
+    : >over
     unlock "$S/busy"
     note_end "130 - 0 0 0 -"
     exit
@@ -103,7 +107,6 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   (exec 5>&- 9<&-; pump o "$5") & pump_o=$!
   rm -f "$S/p-now"
   ln -s "$P" "$S/p-now"
-  (cd /proc && echo [0-9]*) | tr ' ' '\n' >before
   read -r last <"$S/last"
   again=
   [ "$last" = 0 ] || again="__sandkasten_status $last || "
@@ -113,7 +116,6 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
     printf '\\builtin printf "%%s\\n" "$?" >|%s; \\builtin pwd >|%s; \\builtin printf "done\\n" >|%s\n' \
       "$(quoted "$P/code")" "$(quoted "$P/cwd")" "$(quoted "$P/st")"
   } 1<>"$S/in"
-  : >given
   clock=
   if [ "$6" != - ]; then
     (
