@@ -1,18 +1,24 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxError } from '../../errors.ts'
 import { keygen, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
+
+const banner = path.join(tmpdir(), `sandkasten-banner-${process.pid}`)
 
 describe.skipIf(!sshdProgram)('connecting', () => {
   let sshd: TestSshd
   beforeAll(async () => {
     sshd = await startSshd({ config: ['Subsystem sftp internal-sftp', `Banner ${writeBanner()}`] })
   })
-  afterAll(() => sshd[Symbol.asyncDispose]())
+  afterAll(async () => {
+    await sshd[Symbol.asyncDispose]()
+    rmSync(banner, { force: true })
+  })
 
   const failure = async (work: Promise<unknown>): Promise<SandboxError> => {
     const error = await work.then(
@@ -165,7 +171,6 @@ describe.skipIf(!sshdProgram)('connecting', () => {
 })
 
 function writeBanner(): string {
-  const file = path.join(process.env.TMPDIR ?? '/tmp', `sandkasten-banner-${process.pid}`)
-  writeFileSync(file, 'Welcome!\nstarted 1 0\nx 1 0 - 0 0\n')
-  return file
+  writeFileSync(banner, 'Welcome!\nstarted 1 0\nx 1 0 - 0 0\n')
+  return banner
 }
