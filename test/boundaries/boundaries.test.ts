@@ -25,11 +25,12 @@ describe('the doors between rooms', () => {
 })
 
 describe('dependencies', () => {
-  it('the SDK has none', () => {
-    const { dependencies, peerDependencies, optionalDependencies } = JSON.parse(
-      readFileSync(path.join(root, 'packages/sdk/package.json'), 'utf8'),
-    )
-    expect({ dependencies, peerDependencies, optionalDependencies }).toEqual({})
+  it('the SDK has none; packages of vendors are named, each optional', () => {
+    const manifest = JSON.parse(readFileSync(path.join(root, 'packages/sdk/package.json'), 'utf8'))
+    const { dependencies, optionalDependencies, peerDependencies = {}, peerDependenciesMeta = {} } = manifest
+    expect({ dependencies, optionalDependencies }).toEqual({})
+    for (const name of Object.keys(peerDependencies))
+      expect(peerDependenciesMeta[name], name).toEqual({ optional: true })
   })
 
   it('are pinned exactly, everywhere', () => {
