@@ -3,6 +3,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { partOf } from '../../api/range.ts'
 import { sendStream } from '../../api/send-stream.ts'
+import type { Used } from '../../sessions/index.ts'
 import { type Call, type Desk, needed, parsed, several } from './desk.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
 import { eachUpload } from './form.ts'
@@ -46,7 +47,7 @@ export function fileRoutes(desk: Desk): void {
   desk.execd('POST', '/files/mv', 'exec', async (call) => {
     const moves = parsed(schemas.moves, call.body)
     await desk.use(call, async ({ sandbox }) => {
-      for (const { src, dest } of moves) await sandbox.files.rename(src, dest, { signal: call.signal })
+      for (const { src, dest } of moves) await move(sandbox, src, dest, call.signal)
     })
   })
 
@@ -125,6 +126,19 @@ export function fileRoutes(desk: Desk): void {
       sessions.context.live.touch(call.id)
     }
   })
+}
+
+/** Also from one file system to another, as from /tmp: then by copying, which the sandbox's own mv does. */
+async function move(sandbox: Used['sandbox'], src: string, dest: string, signal: AbortSignal): Promise<void> {
+  try {
+    await sandbox.files.rename(src, dest, { signal })
+  } catch (error) {
+    if (!SandboxError.is(error, 'provider_error')) throw error
+    const { exitCode } = await sandbox
+      .runCommand({ cmd: 'mv', args: ['-T', '--', src, dest], signal })
+      .catch(() => ({ exitCode: 1 }))
+    if (exitCode !== 0) throw error
+  }
 }
 
 /** On bytes, so that what is not text stays as it is: in UTF-8, text is found where its bytes are. */

@@ -79,9 +79,23 @@ export function lifecycleRoutes(desk: Desk): void {
   desk.lifecycle('POST', '/metrics/events', 'read', async ({ reply }: Call) => void reply.code(204))
 }
 
-/** `a=b&c=d`, whose parts were encoded before they were put together. */
+/** `a=b&c=d`. Parts should be encoded before they are put together; the SDK does not, so what cannot be decoded is taken as it is. */
 function labelsOf(metadata: string | string[] | undefined): Record<string, string> {
-  return Object.fromEntries([metadata ?? []].flat().flatMap((text) => [...new URLSearchParams(text)]))
+  const parts = [metadata ?? []].flat().flatMap((text) => text.split('&').filter((part) => part !== ''))
+  return Object.fromEntries(
+    parts.map((part) => {
+      const [key = '', ...value] = part.split('=')
+      return [decoded(key), decoded(value.join('='))]
+    }),
+  )
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 function notNow(id: string, needed: string): SandboxError {

@@ -56,6 +56,7 @@ def interrupted(*_):
         raise KeyboardInterrupt
 
 signal.signal(signal.SIGINT, interrupted)
+sys.stdout.reconfigure(line_buffering=True)
 
 def flush():
     for stream in (sys.stdout, sys.stderr):

@@ -16,7 +16,7 @@ export async function startPython({ services }: Desk, { caller, id }: Call): Pro
   const request = {
     kind: 'run',
     cmd: 'python3',
-    args: ['-u', '-c', pythonDriver],
+    args: ['-c', pythonDriver],
     stdin: 'pipe',
     detached: true,
     maxOutputBytes: 1,
