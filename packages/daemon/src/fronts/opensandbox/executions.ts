@@ -8,6 +8,8 @@ import { Lines } from './lines.ts'
 
 export type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
 
+const touchMs = 10_000
+
 /** What execd calls an event of an execution. */
 export function event(type: string, fields: object = {}): ServerEvent {
   return { event: type, data: { type, ...fields, timestamp: Date.now() } }
@@ -30,7 +32,14 @@ export async function sendExecution(
     yield* events(ending)
     over = true
   }
-  await services.streams.send(call.reply, source, call.signal)
+  // Who waits for something uses the sandbox, however quiet it is. A timeout of its own ends it all the same.
+  const { live } = services.sessions.context
+  const using = setInterval(() => live.touch(call.id), touchMs)
+  try {
+    await services.streams.send(call.reply, source, call.signal)
+  } finally {
+    clearInterval(using)
+  }
   if (!over && call.signal.aborted && 'row' in found) await abandon(found).catch(() => {})
 }
 
