@@ -329,6 +329,9 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
         .join('')
         .split('\n'),
     ).toHaveLength(100_001)
+    // Too much of a result is cut.
+    expect((await run('"y" * 3_000_000')).at(-1)![1]).toHaveLength(500_001)
+    expect((await run('"\\ud800"')).at(-1)).toEqual(['result', "'\\ud800'"])
     // Two at once, one after the other.
     const both = await Promise.all([run('import time; time.sleep(0.3); x += 1; x'), run('x += 1; x')])
     expect(both.map((events) => events.at(-1)![1])).toEqual(['7', '8'])

@@ -239,6 +239,16 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
       const ended = await commands.getCommandStatus(other.id!)
       expect([ended.running, ended.exitCode]).toEqual([false, 143])
       expect((await commands.getBackgroundCommandLogs(other.id!)).content).toBe('one\n')
+      // One that never rests is read all the same, piece by piece.
+      const busy = await commands.run('while :; do echo again; done', { background: true })
+      let [heard, cursor] = ['', 0 as number | undefined]
+      for (let times = 0; times < 3; times += 1) {
+        const some = await commands.getBackgroundCommandLogs(busy.id!, cursor)
+        heard += some.content
+        cursor = some.cursor
+      }
+      expect(heard.slice(0, 12)).toBe('again\nagain\n')
+      await commands.interrupt(busy.id!)
       // One that does not listen is killed.
       const deaf = await commands.run("trap '' TERM; while :; do sleep 1; done", { background: true })
       await commands.interrupt(deaf.id!)

@@ -53,13 +53,7 @@ export function codeRoutes(desk: Desk): void {
       : await contexts.usual(call, languageOf(given?.language))
     if (context.language === 'bash') return runInShell(desk, call, context.id, code)
     const found = await contexts.interpreter(call, context)
-    return sendExecution(
-      desk,
-      call,
-      found,
-      (ending) => runPython(desk, call, found, code, ending),
-      (running) => running.kill('SIGINT'),
-    )
+    return sendExecution(desk, call, found, (ending) => runPython(desk, call, found, code, ending))
   })
 
   desk.execd('DELETE', '/code', 'exec', async (call) => {

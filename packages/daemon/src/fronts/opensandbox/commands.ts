@@ -54,6 +54,7 @@ export function commandRoutes(desk: Desk): void {
       (signal) => outputOf(desk.services, call.caller, found, cursorOf(call), signal),
       cursorOf(call),
       call.signal,
+      !('row' in found),
     )
     call.reply
       .type('text/plain; charset=utf-8')

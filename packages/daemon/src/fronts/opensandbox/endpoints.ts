@@ -25,9 +25,8 @@ export function endpointRoutes(desk: Desk): void {
     const { ports, config } = desk.services
     const { secureAccess } = await keptOf(desk, session)
     const visibility = secureAccess || expires !== undefined ? 'private' : 'public'
-    const before = (await ports.list(call.caller, call.id)).find((one) => one.port === port)?.row
     // A signed address closes nothing that is open already.
-    if (!before || expires === undefined) await ports.open(call.caller, call.id, { port, visibility })
+    await ports.open(call.caller, call.id, { port, ...(expires === undefined ? { visibility } : {}) })
     // Without a domain of the operator's own, names such as 3000-id.localhost resolve in browsers only.
     const named = config.domain === undefined ? undefined : ports.addresses!.url(call.id, port)
     if (visibility === 'public')

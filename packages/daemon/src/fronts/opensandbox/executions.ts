@@ -19,13 +19,13 @@ export function failure(ename: string, evalue: string, traceback: readonly strin
   return event('error', { error: { ename, evalue, traceback } })
 }
 
-/** Sends an execution's events. Whoever goes away before its end does not want it any more. */
+/** Sends an execution's events. What is to become of one whose client goes away before its end, `abandon` says. */
 export async function sendExecution(
   { services }: Desk,
   call: Call,
   found: Found,
   events: (ending: AbortSignal) => AsyncIterable<ServerEvent>,
-  abandon: (running: Tracked) => Promise<unknown>,
+  abandon?: (running: Tracked) => Promise<unknown>,
 ): Promise<void> {
   let over = false
   const source = async function* (ending: AbortSignal) {
@@ -40,7 +40,7 @@ export async function sendExecution(
   } finally {
     clearInterval(using)
   }
-  if (!over && call.signal.aborted && 'row' in found) await abandon(found).catch(() => {})
+  if (abandon && !over && call.signal.aborted && 'row' in found) await abandon(found).catch(() => {})
 }
 
 /** A command from its beginning to its end: `init`, a `stdout` or `stderr` for each line, and how it ended. */

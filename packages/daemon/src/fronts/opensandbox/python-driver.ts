@@ -15,7 +15,8 @@ lock = threading.Lock()
 now = {'id': '', 'runs': False}
 
 def send(type, **fields):
-    data = (json.dumps({'id': now['id'], 'type': type, **fields}) + '\n').encode()
+    frame = {'id': now['id'], 'type': type, **fields}
+    data = (json.dumps(frame, ensure_ascii=False) + '\n').encode('utf-8', 'replace')
     with lock:
         while data:
             data = data[os.write(answers, data):]
@@ -72,6 +73,9 @@ def flush():
             continue
         drained.wait(5)
 
+def cut(text):
+    return text if len(text) <= 500000 else text[:500000] + '…'
+
 def run(code, scope):
     tree = ast.parse(code, '<code>')
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -82,7 +86,7 @@ def run(code, scope):
     if value is None:
         return None
     scope['_'] = value
-    return repr(value)
+    return cut(repr(value))
 
 scope = {'__name__': '__main__', '__builtins__': __builtins__}
 count = 0
@@ -104,8 +108,8 @@ for line in iter(requests.readline, ''):
         frames = cause.__traceback__
         while frames and frames.tb_frame.f_code.co_filename != '<code>':
             frames = frames.tb_next
-        error = {'ename': type(cause).__name__, 'evalue': str(cause),
-                 'traceback': ''.join(traceback.format_exception(type(cause), cause, frames)).splitlines()}
+        error = {'ename': type(cause).__name__, 'evalue': cut(str(cause)),
+                 'traceback': cut(''.join(traceback.format_exception(type(cause), cause, frames))).splitlines()}
     flush()
     if result is not None:
         send('result', results={'text/plain': result})

@@ -8,7 +8,7 @@ import { event, failure, outputOf } from './executions.ts'
 import { pythonDriver } from './python-driver.ts'
 
 /** A frame longer than this is none of our driver's. */
-const longestFrame = 16_777_216
+const longestFrame = 8_388_608
 
 /** Starts an interpreter that keeps its variables from one piece of code to the next. It is a command of the session, found by its id. */
 export async function startPython({ services }: Desk, { caller, id }: Call): Promise<string> {
@@ -44,16 +44,19 @@ export async function* runPython(
   const before = reading.turn
   const { promise, resolve: over } = Promise.withResolvers<void>()
   reading.turn = before.then(() => promise)
+  let runs = false
   try {
     yield event('init', { text: found.row.exec_id })
     await before
     if (ending.aborted) return
     const id = randomUUID()
+    runs = true
     await abandoned(found.write!(Buffer.from(`${JSON.stringify({ id, code })}\n`)), ending)
     for await (const frame of framesOf(desk, call, found, reading, ending)) {
       if (frame.id !== id) continue
       const { type } = frame
       if (type === 'done') {
+        runs = false
         yield event('execution_complete', { execution_time: frame.execution_time })
         return
       }
@@ -64,6 +67,8 @@ export async function* runPython(
     }
     if (!ending.aborted) yield failure('KernelDied', 'The interpreter has ended.', [])
   } finally {
+    // Whoever goes away wants no more of it. Before the next one's turn: his must not be hit.
+    if (runs && call.signal.aborted) await found.kill('SIGINT').catch(() => {})
     over()
   }
 }
@@ -97,7 +102,8 @@ async function* framesOf(
   for await (const one of outputOf(services, caller, found, reading.after, ending)) {
     if (one.type === 'exit') return
     if (one.type === 'stderr') continue
-    const lines = (rest + decoder.decode(one.data, { stream: true })).split('\n')
+    const lines = decoder.decode(one.data, { stream: true }).split('\n')
+    lines[0] = rest + lines[0]
     rest = lines.pop()!
     if (rest.length > longestFrame)
       throw new SandboxError('provider_error', 'The interpreter answers with something unexpected.')

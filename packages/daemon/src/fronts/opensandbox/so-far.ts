@@ -2,6 +2,9 @@ import type { ProcessEvent } from '@sandkasten/sdk'
 
 /** When nothing has come for this long, that was all for now; what is late is in the next answer. */
 const quietMs = 150
+/** For one that never rests: after this, or with this much, an answer ends. */
+const mostMs = 1000
+const mostText = 16_777_216
 
 /**
  * What a command has said after an event, without waiting for its end. The cursor is the number of the last event in it: never one that ends
@@ -11,15 +14,18 @@ export async function textSoFar(
   output: (signal: AbortSignal) => AsyncIterable<ProcessEvent>,
   after: number,
   gone: AbortSignal,
+  /** It has ended, and so does its output. */
+  ended = false,
 ): Promise<{ text: string; cursor: number }> {
   const stop = new AbortController()
   const events = output(AbortSignal.any([stop.signal, gone]))[Symbol.asyncIterator]()
   const streams = { stdout: new Text(), stderr: new Text() }
   const whole = { text: '', cursor: after }
+  const startedAt = performance.now()
   let text = ''
   try {
     for (;;) {
-      const next = await soon(events.next())
+      const next = await (ended ? events.next() : soon(events.next()))
       if (!next || next.done) return whole
       const { value } = next
       if (value.type === 'exit')
@@ -27,6 +33,7 @@ export async function textSoFar(
       text += streams[value.type].push(value.data)
       if (streams.stdout.complete && streams.stderr.complete)
         Object.assign(whole, { text, cursor: value.seq })
+      if (text.length > mostText || (!ended && performance.now() - startedAt > mostMs)) return whole
     }
   } finally {
     stop.abort()
