@@ -253,11 +253,22 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     await expect
       .poll(async () => (await files()).map(({ path }: Anything) => path))
       .toContain('/tmp/half/whole')
+    const writing = () => daemon.daemon.sessions.context.live.holds(id)
+    await expect.poll(writing).toBe(1)
     socket.destroy()
-    // Whatever it was written to meanwhile goes too.
-    await expect
-      .poll(async () => (await files()).map(({ path }: Anything) => path))
-      .toEqual(['/tmp/half/whole'])
+    // Nobody waits for the rest of it.
+    await expect.poll(writing).toBe(0)
+    // The same of a form that ends too soon.
+    const cut = await send('POST', execd('/files/upload'), undefined, daemon.key, {
+      body: `${part('metadata', '{"path":"/tmp/half/cut"}')}\r\n${part('file', 'x'.repeat(100_000))}`,
+      headers: {
+        'OPEN-SANDBOX-API-KEY': daemon.key,
+        'content-type': 'multipart/form-data; boundary=b',
+      },
+    })
+    expect([cut.status, ((await cut.json()) as Anything).code]).toEqual([400, 'INVALID_FILE'])
+    expect(writing()).toBe(0)
+    expect((await files()).map(({ path }: Anything) => path)).toEqual(['/tmp/half/whole'])
   })
 
   it('metrics are told again and again', async () => {
