@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -277,6 +278,23 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       expect(events.filter((event) => event.includes('.part'))).toEqual([])
       await handle.stop()
       await expect(box.files.watchDir('none', () => {})).rejects.toMatchObject({ name: 'FileNotFoundError' })
+    })
+
+    it('a form that ends too soon leaves the old content, and holds nothing up', async () => {
+      await box.files.write('form', 'old')
+      const upload = new URL(await box.uploadUrl('form'))
+      const sending = request(upload, {
+        method: 'POST',
+        headers: { 'content-type': 'multipart/form-data; boundary=x', 'transfer-encoding': 'chunked' },
+      })
+      sending.on('error', () => {})
+      const head = '--x\r\ncontent-disposition: form-data; name="file"; filename="form"\r\n\r\n'
+      await new Promise((resolve) => sending.write(`${head}${'new '.repeat(50_000)}`, resolve))
+      const watched = () => box.commands.run('ls -a | grep -c "part$" || true')
+      await expect.poll(async () => (await watched()).stdout).toBe('1\n')
+      sending.destroy()
+      await expect.poll(async () => (await watched()).stdout).toBe('0\n')
+      expect(await box.files.read('form')).toBe('old')
     })
 
     it('opens one file to whoever has its signed address, until it ends', async () => {

@@ -1,7 +1,8 @@
 import { e2bFront } from './e2b/index.ts'
 import type { Front } from './front.ts'
+import { opensandboxFront } from './opensandbox/index.ts'
 
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = [e2bFront]
+export const allFronts: readonly Front[] = [e2bFront, opensandboxFront]

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { SandboxError } from '@sandkasten/sdk'
 import { bodyChunks } from '../../api/body.ts'
@@ -10,20 +11,23 @@ export async function eachFile(
   take: (name: string | undefined, content: AsyncIterable<Uint8Array>) => Promise<void>,
 ): Promise<void> {
   const parser = parserOf(payload)
+  const open = new Set<Readable>()
   let failed: unknown
   let taking: Promise<void> = Promise.resolve()
   parser.on('file', (_, content, name) => {
+    open.add(content)
     taking = taking
-      .then(() => {
-        if (failed === undefined) return take(unescaped(name), content)
-      })
+      .then(() => (failed === undefined ? take(unescaped(name), content) : undefined))
       .catch((error: unknown) => {
         failed ??= error
       })
       // What is not wanted any more is thrown away, so that the rest can be read.
-      .finally(() => content.resume())
+      .finally(() => {
+        open.delete(content)
+        content.resume()
+      })
   })
-  const done = new Promise<void>((resolve, reject) => {
+  const parsed = new Promise<void>((resolve, reject) => {
     parser.on('finish', resolve)
     parser.on('error', (cause: unknown) =>
       reject(new SandboxError('invalid_argument', 'The form is broken.', { cause })),
@@ -35,12 +39,15 @@ export async function eachFile(
     parser.end()
   })()
   try {
-    await Promise.race([Promise.all([done, feeding]), done.then(() => feeding)])
+    await Promise.all([parsed, feeding])
+    await taking
   } catch (error) {
     parser.destroy()
-    throw failed ?? error
+    // What was being written is given up, so that nothing of it stays.
+    for (const content of open) content.destroy(error as Error)
+    await taking
+    throw error
   }
-  await taking
   if (failed !== undefined) throw failed
 }
 
