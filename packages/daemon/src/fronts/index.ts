@@ -1,6 +1,7 @@
 import type { Front } from './front.ts'
+import { vercelFront } from './vercel/index.ts'
 
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = []
+export const allFronts: readonly Front[] = [vercelFront]

@@ -117,6 +117,19 @@ export class SessionService {
     return (await store.sessions.update(id, undefined, changes)) ?? session
   }
 
+  /** How long it may live from its last start on, whatever was said before. */
+  async setLifetime(caller: Caller, id: string, ms: number): Promise<Session> {
+    const { store, config } = this.context
+    const session = await this.use.findHere(caller, id)
+    if (ms > config.max_ttl_seconds * 1000)
+      throw new SandboxError(
+        'invalid_argument',
+        `A lifetime of ${ms} ms is more than is allowed here (${config.max_ttl_seconds} s).`,
+        { hint: 'Ask for less, or raise max_ttl_seconds.' },
+      )
+    return (await store.sessions.update(id, undefined, { lifetime_ms: ms })) ?? session
+  }
+
   /** Changes those that are given; null takes one away. Labelling is not activity. */
   async setLabels(
     caller: Caller,

@@ -69,8 +69,14 @@ export class SnapshotsOfSessions {
     return deleted
   }
 
-  /** Running copies; one that could not be made is its error, in its place. */
-  fork(caller: Caller, id: string, count: number, signal?: AbortSignal): Promise<Array<Session | Error>> {
+  /** Running copies; one that could not be made is its error, in its place. `names` are theirs, in order. */
+  fork(
+    caller: Caller,
+    id: string,
+    count: number,
+    signal?: AbortSignal,
+    names: readonly string[] = [],
+  ): Promise<Array<Session | Error>> {
     return this.#use.use(caller, id, async ({ sandbox, session }) => {
       const quotas = await quotasOf(this.#context, caller.projectId)
       const usage = await this.#context.store.sessions.usage(caller.projectId)
@@ -82,14 +88,21 @@ export class SnapshotsOfSessions {
       checkQuotas(quotas, { ...usage, sessions: usage.sessions + count - 1 }, plan)
       const copies = await sandbox.fork({ count, signal })
       return Promise.all(
-        copies.map((copy) => (copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox))),
+        copies.map((copy, at) =>
+          copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox, names[at]),
+        ),
       )
     })
   }
 
-  async #adopt(caller: Caller, origin: Session, copy: Sandbox): Promise<Session | Error> {
+  async #adopt(
+    caller: Caller,
+    origin: Session,
+    copy: Sandbox,
+    name: string | undefined,
+  ): Promise<Session | Error> {
     try {
-      return await this.#creator.adopt(caller, origin, copy)
+      return await this.#creator.adopt(caller, origin, copy, name)
     } catch (error) {
       await copy.destroy().catch(() => {})
       return error as Error
