@@ -74,8 +74,8 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
         const kept = await desk.kept(session)
         if (query.resume !== 'true' || session.status === 'running') return whole(session, kept, false)
         desk.allow(caller, 'exec')
-        await sessions.setLifetime(caller, session.id, kept.timeoutMs)
-        return whole(await sessions.start(caller, session.id), kept, true)
+        await sessions.start(caller, session.id)
+        return whole(await sessions.setLifetime(caller, session.id, kept.timeoutMs), kept, true)
       },
     },
     {

@@ -59,11 +59,11 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       async handle(call) {
         const { duration } = parsed(z.looseObject({ duration: z.number().positive() }), call.body)
         const session = await running(desk, call)
-        // The vendor adds to what is left; ours says how long from now on.
         const end = lifetimeEnd(session)
         if (end === undefined) return { session: sessionView(desk, session) }
-        const lifetime = session.lifetime_ms! + duration
-        return { session: sessionView(desk, await sessions.setLifetime(call.caller, session.id, lifetime)) }
+        // The vendor adds to what is left; ours says how long from now on.
+        const leftMs = end + duration - Date.now()
+        return { session: sessionView(desk, await sessions.setLifetime(call.caller, session.id, leftMs)) }
       },
     },
     {
