@@ -18,6 +18,7 @@ import {
 const defaultTimeoutMs = 5 * 60_000
 const memoryPerCpuMb = 2048
 const mostPorts = 15
+const usualPids = 4096
 /** Kinds of base image that the vendor knows by a name; here each is the daemon's default image, unless one is called so. */
 const runtimes = /^(node|python)\d+(\.\d+)?$/
 const defaultImage = /^vercel\/sandbox\/universal(:.*)?$/
@@ -84,7 +85,7 @@ export async function createSandbox(
     env: body.env,
     image: imageOf(desk, body),
     ...(body.source?.type === 'snapshot' ? { snapshotId: body.source.snapshotId } : {}),
-    limits: limitsOf(body.resources),
+    limits: limitsOf(desk, body.resources),
     network: networkOf(body.networkPolicy),
     // Only its timeout ends it: the vendor knows no idle time.
     ttlMs: desk.longestMs,
@@ -130,9 +131,14 @@ export function networkOf(policy: z.infer<typeof networkPolicy> | undefined): 'n
   throw notHere('A network policy with rules', 'Use "allow-all" or "deny-all".')
 }
 
-function limitsOf(resources: { vcpus?: number; memory?: number } | undefined) {
-  if (resources?.vcpus === undefined) return undefined
-  return { cpu: resources.vcpus, memoryMb: resources.memory ?? resources.vcpus * memoryPerCpuMb }
+/** The vendor's sandboxes are machines: memory comes with processors, and nobody counts their processes. */
+function limitsOf(desk: VercelDesk, resources: { vcpus?: number; memory?: number } | undefined) {
+  const { config, sessions } = desk.services
+  const { vcpus } = resources ?? {}
+  const asked = vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
+  // Where nothing holds a limit, one that was not asked for is not set either.
+  if (!sessions.context.provider.createOptions.has('resources')) return asked
+  return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }
 }
 
 function imageOf(desk: VercelDesk, body: z.infer<typeof createBody>): string | undefined {
