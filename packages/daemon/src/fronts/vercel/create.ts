@@ -135,7 +135,8 @@ export function networkOf(policy: z.infer<typeof networkPolicy> | undefined): 'n
 function limitsOf(desk: VercelDesk, resources: { vcpus?: number; memory?: number } | undefined) {
   const { config, sessions } = desk.services
   const { vcpus } = resources ?? {}
-  const asked = vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
+  const asked =
+    vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
   // Where nothing holds a limit, one that was not asked for is not set either.
   if (!sessions.context.provider.createOptions.has('resources')) return asked
   return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }

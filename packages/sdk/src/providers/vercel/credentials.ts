@@ -35,12 +35,28 @@ export function credentialsOf(
       `The provider “vercel” is missing ${missing.map(([option]) => option).join(', ')}.`,
       {
         provider: 'vercel',
-        hint: 'Pass token, teamId and projectId together, or oidcToken alone.',
+        hint: 'Pass token, teamId and projectId together, or oidcToken alone (VERCEL_TOKEN, VERCEL_TEAM_ID, VERCEL_PROJECT_ID, or VERCEL_OIDC_TOKEN).',
       },
     )
   }
   if (claimsOf(token)?.owner_id !== undefined) refuseOtherInEnvironment(token, env)
   return { token, teamId, projectId }
+}
+
+/** For those who want the environment to decide: the variables of Vercel's own tools. The provider itself never looks there. */
+export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>>): {
+  token?: string
+  teamId?: string
+  projectId?: string
+  oidcToken?: string
+} {
+  const { VERCEL_OIDC_TOKEN, VERCEL_TOKEN, VERCEL_TEAM_ID, VERCEL_PROJECT_ID } = env
+  if (VERCEL_OIDC_TOKEN) return { oidcToken: VERCEL_OIDC_TOKEN }
+  return {
+    ...(VERCEL_TOKEN ? { token: VERCEL_TOKEN } : {}),
+    ...(VERCEL_TEAM_ID ? { teamId: VERCEL_TEAM_ID } : {}),
+    ...(VERCEL_PROJECT_ID ? { projectId: VERCEL_PROJECT_ID } : {}),
+  }
 }
 
 function ofOidc(token: string, env: Readonly<Record<string, string | undefined>>): VercelCredentials {

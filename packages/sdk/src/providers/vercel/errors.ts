@@ -123,7 +123,9 @@ function bodyOf(text: string): { code?: string; message?: string } {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } }
     return {
       ...(typeof error?.code === 'string' ? { code: error.code } : {}),
-      ...(typeof error?.message === 'string' ? { message: error.message.slice(0, 500).replace(/\.+$/, '') } : {}),
+      ...(typeof error?.message === 'string'
+        ? { message: error.message.slice(0, 500).replace(/\.+$/, '') }
+        : {}),
     }
   } catch {
     // A page for people, from something in between.
