@@ -51,7 +51,9 @@ export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>
   oidcToken?: string
 } {
   const { VERCEL_OIDC_TOKEN, VERCEL_TOKEN, VERCEL_TEAM_ID, VERCEL_PROJECT_ID } = env
-  if (VERCEL_OIDC_TOKEN) return { oidcToken: VERCEL_OIDC_TOKEN }
+  // What somebody set by hand goes before what Vercel sets by itself.
+  const whole = VERCEL_TOKEN && VERCEL_TEAM_ID && VERCEL_PROJECT_ID
+  if (!whole && VERCEL_OIDC_TOKEN) return { oidcToken: VERCEL_OIDC_TOKEN }
   return {
     ...(VERCEL_TOKEN ? { token: VERCEL_TOKEN } : {}),
     ...(VERCEL_TEAM_ID ? { teamId: VERCEL_TEAM_ID } : {}),
