@@ -27,6 +27,8 @@ export interface ProcessPlace {
   readonly silenceMs: number
 }
 
+/** After these the command may still be there. A line that was cut in two is no JSON, so that one is among them. */
+const passing = ['connection_lost', 'unavailable', 'timeout', 'provider_error'] as const
 const ended = 43
 const unknown = 44
 /** A log that broke off so often without a new event is given up. */
@@ -245,7 +247,7 @@ export async function startProcess(
   spec: ProcessSpec,
   { signal }: CallOptions,
 ): Promise<VercelProcess> {
-  const { guest, wire, workdir } = place
+  const { guest, workdir } = place
   const id = spec.processId ?? `p-${randomId()}`
   const once = spec.reading && spec.processId === undefined
   const piped = spec.stdin !== 'empty'
@@ -276,8 +278,7 @@ export async function startProcess(
         detached: true,
       }),
     )
-    const log = await guest.do(() => ProcessLog.open(wire, command))
-    const said = await guest.do(() => log.next())
+    const { log, said } = await firstSaid(place, command)
     if (said?.kind === 'started') {
       if (signal?.aborted) throw abortedError(signal, 'Starting the program')
       if (!spec.reading) log.close()
@@ -298,6 +299,26 @@ export async function startProcess(
     if (SandboxError.is(error, 'aborted', 'timeout', 'unavailable', 'connection_lost', 'provider_error'))
       void guest.ask(scripts.kill, [guest.root, id, 'KILL']).catch(() => {})
     throw error
+  }
+}
+
+/** The first line of its log. The command is there: a reading that breaks off before it is repeated. */
+async function firstSaid(
+  { guest, wire }: ProcessPlace,
+  command: VendorCommand,
+): Promise<{ log: ProcessLog; said: Said | undefined }> {
+  for (let attempt = 1; ; attempt += 1) {
+    let log: ProcessLog | undefined
+    try {
+      log = await guest.do(() => ProcessLog.open(wire, command))
+      const opened = log
+      const said = await guest.do(() => opened.next())
+      if (said || attempt > patience) return { log, said }
+      log.close()
+    } catch (error) {
+      log?.close()
+      if (attempt > patience || !SandboxError.is(error, ...passing)) throw error
+    }
   }
 }
 

@@ -46,8 +46,7 @@ export class Wire {
         )
       }
       const type = response.headers.get('content-type') ?? ''
-      if (type.startsWith('application/x-ndjson')) return gate ? gate.guard(response) : response
-      if (type.startsWith('application/octet-stream')) return response
+      if (/^application\/(x-ndjson|octet-stream)\b/.test(type)) return guarded(response, gate)
       return await wholeJson(response, type)
     } catch (error) {
       if (error instanceof Refused || init?.signal?.aborted) throw error
@@ -97,6 +96,7 @@ export class Wire {
 export class LogGate {
   #delivered = 0
   #consumed = 0
+  #previous = 10
   #wake: () => void = () => {}
   readonly #open = Promise.withResolvers<void>()
 
@@ -115,35 +115,51 @@ export class LogGate {
     this.#wake()
   }
 
-  guard(response: Response): Response {
-    const reader = response.body!.getReader()
-    let previous = 10
-    const body = new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          while (this.#delivered - this.#consumed > 1)
-            await new Promise<void>((resolve) => {
-              this.#wake = resolve
-            })
-          const { done, value } = await reader.read()
-          if (done) return controller.close()
-          for (const byte of value) {
-            // Blank lines keep a connection alive; nobody takes them.
-            if (byte === 10 && previous !== 10) this.#delivered += 1
-            previous = byte
-          }
-          controller.enqueue(value)
-        },
-        cancel: (reason) => {
-          this.#consumed = Infinity
-          this.#wake()
-          return reader.cancel(reason)
-        },
-      },
-      { highWaterMark: 0 },
-    )
-    return withBody(response, body)
+  /** Resolves when what was let through has been taken. */
+  async pass(): Promise<void> {
+    while (this.#delivered - this.#consumed > 1)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
   }
+
+  /** What is let through. Blank lines keep a connection alive; nobody takes them. */
+  deliver(bytes: Uint8Array): void {
+    for (const byte of bytes) {
+      if (byte === 10 && this.#previous !== 10) this.#delivered += 1
+      this.#previous = byte
+    }
+  }
+
+  release(): void {
+    this.#consumed = Infinity
+    this.#wake()
+  }
+}
+
+/** A body that comes piece by piece; one that breaks off says so in our words. */
+function guarded(response: Response, gate: LogGate | undefined): Response {
+  if (!response.body) return response
+  const reader = response.body.getReader()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        await gate?.pass()
+        const { done, value } = await reader.read().catch((cause: unknown) => {
+          throw new Refused(brokenOff(cause))
+        })
+        if (done) return controller.close()
+        gate?.deliver(value)
+        controller.enqueue(value)
+      },
+      cancel(reason) {
+        gate?.release()
+        return reader.cancel(reason)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return withBody(response, body)
 }
 
 /** All of it within the request's time; and it must be JSON: a page that was sent with 200 is no answer. */
@@ -181,6 +197,14 @@ function silent(ms: number, cause: unknown): SandboxError {
     provider: 'vercel',
     cause,
     hint: 'Try again later, or raise requestTimeoutMs.',
+  })
+}
+
+function brokenOff(cause: unknown): SandboxError {
+  return new SandboxError('connection_lost', 'The connection to Vercel was cut in the middle of an answer.', {
+    provider: 'vercel',
+    cause,
+    hint: 'Read again; what runs in the sandbox goes on.',
   })
 }
 
