@@ -3,6 +3,7 @@ import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/p
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
+import { vercelCapabilities } from '../packages/sdk/src/providers/vercel/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
 const meaning: Readonly<Record<Ability, string>> = {
@@ -28,6 +29,7 @@ export function capabilityTable(): string {
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
+    ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

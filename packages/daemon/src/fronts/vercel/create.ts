@@ -13,6 +13,7 @@ import {
   type VercelCall,
   type VercelDesk,
 } from './desk.ts'
+import { region } from './views.ts'
 
 /** What the vendor promises where nothing is said. */
 const defaultTimeoutMs = 5 * 60_000
@@ -46,7 +47,9 @@ export const overrides = z.looseObject({
   snapshotExpiration: z.number().nonnegative().optional(),
   mounts: z.record(z.string(), z.unknown()).optional(),
   networkId: z.string().nullish(),
+  region: z.string().optional(),
   failoverRegions: z.array(z.string()).optional(),
+  keepLastSnapshots: z.unknown().optional(),
 })
 
 const source = z.discriminatedUnion('type', [
@@ -122,6 +125,10 @@ export async function openPorts(
 export function refuseAbsent(body: z.infer<typeof overrides>): void {
   if (body.mounts && Object.keys(body.mounts).length > 0) throw notHere('Mounting drives')
   if (body.networkId) throw notHere('Secure Compute')
+  if (body.region !== undefined && body.region !== region)
+    throw notHere(`The region “${body.region}”`, `Leave it out: there is one, “${region}”.`)
+  if (body.failoverRegions && body.failoverRegions.length > 0) throw notHere('Failing over to other regions')
+  if (body.keepLastSnapshots) throw notHere('Keeping the last snapshots only')
 }
 
 export function networkOf(policy: z.infer<typeof networkPolicy> | undefined): 'none' | 'open' | undefined {

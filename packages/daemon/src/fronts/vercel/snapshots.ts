@@ -4,7 +4,7 @@ import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Caller } from '../../keys/index.ts'
 import { parsed, type VercelDesk, type VercelRoute } from './desk.ts'
 import { running } from './sessions.ts'
-import { sessionView, sidOf } from './views.ts'
+import { region, sessionView, sidOf } from './views.ts'
 
 /** What the vendor knows of a snapshot that ours does not have. */
 interface KeptSnapshot {
@@ -29,7 +29,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
     return {
       id: row.id,
       sourceSessionId: kept?.sid ?? `sbx_${row.session_id}_1`,
-      region: 'local',
+      region,
       status,
       sizeBytes: row.size_bytes ?? 0,
       createdAt: row.created_at,

@@ -3,7 +3,8 @@ import { frontLabel, type Kept, type VercelDesk } from './desk.ts'
 
 /** Our rows in the shapes that the SDK's validators accept. */
 
-const region = 'local'
+/** The one that there is. */
+export const region = 'local'
 
 export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' | 'aborted' | 'snapshotting'
 
