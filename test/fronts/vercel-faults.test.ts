@@ -222,6 +222,11 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       expect((await process.status()).running).toBe(true)
       await process.kill('SIGKILL')
       expect(await process.wait()).toMatchObject({ stdout: 'one\n', signal: 'SIGKILL' })
+      // Its output once more, now that it has ended: two readings break off, the third is whole.
+      proxy.rules({ on: /\/logs$/, fault: { kind: 'cut-at', bytes: 30 }, times: 2 })
+      expect(await process.wait()).toMatchObject({ stdout: 'one\n', signal: 'SIGKILL' })
+      expect(proxy.count(/\/logs$/)).toBe(3)
+      proxy.rules()
       await sandbox.destroy()
     })
 

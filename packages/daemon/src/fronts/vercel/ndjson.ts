@@ -1,5 +1,5 @@
-import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
+import { drained } from '../../api/streams.ts'
 import type { VercelDesk } from './desk.ts'
 
 const beatMs = 15_000
@@ -56,11 +56,4 @@ export function ascii(value: unknown): string {
     /[\u0080-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
-}
-
-function drained(raw: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    raw.once('drain', resolve)
-    raw.once('close', resolve)
-  })
 }

@@ -8,7 +8,7 @@ import { LogGate, type Wire } from './wire.ts'
 export type Said =
   | { kind: 'started'; keptBytes: number }
   | { kind: 'refused'; reason: string }
-  | { kind: 'event'; event: ProcessEvent }
+  | { kind: 'event'; event: ProcessEvent; keptBytes?: number }
 
 /** One reading of a command's log from its beginning. Taken line by line: what is not asked for is not read. */
 export class ProcessLog {
@@ -16,6 +16,7 @@ export class ProcessLog {
   readonly #close: () => void
   #text = ''
   #lines: string[] = []
+  #first = true
 
   private constructor(
     next: () => Promise<IteratorResult<{ stream: string; data: string }>>,
@@ -54,7 +55,13 @@ export class ProcessLog {
   async next(): Promise<Said | undefined> {
     for (;;) {
       const line = this.#lines.shift()
-      if (line !== undefined) return said(line)
+      if (line !== undefined) {
+        const first = this.#first
+        this.#first = false
+        // The vendor has dropped the beginning: what is first is the end of a line, and no line.
+        if (first && !/^[s!] /.test(line)) continue
+        return said(line)
+      }
       const { done, value } = await this.#next()
       if (done) return undefined
       // The other stream has what the shell itself complains about.
@@ -75,8 +82,9 @@ function said(line: string): Said {
   if (first === 's') return { kind: 'started', keptBytes: Number(second) }
   if (first === '!') return { kind: 'refused', reason: second }
   if (first === 'x') {
+    const keptBytes = Number(rest.pop())
     const exit = exitOf([third, ...rest].join(' '))
-    if (exit) return { kind: 'event', event: { seq: Number(second), type: 'exit', ...exit } }
+    if (exit) return { kind: 'event', event: { seq: Number(second), type: 'exit', ...exit }, keptBytes }
   }
   if (/^\d+$/.test(first) && (second === 'o' || second === 'e')) {
     const type = second === 'o' ? 'stdout' : 'stderr'

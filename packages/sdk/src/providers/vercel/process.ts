@@ -1,7 +1,6 @@
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { abortable, abortedError, throwIfAborted } from '../../shared/abort.ts'
-import { concat } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
 import { quoteArgs } from '../../shared/quote.ts'
 import type {
@@ -14,6 +13,7 @@ import type {
 import { resolved } from './files.ts'
 import type { Guest } from './guest/guest.ts'
 import * as scripts from './guest/programs.ts'
+import { Coalesced, inputBytes } from './input.ts'
 import { exitOf, ProcessLog, type Said } from './log.ts'
 import { replayed } from './replay.ts'
 import type { VendorCommand } from './sdk.ts'
@@ -35,7 +35,6 @@ const unknown = 44
 const patience = 3
 /** One argument of a program can have 128 KiB; then the line for awk, which repeats all of them, is left out. */
 const longestLine = 120_000
-const inputBytes = 1024 * 1024
 const largestPiece = 49_152
 
 /** A program in the sandbox, by the vendor's command that runs our script. */
@@ -71,7 +70,8 @@ export class VercelProcess implements ProcessDriver {
     if (first) this.#first = undefined
     // What nobody read while it ran is kept as far as it was asked for; the vendor may have more of it.
     else if (await this.#isOver(signal)) {
-      yield* this.#remember(replayed(() => this.#open(), after, signal))
+      const kept = await this.#again(() => replayed(() => this.#open(signal), signal), signal)
+      yield* this.#remember(kept.after(after))
       return
     }
     yield* this.#remember(this.#live(first, after, signal))
@@ -194,6 +194,18 @@ export class VercelProcess implements ProcessDriver {
     )
   }
 
+  /** Reading changes nothing: one that broke off is repeated. */
+  async #again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await work()
+      } catch (error) {
+        const known = await this.#explained(error, signal)
+        if (attempt > patience || !SandboxError.is(known, ...passing)) throw known
+      }
+    }
+  }
+
   /** The next thing; one that is long in coming is asked after, so that a connection that died in silence is noticed. */
   async #patiently(log: ProcessLog, signal: AbortSignal | undefined): Promise<Said | undefined> {
     const next = log.next()
@@ -225,7 +237,9 @@ export class VercelProcess implements ProcessDriver {
     return abortable(ProcessLog.open(this.#place.wire, this.#command), signal, 'Reading the output')
   }
 
-  async *#remember(events: AsyncIterable<ProcessEvent>): AsyncGenerator<ProcessEvent> {
+  async *#remember(
+    events: AsyncIterable<ProcessEvent> | Iterable<ProcessEvent>,
+  ): AsyncGenerator<ProcessEvent> {
     for await (const event of events) {
       if (event.type === 'exit') {
         const { seq: _, type: __, ...exit } = event
@@ -369,61 +383,4 @@ export function gone(after: number, oldest: number): SandboxError {
       details: { after, oldest },
     },
   )
-}
-
-/** A source read ahead a little, so that what came while a piece was on its way goes with the next one. */
-class Coalesced {
-  readonly #iterator: AsyncIterator<Uint8Array>
-  #waiting: Uint8Array[] = []
-  #bytes = 0
-  #over = false
-  #failure: { error: unknown } | undefined
-  #wake: () => void = () => {}
-  #more: () => void = () => {}
-
-  constructor(source: AsyncIterable<Uint8Array>) {
-    this.#iterator = source[Symbol.asyncIterator]()
-    void this.#read()
-  }
-
-  async next(): Promise<Uint8Array | undefined> {
-    while (this.#waiting.length === 0) {
-      if (this.#failure) throw this.#failure.error
-      if (this.#over) return undefined
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
-    const piece = concat(this.#waiting)
-    this.#waiting = []
-    this.#bytes = 0
-    this.#more()
-    return piece
-  }
-
-  release(): void {
-    this.#over = true
-    this.#more()
-    void Promise.resolve(this.#iterator.return?.()).catch(() => {})
-  }
-
-  async #read(): Promise<void> {
-    try {
-      while (!this.#over) {
-        const { done, value } = await this.#iterator.next()
-        if (done) break
-        this.#waiting.push(value)
-        this.#bytes += value.byteLength
-        this.#wake()
-        if (this.#bytes >= inputBytes && !this.#over)
-          await new Promise<void>((resolve) => {
-            this.#more = resolve
-          })
-      }
-    } catch (error) {
-      this.#failure = { error }
-    }
-    this.#over = true
-    this.#wake()
-  }
 }

@@ -1,40 +1,63 @@
+import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
 import type { ProcessEvent } from '../../spec/index.ts'
 import type { ProcessLog } from './log.ts'
 import { gone } from './process.ts'
 
 /** The output of a program that has ended: as much of its end as was to be kept. */
-export async function* replayed(
+export class KeptOutput {
+  readonly #events: ProcessEvent[] = []
+  #head = 0
+  #bytes = 0
+  #most = Infinity
+
+  push(event: ProcessEvent, most: number | undefined): void {
+    this.#most = most ?? this.#most
+    this.#events.push(event)
+    this.#bytes += costOf(event)
+    // The newest output stays, whatever its size, and so does the exit.
+    while (this.#bytes > this.#most && this.#head < this.#events.length - 2) {
+      this.#bytes -= costOf(this.#events[this.#head]!)
+      this.#head += 1
+    }
+    if (this.#head > 1024) {
+      this.#events.splice(0, this.#head)
+      this.#head = 0
+    }
+  }
+
+  /** Throws `gone`. */
+  after(seq: number): ProcessEvent[] {
+    const kept = this.#events.slice(this.#head)
+    const oldest = kept[0]?.seq
+    if (oldest !== undefined && seq + 1 < oldest) throw gone(seq, oldest)
+    return kept.filter((event) => event.seq > seq)
+  }
+}
+
+/** Reads a log to its end. */
+export async function replayed(
   open: () => Promise<ProcessLog>,
-  after: number,
   signal: AbortSignal | undefined,
-): AsyncGenerator<ProcessEvent> {
-  const log = await abortable(open(), signal, 'Reading the output')
-  const kept: ProcessEvent[] = []
-  let bytes = 0
-  let most = Infinity
-  let head = 0
+): Promise<KeptOutput> {
+  const log = await open()
+  const kept = new KeptOutput()
   try {
+    let most: number | undefined
     for (;;) {
       const said = await abortable(log.next(), signal, 'Reading the output')
-      if (!said) break
-      if (said.kind === 'started') most = said.keptBytes
+      if (!said)
+        throw new SandboxError('connection_lost', 'The log of a program that has ended lacks its end.', {
+          provider: 'vercel',
+        })
+      if (said.kind !== 'refused') most = said.keptBytes ?? most
       if (said.kind !== 'event') continue
-      kept.push(said.event)
-      bytes += costOf(said.event)
-      while (bytes > most && head < kept.length - 2) {
-        bytes -= costOf(kept[head]!)
-        kept[head] = undefined as never
-        head += 1
-      }
-      if (said.event.type === 'exit') break
+      kept.push(said.event, most)
+      if (said.event.type === 'exit') return kept
     }
   } finally {
     log.close()
   }
-  const oldest = kept[head]?.seq
-  if (oldest !== undefined && after + 1 < oldest) throw gone(after, oldest)
-  for (const event of kept.slice(head)) if (event.seq > after) yield event
 }
 
 function costOf(event: ProcessEvent): number {

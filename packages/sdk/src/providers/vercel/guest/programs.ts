@@ -177,7 +177,7 @@ fi
 _sk_exit="$_sk_code $_sk_signal $_sk_late $((_sk_up - _sk_begun))"
 echo "$_sk_exit" >"$_sk_dir/exit"
 read -r _sk_seq <&8
-echo "x $((_sk_seq + 1)) $_sk_exit"
+echo "x $((_sk_seq + 1)) $_sk_exit $_sk_kept"
 rm -f "$_sk_dir/o" "$_sk_dir/e" "$_sk_dir/t" "$_sk_dir/i" "$_sk_dir/end" "$_sk_dir/began" "$_sk_dir/holder"
 # The id stays claimed: a request that comes twice, however late, is one start.
 [ "$_sk_once" = - ] || rm -f "$_sk_dir/argv" "$_sk_dir/timedout"
