@@ -107,19 +107,22 @@ export class EngineDriver extends LayeredDriver {
 
   /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
-    await this.change(sandboxId, async (now) => {
+    const pause = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'running') return now
       await (await this.isolatedOf(now)).freeze()
       return { ...now, status: 'paused' }
-    })
+    }
+    // Where it cannot be written down, it has not been paused.
+    await this.change(sandboxId, pause, async (now) => (await this.isolatedOf(now)).thaw())
   }
 
   async resume({ sandboxId }: SandboxRecord): Promise<void> {
-    await this.change(sandboxId, async (now) => {
+    const resume = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'paused') return now
       await (await this.isolatedOf(now)).thaw()
       return { ...now, status: 'running' }
-    })
+    }
+    await this.change(sandboxId, resume, async (now) => (await this.isolatedOf(now)).freeze())
   }
 
   protected isolator(): Promise<Isolator> {
@@ -183,6 +186,13 @@ export class EngineDriver extends LayeredDriver {
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
     await (await this.#isolator()).remove(this.spec(folder, record))
+  }
+
+  protected override async abandon(folder: string, sandboxId: string): Promise<void> {
+    const place = { sandboxId, folder: path.join(folder, 'disk') }
+    const isolator = await this.#isolator()
+    await (await isolator.attach(place))?.kill()
+    await isolator.remove(place)
   }
 
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {

@@ -51,11 +51,19 @@ export class IdRanges {
     for (let tried = 0; tried < this.count; tried++) {
       const index = this.next
       this.next = (this.next + 1) % this.count
+      const first = this.options.first + index * RANGE_SIZE
       try {
-        const file = openSync(this.path(this.options.first + index * RANGE_SIZE), 'wx', 0o600)
-        writeSync(file, owner)
-        closeSync(file)
-        return this.options.first + index * RANGE_SIZE
+        const file = openSync(this.path(first), 'wx', 0o600)
+        try {
+          writeSync(file, owner)
+        } catch (error) {
+          // A range that says nobody's name would be nobody's to free.
+          unlinkSync(this.path(first))
+          throw error
+        } finally {
+          closeSync(file)
+        }
+        return first
       } catch (cause) {
         if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
       }
