@@ -47,6 +47,7 @@ const mustCover = [
   'withRetry over memory',
   'failover to memory',
   'engine on oci',
+  'engine on runsc',
   'engine without root',
   'engine on docker',
   'engine on Podman',

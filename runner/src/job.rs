@@ -60,7 +60,7 @@ impl Handle {
         result.unwrap_or_else(|| Err(OpError::new("internal", "the operation ended without a result")))
     }
 
-    /// The client said END: the input pipe's end means "all of it", not "the client is gone".
+    /// The client said END, and all of it is in the pipe: the pipe's end means "all of it", not "the client is gone".
     pub fn input_is_complete(&self) {
         self.0.input_complete.store(true, Ordering::Release);
     }
@@ -105,6 +105,8 @@ impl Worker {
             match (count, sys::errno()) {
                 (0.., _) => return Ok(Some(count as usize)),
                 (_, libc::EINTR) => continue,
+                // gVisor's kernel does not wait for room in the pipe when the file was opened not to wait.
+                (_, libc::EAGAIN) => sys::wait_for(output, libc::POLLOUT),
                 (_, libc::EINVAL | libc::ENOSYS | libc::EPERM) => return Ok(None),
                 (_, libc::EPIPE) => return Err(cancelled()),
                 (_, code) => return Err(OpError::errno(code, "read")),

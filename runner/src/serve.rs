@@ -4,7 +4,9 @@
 use crate::conn::{Conn, IN_QUEUED, MAX_STREAMS, OUT_HIGH, Relay, Stream, Use};
 use crate::server::Server;
 use crate::sys;
+use crate::task::What;
 use crate::timers::Alarm;
+use crate::typed;
 use crate::wire::cbor::{self, Fields, Value};
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::frame::{self, Frame, Kind, Violation};
@@ -50,7 +52,7 @@ impl Server {
         }
     }
 
-    /// Forgets a connection that has ended. Nothing that it started ends with it.
+    /// Forgets a connection that has ended. Nothing that it started ends with it, but what was bound to it.
     pub fn detach(&mut self, key: u32) {
         self.conns.remove(&key);
         self.release(key);
@@ -59,7 +61,13 @@ impl Server {
     /// Its readers and writers no longer count.
     fn release(&mut self, key: u32) {
         let mut freed = Vec::new();
+        let mut bound = Vec::new();
         for (task_key, task) in &mut self.tasks.map {
+            if task.bound == Some(key) && task.exit.is_none() {
+                // Once: the number may be a later connection's.
+                task.bound = None;
+                bound.push(*task_key);
+            }
             let before = task.readers.len();
             task.readers.retain(|reader| reader.conn != key);
             task.stdin_owner = task.stdin_owner.filter(|(conn, _)| *conn != key);
@@ -69,6 +77,19 @@ impl Server {
         }
         // Whoever was held back by this reader goes on.
         freed.into_iter().for_each(|task| self.fill(task));
+        bound.into_iter().for_each(|task| self.end_bound(task));
+    }
+
+    /// Nobody is left who could hear how it ends.
+    fn end_bound(&mut self, key: u32) {
+        let Some(task) = self.tasks.map.get(&key) else {
+            return;
+        };
+        // Fails only when it has just ended by itself.
+        match task.what {
+            What::Command { shell } => drop(self.signal_command(shell, key, libc::SIGKILL)),
+            What::Process { .. } => drop(self.signal_process(key, libc::SIGKILL, true)),
+        }
     }
 
     fn receive(&mut self, key: u32, conn: &mut Conn) -> bool {
@@ -252,8 +273,20 @@ impl Server {
                 if task.stdin_owner != Some((key, id)) {
                     return Err(Violation::new("out_of_order", "data on a stream that takes none"));
                 }
+                let leader = match task.what {
+                    What::Process { pid, terminal: true } => Some(pid),
+                    _ => None,
+                };
+                let mark = task.mark;
                 match task.stdin.as_mut().filter(|sink| !sink.closed()) {
-                    Some(sink) => sink.push(bytes),
+                    Some(sink) => {
+                        let rest = match (sink.raw(), leader) {
+                            (Some(master), Some(leader)) => typed::signals(master, leader, mark, bytes),
+                            _ => bytes.into(),
+                        };
+                        task.stdin_consumed += bytes.len() - rest.len();
+                        sink.push(&rest);
+                    }
                     // The process no longer reads; its sender must not wait for it.
                     None => task.stdin_consumed += bytes.len(),
                 }
@@ -286,7 +319,6 @@ impl Server {
                 self.feed(task);
             }
             Use::Relay(relay) => {
-                relay.job.iter().for_each(|job| job.input_is_complete());
                 relay.sink.iter_mut().for_each(|sink| sink.end());
             }
             _ => {}

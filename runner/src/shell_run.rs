@@ -40,7 +40,7 @@ pub struct Current {
     /// It is being ended: a second request for that changes nothing.
     pub interrupting: bool,
     /// When it was typed: what of the shell is younger was started by it.
-    begun: Option<Moment>,
+    pub begun: Option<Moment>,
 }
 
 impl Current {
@@ -64,6 +64,7 @@ pub struct Spec {
 impl Server {
     pub fn op_shell_exec(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
         let id = request.id("id")?;
+        let bound = request.bool("bound")?;
         let reader = reader(conn, stream, request)?;
         let (key, existed) = match self.tasks.find(id) {
             Ok(key) => (key, true),
@@ -78,6 +79,9 @@ impl Server {
         else {
             return Err(OpError::new("exists", format!("'{id}' is a process")));
         };
+        if bound && !existed {
+            task.bound = Some(conn);
+        }
         task.readers.push(reader);
         Ok(Outcome::Stream(
             Use::Output { task: key },

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
+import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
@@ -15,7 +15,7 @@ import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 /** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
 export class EngineDriver extends LayeredDriver {
   readonly name = 'engine'
-  readonly isolation = 'container'
+  readonly isolation: Isolation
   readonly capabilities: EngineCapabilities
   protected readonly engineOptions: readonly CreateOption[] = [
     'name',
@@ -49,6 +49,7 @@ export class EngineDriver extends LayeredDriver {
     closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
+    isolation?: Isolation
     findImage: FindImage
   }) {
     super(options.root, options.runner, options.rights)
@@ -57,6 +58,7 @@ export class EngineDriver extends LayeredDriver {
     this.#closeIsolator = options.closeIsolator
     this.defaults = options.defaults
     this.capabilities = options.capabilities
+    this.isolation = options.isolation ?? 'container'
   }
 
   override async health(): Promise<boolean> {
@@ -105,15 +107,24 @@ export class EngineDriver extends LayeredDriver {
     return (await this.#liveOf(record).isolated).stats()
   }
 
-  /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
+  /**
+   * With the lock, as everything that stops and starts it: a copy of its disk may be under way. Written down first, for one who is killed in between: what is
+   * said to be paused and runs goes on by `resume`; what is frozen and said to run would be thawed by nobody.
+   */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
-    const pause = async (now: SandboxRecord): Promise<SandboxRecord> => {
-      if (now.status !== 'running') return now
-      await (await this.isolatedOf(now)).freeze()
-      return { ...now, status: 'paused' }
-    }
-    // Where it cannot be written down, it has not been paused.
-    await this.change(sandboxId, pause, async (now) => (await this.isolatedOf(now)).thaw())
+    await this.change(sandboxId, (now) => (now.status === 'running' ? { ...now, status: 'paused' } : now))
+    let failed: { error: unknown } | undefined
+    await this.change(sandboxId, async (now) => {
+      if (now.status !== 'paused') return now
+      try {
+        await (await this.isolatedOf(now)).freeze()
+        return now
+      } catch (error) {
+        failed = { error }
+        return { ...now, status: 'running' }
+      }
+    })
+    if (failed) throw failed.error
   }
 
   async resume({ sandboxId }: SandboxRecord): Promise<void> {

@@ -167,7 +167,7 @@ async function forkOf(
   const asleep = origin.status !== 'running'
   if (asleep) await sessions.start(caller, origin.id)
   try {
-    const [copy] = await sessions.snapshots.fork(caller, origin.id, 1, signal, [name])
+    const [copy] = await sessions.snapshots.fork(caller, origin.id, { count: 1, names: [name], signal })
     if (copy === undefined || copy instanceof Error) throw copy
     return copy
   } finally {

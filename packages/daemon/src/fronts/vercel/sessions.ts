@@ -47,7 +47,7 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
           return { session: sessionView(desk, session, incarnation), sandbox: sandboxView(session, kept) }
         // One that is not persistent has nothing to come back to.
         if (!kept.persistent) await sessions.destroy(call.caller, session.id)
-        else await sessions.stop(call.caller, session.id)
+        else await sessions.stop(call.caller, session.id, { incarnation })
         const stopped = await sessions.get(call.caller, session.id)
         return { session: sessionView(desk, stopped), sandbox: sandboxView(stopped, kept) }
       },

@@ -65,7 +65,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
           call.body,
         )
         const session = await running(desk, call)
-        const row = await snapshots.create(caller, session.id, undefined)
+        const row = await snapshots.create(caller, session.id, { incarnation: session.incarnation })
         const before = await desk.kept(session)
         const lifeMs = expiration ?? before.snapshotExpirationMs ?? 0
         const kept: KeptSnapshot = {
@@ -75,7 +75,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
         await desk.place.records.put(caller.projectId, 'snapshot', row.id, kept)
         await desk.keep(session, { ...before, currentSnapshotId: row.id })
         // With the vendor a snapshot is also the end of the run.
-        const stopped = await sessions.stop(caller, session.id)
+        const stopped = await sessions.stop(caller, session.id, { incarnation: session.incarnation })
         return { snapshot: await view(caller, row), session: sessionView(desk, stopped) }
       },
     },

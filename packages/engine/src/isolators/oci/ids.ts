@@ -83,23 +83,32 @@ export class IdRanges {
   }
 
   free(first: number, owner: string): void {
-    if (this.holds(first, owner)) unlinkSync(this.path(first))
+    if (this.holds(first, owner)) ifThere(() => unlinkSync(this.path(first)))
   }
 
   /** Whose ranges are taken. */
   owners(): Map<number, string> {
-    let names: string[] = []
-    try {
-      names = readdirSync(this.options.folder)
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
+    const { folder } = this.options
+    const names = ifThere(() => readdirSync(folder)) ?? []
+    const owners = new Map<number, string>()
+    for (const name of names) {
+      // All engines of the machine share the folder: one may have been freed since it was listed.
+      const owner = ifThere(() => readFileSync(join(folder, name), 'utf8'))
+      if (owner !== undefined) owners.set(Number.parseInt(name, 16), owner)
     }
-    return new Map(
-      names.map((name) => [Number.parseInt(name, 16), readFileSync(join(this.options.folder, name), 'utf8')]),
-    )
+    return owners
   }
 
   private path(first: number): string {
     return join(this.options.folder, first.toString(16).padStart(8, '0'))
+  }
+}
+
+function ifThere<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw cause
   }
 }
