@@ -4,6 +4,7 @@ import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.t
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
+import { vercelCapabilities } from '../packages/sdk/src/providers/vercel/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
 const meaning: Readonly<Record<Ability, string>> = {
@@ -30,6 +31,7 @@ export function capabilityTable(): string {
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
     ['`ssh`', sshCapabilities],
+    ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

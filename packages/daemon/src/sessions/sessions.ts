@@ -119,6 +119,27 @@ export class SessionService {
     return (await store.sessions.update(id, undefined, changes)) ?? session
   }
 
+  /** From now on it lives exactly this long, longer or shorter than before; null: until it is idle. */
+  async setLifetime(caller: Caller, id: string, ms: number | null): Promise<Session> {
+    const { store, config, live } = this.context
+    if (ms !== null && ms > config.max_ttl_seconds * 1000)
+      throw new SandboxError(
+        'invalid_argument',
+        `A lifetime of more than ${config.max_ttl_seconds} s is not allowed here.`,
+        { hint: 'Ask for less, or raise max_ttl_seconds.' },
+      )
+    await this.use.findHere(caller, id)
+    // Alone: a start at the same time would count from another moment.
+    return live.locked(id, async () => {
+      const session = await this.use.findHere(caller, id)
+      if (session.live === 0) throw notUsable(session)
+      const now = Date.now()
+      live.touch(id)
+      const changes = { lifetime_ms: ms === null ? null : now - session.started_at + ms, last_activity: now }
+      return (await store.sessions.update(id, undefined, changes)) ?? session
+    })
+  }
+
   /** Changes those that are given; null takes one away. Labelling is not activity. */
   async setLabels(
     caller: Caller,

@@ -1,0 +1,183 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+
+/** What goes wrong with one request. */
+export type Fault =
+  /** Answered here; the server never sees it. */
+  | {
+      readonly kind: 'answer'
+      readonly status: number
+      readonly headers?: Record<string, string>
+      readonly body: string
+    }
+  /** Nothing, for as long as the client waits. */
+  | { readonly kind: 'silence' }
+  | { readonly kind: 'delay'; readonly ms: number }
+  /** The connection ends before the server has seen it, or after it has done what was asked. */
+  | { readonly kind: 'cut-before' }
+  | { readonly kind: 'cut-after' }
+  /** The first half of the answer, or one with other bytes in it: each third one, or these instead of those. */
+  | { readonly kind: 'half' }
+  | { readonly kind: 'corrupt'; readonly from?: string; readonly to?: string }
+  /** So many bytes of the answer as it comes; then the connection ends, or nothing more comes. */
+  | { readonly kind: 'cut-at'; readonly bytes: number }
+  | { readonly kind: 'stall-at'; readonly bytes: number }
+  /** The server gets it twice, and the second answer counts. */
+  | { readonly kind: 'duplicate' }
+
+export interface FaultRule {
+  readonly fault: Fault
+  /** Which requests: `POST /path`, as a pattern. */
+  readonly on: RegExp
+  /** How many of them. Default 1. */
+  readonly times?: number
+  /** How many of them first pass unharmed. */
+  readonly after?: number
+}
+
+/** Between a client and a server: passes everything on as it comes, except what the rules say. */
+export class FaultProxy {
+  readonly #server = createServer((incoming, answer) => {
+    this.#handle(incoming, answer).catch(() => answer.destroy())
+  })
+  readonly #open = new Set<Socket>()
+  #rules: Array<FaultRule & { seen: number }> = []
+  /** Where it passes on to. */
+  target = ''
+  url = ''
+  /** What the server was asked, in order. */
+  readonly passed: string[] = []
+
+  static async start(): Promise<FaultProxy> {
+    const proxy = new FaultProxy()
+    proxy.#server.on('connection', (socket) => {
+      proxy.#open.add(socket)
+      socket.once('close', () => proxy.#open.delete(socket))
+    })
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
+    proxy.url = `http://127.0.0.1:${(proxy.#server.address() as { port: number }).port}`
+    return proxy
+  }
+
+  /** From now on these go wrong, and none of before. */
+  rules(...rules: FaultRule[]): void {
+    this.#rules = rules.map((rule) => ({ ...rule, seen: 0 }))
+    this.passed.length = 0
+  }
+
+  count(pattern: RegExp): number {
+    return this.passed.filter((line) => pattern.test(line)).length
+  }
+
+  async stop(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    for (const socket of this.#open) socket.destroy()
+    await closed
+  }
+
+  /** The first rule that has not had its share yet. */
+  #faultOf(line: string): Fault | undefined {
+    for (const rule of this.#rules) {
+      const { after = 0, times = 1 } = rule
+      if (!rule.on.test(line) || rule.seen >= after + times) continue
+      rule.seen += 1
+      if (rule.seen > after) return rule.fault
+    }
+    return undefined
+  }
+
+  async #handle(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const line = `${incoming.method} ${incoming.url?.split('?')[0]}`
+    const fault = this.#faultOf(line)
+    const body = await bytesOf(incoming)
+    if (fault?.kind === 'silence') return
+    if (fault?.kind === 'cut-before') return void answer.destroy()
+    if (fault?.kind === 'answer')
+      return void answer
+        .writeHead(fault.status, { 'content-type': 'text/html', ...fault.headers })
+        .end(fault.body)
+    if (fault?.kind === 'delay') await new Promise((resolve) => setTimeout(resolve, fault.ms))
+    if (fault?.kind === 'duplicate') await bytesOf(await this.#pass(incoming, line, body))
+    const got = await this.#pass(incoming, line, body)
+    answer.once('close', () => got.destroy())
+    if (fault?.kind === 'cut-after') {
+      await bytesOf(got)
+      return void answer.destroy()
+    }
+    const whole = fault?.kind === 'half' || fault?.kind === 'corrupt' || isJson(got)
+    if (whole) return this.#sendWhole(got, answer, fault)
+    return sendAsItComes(got, answer, fault)
+  }
+
+  async #sendWhole(got: IncomingMessage, answer: ServerResponse, fault: Fault | undefined): Promise<void> {
+    const { 'transfer-encoding': _, 'content-length': __, ...headers } = got.headers
+    const body = this.#renamed(got, await bytesOf(got))
+    const content = fault?.kind === 'corrupt' ? corrupted(body, fault) : body
+    answer.writeHead(got.statusCode ?? 502, { ...headers, 'content-length': String(content.length) })
+    const cut = fault?.kind === 'half' || fault?.kind === 'cut-at' || fault?.kind === 'stall-at'
+    if (!cut) return void answer.end(content)
+    const bytes = fault.kind === 'half' ? Math.ceil(content.length / 2) : fault.bytes
+    answer.write(content.subarray(0, bytes), () => fault.kind !== 'stall-at' && answer.destroy())
+  }
+
+  #pass({ method, url, headers }: IncomingMessage, line: string, body: Buffer): Promise<IncomingMessage> {
+    this.passed.push(line)
+    return new Promise((resolve, reject) => {
+      const { 'transfer-encoding': _, ...rest } = headers
+      const length = body.length > 0 ? { 'content-length': String(body.length) } : {}
+      const options = { method, headers: { ...rest, ...length }, agent: false as const }
+      const outgoing = request(`${this.target}${url}`, options, resolve)
+      outgoing.on('error', reject)
+      outgoing.end(body)
+    })
+  }
+
+  /** Addresses that the server names are ours, so that the client comes back through here. */
+  #renamed(got: IncomingMessage, body: Buffer): Buffer {
+    return isJson(got) ? Buffer.from(body.toString().replaceAll(this.target, this.url)) : body
+  }
+}
+
+async function sendAsItComes(
+  got: IncomingMessage,
+  answer: ServerResponse,
+  fault: Fault | undefined,
+): Promise<void> {
+  const { 'transfer-encoding': _, ...headers } = got.headers
+  answer.writeHead(got.statusCode ?? 502, headers)
+  answer.flushHeaders()
+  let left = fault?.kind === 'cut-at' || fault?.kind === 'stall-at' ? fault.bytes : Infinity
+  for await (const chunk of got as AsyncIterable<Buffer>) {
+    if (chunk.length > left) {
+      answer.write(chunk.subarray(0, left), () => fault?.kind === 'cut-at' && answer.destroy())
+      return
+    }
+    left -= chunk.length
+    if (!answer.write(chunk)) await Promise.race([once(answer, 'drain'), once(answer, 'close')])
+  }
+  if (fault?.kind === 'cut-at') answer.destroy()
+  else if (fault?.kind !== 'stall-at') answer.end()
+}
+
+function isJson({ headers }: IncomingMessage): boolean {
+  return /^application\/(problem\+)?json/.test(headers['content-type'] ?? '')
+}
+
+/** What came of it, even if it breaks off. */
+async function bytesOf(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  try {
+    for await (const chunk of message) chunks.push(chunk as Buffer)
+  } catch {
+    // The other side went away.
+  }
+  return Buffer.concat(chunks)
+}
+
+function corrupted(body: Buffer, { from, to }: { from?: string; to?: string }): Buffer {
+  if (from !== undefined) return Buffer.from(body.toString('latin1').replaceAll(from, to ?? ''), 'latin1')
+  const copy = Buffer.from(body)
+  for (let at = 0; at < copy.length; at += 3) copy[at] = 0x23
+  return copy
+}
