@@ -115,6 +115,17 @@ export class Feed {
     }, ms)
   }
 
+  /** Whether it ends within this time. */
+  async over(ms: number): Promise<boolean> {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const waited = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms)
+    })
+    await Promise.race([this.#log.ended, waited])
+    clearTimeout(timer)
+    return this.#log.exit !== undefined
+  }
+
   /** Whether the vendor still has it, if we have not heard of its end. */
   async running(): Promise<boolean> {
     if (!this.#failure) return true

@@ -67,17 +67,24 @@ export class E2BProcess implements ProcessDriver {
     if (this.ended) return
     await this.#feed
       .inside(({ commands }) => commands.closeStdin(this.#feed.pid, callOptions(signal)))
-      .catch(ifEnded)
+      .catch(async (error: unknown) => {
+        // Of a program that has ended it is closed.
+        if (isLost(error) || !(await this.#feed.over(endMs))) throw error
+      })
   }
 
   /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
   async feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    const unwanted = (error: unknown): 'over' => {
+      if (isLost(error)) throw error
+      return 'over'
+    }
     try {
-      for await (const chunk of chunks) await this.write(chunk, {})
-      await this.closeStdin({})
-    } catch (error) {
-      // The source broke off: the program must not take what it has for all there is.
-      if (!SandboxError.is(error, 'stdin_closed')) await this.kill('SIGKILL', {}).catch(() => {})
+      for await (const chunk of chunks) if ((await this.write(chunk, {}).catch(unwanted)) === 'over') return
+      await this.closeStdin({}).catch(unwanted)
+    } catch {
+      // The source broke off, or the way: the program must not take what it has for all there is.
+      await this.kill('SIGKILL', {}).catch(() => {})
     }
   }
 
@@ -87,16 +94,22 @@ export class E2BProcess implements ProcessDriver {
         commands.sendStdin(this.#feed.pid, piece, callOptions(signal)),
       )
     } catch (error) {
-      // Of a process that has ended the vendor knows nothing any more.
-      if (SandboxError.is(error, 'not_found', 'conflict') && (await this.#hasEnded())) throw stdinClosed()
+      // The vendor has several words for a pipe that nobody reads. That its reader has ended is told by the other stream, a moment later.
+      const lost = SandboxError.is(
+        error,
+        'aborted',
+        'connection_lost',
+        'timeout',
+        'unavailable',
+        'not_running',
+      )
+      if (!lost && (await this.#feed.over(endMs))) throw stdinClosed()
       throw error
     }
   }
-
-  async #hasEnded(): Promise<boolean> {
-    return this.ended || !(await this.#feed.running())
-  }
 }
+
+const endMs = 5_000
 
 /** What a request may carry, as base64 in JSON. */
 const pieceBytes = 64 * 1024
@@ -106,8 +119,9 @@ function callOptions(signal: AbortSignal | undefined): { requestTimeoutMs: numbe
   return { requestTimeoutMs: 0, ...(signal ? { signal } : {}) }
 }
 
-function ifEnded(error: unknown): void {
-  if (!SandboxError.is(error, 'not_found', 'conflict', 'stdin_closed')) throw error
+/** Not what became of the program, but that nobody knows. */
+function isLost(error: unknown): boolean {
+  return SandboxError.is(error, 'aborted', 'connection_lost', 'timeout', 'unavailable', 'not_running')
 }
 
 function stdinClosed(): SandboxError {
