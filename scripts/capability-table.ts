@@ -3,6 +3,7 @@ import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/p
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
+import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
 import { vercelCapabilities } from '../packages/sdk/src/providers/vercel/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
@@ -29,6 +30,7 @@ export function capabilityTable(): string {
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
+    ['`ssh`', sshCapabilities],
     ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]

@@ -52,6 +52,7 @@ const mustCover = [
   'engine on docker',
   'engine on Podman',
   'engine on process',
+  'ssh',
   'daemon on SQLite',
   'daemon on Postgres',
   'vercel',

@@ -25,6 +25,7 @@ const programs = [
   { program: 'podman', package: 'podman', without: 'sandboxes of Podman (isolator docker)' },
   { program: 'newuidmap', package: 'uidmap', without: 'sandboxes of an ordinary account' },
   { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
+  { program: 'sshd', package: 'openssh-server', without: 'sandboxes on an SSH host' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
 ] as const
 

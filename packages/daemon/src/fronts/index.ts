@@ -1,7 +1,8 @@
 import type { Front } from './front.ts'
+import { opensandboxFront } from './opensandbox/index.ts'
 import { vercelFront } from './vercel/index.ts'
 
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = [vercelFront]
+export const allFronts: readonly Front[] = [opensandboxFront, vercelFront]
