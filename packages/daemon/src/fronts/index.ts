@@ -1,6 +1,7 @@
+import { daytonaFront } from './daytona/index.ts'
 import type { Front } from './front.ts'
 
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = []
+export const allFronts: readonly Front[] = [daytonaFront()]

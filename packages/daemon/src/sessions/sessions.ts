@@ -1,4 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
+import type { EndAction } from '../config/index.ts'
 import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
@@ -14,6 +15,14 @@ import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
+
+export interface LeaseChanges {
+  ttlMs?: number
+  onIdle?: EndAction
+  /** From now. */
+  lifetimeMs?: number | null
+  onLifetime?: EndAction
+}
 
 /** The room's door: everything that can be done with sessions, for a caller. */
 export class SessionService {
@@ -114,6 +123,34 @@ export class SessionService {
     const lifetime =
       session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
     const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
+    return (await store.sessions.update(id, undefined, changes)) ?? session
+  }
+
+  /** Other leases than it was created with, from now on; `lifetimeMs: null` takes the lifetime away. Setting one is activity. */
+  async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
+    const { store, config, live } = this.context
+    const session = await this.use.findHere(caller, id)
+    if (session.live === 0) throw notUsable(session)
+    for (const ms of [leases.ttlMs, leases.lifetimeMs])
+      if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
+        throw new SandboxError(
+          'invalid_argument',
+          `A lease of ${ms / 1000} s is more than is allowed here (${config.max_ttl_seconds}).`,
+          { hint: 'Ask for less, or raise max_ttl_seconds.' },
+        )
+    live.touch(id)
+    const now = Date.now()
+    const { ttlMs, onIdle, lifetimeMs, onLifetime } = leases
+    const changes = {
+      ...(ttlMs === undefined ? {} : { ttl_ms: ttlMs }),
+      ...(onIdle === undefined ? {} : { on_idle: onIdle }),
+      // Counted from now: the row counts from the last start.
+      ...(lifetimeMs === undefined
+        ? {}
+        : { lifetime_ms: lifetimeMs === null ? null : now - session.started_at + lifetimeMs }),
+      ...(onLifetime === undefined ? {} : { on_lifetime: onLifetime }),
+      last_activity: now,
+    }
     return (await store.sessions.update(id, undefined, changes)) ?? session
   }
 
