@@ -4,6 +4,8 @@ import { createInterface } from 'node:readline'
 
 export interface SpawnedDaemon {
   readonly url: string
+  /** Where its fronts are, by name. */
+  readonly fronts: Readonly<Record<string, string>>
   readonly process: ChildProcess
   /** Resolves when it has ended, with how. */
   end(signal: NodeJS.Signals): Promise<{ code: number | null; signal: string | null }>
@@ -23,8 +25,10 @@ export async function spawnDaemon(config: Record<string, unknown>): Promise<Spaw
       throw new Error(`the daemon ended: ${JSON.stringify(end)}`)
     }),
   ])
+  const { url, fronts } = JSON.parse(line)
   return {
-    url: JSON.parse(line).url,
+    url,
+    fronts,
     process: child,
     end(signal) {
       child.kill(signal)

@@ -26,7 +26,8 @@ export function controlRoutes(routes: Routes): void {
   routes.add('DELETE', '/api/sandbox/:id', 'exec', async (call) => {
     const session = await found(call)
     const view = await viewOf(call.place, session)
-    await call.place.services.sessions.destroy(call.caller, session.id)
+    const ended = await call.place.services.sessions.destroy(call.caller, session.id)
+    if (!ended) throw new SandboxError('not_found', `Sandbox with ID or name ${call.params.id} not found`)
     return { ...view, state: 'destroyed', desiredState: 'destroyed' }
   })
 

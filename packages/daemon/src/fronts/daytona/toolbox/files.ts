@@ -101,7 +101,7 @@ export function fileRoutes(routes: Routes): void {
     )
 
   routes.add('GET', '/toolbox/:id/user-home-dir', 'read', async (call) => ({
-    dir: await using(call, ({ sandbox }) => printed(sandbox, 'printf %s "${HOME:-/root}"')),
+    dir: await using(call, ({ sandbox }) => printed(sandbox, 'printf %s "$HOME"')),
   }))
   routes.add('GET', '/toolbox/:id/work-dir', 'read', async (call) => ({
     dir: await using(call, async ({ sandbox }) => sandbox.workdir),

@@ -1,0 +1,24 @@
+import { SandboxError } from '../../errors.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
+
+const tries = 4
+const firstWaitMs = 100
+
+/** Once more after a failure that may pass; only for what does nothing twice. A wait that the vendor asks for is kept, if it is short. */
+export async function again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt >= tries || !SandboxError.is(error, 'connection_lost', 'unavailable', 'rate_limited'))
+        throw error
+      const { retryAfterMs } = error.details
+      const waitMs = typeof retryAfterMs === 'number' ? retryAfterMs : firstWaitMs * 2 ** (attempt - 1)
+      if (waitMs > longestWaitMs) throw error
+      await new Promise((resolve) => setTimeout(resolve, waitMs))
+      throwIfAborted(signal)
+    }
+  }
+}
+
+const longestWaitMs = 2_000
