@@ -7,6 +7,7 @@ import type { CallOptions } from '../../spec/index.ts'
 import { agentFolder, agentSource } from './agent/index.ts'
 import { fromBase64, toBase64 } from './base64.ts'
 import { translated } from './errors.ts'
+import type { Patience } from './patience.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 import { isTransitional } from './translation.ts'
 
@@ -26,11 +27,16 @@ export const mostInputBytes = 64 * 1024
  */
 export class Box {
   readonly sandbox: DaytonaSandboxObject
+  /** How long an answer may be waited for inside the sandbox, before it is asked again. */
+  readonly pollMs: number
+  readonly #answerMs: number
   #incarnation = '-'
   #workdir = '/'
 
-  constructor(sandbox: DaytonaSandboxObject) {
+  constructor(sandbox: DaytonaSandboxObject, { requestMs }: Patience) {
     this.sandbox = sandbox
+    this.#answerMs = Math.min(requestMs, mostAnswerMs)
+    this.pollMs = Math.min(mostPollMs, Math.ceil(requestMs / 2))
   }
 
   get id(): string {
@@ -90,7 +96,7 @@ export class Box {
     throwIfAborted(signal)
     const env = { ...call.env, ...(input ? { SANDKASTEN_INPUT: toBase64(input) } : {}) }
     const command = `${before}exec perl ${quoteArgs([agentFile, ...args])}`
-    const seconds = Math.ceil((waitMs + answerMs) / 1000)
+    const seconds = Math.ceil((waitMs + this.#answerMs) / 1000)
     let answer: { exitCode: number; result: string }
     try {
       // The call cannot be taken back; what it does is harmless when nobody waits for it.
@@ -166,12 +172,14 @@ export class Box {
     const said = String(result ?? '').slice(0, 200)
     return new SandboxError('provider_error', 'Daytona answered with something unexpected.', {
       ...facts,
+      details: { exitCode, garbled: true },
       cause: new Error(said === '' ? 'an empty answer' : said),
     })
   }
 }
 
-const answerMs = 30_000
+const mostAnswerMs = 30_000
+const mostPollMs = 20_000
 const agentFile = `${agentFolder}/agent.pl`
 /** Owned by us, or it is somebody else's trap. */
 const install = `(umask 077; mkdir -p ${agentFolder}; [ -O ${agentFolder} ] && printf %s "$SANDKASTEN_AGENT" >${agentFile}.$$ && mv ${agentFile}.$$ ${agentFile}) || exit 98; `

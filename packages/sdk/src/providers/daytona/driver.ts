@@ -15,9 +15,10 @@ import { gone } from './box.ts'
 import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts'
 import { createParams } from './create-params.ts'
 import { isRefusal, translated, translating } from './errors.ts'
+import type { Patience } from './patience.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
-import { awaken, type Patience, settled } from './states.ts'
+import { awaken, settled } from './states.ts'
 import { createLabel, infoOf, managedLabel, nameLabel, vendorName } from './translation.ts'
 
 /** How long a create whose caller has given up is awaited, so that what it made can be ended. */
@@ -167,6 +168,8 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
 
   /** By its id alone: the vendor would take a name, too. */
   async #get(sandboxId: string, call: CallOptions): Promise<DaytonaSandboxObject> {
+    // The SDK puts it into a path, and takes care of most.
+    if (!/^[A-Za-z0-9][\w-]*$/.test(sandboxId)) throw gone(sandboxId)
     const client = await this.#client()
     try {
       const sandbox = await this.#do('Looking at the sandbox', client.get(sandboxId), call)

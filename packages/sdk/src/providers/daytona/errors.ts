@@ -74,6 +74,8 @@ const byName: Readonly<Record<string, SandboxErrorCode>> = {
 }
 
 function codeOf(status: number | undefined, name: string | undefined): SandboxErrorCode {
+  // An answer that began well, and was not whole.
+  if (status !== undefined && status < 300) return 'connection_lost'
   if (status !== undefined) return byStatus[status] ?? 'provider_error'
   return byName[name ?? ''] ?? 'provider_error'
 }

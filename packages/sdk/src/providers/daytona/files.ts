@@ -212,7 +212,9 @@ async function* checked(
       yield chunk
     }
   } catch (error) {
-    throw failure(error)
+    const known = failure(error)
+    // Once it flows, whatever its parser or its socket says means that the rest is missing.
+    if (known.code !== 'provider_error') throw known
   }
   if (got < size)
     throw new SandboxError('connection_lost', `The file ended after ${got} of ${size} bytes.`, {

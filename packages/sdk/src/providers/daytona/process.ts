@@ -14,8 +14,8 @@ import { fromBase64 } from './base64.ts'
 import { type Box, mostInputBytes } from './box.ts'
 import { again } from './retry.ts'
 
-const pollMs = 20_000
 const keepMs = 20_000
+const pausedMs = 250
 const pageBytes = 256 * 1024
 
 /** A program in the sandbox, and the keeper that holds its output and its input. */
@@ -47,6 +47,7 @@ export class DaytonaProcess implements ProcessDriver {
       'start',
       processId,
       rid,
+      String(box.pollMs),
       String(Math.ceil(spec.timeoutMs ?? 0)),
       String(spec.outputBufferBytes),
       mode,
@@ -60,7 +61,7 @@ export class DaytonaProcess implements ProcessDriver {
         box.ask(args, {
           ...call,
           env: spec.env,
-          waitMs: rid === '-' ? 0 : pollMs,
+          waitMs: rid === '-' ? 0 : box.pollMs,
           ...(mode === 'd' ? { input: head } : {}),
         }),
       call.signal,
@@ -92,7 +93,7 @@ export class DaytonaProcess implements ProcessDriver {
           return
         }
         reading = true
-        page = await abortable(this.#read(rid, from, pollMs, signal), signal, 'Reading the output')
+        page = await abortable(this.#awake(rid, from, signal), signal, 'Reading the output')
         reading = false
         // Nothing comes after its end.
         if (page === undefined) return
@@ -164,14 +165,28 @@ export class DaytonaProcess implements ProcessDriver {
     if (!small) file = await this.#box.upload(data, call)
     for (let first = true; ; first = false) {
       const text = first && small && data.byteLength > 0 ? '@input' : '-'
-      const request = ['feed', id, file, text, eof ? '1' : '0', String(pollMs)]
+      const request = ['feed', id, file, text, eof ? '1' : '0', String(this.#box.pollMs)]
       const [line] = await this.#ask(request, {
         ...call,
-        waitMs: pollMs,
+        waitMs: this.#box.pollMs,
         ...(text === '-' ? {} : { input: data }),
       })
       if (line === 'ok') return
       if (line === 'closed') throw closed()
+    }
+  }
+
+  /** The next page. While the sandbox is paused there is none, and that is no end. */
+  async #awake(rid: string, after: number, signal?: AbortSignal): Promise<ProcessEvent[] | undefined> {
+    for (;;) {
+      try {
+        return await this.#read(rid, after, this.#box.pollMs, signal)
+      } catch (error) {
+        const state = SandboxError.is(error, 'not_running') ? error.details.state : undefined
+        if (state !== 'paused' && state !== 'pausing' && state !== 'resuming') throw error
+        await new Promise((resolve) => setTimeout(resolve, pausedMs))
+        throwIfAborted(signal, 'Reading the output')
+      }
     }
   }
 

@@ -45,7 +45,7 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
       })
       return client
     }
-    const driver = new DaytonaDriver(connected, { startMs })
+    const driver = new DaytonaDriver(connected, { startMs, requestMs: config.requestTimeoutMs })
     super(driver)
     this.#driver = driver
     this.#close = async () => (await client)?.[Symbol.asyncDispose]()

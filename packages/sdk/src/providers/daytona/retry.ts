@@ -10,8 +10,7 @@ export async function again<T>(work: () => Promise<T>, signal: AbortSignal | und
     try {
       return await work()
     } catch (error) {
-      if (attempt >= tries || !SandboxError.is(error, 'connection_lost', 'unavailable', 'rate_limited'))
-        throw error
+      if (attempt >= tries || !SandboxError.is(error) || !mayPass(error)) throw error
       const { retryAfterMs } = error.details
       const waitMs = typeof retryAfterMs === 'number' ? retryAfterMs : firstWaitMs * 2 ** (attempt - 1)
       if (waitMs > longestWaitMs) throw error
@@ -19,6 +18,16 @@ export async function again<T>(work: () => Promise<T>, signal: AbortSignal | und
       throwIfAborted(signal)
     }
   }
+}
+
+/** An answer that is no answer may be followed by one. */
+function mayPass({ code, details }: SandboxError): boolean {
+  return (
+    code === 'connection_lost' ||
+    code === 'unavailable' ||
+    code === 'rate_limited' ||
+    details.garbled === true
+  )
 }
 
 const longestWaitMs = 2_000

@@ -7,9 +7,10 @@ import { fromBase64 } from './base64.ts'
 import { Box, gone } from './box.ts'
 import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
+import type { Patience } from './patience.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
-import { awaken, type Patience } from './states.ts'
+import { awaken } from './states.ts'
 import { createLabel, infoOf, nameLabel, setupLabel } from './translation.ts'
 
 /** One start of a sandbox, as one handle sees it. */
@@ -23,7 +24,7 @@ export class DaytonaSandbox implements SandboxDriver {
   #done: string[] = []
 
   private constructor(sandbox: DaytonaSandboxObject, patience: Patience) {
-    this.#box = new Box(sandbox)
+    this.#box = new Box(sandbox, patience)
     this.#patience = patience
     this.#files = new DaytonaFiles(this.#box)
     this.sandboxId = sandbox.id

@@ -3,13 +3,9 @@ import { abortable, throwIfAborted } from '../../shared/abort.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import { gone } from './box.ts'
 import { translated, translating } from './errors.ts'
+import type { Patience } from './patience.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 import { failed, isTransitional, setupLabel } from './translation.ts'
-
-export interface Patience {
-  /** How long a sandbox may take from one state to the next. */
-  readonly startMs: number
-}
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */
 const setupMs = 15 * 60_000

@@ -154,7 +154,7 @@ async function sendPart(
   // A file of /proc says 0 and has content; then its length is not said.
   raw.write(head('file', 'application/octet-stream', size > 0 ? size : undefined))
   for (let next = first; !next.done; next = await content.next())
-    if (!raw.write(next.value)) await Promise.race([once(raw, 'drain'), closed(raw)])
+    if (!raw.write(next.value)) await once(raw, 'drain', { signal: call.signal })
   raw.write('\r\n')
 }
 
@@ -163,12 +163,5 @@ function fileError(error: unknown): SandboxError {
   if (known.code === 'file_not_found' || known.code === 'permission_denied') return known
   return new SandboxError(known.code, known.message, {
     details: { daytonaCode: known.code === 'is_a_directory' ? 'INVALID_FILE_PATH' : 'FILE_READ_FAILED' },
-  })
-}
-
-function closed(raw: ServerResponse): Promise<never> {
-  return new Promise((_, reject) => {
-    if (raw.destroyed) reject(new Error('closed'))
-    raw.once('close', () => reject(new Error('closed')))
   })
 }

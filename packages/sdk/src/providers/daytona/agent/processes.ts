@@ -5,7 +5,7 @@ export const processes = String.raw`
 sub folder { return "$base/p/$_[0]" }
 
 sub start {
-  my ($id, $rid, $timeout, $capacity, $stdin, $forget, $cwd, $cmd, @rest) = @_;
+  my ($id, $rid, $poll, $timeout, $capacity, $stdin, $forget, $cwd, $cmd, @rest) = @_;
   forget_processes(split /,/, $forget);
   mkdir "$base/p", 0700;
   my $dir = folder($id);
@@ -13,7 +13,7 @@ sub start {
     broken($dir) unless $!{EEXIST};
     my $meta = slurp("$dir/meta");
     if (defined $meta && (split ' ', $meta)[0] ne $here) { remove_tree($dir); next }
-    if (defined $meta) { say_line('found'); return ask($id, first_read($rid)) }
+    if (defined $meta) { say_line('found'); return ask($id, first_read($rid, $poll)) }
     select(undef, undef, undef, 0.02);
   }
   pipe(my $told, my $tell) or broken('pipe');
@@ -39,10 +39,10 @@ sub start {
   }
   say_line('started');
   return if $rid eq '-';
-  ask($id, first_read($rid));
+  ask($id, first_read($rid, $poll));
 }
 
-sub first_read { my ($rid) = @_; return "read $rid 0 262144 " . ($rid eq '-' ? '0 0' : '20000 20') }
+sub first_read { my ($rid, $poll) = @_; return "read $rid 0 262144 " . ($rid eq '-' ? '0 0' : "$poll 20") }
 
 # Asks the keeper; if it has gone, what it has written down.
 sub ask {
