@@ -2,14 +2,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Cleanup } from './cleanup.ts'
-import { engineStages, engineSuite, matches } from './engine/index.ts'
+import { daemonSuite } from './daemon/index.ts'
+import { engineSuite } from './engine/index.ts'
 import { machineFacts } from './machine.ts'
 import { Report } from './report.ts'
 import { stopOnSignals } from './stop.ts'
+import { matches, type Suite, type SuiteOptions } from './suite.ts'
 
-const USAGE = `usage: npm run bench -- engine [--quick] [--json] [--only id,id]
+const SUITES: readonly Suite[] = [engineSuite, daemonSuite]
 
-  engine   bare spawn, hardened crun, the Docker Engine API and our engine, side by side; as root
+const USAGE = `usage: npm run bench -- ${SUITES.map(({ name }) => name).join('|')} [--quick] [--json] [--only id,id]
+
+${SUITES.map(({ name, about }) => `  ${name.padEnd(8)} ${about}`).join('\n')}
   --quick  under a minute: to see that it works. Numbers for documents come from a full run
   --json   one object a line; everything for people goes to stderr
   --only   these measurements: an id of the table, or its beginning, such as docker, engine.idle or engine.command@`
@@ -23,8 +27,9 @@ const startedAt = performance.now()
 const report = new Report(options)
 const cleanup = new Cleanup()
 const { stopped, exitCode } = stopOnSignals()
-const measured = engineSuite(report, cleanup, options).catch((error: unknown) => {
-  if (exitCode() === undefined) report.fail('engine', error)
+const { suite } = options
+const measured = suite.run(report, cleanup, options).catch((error: unknown) => {
+  if (exitCode() === undefined) report.fail(suite.name, error)
 })
 // Once stopped it comes to rest by itself; whatever hangs does not keep us from cleaning up.
 await Promise.race([measured, stopped.then(() => Promise.race([measured, sleep(STOP_MS)]))])
@@ -38,7 +43,7 @@ report.close()
 // Kept connections would hold the process for some seconds more.
 process.exit(report.failures.length > 0 || problems.length > 0 ? 1 : 0)
 
-function read(argv: string[]): { quick: boolean; json: boolean; only: string[] } {
+function read(argv: string[]): SuiteOptions & { suite: Suite; json: boolean } {
   try {
     const { values, positionals } = parseArgs({
       args: argv,
@@ -54,16 +59,17 @@ function read(argv: string[]): { quick: boolean; json: boolean; only: string[] }
       console.log(USAGE)
       process.exit(0)
     }
-    const [suite, ...more] = positionals
-    if (suite !== 'engine' || more.length > 0)
-      throw new Error(suite ? `no such suite: ${positionals.join(' ')}` : 'which suite?')
+    const [name, ...more] = positionals
+    const suite = SUITES.find((one) => one.name === name)
+    if (!suite || more.length > 0)
+      throw new Error(name ? `no such suite: ${positionals.join(' ')}` : 'which suite?')
     const { quick = false, json = false } = values
     const only = values.only?.split(',').map((id) => id.trim()) ?? []
-    const known = engineStages(quick).flatMap(({ ids }) => ids)
+    const known = suite.ids(quick)
     const wrong = only.filter((chosen) => !known.some((id) => matches(id, chosen)))
     if (wrong.length > 0)
       throw new Error(`nothing is called ${wrong.join(', ')}; there is: ${known.join(' ')}`)
-    return { quick, json, only }
+    return { suite, quick, json, only }
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
     process.exit(2)

@@ -1,4 +1,4 @@
-import { type Sample, sampleOf } from './measure.ts'
+import { type Sample, sampleOf, type Turn, takeTurns } from './measure.ts'
 
 /** What was measured; and, where something was promised, how it stands: `met` is `ratio <= target`. */
 export interface Line {
@@ -90,6 +90,20 @@ export class Report {
   #put(line: Line): void {
     this.#lines.set(line.id, line)
     if (this.#json) console.log(JSON.stringify(line))
+  }
+}
+
+/** Those of the turns that are wanted, measured and reported in the order given. */
+export async function reportTurns(
+  { report, wants }: { readonly report: Report; wants(id: string): boolean },
+  turns: readonly Turn[],
+  rounds: number,
+): Promise<void> {
+  const wanted = turns.filter(({ id }) => wants(id))
+  const values = await takeTurns(wanted, rounds, (id, error) => report.fail(id, error))
+  for (const { id } of wanted) {
+    const found = values.get(id)
+    if (found) report.add(id, found)
   }
 }
 

@@ -44,6 +44,8 @@ export default class CoverageReporter implements Reporter {
 const mustCover = [
   'local',
   'memory',
+  'withRetry over memory',
+  'failover to memory',
   'engine on oci',
   'engine without root',
   'engine on docker',

@@ -1,7 +1,8 @@
 /** One more command in something that is already there. */
 import { timed } from '../measure.ts'
+import { reportTurns } from '../report.ts'
 import { spawnTurns } from './spawn.ts'
-import { type Bench, report, type Stage } from './stage.ts'
+import type { Bench, Stage } from './stage.ts'
 
 export const commands: Stage = {
   title: 'One more command (sh -c true)',
@@ -31,7 +32,7 @@ export const commands: Stage = {
         if (result?.exitCode !== 0) throw new Error(`exit code ${result?.exitCode}`)
       }
       if (shell) turns.push({ id: 'engine.shell', samples: 15, measure: () => timed(exec) })
-      await report(bench, [...spawnTurns(bench.bare, 15), ...turns], quick ? 6 : 25)
+      await reportTurns(bench, [...spawnTurns(bench.bare, 15), ...turns], quick ? 6 : 25)
     } finally {
       for (const { box } of opened) await box?.destroy()
       if (sandbox) await ours?.destroy(sandbox)

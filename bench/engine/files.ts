@@ -6,8 +6,9 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Turn } from '../measure.ts'
 import { timed } from '../measure.ts'
+import { reportTurns } from '../report.ts'
 import type { Sandbox } from './ours.ts'
-import { type Bench, type Files, report, type Stage } from './stage.ts'
+import type { Bench, Files, Stage } from './stage.ts'
 import { folderIn } from './workplace.ts'
 
 const BYTES = 100 * 1024 * 1024
@@ -26,7 +27,7 @@ export const files: Stage = {
       const turns = await hostTurns(folderIn(place, 'files'))
       if (container) turns.push(...(await dockerTurns(container)))
       if (sandbox) turns.push(...(await ourTurns(sandbox)))
-      await report(bench, turns, quick ? 2 : 8)
+      await reportTurns(bench, turns, quick ? 2 : 8)
     } finally {
       await container?.close()
       if (sandbox) await ours?.destroy(sandbox)

@@ -4,6 +4,7 @@ import type { Cleanup } from '../cleanup.ts'
 import { collectGarbage } from '../measure.ts'
 import type { Report } from '../report.ts'
 import { assertGoingOn } from '../stop.ts'
+import { type Suite, type SuiteOptions, wanting } from '../suite.ts'
 import { burst } from './burst.ts'
 import { commands } from './commands.ts'
 import { COPY_LIMITS, copies, judgeCopies } from './copies.ts'
@@ -23,28 +24,21 @@ import { openSpawn } from './spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 import { folderIn, openWorkplace, type Workplace } from './workplace.ts'
 
-export interface EngineSuiteOptions {
-  readonly quick: boolean
-  /** An id, or the beginning of some up to a `.`, or with an `@` at its end. Empty: all. */
-  readonly only: readonly string[]
-}
-
 /** Files come last: they make this process larger, and so everything that it starts slower. */
-export function engineStages(quick: boolean): Stage[] {
+function engineStages(quick: boolean): Stage[] {
   return [commands, lifecycle, port, burst, copies(quick), idle, growth(quick), files]
 }
 
-export function matches(id: string, chosen: string): boolean {
-  return id === chosen || id.startsWith(`${chosen}.`) || (chosen.endsWith('@') && id.startsWith(chosen))
+export const engineSuite: Suite = {
+  name: 'engine',
+  about: 'bare spawn, hardened crun, the Docker Engine API and our engine, side by side; as root',
+  ids: (quick) => engineStages(quick).flatMap(({ ids }) => ids),
+  run,
 }
 
-export async function engineSuite(
-  report: Report,
-  cleanup: Cleanup,
-  options: EngineSuiteOptions,
-): Promise<void> {
-  const { quick, only } = options
-  const wants = (id: string) => only.length === 0 || only.some((chosen) => matches(id, chosen))
+async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Promise<void> {
+  const { quick } = options
+  const wants = wanting(options)
   const stages = engineStages(quick).filter(({ ids }) => ids.some(wants))
   const place = openWorkplace(cleanup)
   for (const [id, atMost] of Object.entries({ ...LIMITS, ...COPY_LIMITS })) report.limit(id, atMost)
@@ -52,15 +46,15 @@ export async function engineSuite(
     stages.some(({ ids }) => ids.some((id) => id.startsWith(`${name}.`) && wants(id))),
   )
   const bench: Bench = { place, report, quick, wants, ...subjects }
-  for (const { title, run } of stages) {
-    report.heading(title)
+  for (const stage of stages) {
+    report.heading(stage.title)
     collectGarbage()
     try {
-      await run(bench)
+      await stage.run(bench)
       if (bench.ours) assertNothingLeft(place.group, join('/run', place.name))
     } catch (error) {
       assertGoingOn()
-      report.fail(title, error)
+      report.fail(stage.title, error)
     }
   }
   judge(report, quick)

@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { timed } from '../measure.ts'
+import { reportTurns } from '../report.ts'
 import { plainEnv } from './spawn.ts'
-import { type Bench, report, type Stage } from './stage.ts'
+import type { Bench, Stage } from './stage.ts'
 
 /** In Perl, which every Debian has, and in one write: two would wait for each other's acknowledgement. */
 const SERVER = `
@@ -38,7 +39,7 @@ export const port: Stage = {
         await answers(url)
         turns.push(turn('engine.port', url))
       }
-      await report(bench, turns, quick ? 3 : 10)
+      await reportTurns(bench, turns, quick ? 3 : 10)
     } finally {
       server.kill('SIGKILL')
       await exited

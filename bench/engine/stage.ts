@@ -1,5 +1,3 @@
-import type { Turn } from '../measure.ts'
-import { takeTurns } from '../measure.ts'
 import type { Report } from '../report.ts'
 import type { Ours } from './ours.ts'
 import type { SpawnSubject } from './spawn.ts'
@@ -38,18 +36,4 @@ export interface Stage {
   readonly title: string
   readonly ids: readonly string[]
   run(bench: Bench): Promise<void>
-}
-
-/** Those of the turns that are wanted, measured and reported in the order given. */
-export async function report(
-  { report, wants }: Bench,
-  turns: readonly Turn[],
-  rounds: number,
-): Promise<void> {
-  const wanted = turns.filter(({ id }) => wants(id))
-  const values = await takeTurns(wanted, rounds, (id, error) => report.fail(id, error))
-  for (const { id } of wanted) {
-    const found = values.get(id)
-    if (found) report.add(id, found)
-  }
 }

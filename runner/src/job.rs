@@ -11,7 +11,7 @@ use crate::sys::user::{User, as_user};
 use crate::sys::{self};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Operations at work at once, over all connections. A thread that hangs on a dead mount counts until it returns.
 const MAX_JOBS: usize = 64;
 const STACK: usize = 256 * 1024;
+const WIDE_PIPE: i32 = 512 * 1024;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// An eventfd of the loop's, which lives as long as the process.
@@ -92,6 +93,29 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Sends up to `most` bytes of a file from where it stands, without looking at them: its pages go into the pipe as they are. 0 is its end;
+    /// `None`: this file cannot be sent so.
+    pub fn emit_file(&self, file: RawFd, most: usize) -> OpResult<Option<usize>> {
+        loop {
+            let (none, output) = (std::ptr::null_mut(), self.output.as_raw_fd());
+            // SAFETY: takes two open descriptors and no offsets; touches no memory of ours.
+            let count = unsafe { libc::splice(file, none, output, none, most, libc::SPLICE_F_MOVE) };
+            match (count, sys::errno()) {
+                (0.., _) => return Ok(Some(count as usize)),
+                (_, libc::EINTR) => continue,
+                (_, libc::EINVAL | libc::ENOSYS | libc::EPERM) => return Ok(None),
+                (_, libc::EPIPE) => return Err(cancelled()),
+                (_, code) => return Err(OpError::errno(code, "read")),
+            }
+        }
+    }
+
+    /// Room for more than the usual in the pipe, where the kernel gives it: fewer turns for much content.
+    pub fn widen(&self) {
+        // SAFETY: takes numbers.
+        unsafe { libc::fcntl(self.output.as_raw_fd(), libc::F_SETPIPE_SZ, WIDE_PIPE) };
     }
 
     /// The next bytes from the client; 0 only when it said END. A client that went away is an error, so that a torn

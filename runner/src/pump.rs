@@ -177,15 +177,31 @@ impl Server {
             return after_relay(relay, id, ended, out);
         };
         let most = MAX_DATA.min(credit as usize);
-        match source.pull(&mut self.scratch[..most]) {
+        // The frame is made around the bytes where they are read to: much content comes this way.
+        let start = out.len();
+        out.resize(start + frame::HEADER + most, 0);
+        let pulled = source.pull(&mut out[start + frame::HEADER..]);
+        match pulled {
             Pulled::Bytes(count) => {
-                send_open(relay, id, out);
-                frame::put(out, Kind::Data, id, &self.scratch[..count]);
+                out.truncate(start + frame::HEADER + count);
+                if let Some(open) = take_open(relay) {
+                    // It has to be said before the first byte.
+                    let data = out.split_off(start + frame::HEADER);
+                    out.truncate(start);
+                    frame::put(out, Kind::Open, id, &open);
+                    frame::put(out, Kind::Data, id, &data);
+                } else {
+                    frame::set_header(&mut out[start..], Kind::Data, id, count);
+                }
                 stream.credit -= count as u64;
                 Turn::Progress
             }
-            Pulled::Nothing => after_relay(relay, id, ended, out),
+            Pulled::Nothing => {
+                out.truncate(start);
+                after_relay(relay, id, ended, out)
+            }
             Pulled::Ended => {
+                out.truncate(start);
                 relay.source = None;
                 send_open(relay, id, out);
                 match &relay.job {
@@ -210,12 +226,19 @@ impl Server {
 }
 
 fn send_open(relay: &mut Relay, id: u32, out: &mut Vec<u8>) {
-    if !relay.opened
-        && let Some(open) = relay.job.as_ref().and_then(|job| job.take_open())
-    {
+    if let Some(open) = take_open(relay) {
         frame::put(out, Kind::Open, id, &open);
-        relay.opened = true;
     }
+}
+
+/// What a worker says when it has begun, once.
+fn take_open(relay: &mut Relay) -> Option<Vec<u8>> {
+    if relay.opened {
+        return None;
+    }
+    let open = relay.job.as_ref().and_then(|job| job.take_open());
+    relay.opened = open.is_some();
+    open
 }
 
 /// A dialled socket ends one direction at a time; the stream ends with the second.

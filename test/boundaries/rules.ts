@@ -81,6 +81,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/recipes/upload.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
+    name: 'what keeps sandboxes and calls going sees only the spec, and runs anywhere',
+    room: new RegExp(`^${sdk}/resilience/`),
+    allows: new RegExp(`^${sdk}/(resilience/|shared/|spec/|errors\\.ts|core/(supports|validate)\\.ts)`),
+    example: { from: `${sdk}/resilience/failover.ts`, to: `${sdk}/providers/daemon/index.ts` },
+  },
+  {
     name: 'the executor sees only the spec, except where it names a provider for its users',
     room: new RegExp(`^${sdk}/executor/(?!local-executor|vercel-executor)`),
     allows: new RegExp(`^(node:|${sdk}/(executor/|shared/|spec/|errors\\.ts))`),
@@ -89,7 +95,7 @@ export const rules: readonly Rule[] = [
   {
     name: 'the root entry and the author’s entry load where there is no Node',
     room: new RegExp(`^${sdk}/(index|provider)\\.ts$`),
-    allows: new RegExp(`^${sdk}/(core/|shared/|spec/|errors\\.ts)`),
+    allows: new RegExp(`^${sdk}/(core/|resilience/index\\.ts|shared/|spec/|errors\\.ts)`),
     example: { from: `${sdk}/index.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {

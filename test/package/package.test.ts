@@ -62,6 +62,18 @@ describe('the packed SDK', () => {
     expect(stdout).toBe('v22.18.0 3 hello detached 7 unsupported 6\n')
   })
 
+  it('a vendor whose SDK is not installed is told only when it is used', async () => {
+    await writeFile(path.join(folder, 'vendors.js'), useVendors)
+    const { stdout } = await inFolder('node', 'vendors.js')
+    // A provider that is there says `sdk_missing` and the line that installs it.
+    expect(JSON.parse(stdout)).toEqual({
+      daytona: 'unsupported',
+      e2b: 'unsupported',
+      vercel: 'unsupported',
+      modal: 'unsupported',
+    })
+  })
+
   it('type-checks from TypeScript, absent abilities included', async () => {
     await writeFile(path.join(folder, 'use.ts'), useFromTypeScript)
     const options = ['--strict', '--noEmit', '--module', 'nodenext', '--target', 'es2024', '--types', 'node']
@@ -162,6 +174,18 @@ console.log(process.version, exitCode, stdout, result.stdout, result.exitCode, c
 await sandbox.destroy()
 `
 
+const useVendors = `
+import { autoDetectProvider, detectionTable } from '@sandkasten/sdk/auto'
+const answers = {}
+for (const { provider, variables, sdk } of detectionTable.filter((row) => row.sdk)) {
+  const env = Object.fromEntries(variables[0].map((name) => [name, 'x']))
+  const answer = await Promise.resolve().then(() => autoDetectProvider({ env }).list()).catch((error) => error)
+  const told = answer.code !== 'sdk_missing' || (answer.message + answer.hint).includes('npm install ' + sdk)
+  answers[provider] = told ? answer.code : 'the install line is missing'
+}
+console.log(JSON.stringify(answers))
+`
+
 const useFromTypeScript = `
 import { type SandboxHandle, supports } from '@sandkasten/sdk'
 import { LocalProvider } from '@sandkasten/sdk/local'
@@ -179,10 +203,22 @@ export { code, MemoryProvider, conformance }
 `
 
 const useWithoutNode = `
-import { SandboxError, supports } from '@sandkasten/sdk'
+import { SandboxError, failover, keepAlive, supports, withRetry } from '@sandkasten/sdk'
 import { DriverProvider } from '@sandkasten/sdk/provider'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 async function answer() {
+  const full = new MemoryProvider()
+  full.fault({ on: 'create', error: 'unavailable' })
+  const memory = new MemoryProvider()
+  memory.fault({ on: 'create', error: 'rate_limited' })
+  const group = failover(full, withRetry(memory, { baseMs: 1 }))
+  const one = await group.create({ lifetimeMs: 60000 })
+  const heart = keepAlive(one, { leaseMs: 120000 })
+  await heart.beat()
+  const left = (await one.info()).expiresAt.getTime() - Date.now()
+  if (left < 90000 || (await heart.stop()).reason !== 'closed') return 'keepAlive: ' + left
+  if (group.explain(one).attempts.length !== 2) return 'failover: ' + group.explain(one)
+  await group[Symbol.asyncDispose]()
   const provider = new MemoryProvider()
   provider.command('greet', async ({ args, stdout }) => { await stdout.write(args[0] + ' says hello'); return 0 })
   const sandbox = await provider.create()

@@ -1,41 +1,91 @@
 import { describe, expect, it } from 'vitest'
 import { autoDetectProvider, type Detection, detectionTable, detectProvider } from './auto.ts'
+import { SandboxError } from './errors.ts'
 import { DaemonProvider } from './providers/daemon/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 
 const vercel = { VERCEL_TOKEN: 't', VERCEL_TEAM_ID: 't', VERCEL_PROJECT_ID: 'p' }
+const daemon = { SANDKASTEN_URL: 'http://127.0.0.1:8080', SANDKASTEN_API_KEY: 'sk-some-key' }
+const sets = detectionTable.flatMap((row) =>
+  row.variables.map((names) => [names.join(' + '), row, names] as const),
+)
+const setAll = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 'secret-value']))
+
+function thrown(call: () => unknown): SandboxError {
+  try {
+    call()
+  } catch (error) {
+    if (SandboxError.is(error)) return error
+    throw error
+  }
+  return expect.fail('Nothing was thrown.')
+}
 
 describe('detectProvider', () => {
-  it.each(
-    detectionTable.flatMap(({ provider, variables }) =>
-      variables.map((names) => [names.join(' + '), provider, names] as const),
-    ),
-  )('%s means %s', (_, provider, names) => {
-    const env = Object.fromEntries(names.map((name) => [name, 'x']))
-    expect(detectProvider(env)).toMatchObject({ provider, decidedBy: names })
+  it.each(sets)('%s means it', (_, { provider }, names) => {
+    expect(detectProvider(setAll(names))).toMatchObject({
+      provider,
+      decidedBy: names,
+      alsoSet: [],
+      halfSet: [],
+    })
   })
 
-  it('the order of the table decides where several are set', () => {
-    expect(detectProvider({ ...vercel, E2B_API_KEY: 'e', DAYTONA_API_KEY: 'd' })).toEqual({
+  it('the order is Daytona, E2B, Vercel, a daemon, and then the others', () => {
+    expect(detectionTable.map(({ provider }) => provider).slice(0, 4)).toEqual([
+      'daytona',
+      'e2b',
+      'vercel',
+      'daemon',
+    ])
+    for (const [index, row] of detectionTable.entries()) {
+      if (row.variables.length === 0) continue
+      const env = setAll(detectionTable.slice(index).flatMap(({ variables }) => variables.flat()))
+      expect(detectProvider(env).provider).toBe(row.provider)
+    }
+  })
+
+  it('says what decided, what else is set up, and what to install', () => {
+    expect(detectProvider({ ...vercel, ...daemon, E2B_API_KEY: 'e', DAYTONA_API_KEY: 'd' })).toEqual({
       provider: 'daytona',
       decidedBy: ['DAYTONA_API_KEY'],
-      reason: 'DAYTONA_API_KEY is set, so it is “daytona”.',
+      reason:
+        'DAYTONA_API_KEY is set, so it is “daytona”. “e2b”, “vercel” and “daemon” are set up too, and come later in the order; SANDKASTEN_PROVIDER names one outright.',
+      alsoSet: ['e2b', 'vercel', 'daemon'],
+      halfSet: [],
+      install: 'npm install @daytona/sdk',
     })
-    expect(detectProvider({ ...vercel, E2B_API_KEY: '' }).provider).toBe('vercel')
+    expect(detectProvider({ ...vercel, E2B_API_KEY: ' ' })).toMatchObject({
+      provider: 'vercel',
+      reason: 'VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are set, so it is “vercel”.',
+    })
+    expect(detectProvider(daemon)).not.toHaveProperty('install')
+  })
+
+  it('what was set by hand goes before what a platform sets', () => {
+    const both = { ...vercel, VERCEL_OIDC_TOKEN: 'o' }
+    expect(detectProvider(both).decidedBy).toEqual(['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID'])
+    expect(detectProvider({ VERCEL_OIDC_TOKEN: 'o', VERCEL_PROJECT_ID: 'p' }).decidedBy).toEqual([
+      'VERCEL_OIDC_TOKEN',
+    ])
   })
 
   it('SANDKASTEN_PROVIDER goes before everything', () => {
-    expect(detectProvider({ DAYTONA_API_KEY: 'd', SANDKASTEN_PROVIDER: 'local' })).toMatchObject({
+    expect(detectProvider({ DAYTONA_API_KEY: 'd', SANDKASTEN_PROVIDER: ' local ' })).toMatchObject({
       provider: 'local',
       decidedBy: ['SANDKASTEN_PROVIDER'],
+      alsoSet: ['daytona'],
     })
   })
 
-  it('half of what a provider needs is not enough, and is said', () => {
+  it('half of what a provider needs is not enough, and is said, also when something later decides', () => {
     const detection = detectProvider({ VERCEL_TOKEN: 'secret-value' })
     expect(detection.provider).toBeUndefined()
-    expect(detection.reason).toContain('VERCEL_TEAM_ID and VERCEL_PROJECT_ID are missing')
-    expect(JSON.stringify(detection)).not.toContain('secret-value')
+    expect(detection.reason).toContain('For “vercel”, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are missing.')
+    const half = detectProvider({ VERCEL_TOKEN: 'secret-value', VERCEL_TEAM_ID: 'x', ...daemon })
+    expect(half).toMatchObject({ provider: 'daemon', halfSet: [{ provider: 'vercel' }] })
+    expect(half.reason).toContain('“daemon”. For “vercel”, VERCEL_PROJECT_ID is missing.')
+    expect(JSON.stringify([detection, half])).not.toContain('secret-value')
   })
 })
 
@@ -43,7 +93,7 @@ describe('autoDetectProvider', () => {
   it('is null where nothing is set, and says why', () => {
     const decisions: Detection[] = []
     expect(autoDetectProvider({ env: {}, onDecision: (decision) => decisions.push(decision) })).toBeNull()
-    expect(decisions).toEqual([{ decidedBy: [], reason: 'No variable of a provider is set.' }])
+    expect(decisions).toMatchObject([{ decidedBy: [], reason: 'No variable of a provider is set.' }])
   })
 
   it('gives the local provider only when it is named', () => {
@@ -51,30 +101,37 @@ describe('autoDetectProvider', () => {
   })
 
   it('gives the daemon provider when a daemon’s address and key are set', () => {
-    const env = { SANDKASTEN_URL: 'http://127.0.0.1:8080', SANDKASTEN_API_KEY: 'sk-some-key' }
-    expect(autoDetectProvider({ env })).toBeInstanceOf(DaemonProvider)
-    expect(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'daemon' } })).toThrow(/url/)
+    expect(autoDetectProvider({ env: daemon })).toBeInstanceOf(DaemonProvider)
+    expect(
+      autoDetectProvider({ env: { ...daemon, SANDKASTEN_PROVIDER: 'daemon', E2B_API_KEY: 'e' } }),
+    ).toBeInstanceOf(DaemonProvider)
   })
 
-  it('names what decided for a provider that is not there yet, never its value', () => {
-    const detect = () => autoDetectProvider({ env: { DAYTONA_API_KEY: 'secret-value' } })
-    expect(detect).toThrow(
-      expect.objectContaining({
-        code: 'unsupported',
-        provider: 'daytona',
-        message: expect.stringContaining('DAYTONA_API_KEY'),
-      }),
-    )
-    try {
-      detect()
-    } catch (error) {
-      expect(JSON.stringify(error)).not.toContain('secret-value')
+  it('one that is named without what it needs says what that is', () => {
+    const env = { SANDKASTEN_PROVIDER: 'daemon', SANDKASTEN_API_KEY: 'secret-value' }
+    const error = thrown(() => autoDetectProvider({ env }))
+    expect(error).toMatchObject({
+      code: 'invalid_argument',
+      message: 'SANDKASTEN_PROVIDER says “daemon”. SANDKASTEN_URL is needed for it.',
+      hint: 'Set SANDKASTEN_URL and SANDKASTEN_API_KEY.',
+    })
+    expect(JSON.stringify(error)).not.toContain('secret-value')
+  })
+
+  it.each(sets)('%s gives that provider, or says that it is not there; never a value', (_, row, names) => {
+    const env = { ...setAll(names), SANDKASTEN_URL: 'http://127.0.0.1:1' }
+    if (row.make) {
+      expect(autoDetectProvider({ env })).toMatchObject({ name: row.provider })
+      return
     }
+    const error = thrown(() => autoDetectProvider({ env }))
+    expect(error).toMatchObject({ code: 'unsupported', provider: row.provider })
+    expect(error.message).toContain(names[0])
+    expect(JSON.stringify(error)).not.toContain('secret-value')
   })
 
   it('refuses a name that is no provider', () => {
-    expect(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'lokal' } })).toThrow(
-      expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining('local') }),
-    )
+    const error = thrown(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'lokal' } }))
+    expect(error).toMatchObject({ code: 'invalid_argument', hint: expect.stringContaining('local') })
   })
 })

@@ -1,8 +1,10 @@
 /**
- * The interface: types, errors and the ability check. Loads in browsers and Workers.
+ * The interface: types, errors, the ability check, and what keeps sandboxes and calls going. Loads in browsers and Workers.
  * Providers are at `@sandkasten/sdk/local`, `/memory` and so on.
  */
 export { supports } from './core/supports.ts'
 export { errorTable, SandboxError, type SandboxErrorCode, type SandboxErrorOptions } from './errors.ts'
+export * from './resilience/index.ts'
+export type { Clock } from './shared/clock.ts'
 export { quoteArg, quoteArgs } from './shared/quote.ts'
 export type * from './spec/index.ts'

@@ -9,6 +9,10 @@ use crate::wire::request::Request;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+/// Above this a file is worth a larger pipe.
+const MUCH: i64 = 64 * 1024;
+const AT_ONCE: u64 = 1024 * 1024;
+
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     let path = paths.get(request, "path")?;
     let offset = request.maybe_uint("offset", i64::MAX as u64)?.unwrap_or(0);
@@ -25,6 +29,20 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
         }
         let mut left = length.unwrap_or(u64::MAX);
         let mut total = 0u64;
+        if stat.st_size > MUCH {
+            worker.widen();
+        }
+        while left > 0 {
+            match worker.emit_file(file.as_raw_fd(), AT_ONCE.min(left) as usize)? {
+                Some(0) => return Ok(Fields::new().int("bytes", total)),
+                Some(count) => {
+                    left -= count as u64;
+                    total += count as u64;
+                }
+                // Some files of /proc and of unusual file systems can only be read.
+                None => break,
+            }
+        }
         let mut buffer = vec![0; 64 * 1024];
         while left > 0 {
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));

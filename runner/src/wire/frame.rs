@@ -100,13 +100,20 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, stream: u32, payload: &[u8]) {
 }
 
 pub fn put_header(out: &mut Vec<u8>, kind: Kind, stream: u32, len: usize) {
+    let start = out.len();
+    out.resize(start + HEADER, 0);
+    set_header(&mut out[start..], kind, stream, len);
+}
+
+/// Writes a header over the first bytes of `out`.
+pub fn set_header(out: &mut [u8], kind: Kind, stream: u32, len: usize) {
     debug_assert!(
         len >= kind.bounds().0 && len <= kind.bounds().1,
         "{kind:?} of {len} bytes"
     );
-    out.extend_from_slice(&(len as u32).to_be_bytes());
-    out.push(kind as u8);
-    out.extend_from_slice(&stream.to_be_bytes());
+    out[..4].copy_from_slice(&(len as u32).to_be_bytes());
+    out[4] = kind as u8;
+    out[5..HEADER].copy_from_slice(&stream.to_be_bytes());
 }
 
 /// One event of output, whose bytes lie in two parts.

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
+import type { Usage } from '../store/index.ts'
 import { type Context, instanceLabel, type Sandbox, type Session, sessionLabel } from './context.ts'
 import { type CreateRequest, createOptions, type Plan, planOf } from './plan.ts'
 import { checkQuotas, quotasOf } from './quotas.ts'
@@ -35,7 +36,9 @@ export class Creator {
     const { idempotencyKey } = request
     const fingerprint = fingerprintOf(request)
     const inserted = await store.sessions.insert(row, {
-      check: (usage) => checkQuotas(quotas, usage, plan),
+      ...(Object.values(quotas).every((limit) => limit === undefined)
+        ? {}
+        : { check: (usage: Usage) => checkQuotas(quotas, usage, plan) }),
       ...(idempotencyKey === undefined
         ? {}
         : {
@@ -87,7 +90,7 @@ export class Creator {
       cwd: null,
     }
     const { store } = this.#context
-    await store.sessions.insert(row, { check: () => {} })
+    await store.sessions.insert(row)
     return (await mark(this.#context, row, 'running', {
       by: `key:${caller.keyId}`,
       reason: `forked from ${origin.id}`,

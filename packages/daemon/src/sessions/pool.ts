@@ -7,6 +7,9 @@ import { createOptions, type Plan, planOf } from './plan.ts'
 /** What a sandbox that nobody has yet carries: the process that keeps it. */
 export const poolLabel = 'sandkasten.pool'
 
+/** Nobody has asked for this long: then there is time to make more. */
+const quietMs = 100
+
 /**
  * Sandboxes that are made before somebody asks. They belong to this process and have no row: after a kill the next daemon's
  * reconciliation finds a keeper that is not itself, and removes them. To hand one out is to take it from a list, which nothing can
@@ -20,6 +23,7 @@ export class Pool {
   readonly #shelves: Shelf[]
   readonly keeper = randomId()
   #tending: Promise<void> | undefined
+  #soon: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(context: Omit<Context, 'pool'>, availableMb: () => number = memoryAvailableMb) {
@@ -48,10 +52,12 @@ export class Pool {
     given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },
   ): Promise<Sandbox | undefined> {
     const key = keyOf(plan)
-    const sandbox = this.#shelves.find((shelf) => shelf.key === key && shelf.ready.length > 0)?.ready.shift()
-    if (!sandbox) return undefined
-    // Not while somebody waits for this one.
-    setTimeout(() => void this.tend(), 20).unref()
+    const shelf = this.#shelves.find((one) => one.key === key && one.ready.length > 0)
+    const sandbox = shelf?.ready.shift()
+    if (!shelf || !sandbox) return undefined
+    // Not while somebody waits for this one, nor for the next, as long as there are some.
+    if (shelf.ready.length < shelf.size / 2) this.#tendIn(20)
+    else this.#tendIn(quietMs)
     const { provider, log } = this.#context
     try {
       await provider.handOver!(sandbox.sandboxId, given)
@@ -61,6 +67,12 @@ export class Pool {
     }
     await this.#remove([sandbox])
     return undefined
+  }
+
+  /** A later call takes the place of an earlier one. */
+  #tendIn(ms: number): void {
+    clearTimeout(this.#soon)
+    this.#soon = setTimeout(() => void this.tend(), ms).unref()
   }
 
   /** Fills what is missing, one after another; empties all while memory is short. */
@@ -73,6 +85,7 @@ export class Pool {
 
   async close(): Promise<void> {
     this.#closed = true
+    clearTimeout(this.#soon)
     await this.#tending
     await this.#empty()
   }

@@ -13,3 +13,15 @@ export function compiled<R>(
     return rows[0]
   }
 }
+
+/** An insert of rows that all have the same columns, put together once. */
+export function insertion<Row extends object>(
+  build: (db: Kysely<Tables>, row: Row) => { compile(): CompiledQuery },
+): (db: Kysely<Tables>, row: Row) => Promise<void> {
+  let known: { query: CompiledQuery; columns: Array<keyof Row> } | undefined
+  return async (db, row) => {
+    known ??= { query: build(db, row).compile(), columns: Object.keys(row) as Array<keyof Row> }
+    const { query, columns } = known
+    await db.executeQuery({ ...query, parameters: columns.map((column) => row[column]) })
+  }
+}

@@ -178,8 +178,13 @@ export const migrations: readonly Migration[] = [
   },
   {
     version: 4,
-    name: 'fronts',
+    name: 'fronts; what a project uses',
     async up(db) {
+      await db.schema
+        .createIndex('sessions_live_by_project')
+        .on('sessions')
+        .columns(['project_id', 'live'])
+        .execute()
       await db.schema
         .createTable('front_records')
         .addColumn('front', 'text', (c) => c.notNull())

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { compiled } from './compiled.ts'
+import { compiled, insertion } from './compiled.ts'
 import { isDuplicate } from './errors.ts'
 import type { IdempotencyRow, SessionRow, SessionStatus, Tables } from './tables.ts'
 
@@ -23,6 +23,7 @@ export interface SessionFilter {
 export class Sessions {
   readonly #db: Kysely<Tables>
   readonly #get: (id: string) => Promise<SessionRow | undefined>
+  readonly #insert = insertion<SessionRow>((db, row) => db.insertInto('sessions').values(row))
 
   constructor(db: Kysely<Tables>) {
     this.#db = db
@@ -79,20 +80,24 @@ export class Sessions {
 
   /**
    * Writes a new session down, if the project still has room for it. Creates of one project are counted one after
-   * another, so two at once cannot both take the last place.
+   * another, so two at once cannot both take the last place. Without `check` nothing is counted.
    */
   async insert(
     row: SessionRow,
-    options: { idempotency?: IdempotencyRow; check: (usage: Usage) => void },
+    options: { idempotency?: IdempotencyRow; check?: (usage: Usage) => void } = {},
   ): Promise<InsertResult> {
+    const { idempotency, check } = options
     try {
+      if (!idempotency && !check) {
+        await this.#insert(this.#db, row)
+        return { kind: 'created' }
+      }
       return await this.#db.transaction().execute(async (trx) => {
         await trx
           .updateTable('projects')
           .set((eb) => ({ turn: eb('turn', '+', 1) }))
           .where('id', '=', row.project_id)
           .execute()
-        const { idempotency } = options
         if (idempotency) {
           const earlier = await trx
             .selectFrom('idempotency')
@@ -107,8 +112,8 @@ export class Sessions {
               fingerprint: earlier.fingerprint,
             } as const
         }
-        options.check(await usageOf(trx, row.project_id))
-        await trx.insertInto('sessions').values(row).execute()
+        check?.(await usageOf(trx, row.project_id))
+        await this.#insert(trx, row)
         if (idempotency) await trx.insertInto('idempotency').values(idempotency).execute()
         return { kind: 'created' } as const
       })
@@ -162,19 +167,22 @@ export type InsertResult =
   | { kind: 'repeat'; sessionId: string; fingerprint: string }
 
 async function usageOf(db: Kysely<Tables>, projectId: string): Promise<Usage> {
-  const rows = await db
+  const awake = sql`case when status in ('creating', 'running', 'paused') then 1 else 0 end`
+  const row = await db
     .selectFrom('sessions')
-    .select(['status', 'cpu', 'mem_mb', 'disk_mb'])
+    .select((eb) => [
+      eb.fn.countAll<number>().as('sessions'),
+      sql<number | null>`sum(${awake} * cpu)`.as('cpu'),
+      sql<number | null>`sum(${awake} * mem_mb)`.as('mem_mb'),
+      sql<number | null>`sum(disk_mb)`.as('disk_mb'),
+    ])
     .where('project_id', '=', projectId)
     .where('live', '=', 1)
-    .execute()
-  const running = rows.filter(
-    ({ status }) => status === 'creating' || status === 'running' || status === 'paused',
-  )
+    .executeTakeFirstOrThrow()
   return {
-    sessions: rows.length,
-    cpu: running.reduce((sum, { cpu }) => sum + cpu, 0),
-    mem_mb: running.reduce((sum, { mem_mb }) => sum + mem_mb, 0),
-    disk_mb: rows.reduce((sum, { disk_mb }) => sum + disk_mb, 0),
+    sessions: Number(row.sessions),
+    cpu: Number(row.cpu ?? 0),
+    mem_mb: Number(row.mem_mb ?? 0),
+    disk_mb: Number(row.disk_mb ?? 0),
   }
 }

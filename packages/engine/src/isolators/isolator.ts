@@ -127,7 +127,7 @@ export interface ReadOnlyMount {
 
 /** A running sandbox. Several processes may hold the same one. */
 export interface IsolatedSandbox extends SandboxPlace {
-  /** A new connection to the runner. What comes over it is hostile input. */
+  /** A new connection to the runner. What comes over it is hostile input, and a chunk of it is valid only until its `data` event returns. */
   connect(): Promise<Duplex>
   /** Resolves, never rejects, when the sandbox has ended and nothing of it runs any more. */
   readonly ended: Promise<SandboxEnd>

@@ -94,10 +94,18 @@ describe('the frame parser', () => {
   const whole = Buffer.concat(
     names.filter((name) => !name.startsWith('refused-')).map((name) => golden(name).bytes),
   )
-  const shapes = (parser: FrameParser, chunks: Buffer[]): string[] =>
-    chunks.flatMap((chunk) =>
-      [...parser.push(chunk)].map((f) => `${f.type}/${f.stream}/${f.payload.toString('hex')}`),
-    )
+  /** Pieces of content are one: the frames that they came in mean nothing. */
+  const shapes = (parser: FrameParser, chunks: Buffer[]): string[] => {
+    const found: string[] = []
+    let before = ''
+    for (const { type, stream, payload } of chunks.flatMap((chunk) => [...parser.push(chunk)])) {
+      const kind = `${type}/${stream}/`
+      if (type === FrameType.data && kind === before) found.push(`${found.pop()}${payload.toString('hex')}`)
+      else found.push(`${kind}${payload.toString('hex')}`)
+      before = kind
+    }
+    return found
+  }
   const expected = shapes(new FrameParser(), [whole])
 
   it('gives the same frames however the bytes were cut', () => {
@@ -114,6 +122,19 @@ describe('the frame parser', () => {
     }
   })
 
+  it('knows that a DATA frame is not whole, and lets nothing follow it too early', () => {
+    const parser = new FrameParser()
+    const frame = encodeFrame(FrameType.data, 3, Buffer.from('abcdef'))
+    expect([...parser.push(frame.subarray(0, 11))].map(({ payload }) => payload.toString())).toEqual(['ab'])
+    expect(parser.torn).toBe(4)
+    const rest = Buffer.concat([frame.subarray(11), encodeFrame(FrameType.end, 3)])
+    expect([...parser.push(rest)].map(({ type, payload }) => [type, payload.toString()])).toEqual([
+      [FrameType.data, 'cdef'],
+      [FrameType.end, ''],
+    ])
+    expect(parser.torn).toBe(0)
+  })
+
   it('payloads that were handed out keep their bytes', () => {
     const parser = new FrameParser()
     const kept: Buffer[] = []
@@ -121,7 +142,7 @@ describe('the frame parser', () => {
     const frames = Array.from({ length: 50 }, () => {
       const content = random.bytes(1 + random.below(300))
       sent.push(content.toString('hex'))
-      return encodeFrame(FrameType.data, 1, content)
+      return encodeFrame(FrameType.event, 1, content)
     })
     const stream = Buffer.concat(frames)
     for (let at = 0; at < stream.length; at += 37) {

@@ -3,7 +3,7 @@
  *
  * Everything that arrives is hostile. The first violation ends the connection with a GOODBYE and fails every stream with one error; nothing
  * is skipped or repaired. What can be made to wait here is bounded: one frame in the parser, one window per stream, and the streams
- * that the runner was asked to end and has not.
+ * that the runner was asked to end and has not. What arrives is valid while it is handled; what is kept of it is copied.
  */
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
@@ -20,17 +20,12 @@ import {
   major,
 } from './frame.ts'
 import { bytes, int, text } from './schema.ts'
-import { RunnerStream, type StreamHost } from './stream.ts'
+import { RunnerStream, type StreamHost, type StreamOptions } from './stream.ts'
 
 export interface ConnectOptions {
   /** How long the runner may take to answer the handshake. Default 10 s. */
   timeoutMs?: number
   signal?: AbortSignal
-}
-
-export interface RequestOptions {
-  /** Whether the runner may send content on this stream. */
-  content?: boolean
 }
 
 export interface Welcome {
@@ -92,9 +87,9 @@ export class RunnerConnection implements StreamHost {
   }
 
   /** Sends a request. Its body is `{ op, … }`; failures arrive on the stream. */
-  request(op: string, body: CborMap, options: RequestOptions = {}): RunnerStream {
+  request(op: string, body: CborMap, options: StreamOptions = {}): RunnerStream {
     const id = ++this.#lastStream
-    const stream = new RunnerStream(this, id, op, options.content ?? false)
+    const stream = new RunnerStream(this, id, op, options)
     const encoded = encodeCbor({ op, ...body })
     if (this.#state.ended) stream.fail(this.#state.reason ?? connectionLost())
     else {
@@ -262,8 +257,10 @@ class ConnectionState {
         return stream.receive({ type: 'event', body: decodeMap(payload) })
       case FrameType.data:
         return stream.receive({ type: 'data', data: payload })
-      case FrameType.output:
-        return stream.receive({ type: 'output', ...decodeOutput(payload) })
+      case FrameType.output: {
+        const output = decodeOutput(payload)
+        return stream.receive({ type: 'output', ...output, data: Buffer.from(output.data) })
+      }
       case FrameType.end:
         return stream.receiveEnd()
       case FrameType.window:

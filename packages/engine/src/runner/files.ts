@@ -43,6 +43,13 @@ export interface WatchEvent {
   cookie?: number
 }
 
+/** A file's bytes, once: either as they come, or into memory of one's own, which costs less where there are many. */
+export interface FileContent extends AsyncIterable<Buffer> {
+  /** How many bytes; 0 after the last. */
+  readInto(view: Uint8Array): Promise<number>
+  cancel(): void
+}
+
 export type Content = Bytes | AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
 export interface WriteOptions extends FileOptions {
@@ -68,11 +75,16 @@ export class RunnerFiles {
   async readStream(
     path: Bytes,
     options: FileOptions & { offset?: number; length?: number } = {},
-  ): Promise<{ facts: FileFacts; content: AsyncIterable<Buffer> }> {
+  ): Promise<{ facts: FileFacts; content: FileContent }> {
     const { offset, length } = options
-    const stream = this.#request('fs.read', { path: toBytes(path), offset, length }, options)
+    const stream = this.#request('fs.read', { path: toBytes(path), offset, length }, options, { wide: true })
     const facts = await opened(this.#connection, stream, factsOf, options)
-    return { facts, content: this.#content(stream) }
+    const content = {
+      [Symbol.asyncIterator]: () => this.#content(stream),
+      readInto: (view: Uint8Array) => stream.readInto(view),
+      cancel: () => stream.cancel(),
+    }
+    return { facts, content }
   }
 
   /** All of it in memory; refused when it is larger than `maxBytes` (default 64 MiB). */
@@ -152,7 +164,7 @@ export class RunnerFiles {
 
   /** A file or a tree as a tar archive. */
   async tar(path: Bytes, options: FileOptions = {}): Promise<AsyncIterable<Buffer>> {
-    const stream = this.#request('fs.tar', { path: toBytes(path) }, options)
+    const stream = this.#request('fs.tar', { path: toBytes(path) }, options, { wide: true })
     await opened(this.#connection, stream, () => undefined, options)
     return this.#content(stream)
   }
@@ -180,8 +192,8 @@ export class RunnerFiles {
     return call(this.#connection, op, this.#body(body, options), check, options)
   }
 
-  #request(op: string, body: CborMap, options: FileOptions): RunnerStream {
-    return this.#connection.request(op, this.#body(body, options), { content: true })
+  #request(op: string, body: CborMap, options: FileOptions, stream: { wide?: boolean } = {}): RunnerStream {
+    return this.#connection.request(op, this.#body(body, options), { content: true, ...stream })
   }
 
   async #send<T>(

@@ -2,7 +2,8 @@
  * Frames: `length u32 | type u8 | stream u32`, big endian, then the payload. See protocol/runner.md.
  *
  * The parser is pure and incremental. A header is checked against the cap of its own type before any payload is waited for, so a
- * hostile peer can make us hold at most one frame of its declared kind.
+ * hostile peer can make us hold at most one frame of its declared kind. Content has no need to be whole: the payload of a DATA frame
+ * is handed on as it arrives, in pieces that nobody copied.
  */
 import { ProtocolError } from './errors.ts'
 
@@ -111,22 +112,43 @@ export class FrameParser {
   /** The beginning of a frame that has not ended, and room to grow. */
   #buffer: Buffer = Buffer.alloc(0)
   #length = 0
+  /** What is still to come of the DATA frame that is being handed on. */
+  #left = 0
+  #stream = 0
 
-  /** Bytes of a frame that has not ended. */
+  /** Bytes of a frame that has not ended, or that it lacks. */
   get torn(): number {
-    return this.#length
+    return this.#length + this.#left
   }
 
-  /** Yields every frame that `chunk` completes. Throws `ProtocolError` on the first that cannot be one; the parser is then of no more use. */
+  /**
+   * Yields every frame that `chunk` completes, and pieces of DATA frames as they come. Throws `ProtocolError` on the first that cannot be
+   * one; the parser is then of no more use.
+   */
   *push(chunk: Buffer): Generator<Frame, void, void> {
     // The usual case, whole frames in one chunk, is parsed where it lies.
     const bytes = this.#length === 0 ? chunk : this.#append(chunk)
     let at = 0
-    while (bytes.length - at >= headerBytes) {
+    for (;;) {
+      if (this.#left > 0) {
+        const end = Math.min(bytes.length, at + this.#left)
+        if (end === at) break
+        this.#left -= end - at
+        yield { type: FrameType.data, stream: this.#stream, payload: bytes.subarray(at, end) }
+        at = end
+        continue
+      }
+      if (bytes.length - at < headerBytes) break
       const length = bytes.readUInt32BE(at)
       const type = bytes[at + 4] as number
       const stream = bytes.readUInt32BE(at + 5)
       check(length, type, stream)
+      if (type === FrameType.data) {
+        this.#left = length
+        this.#stream = stream
+        at += headerBytes
+        continue
+      }
       const end = at + headerBytes + length
       if (bytes.length < end) break
       yield { type: type as FrameType, stream, payload: bytes.subarray(at + headerBytes, end) }

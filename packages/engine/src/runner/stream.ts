@@ -1,10 +1,11 @@
 /**
  * One request and everything that belongs to it.
  *
- * Incoming content waits in a queue that the runner's credit bounds: credit is given back only for what a consumer has taken, so a slow
- * consumer slows the process inside and costs us at most one window. Outgoing content waits for the runner's credit in the
- * same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
+ * Incoming content waits in a queue that the runner's credit bounds: credit is given back only for what a consumer has taken, a quarter
+ * of the window at a time, so a slow consumer slows the process inside and costs us at most one window. Outgoing content waits for the
+ * runner's credit in the same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
  */
+import { ByteQueue } from './byte-queue.ts'
 import type { CborMap } from './cbor.ts'
 import { connectionLost, ProtocolError } from './errors.ts'
 import { initialWindow, maxData, maxWindow, type OutputChunk } from './frame.ts'
@@ -24,7 +25,15 @@ export interface StreamHost {
 
 /** News that wait for a consumer; they have no credit of their own. */
 const maxWaitingEvents = 1024
-const windowStep = initialWindow / 4
+/** What the window of a wide stream grows to once its consumer has taken some: then neither side waits for the other's every step. */
+const wideWindow = 2 * 1024 * 1024
+
+export interface StreamOptions {
+  /** Whether the runner may send content on it. */
+  content?: boolean
+  /** For much content at once, such as a file. */
+  wide?: boolean
+}
 
 export class RunnerStream {
   readonly id: number
@@ -35,10 +44,16 @@ export class RunnerStream {
   readonly done: Promise<CborMap>
   readonly #host: StreamHost
   readonly #takesContent: boolean
-  #items: StreamItem[] = []
+  readonly #widest: number
+  #items: Exclude<StreamItem, { type: 'data' }>[] = []
+  readonly #content = new ByteQueue()
+  /** Who waits for content with memory of his own. */
+  #wanted: { view: Uint8Array; filled: number } | undefined
   #waitingEvents = 0
   /** What the runner may still send. */
   #window = initialWindow
+  /** What it may have sent at most that was not taken yet. */
+  #width = initialWindow
   #consumed = 0
   /** What we may still send. */
   #credit = initialWindow
@@ -56,11 +71,12 @@ export class RunnerStream {
   #resolveDone!: (body: CborMap) => void
   #rejectDone!: (error: Error) => void
 
-  constructor(host: StreamHost, id: number, op: string, takesContent: boolean) {
+  constructor(host: StreamHost, id: number, op: string, options: StreamOptions = {}) {
     this.#host = host
     this.id = id
     this.op = op
-    this.#takesContent = takesContent
+    this.#takesContent = options.content ?? false
+    this.#widest = options.wide ? wideWindow : initialWindow
     this.opened = new Promise((resolve, reject) => {
       this.#resolveOpen = resolve
       this.#rejectOpen = reject
@@ -80,25 +96,57 @@ export class RunnerStream {
 
   /** The next item; undefined after the last. Rejects when the stream failed. */
   async next(): Promise<StreamItem | undefined> {
-    while (this.#items.length === 0) {
-      if (this.#failure !== undefined) throw this.#failure
-      if (this.#finished) return undefined
-      // A relay's END: nothing more comes in, though the stream lives on for what we send.
-      if (this.#remoteEnded) return undefined
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
+    for (;;) {
+      if (this.#content.length > 0) {
+        const data = this.#content.take()
+        this.#give(data.length)
+        return { type: 'data', data }
+      }
+      const item = this.#items.shift()
+      if (item !== undefined) {
+        if (item.type === 'event') this.#waitingEvents -= 1
+        else this.#give(item.data.length)
+        return item
+      }
+      if (this.#over()) return undefined
+      await this.#news()
     }
-    const item = this.#items.shift() as StreamItem
-    if (item.type === 'event') this.#waitingEvents -= 1
-    else this.#give(item.data.length)
-    return item
+  }
+
+  /** The next content, in memory that the caller brings: how many bytes; 0 after the last. Not for streams with anything but content. */
+  async readInto(view: Uint8Array): Promise<number> {
+    let filled = this.#content.takeInto(view)
+    if (filled === 0 && !this.#over()) {
+      const wanted = { view, filled: 0 }
+      this.#wanted = wanted
+      do await this.#news()
+      while (wanted.filled === 0 && !this.#over())
+      this.#wanted = undefined
+      filled = wanted.filled
+    }
+    this.#give(filled)
+    return filled
+  }
+
+  /** Whether nothing more comes in; throws when it failed. */
+  #over(): boolean {
+    if (this.#failure !== undefined) throw this.#failure
+    // A relay's END: nothing more comes in, though the stream lives on for what we send.
+    return this.#finished || this.#remoteEnded
+  }
+
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve
+    })
   }
 
   /** From now on content is taken and thrown away, so that nothing inside waits for us. */
   discard(): void {
     this.#discarding = true
     for (const item of this.#items) if (item.type !== 'event') this.#give(item.data.length)
+    this.#give(this.#content.length)
+    this.#content.clear()
     this.#items = []
     this.#waitingEvents = 0
   }
@@ -145,12 +193,12 @@ export class RunnerStream {
 
   #give(bytes: number): void {
     this.#consumed += bytes
-    if (this.#finished || this.#remoteEnded) return
-    if (this.#consumed >= windowStep || (this.#items.length === 0 && this.#consumed > 0)) {
-      this.#window += this.#consumed
-      this.#host.sendWindow(this.id, this.#consumed)
-      this.#consumed = 0
-    }
+    if (this.#finished || this.#remoteEnded || this.#consumed < this.#width / 4) return
+    const granted = this.#consumed + this.#widest - this.#width
+    this.#width = this.#widest
+    this.#window += granted
+    this.#host.sendWindow(this.id, granted)
+    this.#consumed = 0
   }
 
   // What the connection tells it.
@@ -173,8 +221,20 @@ export class RunnerStream {
       if (this.#window < 0) throw new ProtocolError('flow_control', 'more content than the window allows')
       if (this.#discarding) return this.#give(item.data.length)
     }
-    this.#items.push(item)
+    if (item.type === 'data') this.#keep(item.data)
+    else this.#items.push(item)
     this.#notify()
+  }
+
+  /** Whose memory it is, knows nobody: what does not go to its consumer at once is copied. */
+  #keep(data: Buffer): void {
+    const wanted = this.#wanted
+    const direct = wanted ? Math.min(data.length, wanted.view.length - wanted.filled) : 0
+    if (wanted) {
+      wanted.view.set(data.subarray(0, direct), wanted.filled)
+      wanted.filled += direct
+    }
+    if (direct < data.length) this.#content.push(data.subarray(direct), this.#width > initialWindow)
   }
 
   receiveEnd(): void {

@@ -109,12 +109,16 @@ export interface ProcessDriver {
   closeStdin?(call: CallOptions): Promise<void>
 }
 
+/** A file's bytes as they come; or, where a driver can, into memory that the reader brings. One or the other, once. */
+export interface ByteSource extends AsyncIterable<Uint8Array> {
+  /** How many bytes; 0 after the last. */
+  readInto?(view: Uint8Array): Promise<number>
+  /** No more is read; for who reads by `readInto`. */
+  cancel?(): void
+}
+
 export interface FilesDriver {
-  readStream(
-    path: string,
-    range: { start: number; end?: number },
-    call: CallOptions,
-  ): Promise<AsyncIterable<Uint8Array>>
+  readStream(path: string, range: { start: number; end?: number }, call: CallOptions): Promise<ByteSource>
   /** Makes parents; atomic unless `append`. */
   write(
     path: string,

@@ -82,8 +82,11 @@ async function* iterate(
   }
 }
 
-/** A web stream that pulls from an iterator: nothing is read ahead of the consumer. */
-export function streamOf(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+/** A web stream that pulls from its source: nothing is read ahead of the consumer. Where the source can fill memory that its reader brings, so can the stream. */
+export function streamOf(
+  chunks: AsyncIterable<Uint8Array> & { readInto?(view: Uint8Array): Promise<number>; cancel?(): void },
+): ReadableStream<Uint8Array> {
+  if (chunks.readInto) return byteStreamOf({ ...chunks, readInto: chunks.readInto.bind(chunks) })
   const iterator = chunks[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>(
     {
@@ -98,4 +101,23 @@ export function streamOf(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint
     },
     { highWaterMark: 0 },
   )
+}
+
+function byteStreamOf(source: {
+  readInto(view: Uint8Array): Promise<number>
+  cancel?(): void
+}): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    type: 'bytes',
+    autoAllocateChunkSize: 65_536,
+    async pull(controller) {
+      const request = controller.byobRequest!
+      const count = await source.readInto(request.view as Uint8Array)
+      if (count === 0) controller.close()
+      request.respond(count)
+    },
+    cancel() {
+      source.cancel?.()
+    },
+  })
 }

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { Used } from '../../sessions/index.ts'
@@ -125,7 +124,7 @@ export function fileRoutes({ sessions, streams }: Services): Route[] {
             reply.code(206).header('content-range', `bytes ${part.start}-${part.end - 1}/${stat.size}`)
           // A file of /proc says 0 and has content; then its length is found by reading.
           const length = part ? part.end - part.start : stat.size
-          await sendStream(reply, Readable.fromWeb(stream as never), length > 0 ? length : undefined)
+          await sendStream(reply, stream, length > 0 ? length : undefined)
         } finally {
           used.release()
           sessions.context.live.touch(call.params.id)
@@ -333,7 +332,7 @@ export function fileRoutes({ sessions, streams }: Services): Route[] {
             signal,
           })
           reply.header('content-type', 'application/x-tar')
-          await sendStream(reply, Readable.from(packed(tar.output({ signal }))))
+          await sendStream(reply, packed(tar.output({ signal })))
         } finally {
           used.release()
           sessions.context.live.touch(call.params.id)

@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs'
-import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { IsolatedSandbox, SandboxEnd, SandboxStats } from '../isolator.ts'
 import type { SandboxGroups } from './cgroups.ts'
+import { connectFrugally } from './frugal-socket.ts'
 import { lifeOf, type Places } from './places.ts'
 import { readEnd, type Witness } from './shim.ts'
 
@@ -34,8 +34,8 @@ export class OciSandbox implements IsolatedSandbox {
   }
 
   async connect(): Promise<Duplex> {
-    const socket = connect(this.places.socket)
     return new Promise<Duplex>((resolve, reject) => {
+      const socket = connectFrugally(this.places.socket)
       socket.once('connect', () => resolve(socket))
       socket.once('error', (cause) => reject(this.gone(cause)))
     })

@@ -1,19 +1,4 @@
-/** Time as the memory provider sees it. Give it a `ManualClock` and nothing happens until you say so. */
-export interface Clock {
-  now(): number
-  /** Calls back after `ms`; the returned function takes that back. */
-  after(ms: number, callback: () => void): () => void
-}
-
-export const realClock: Clock = {
-  now: () => Date.now(),
-  after(ms, callback) {
-    const timer: unknown = setTimeout(callback, ms)
-    // A lifetime of an hour must not keep a test process alive for an hour.
-    ;(timer as { unref?: () => void }).unref?.()
-    return () => clearTimeout(timer as Parameters<typeof clearTimeout>[0])
-  },
-}
+import type { Clock } from '../../shared/clock.ts'
 
 /**
  * A clock that moves only when `advance` is called. Timers fire in the order of their time, and in the order in
@@ -65,22 +50,6 @@ export class ManualClock implements Clock {
     }
     return first
   }
-}
-
-/** Sleeps on a clock; rejects with the signal's reason when that fires. */
-export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason)
-    const onAbort = () => {
-      cancel()
-      reject(signal?.reason)
-    }
-    const cancel = clock.after(ms, () => {
-      signal?.removeEventListener('abort', onAbort)
-      resolve()
-    })
-    signal?.addEventListener('abort', onAbort, { once: true })
-  })
 }
 
 /** A turn of the event loop: every promise that can be settled is. */

@@ -1,5 +1,5 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { type Clock, sleep } from './clock.ts'
+import { type Clock, sleep } from '../../shared/clock.ts'
 import type { FileOperation } from './files.ts'
 
 /** The places where a fault can strike. `output` is every reading of a process's output, `runCommand`'s too. */

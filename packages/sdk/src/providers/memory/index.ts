@@ -1,4 +1,5 @@
-export { type Clock, ManualClock, realClock } from './clock.ts'
+export { type Clock, realClock } from '../../shared/clock.ts'
+export { ManualClock } from './clock.ts'
 export type {
   ChildOptions,
   ChildProcess,

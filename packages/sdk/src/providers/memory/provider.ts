@@ -1,6 +1,6 @@
 import { DriverProvider } from '../../core/provider.ts'
+import { type Clock, realClock } from '../../shared/clock.ts'
 import type { Ability, AbilityLevel, CreateOption, SandboxEndpoint } from '../../spec/index.ts'
-import { type Clock, realClock } from './clock.ts'
 import type { CommandHandler, CommandMatcher, RecordedCall } from './commands.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'

@@ -1,9 +1,9 @@
 import { SandboxError } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
 import { encode } from '../../shared/bytes.ts'
+import { sleep } from '../../shared/clock.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import type { SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
-import { sleep } from './clock.ts'
 import type { MemoryFiles } from './files.ts'
 import type { MemorySandbox } from './sandbox.ts'
 

@@ -1,6 +1,6 @@
+import type { Clock } from '../../shared/clock.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { SandboxEndpoint, SnapshotInfo } from '../../spec/index.ts'
-import type { Clock } from './clock.ts'
 import { Commands, type RecordedCall } from './commands.ts'
 import { Faults } from './faults.ts'
 import type { MemoryProcess } from './process.ts'

@@ -1,7 +1,8 @@
 import { SandboxError } from '../../errors.ts'
+import { over } from '../../shared/over.ts'
 import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
-import { breakProvider, over } from './wrap.ts'
+import { breakProvider } from './wrap.ts'
 
 /** Broken at creating, finding and ending sandboxes, and at what abilities promise. */
 export const brokenLives: BrokenProvider[] = [

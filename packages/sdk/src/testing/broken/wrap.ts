@@ -1,3 +1,4 @@
+import { over } from '../../shared/over.ts'
 import type { ProcessHandle, SandboxHandle, SandboxProvider } from '../../spec/index.ts'
 
 /**
@@ -40,15 +41,4 @@ export function breakProvider(working: unknown, breakage: Breakage): SandboxProv
       ),
   }
   return over(real, { ...provider, ...breakage.provider?.(over(real, provider)) })
-}
-
-/** The object, with some members replaced. Methods that are passed through keep their own `this`. */
-export function over<T extends object>(real: T, replaced: Partial<T>): T {
-  return new Proxy(real, {
-    get(target, key) {
-      if (Object.hasOwn(replaced, key)) return replaced[key as keyof T]
-      const value: unknown = Reflect.get(target, key, target)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
 }

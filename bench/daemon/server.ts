@@ -1,0 +1,106 @@
+/** The daemon as a user runs it: a process of its own, SQLite, isolated sandboxes; reached over HTTP on loopback. */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SandboxClient, type Session } from '@sandkasten/sdk/client'
+import { spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
+import { assertHardened, COMMAND } from '../engine/subject.ts'
+import type { Workplace } from '../engine/workplace.ts'
+import { timed } from '../measure.ts'
+import { assertGoingOn } from '../stop.ts'
+
+export const POOL = 24
+
+export interface Server {
+  readonly url: string
+  readonly key: string
+  readonly client: SandboxClient
+  /** A session that is made when it is asked for: its size is none that the pool keeps. */
+  create(): Promise<Session>
+  /** One of the pool's size. */
+  createPooled(): Promise<Session>
+  run(session: Session): Promise<void>
+  destroyAll(sessions: readonly Session[]): Promise<void>
+  /** Resolves when the pool is full. */
+  poolFilled(): Promise<void>
+  /** Bytes that are the daemon's own now. */
+  memory(): number
+}
+
+export async function openServer(place: Workplace): Promise<Server> {
+  const key = `sk-bench-${randomBytes(16).toString('hex')}`
+  const daemon = await spawnDaemon({
+    listen: '127.0.0.1:0',
+    preview_listen: 'off',
+    data_dir: join(place.folder, 'daemon'),
+    engine_dir: join(place.folder, 'daemon', 'engine'),
+    api_key: key,
+    isolator: 'oci',
+    log_level: 'error',
+    pool: [{ size: POOL }],
+  })
+  const client = new SandboxClient({ baseUrl: daemon.url, apiKey: key })
+  place.cleanup.add('the daemon', async () => {
+    try {
+      for (const { id } of await client.listSessions({ status: 'running' }))
+        await client.session(id).destroy()
+    } finally {
+      // It removes the pool's by itself.
+      await daemon.end('SIGTERM')
+    }
+  })
+  const server: Server = {
+    url: daemon.url,
+    key,
+    client,
+    create: () => made({ limits: { memoryMb: 500 } }),
+    createPooled: () => made({}),
+    async run(session) {
+      const [cmd, ...args] = COMMAND
+      const { exitCode, stderr } = await session.run(cmd, { args })
+      if (exitCode !== 0) throw new Error(`exit code ${exitCode}: ${stderr}`)
+    },
+    async destroyAll(sessions) {
+      await Promise.all(sessions.map((session) => session.destroy()))
+    },
+    async poolFilled() {
+      for (;;) {
+        assertGoingOn()
+        const text = await (
+          await fetch(`${daemon.url}/metrics`, { headers: { authorization: `Bearer ${key}` } })
+        ).text()
+        if (Number(/^sandkasten_pool_ready\{[^}]*\} (\d+)/m.exec(text)?.[1]) >= POOL) return
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+    },
+    memory: () =>
+      1024 *
+      Number(
+        /^Private_Dirty:\s+(\d+)/m.exec(
+          readFileSync(`/proc/${daemon.process.pid}/smaps_rollup`, 'utf8'),
+        )?.[1],
+      ),
+  }
+  async function made(options: Parameters<SandboxClient['createSession']>[0]): Promise<Session> {
+    assertGoingOn()
+    return client.createSession(options)
+  }
+  const first = await server.create()
+  const { stdout } = await first.run('cat', { args: ['/proc/self/status'] })
+  assertHardened('daemon', stdout)
+  await first.destroy()
+  return server
+}
+
+/** From the request for it to the answer of the first command. */
+export async function coldMs(
+  server: Server,
+  create: () => Promise<Session>,
+): Promise<{ ms: number; session: Session }> {
+  let session: Session | undefined
+  const ms = await timed(async () => {
+    session = await create()
+    await server.run(session)
+  })
+  return { ms, session: session! }
+}

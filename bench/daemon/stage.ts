@@ -1,0 +1,24 @@
+import type { Ours } from '../engine/ours.ts'
+import type { SpawnSubject } from '../engine/spawn.ts'
+import type { Subject } from '../engine/subject.ts'
+import type { Workplace } from '../engine/workplace.ts'
+import type { Report } from '../report.ts'
+import type { Server } from './server.ts'
+
+/** What a stage works with. A subject that could not be opened is missing; the stage says nothing about it. */
+export interface Bench {
+  readonly place: Workplace
+  readonly report: Report
+  readonly quick: boolean
+  readonly server: Server
+  readonly bare: SpawnSubject
+  readonly ours?: Ours
+  readonly docker?: Subject
+  wants(id: string): boolean
+}
+
+export interface Stage {
+  readonly title: string
+  readonly ids: readonly string[]
+  run(bench: Bench): Promise<void>
+}

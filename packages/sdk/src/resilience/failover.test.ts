@@ -1,0 +1,340 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
+import { LocalProvider } from '../providers/local/index.ts'
+import { MemoryProvider } from '../providers/memory/index.ts'
+import { over } from '../shared/over.ts'
+import type { SandboxProvider } from '../spec/index.ts'
+import { conformance, memoryCommands } from '../testing/index.ts'
+import { type FailoverOptions, failover } from './failover.ts'
+import { closeGroups, groups, named, setUp } from './test-kit.ts'
+import { withRetry } from './with-retry.ts'
+
+afterEach(closeGroups)
+
+const codes = Object.keys(errorTable) as SandboxErrorCode[]
+const goesOn = ['rate_limited', 'connection_lost', 'unavailable', 'timeout', 'provider_error']
+
+describe('failover: create', () => {
+  it('is the first provider’s while that can', async () => {
+    const { a, b, group, accounts } = setUp()
+    const sandbox = await group.create()
+    expect([sandbox.id, (await a.list()).length, (await b.list()).length]).toEqual(['memory:a-1', 1, 0])
+    expect(group.explain(sandbox)).toBe(accounts[0])
+    expect(accounts[0]).toMatchObject({ chosen: 'memory', attempts: [{ outcome: 'chosen', place: 0 }] })
+  })
+
+  it.each(codes)('%s: the next or not', async (code) => {
+    const { a, b, group, accounts } = setUp()
+    a.fault({ on: 'create', error: code })
+    if (goesOn.includes(code)) {
+      const sandbox = await group.create()
+      expect([sandbox.provider, accounts[0]!.attempts.map(({ code: why }) => why)]).toEqual([
+        'second',
+        [code, undefined],
+      ])
+    } else {
+      await expect(group.create()).rejects.toMatchObject({ code })
+      expect((await b.list()).length).toBe(0)
+      expect(String(accounts[0])).toContain(`No other was tried: ${code}`)
+    }
+    expect(accounts).toHaveLength(1)
+  })
+
+  it('wrong credentials are never taken elsewhere, whatever is asked for', async () => {
+    for (const code of ['unauthenticated', 'forbidden'] as const) {
+      const { a, b, group } = setUp({ also: ['quota_exceeded', 'disk_full'] })
+      a.fault({ on: 'create', error: code, times: Infinity })
+      a.fault({ on: 'get', error: code, times: Infinity })
+      a.fault({ on: 'list', error: code, times: Infinity })
+      const other = await b.create({ name: 'here' })
+      await expect(group.create()).rejects.toMatchObject({ code })
+      await expect(group.getOrCreate({ name: 'here' })).rejects.toMatchObject({ code })
+      await expect(group.get(other.sandboxId)).rejects.toMatchObject({ code })
+      expect(await b.list()).toHaveLength(1)
+      expect(() => failover(a, { also: [code] as never })).toThrow(/also/)
+    }
+  })
+
+  it('a full quota is taken elsewhere only where that was asked for', async () => {
+    const { a, group } = setUp({ also: ['quota_exceeded'] })
+    a.fault({ on: 'create', error: 'quota_exceeded' })
+    expect((await group.create()).provider).toBe('second')
+  })
+
+  it('tells why, in words that people read', async () => {
+    const { a, group, clock } = setUp()
+    a.fault({ on: 'create', delayMs: 1234, error: 'unavailable' })
+    const making = group.create()
+    await clock.advance(2000)
+    expect(String(group.explain(await making))).toBe(
+      [
+        '1. memory: failed after 1234 ms with unavailable: The memory provider was told to fail create with unavailable. (nothing was left)',
+        '2. second: chosen, after 0 ms.',
+      ].join('\n'),
+    )
+  })
+
+  it('when all fail, the error has every reason and the soonest time to come back', async () => {
+    const { a, b, group } = setUp()
+    const limited = (retryAfterMs: number) =>
+      new SandboxError('rate_limited', `wait ${retryAfterMs}`, { details: { retryAfterMs } })
+    a.fault({ on: 'create', error: limited(9000) })
+    b.fault({ on: 'create', error: limited(4000) })
+    const error: SandboxError = await group.create().then(
+      () => expect.fail('It was created.'),
+      (thrown) => thrown,
+    )
+    expect(error).toMatchObject({ code: 'rate_limited', retryable: true, details: { retryAfterMs: 4000 } })
+    expect(error.message).toContain('1. memory: failed after 0 ms with rate_limited: wait 9000')
+    expect(error.message).toContain('2. second: failed after 0 ms with rate_limited: wait 4000')
+    expect((error.cause as AggregateError).errors).toHaveLength(2)
+    expect(group.explain(error)?.attempts).toHaveLength(2)
+
+    a.fault({ on: 'create', error: 'unavailable' })
+    b.fault({ on: 'create', error: 'provider_error' })
+    await expect(group.create()).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  it('an error that is not of the table, and a cancelled call, stop everything', async () => {
+    const { a, b, group } = setUp()
+    a.fault({ on: 'create', error: new TypeError('a defect') })
+    await expect(group.create()).rejects.toThrow('a defect')
+    await expect(group.create({ signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'aborted' })
+    expect([...(await a.list()), ...(await b.list())]).toEqual([])
+  })
+
+  it('a provider that takes too long has failed, and what it makes after all is destroyed', async () => {
+    const { a, b, clock } = setUp()
+    // It does not listen to the signal, so it finishes what it began.
+    const deaf = over(a, { create: ({ signal: _, ...options } = {}) => a.create(options) })
+    a.fault({ on: 'create', delayMs: 60_000 })
+    const group = failover(deaf, named(b, 'second'), { clock, attemptTimeoutMs: 5000 })
+    groups.push(group)
+    const making = group.create()
+    await clock.advance(5000)
+    const sandbox = await making
+    expect([sandbox.provider, group.explain(sandbox)?.attempts[0]?.code]).toEqual(['second', 'timeout'])
+    await clock.advance(60_000)
+    expect(await a.list()).toEqual([])
+  })
+
+  it('a listener that throws does not cost the sandbox', async () => {
+    const { group } = setUp({
+      onChoice: () => {
+        throw new Error('a listener')
+      },
+    })
+    expect(await (await group.create()).status()).toBe('running')
+  })
+})
+
+describe('failover: names', () => {
+  it('a sandbox is found by its name wherever it is', async () => {
+    const { a, group } = setUp()
+    a.fault({ on: 'create', error: 'unavailable' })
+    const first = await group.getOrCreate({ name: 'job' })
+    const again = await group.getOrCreate({ name: 'job' })
+    expect([first.id, again.id]).toEqual(['second:b-1', 'second:b-1'])
+    expect(await a.list()).toEqual([])
+  })
+
+  it('callers who race get the same one, though the first provider changes its mind', async () => {
+    const { a, b, group } = setUp()
+    a.fault({ on: 'create', error: 'unavailable' })
+    const made = await Promise.all(Array.from({ length: 5 }, () => group.getOrCreate({ name: 'job' })))
+    expect(new Set(made.map(({ id }) => id)).size).toBe(1)
+    expect([...(await a.list()), ...(await b.list())]).toHaveLength(1)
+  })
+
+  it('a name that cannot be asked for is not taken elsewhere, unless that is wanted', async () => {
+    const { a, b, group, accounts } = setUp()
+    await a.create({ name: 'job' })
+    a.fault({ on: 'list', error: 'unavailable' })
+    await expect(group.getOrCreate({ name: 'job' })).rejects.toMatchObject({ code: 'unavailable' })
+    expect(await b.list()).toEqual([])
+    expect(String(accounts[0])).toContain('could not be asked for “job”, so nothing was created')
+
+    const other = setUp({ acceptDuplicateNames: true })
+    other.a.fault({ on: 'list', error: 'unavailable', times: Infinity })
+    expect((await other.group.getOrCreate({ name: 'job' })).provider).toBe('second')
+    other.b.fault({ on: 'list', error: 'timeout', times: Infinity })
+    await expect(other.group.getOrCreate({ name: 'job' })).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  it('nor is one of which a failed create may have left a sandbox', async () => {
+    const { a, b, group, accounts } = setUp()
+    a.fault({ on: 'create', error: 'connection_lost' })
+    a.fault({ on: 'list', error: 'unavailable', after: 1 })
+    await expect(group.getOrCreate({ name: 'job' })).rejects.toMatchObject({ code: 'connection_lost' })
+    expect(await b.list()).toEqual([])
+    expect(String(accounts[0])).toContain('may have been created at “memory”')
+  })
+
+  it('what the caller has begun in a sandbox is not begun in another', async () => {
+    const { a, b, group, accounts } = setUp()
+    let begun = 0
+    const making = group.getOrCreate({
+      name: 'job',
+      onCreate: () => {
+        begun += 1
+        throw new SandboxError('unavailable', 'in the middle of it')
+      },
+    })
+    await expect(making).rejects.toThrow('in the middle of it')
+    expect([begun, await a.list(), await b.list()]).toEqual([1, [], []])
+    expect(String(accounts[0])).toContain('is not begun twice')
+  })
+})
+
+describe('failover: the rest', () => {
+  it('ids say where sandboxes are; without a prefix everybody is asked', async () => {
+    const { a, b, group } = setUp()
+    await a.create()
+    const there = await b.create()
+    expect((await group.get(`second:${there.sandboxId}`)).provider).toBe('second')
+    expect((await group.get(there.sandboxId)).sandboxId).toBe('b-1')
+    await expect(group.get('nobody:x')).rejects.toMatchObject({ code: 'invalid_argument' })
+    await expect(group.get('x')).rejects.toMatchObject({ code: 'not_found' })
+    // Somebody who could not be asked may know it.
+    a.fault({ on: 'get', error: 'unavailable' })
+    await expect(group.get('x')).rejects.toMatchObject({ code: 'unavailable' })
+    expect([
+      await group.destroy('second:b-1'),
+      await group.destroy('b-1'),
+      await group.destroy('a-1'),
+    ]).toEqual([true, false, true])
+  })
+
+  it('lists everybody’s, in pages too; an outage is not half a list', async () => {
+    const { a, b, group } = setUp()
+    for (let made = 0; made < 3; made += 1) await Promise.all([a.create(), b.create()])
+    const whole = (await group.list()).map(({ id }) => id)
+    expect(whole).toHaveLength(6)
+    for (const limit of [1, 2, 3, 4, 6, 7]) {
+      const paged: string[] = []
+      for (let cursor: string | undefined, pages = 0; pages < 10; pages += 1) {
+        const page = await group.list({ limit, ...(cursor === undefined ? {} : { cursor }) })
+        expect(page.length).toBeLessThanOrEqual(limit)
+        paged.push(...page.map(({ id }) => id))
+        cursor = page.nextCursor
+        if (cursor === undefined) break
+      }
+      expect(paged, `pages of ${limit}`).toEqual(whole)
+    }
+    await expect(group.list({ cursor: 'x' })).rejects.toMatchObject({ code: 'invalid_argument' })
+    b.fault({ on: 'list', error: 'unavailable' })
+    await expect(group.list()).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  it('a snapshot is found at the provider that has it', async () => {
+    const { a, b, group } = setUp()
+    const { snapshotId } = await (await b.create()).snapshot()
+    expect((await group.create({ snapshotId })).provider).toBe('second')
+    a.fault({ on: 'create', error: 'unavailable' })
+    await expect(group.create({ snapshotId: 'none' })).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(group.create({ snapshotId: 'none' })).rejects.toMatchObject({ code: 'not_found' })
+    expect((await group.listSnapshots()).length).toBe(1)
+    expect([await group.deleteSnapshot(snapshotId), await group.deleteSnapshot(snapshotId)]).toEqual([
+      true,
+      false,
+    ])
+  })
+
+  it('is healthy while one of them is', async () => {
+    const { a, b, group } = setUp()
+    a.fault({ on: 'health', error: 'unavailable', times: 2 })
+    expect(await group.healthCheck()).toBe(true)
+    b.fault({ on: 'health', error: 'unavailable' })
+    expect(await group.healthCheck()).toBe(false)
+  })
+
+  it('has what all of them have, and knows the options that all of them know', async () => {
+    const { group } = setUp({}, { capabilities: { fork: false }, createOptions: ['image'] })
+    expect(Object.keys(group.capabilities)).not.toContain('fork')
+    expect(group.capabilities).toMatchObject({ snapshot: 'native' })
+    expect(group.createOptions.has('image')).toBe(false)
+    await expect(group.create({ image: 'x' })).rejects.toMatchObject({
+      code: 'unsupported',
+      message: expect.stringContaining('“second”'),
+    })
+    await expect(group.create({ runtime: 'x' })).rejects.toMatchObject({ code: 'unsupported' })
+    await expect(group.create({ imag: 'x' } as object)).rejects.toMatchObject({ code: 'invalid_argument' })
+    const none = failover(new MemoryProvider(), new MemoryProvider({ capabilities: { snapshot: false } }))
+    // @ts-expect-error the type knows nothing of options that take abilities away, so this one is only found when it is called
+    await expect(none.listSnapshots('x')).rejects.toMatchObject({ code: 'unsupported' })
+  })
+
+  it('each is asked in its own words with adapt', async () => {
+    const { a, b, clock } = setUp({}, { createOptions: ['image'] })
+    a.fault({ on: 'create', error: 'unavailable' })
+    const asked: unknown[] = []
+    const group = failover(a, named(b, 'second'), {
+      clock,
+      adapt: (options, provider) => {
+        asked.push(provider)
+        return provider === 'memory' ? { ...options, image: 'node:24' } : options
+      },
+    })
+    groups.push(group)
+    await group.create({ label: 'x' })
+    expect([asked, (await b.list())[0]?.label]).toEqual([['memory', 'second'], 'x'])
+  })
+
+  it('does not mix those that isolate with one that does not, unless told', () => {
+    const local = new LocalProvider({ acceptNoIsolation: true })
+    const memory = new MemoryProvider()
+    expect(() => failover(memory, local)).toThrow(
+      expect.objectContaining({
+        code: 'invalid_argument',
+        hint: expect.stringContaining('acceptNoIsolation'),
+      }),
+    )
+    expect(failover(memory, local, { acceptNoIsolation: true })).toMatchObject({
+      isolation: 'none',
+      name: 'failover',
+    })
+    expect(failover(memory, memory)).toMatchObject({ isolation: 'simulated', name: 'memory' })
+    expect(() => failover()).toThrow(/providers/)
+    expect(() => failover(memory, { onchoice: () => {} } as FailoverOptions)).toThrow(/onChoice|onchoice/)
+  })
+
+  it('with retries inside: a short outage is waited for, a long one is not', async () => {
+    const { a, b, clock } = setUp()
+    const group = failover(withRetry(a, { attempts: 2, baseMs: 1, maxMs: 2 }), named(b, 'second'), { clock })
+    groups.push(group)
+    a.fault({ on: 'create', error: 'rate_limited' })
+    expect((await group.create()).provider).toBe('memory')
+    a.fault({ on: 'create', error: 'rate_limited', times: 2 })
+    expect((await group.create()).provider).toBe('second')
+  })
+})
+
+/** A group is a provider: the kit passes on one whose first member has room for nothing. */
+const empty = new MemoryProvider()
+const full = over(empty, {
+  create: async (options) => {
+    // Whether a snapshot is there it can tell.
+    if (options?.snapshotId !== undefined) return empty.create(options)
+    throw new SandboxError('unavailable', 'There is no room.')
+  },
+  getOrCreate: async () => {
+    throw new SandboxError('unavailable', 'There is no room.')
+  },
+})
+const second = new MemoryProvider()
+const group = (member: MemoryProvider) => {
+  const made = failover(full, member)
+  groups.push(made)
+  return made as unknown as SandboxProvider
+}
+
+conformance({
+  title: 'conformance: failover to memory (simulated)',
+  provider: () => group(second),
+  commands: memoryCommands(second),
+  reopen: () => group(second.reopen()),
+  leftovers: (sandboxId) => second.running(sandboxId),
+  without: { server: 'the memory provider has no network' },
+  limits: { lifetimeMs: 150, commandTimeoutMs: 50 },
+  runner: { describe, it },
+})

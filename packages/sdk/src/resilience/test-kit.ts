@@ -1,0 +1,44 @@
+import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
+import { over } from '../shared/over.ts'
+import type { FailoverAccount } from './account.ts'
+import { type FailoverOptions, failover } from './failover.ts'
+
+/** Groups that a test made, to be closed at its end. */
+export const groups: AsyncDisposable[] = []
+export async function closeGroups(): Promise<void> {
+  for (const group of groups.splice(0)) await group[Symbol.asyncDispose]()
+}
+
+/** A group of two providers in memory, under two names. */
+export function setUp(options: FailoverOptions = {}, first: MemoryProviderOptions = {}) {
+  const clock = new ManualClock(1_000_000)
+  const a = new MemoryProvider({ clock, seed: 'a', ...first })
+  const b = new MemoryProvider({ clock, seed: 'b' })
+  const accounts: FailoverAccount[] = []
+  const group = failover(a, named(b, 'second'), {
+    clock,
+    onChoice: (account) => accounts.push(account),
+    ...options,
+  })
+  groups.push(group)
+  return { clock, a, b, group, accounts }
+}
+
+/** A memory provider under another name: its ids say so, as another vendor's would. */
+export function named(real: MemoryProvider, name: string): MemoryProvider {
+  const rename = <T extends { sandboxId: string }>(handle: T): T =>
+    over(handle as T & object, { id: `${name}:${handle.sandboxId}`, provider: name } as never) as T
+  const native = (id: string) => id.replace(`${name}:`, '')
+  return over(real, {
+    name,
+    create: async (options) => rename(await real.create(options)),
+    get: async (id, options) => rename(await real.get(native(id), options)),
+    getOrCreate: async (options) => rename(await real.getOrCreate(options)),
+    destroy: (id, options) => real.destroy(native(id), options),
+    list: async (options) => {
+      const page = await real.list(options)
+      for (const info of page) info.id = `${name}:${info.sandboxId}`
+      return page
+    },
+  })
+}

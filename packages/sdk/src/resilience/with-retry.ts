@@ -1,0 +1,134 @@
+import { checkKnown } from '../core/validate.ts'
+import { over } from '../shared/over.ts'
+import type {
+  Capabilities,
+  GetOrCreateOpts,
+  ProcessHandle,
+  SandboxCore,
+  SandboxHandle,
+  SandboxProvider,
+  SandboxProviderCore,
+} from '../spec/index.ts'
+import { fileCalls, processCalls, providerCalls, type Rule, sandboxCalls } from './repeatable.ts'
+import { type CheckedRetry, checkedRetry, type RetryOptions, repeat, retryOptionNames } from './retry.ts'
+
+/** A provider or a sandbox, with any abilities. */
+export type RetrySubject =
+  | SandboxCore
+  | (Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
+      readonly capabilities: Capabilities
+    })
+
+/**
+ * The same provider, or sandbox, whose calls are made again when they fail with an error that the table calls retryable, if
+ * making them twice does the same as making them once. Commands are never run twice, nothing is made twice. What it hands out
+ * (sandboxes, files, processes) is treated in the same way. A `false` of `destroy` may then mean that an earlier attempt did it.
+ */
+export function withRetry<T extends RetrySubject>(subject: T, options: RetryOptions = {}): T {
+  checkKnown(options, retryOptionNames, 'withRetry()')
+  const wrap = new Wrap(checkedRetry(options))
+  const wrapped =
+    'sandboxId' in subject
+      ? wrap.sandbox(subject as unknown as SandboxHandle)
+      : wrap.provider(subject as unknown as SandboxProvider)
+  return wrapped as unknown as T
+}
+
+type Method = (...args: unknown[]) => Promise<unknown>
+
+class Wrap {
+  readonly #retry: CheckedRetry
+
+  constructor(retry: CheckedRetry) {
+    this.#retry = retry
+  }
+
+  provider(real: SandboxProvider): SandboxProvider {
+    const calls = this.#methods(real, providerCalls)
+    return over(real, {
+      ...calls,
+      create: async (options) => this.sandbox(await calls.create(options)),
+      get: async (id, options) => this.sandbox(await calls.get(id, options)),
+      getOrCreate: (options) => this.#getOrCreate(real, options),
+    } as Partial<SandboxProvider>)
+  }
+
+  sandbox(real: SandboxHandle): SandboxHandle {
+    return over(real, this.#sandboxMembers(real))
+  }
+
+  /** An agent's view is frozen and leads nowhere else; so is what is made of it. */
+  #restricted(real: ReturnType<SandboxHandle['restricted']>): typeof real {
+    const view = Object.assign(Object.create(null), real)
+    const members = this.#sandboxMembers(real as SandboxHandle) as Record<string, unknown>
+    for (const name of Object.keys(view)) if (name in members) view[name] = members[name]
+    return Object.freeze(view)
+  }
+
+  #sandboxMembers(real: SandboxHandle): Partial<SandboxHandle> {
+    const calls = this.#methods(real, sandboxCalls)
+    const process = async (handle: Promise<unknown>) => this.#process((await handle) as ProcessHandle)
+    return {
+      ...calls,
+      files: over(real.files, this.#methods(real.files, fileCalls)),
+      restricted: () => this.#restricted(real.restricted()),
+      runCommand: (options: { detached?: boolean }) =>
+        options?.detached ? process(calls.runCommand(options as never)) : calls.runCommand(options as never),
+      spawn: (options) => process(calls.spawn(options)),
+      getProcess: (id, options) => process(calls.getProcess(id, options)),
+      fork: async (options) =>
+        (await calls.fork(options)).map((fork) => (fork instanceof Error ? fork : this.sandbox(fork))),
+    } as Partial<SandboxHandle>
+  }
+
+  #process(real: ProcessHandle): ProcessHandle {
+    return over(real, this.#methods(real, processCalls))
+  }
+
+  /**
+   * Once the caller's own function has begun it is not begun again: what it did is not known. And where there is an `onCreate`, a
+   * sandbox that a lost attempt made would be found by the next and never set up; so then only a refusal is repeated.
+   */
+  async #getOrCreate(real: SandboxProvider, options: GetOrCreateOpts): Promise<SandboxHandle> {
+    let begun = false
+    const once = (own: GetOrCreateOpts['onCreate']) => (sandbox: SandboxHandle) => {
+      begun = true
+      return own?.(this.sandbox(sandbox))
+    }
+    const { onCreate, onResume, signal } = options
+    return this.sandbox(
+      await repeat(
+        () =>
+          real.getOrCreate({
+            ...options,
+            ...(onCreate ? { onCreate: once(onCreate) } : {}),
+            ...(onResume ? { onResume: once(onResume) } : {}),
+          }),
+        this.#retry,
+        { call: 'getOrCreate', may: () => !begun, signal, ...(onCreate ? { only: ['rate_limited'] } : {}) },
+      ),
+    )
+  }
+
+  /** The methods of the table that may be repeated, each with its rule. */
+  #methods<T extends object>(real: T, rules: Readonly<Record<string, Rule>>): T {
+    const methods: Record<string, Method> = {}
+    for (const [name, rule] of Object.entries(rules)) {
+      const method = (real as Record<string, unknown>)[name]
+      if (typeof method !== 'function') continue
+      const call: Method = (...args) => method.apply(real, args)
+      methods[name] = rule === 'never' ? call : (...args) => this.#call(name, rule, call, args)
+    }
+    return methods as T
+  }
+
+  #call(name: string, rule: Rule, call: Method, args: unknown[]): Promise<unknown> {
+    if (typeof rule === 'function' && !rule(...args)) return call(...args)
+    const { signal } = (args.at(-1) ?? {}) as { signal?: AbortSignal }
+    return repeat(() => call(...args), this.#retry, {
+      call: name,
+      signal,
+      ...(rule === 'refused' ? { only: ['rate_limited'] } : {}),
+    })
+  }
+}

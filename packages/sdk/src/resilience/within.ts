@@ -1,0 +1,33 @@
+import { SandboxError, type SandboxErrorOptions } from '../errors.ts'
+import { abortable, onAbort } from '../shared/abort.ts'
+import type { Clock } from '../shared/clock.ts'
+
+export interface Limit extends SandboxErrorOptions {
+  readonly ms: number
+  readonly clock: Clock
+  readonly signal: AbortSignal | undefined
+  /** What the provider is asked for, for the error. */
+  readonly what: string
+}
+
+/** The work, given up (`timeout`) when it takes too long, or when the signal fires (`aborted`). Its own signal fires then. */
+export async function within<T>(
+  { ms, clock, signal, what, ...options }: Limit,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  let late: SandboxError | undefined
+  const forget = onAbort(signal, () => controller.abort(signal!.reason))
+  const cancel = clock.after(ms, () => {
+    late = new SandboxError('timeout', `${what} took longer than ${ms} ms.`, options)
+    controller.abort(late)
+  })
+  try {
+    return await abortable(work(controller.signal), controller.signal, what)
+  } catch (error) {
+    throw late ?? error
+  } finally {
+    cancel()
+    forget()
+  }
+}
