@@ -1,6 +1,7 @@
 /** The README's provider × capability table, made from what the providers say of themselves. */
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
+import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
@@ -28,6 +29,7 @@ export function capabilityTable(): string {
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
+    ['`daytona`', daytonaCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

@@ -53,6 +53,7 @@ const mustCover = [
   'engine on process',
   'daemon on SQLite',
   'daemon on Postgres',
+  'daytona',
 ]
 
 function reasonOf(test: TestCase): string {

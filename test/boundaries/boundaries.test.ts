@@ -25,15 +25,20 @@ describe('the doors between rooms', () => {
 })
 
 describe('dependencies', () => {
-  it('the SDK has none', () => {
-    const { dependencies, peerDependencies, optionalDependencies } = JSON.parse(
+  it('the SDK has none; vendors’ SDKs are invited, never asked for', () => {
+    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = JSON.parse(
       readFileSync(path.join(root, 'packages/sdk/package.json'), 'utf8'),
     )
-    expect({ dependencies, peerDependencies, optionalDependencies }).toEqual({})
+    expect({ dependencies, optionalDependencies }).toEqual({})
+    for (const name of Object.keys(peerDependencies ?? {}))
+      expect(peerDependenciesMeta[name], name).toEqual({ optional: true })
   })
 
   it('are pinned exactly, everywhere', () => {
-    for (const file of ['package.json', ...globSync('packages/*/package.json', { cwd: root })]) {
+    for (const file of [
+      'package.json',
+      ...globSync(['packages/*/package.json', 'test/*/package.json'], { cwd: root }),
+    ]) {
       const manifest = JSON.parse(readFileSync(path.join(root, file), 'utf8'))
       for (const [name, version] of Object.entries({
         ...manifest.dependencies,

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -47,7 +47,12 @@ describe('the packed SDK', () => {
   it('brings no dependency, no source and no test', async () => {
     const installed = path.join(folder, 'node_modules/@sandkasten/sdk')
     const manifest = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8'))
-    expect([manifest.dependencies, manifest.peerDependencies]).toEqual([undefined, undefined])
+    expect(manifest.dependencies).toBeUndefined()
+    for (const name of Object.keys(manifest.peerDependencies ?? {}))
+      expect(manifest.peerDependenciesMeta[name], name).toEqual({ optional: true })
+    await expect(readdir(path.join(folder, 'node_modules/@daytona'))).rejects.toMatchObject({
+      code: 'ENOENT',
+    })
     const { stdout } = await run('find', ['.', '-type', 'f'], { cwd: installed })
     const files = stdout.trim().split('\n')
     expect(
@@ -67,7 +72,7 @@ describe('the packed SDK', () => {
     const { stdout } = await inFolder('node', 'vendors.js')
     // A provider that is there says `sdk_missing` and the line that installs it.
     expect(JSON.parse(stdout)).toEqual({
-      daytona: 'unsupported',
+      daytona: 'sdk_missing',
       e2b: 'unsupported',
       vercel: 'unsupported',
       modal: 'unsupported',

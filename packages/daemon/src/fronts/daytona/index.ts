@@ -5,7 +5,7 @@ import { controlRoutes } from './control.ts'
 import { previewRoutes } from './previews.ts'
 import { refuse } from './refuse.ts'
 import { snapshotRoutes } from './snapshots.ts'
-import { takeUpgrades } from './sockets.ts'
+import { takeUpgrades, type Upgrades } from './sockets.ts'
 import { bulkRoutes } from './toolbox/bulk.ts'
 import { fileRoutes } from './toolbox/files.ts'
 import { gitRoutes } from './toolbox/git.ts'
@@ -20,7 +20,7 @@ import { systemRoutes } from './toolbox/system.ts'
  * ours. The control plane is below `/api`, the toolbox of each sandbox below `/toolbox/<id>`.
  */
 export function daytonaFront(): Front {
-  const upgrades = new WeakMap<FrontPlace, ReturnType<typeof takeUpgrades>>()
+  const upgrades = new WeakMap<FrontPlace, Upgrades>()
   return {
     name: 'daytona',
     register(app, place) {
@@ -42,10 +42,13 @@ export function daytonaFront(): Front {
       app.setNotFoundHandler(async (request) => {
         throw new SandboxError('not_found', `Cannot ${request.method} ${request.url.split('?')[0]}`)
       })
+      const sockets = takeUpgrades({ place, sessions, ptys })
+      upgrades.set(place, sockets)
+      // Before the listener waits for its connections to end: those that were upgraded would not.
+      app.addHook('preClose', () => sockets.close())
       app.addHook('onClose', () => sessions.close())
-      upgrades.set(place, takeUpgrades({ place, sessions, ptys }))
     },
     refuse,
-    upgrade: (request, socket, head, place) => upgrades.get(place)!(request, socket, head),
+    upgrade: (request, socket, head, place) => upgrades.get(place)!.take(request, socket, head),
   }
 }

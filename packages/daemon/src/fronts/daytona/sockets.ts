@@ -18,13 +18,23 @@ export interface SocketParts {
   readonly ptys: Ptys
 }
 
+export interface Upgrades {
+  take(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  /** Says goodbye to all, and waits a moment for them to go. */
+  close(): Promise<void>
+}
+
+const closeMs = 500
+
 type Serve = (socket: WebSocket, leaving: AbortSignal) => Promise<void>
 
 const exitControl = 'X-Daytona-Pty-Exit-Control'
 const environmentPrefix = 'X-Daytona-Pty-Envs~'
 
 /** The WebSockets of the wire: the client's events, output that goes on, terminals. What is refused is answered before the upgrade. */
-export function takeUpgrades(parts: SocketParts) {
+export function takeUpgrades(parts: SocketParts): Upgrades {
+  const open = new Set<Duplex>()
+  const closing = new AbortController()
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: 1_048_576,
@@ -32,27 +42,36 @@ export function takeUpgrades(parts: SocketParts) {
     // The one that says something about us; the environment is never said back.
     handleProtocols: (offered) => (offered.has(exitControl) ? exitControl : false),
   })
-  return (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+  const take = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    open.add(socket)
     const requestId = randomUUID()
-    const { streams } = parts.place.services
-    const { signal, leave } = streams.enter()
     const gone = new AbortController()
-    const leaving = AbortSignal.any([signal, gone.signal])
+    const leaving = AbortSignal.any([closing.signal, gone.signal])
     socket.once('close', () => {
+      open.delete(socket)
       gone.abort()
-      leave()
     })
     find(parts, request, requestId, leaving).then(
       (serve) =>
         server.handleUpgrade(request, socket, head, (webSocket) => {
           webSocket.on('error', () => webSocket.terminate())
-          signal.addEventListener('abort', () => webSocket.close(1001, 'the daemon is ending'), {
+          closing.signal.addEventListener('abort', () => webSocket.close(1001, 'the daemon is ending'), {
             once: true,
           })
           serve(webSocket, leaving).catch(() => webSocket.close(1011))
         }),
       (error: unknown) => answer(socket, request, requestId, error),
     )
+  }
+  return {
+    take,
+    async close() {
+      closing.abort()
+      const startedAt = performance.now()
+      while (open.size > 0 && performance.now() - startedAt < closeMs)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      for (const socket of open) socket.destroy()
+    },
   }
 }
 

@@ -292,7 +292,7 @@ const kinds: ReadonlyArray<[RegExp, ['unauthenticated' | 'not_found' | 'conflict
     ['unauthenticated', 'GIT_AUTH_FAILED'],
   ],
   [
-    /not a git repository|[Rr]epository .*not found|does not appear to be a git repo/,
+    /not a git repository|cannot change to|[Rr]epository .*not found|does not appear to be a git repo/,
     ['not_found', 'GIT_REPO_NOT_FOUND'],
   ],
   [
