@@ -138,11 +138,7 @@ export class Box {
     const facts = { provider: 'daytona', sandboxId: this.id }
     if (code === 'interrupted')
       return new SandboxError('interrupted', `The sandbox ${this.id} was started anew since.`, facts)
-    if (code === 'process')
-      return new SandboxError('not_found', `There is no process ${text} in this sandbox.`, {
-        ...facts,
-        hint: 'See listProcesses().',
-      })
+    if (code === 'process') return noProcess(text, this.id)
     if (code === 'lost')
       return new SandboxError('interrupted', `What became of the process ${text} is not known.`, facts)
     const [, kind, errno] = /^([ECX])(\d+)$/.exec(code) ?? []
@@ -192,6 +188,14 @@ export function gone(sandboxId: string, cause?: unknown): SandboxError {
     provider: 'daytona',
     sandboxId,
     ...(cause === undefined ? {} : { cause }),
+  })
+}
+
+export function noProcess(processId: string, sandboxId: string): SandboxError {
+  return new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
+    provider: 'daytona',
+    sandboxId,
+    hint: 'See listProcesses().',
   })
 }
 

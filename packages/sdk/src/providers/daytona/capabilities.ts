@@ -2,6 +2,7 @@
 export interface DaytonaCapabilities {
   readonly stdin: 'emulated'
   readonly reattach: 'emulated'
+  readonly terminal: 'emulated'
   readonly ports: 'native'
   readonly stop: 'native'
   readonly pause: 'native'
@@ -11,11 +12,12 @@ export interface DaytonaCapabilities {
 
 /**
  * No `lifetime`: the vendor stops what is idle and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
- * No `shell` and no `terminal` of ours: the vendor's sessions put no bounds on output, and its terminals cannot be read again.
+ * No `shell` of ours: the vendor's sessions cannot end one command and keep the shell.
  */
 export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   stdin: 'emulated',
   reattach: 'emulated',
+  terminal: 'emulated',
   ports: 'native',
   stop: 'native',
   pause: 'native',

@@ -38,11 +38,22 @@ export class DaytonaProcess implements ProcessDriver {
   }
 
   /** Starts it, or finds the one that was started with this id. */
-  static async start(box: Box, spec: ProcessSpec, call: CallOptions, forget: readonly string[]) {
+  static async start(
+    box: Box,
+    spec: ProcessSpec & { terminal?: { cols: number; rows: number } },
+    call: CallOptions,
+    forget: readonly string[] = [],
+  ): Promise<DaytonaProcess> {
     const processId = spec.processId ?? `p-${randomId()}`
     const rid = spec.reading ? randomId() : '-'
     const { head, rest } = await firstInput(spec.stdin)
-    const mode = spec.stdin === 'empty' ? 'n' : spec.stdin === 'pipe' || rest ? 'p' : 'd'
+    const mode = spec.terminal
+      ? `t${spec.terminal.cols}x${spec.terminal.rows}`
+      : spec.stdin === 'empty'
+        ? 'n'
+        : spec.stdin === 'pipe' || rest
+          ? 'p'
+          : 'd'
     const args = [
       'start',
       processId,
@@ -108,6 +119,10 @@ export class DaytonaProcess implements ProcessDriver {
     if (this.#exit) return false
     const [line] = await this.#ask(['kill', signal.replace(/^SIG/, '')], call)
     return line === '1'
+  }
+
+  async resize({ cols, rows }: { cols: number; rows: number }, call: CallOptions): Promise<void> {
+    await this.#ask(['size', `${cols}x${rows}`], call)
   }
 
   async status(call: CallOptions): Promise<ProcessStatus> {

@@ -2,15 +2,23 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/drive
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
-import type { CallOptions, ProcessInfo, SandboxEndpoint, SandboxInfo } from '../../spec/index.ts'
+import type {
+  CallOptions,
+  OpenTerminalOptions,
+  ProcessInfo,
+  SandboxEndpoint,
+  SandboxInfo,
+  SandboxTerminal,
+} from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { Box, gone } from './box.ts'
+import { Box, gone, noProcess } from './box.ts'
 import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
 import type { Patience } from './patience.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 import { awaken } from './states.ts'
+import { DaytonaTerminal } from './terminal.ts'
 import { createLabel, infoOf, nameLabel, setupLabel } from './translation.ts'
 
 /** One start of a sandbox, as one handle sees it. */
@@ -65,6 +73,7 @@ export class DaytonaSandbox implements SandboxDriver {
   }
 
   async getProcess(processId: string, call: CallOptions): Promise<ProcessDriver> {
+    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(processId)) throw noProcess(processId, this.sandboxId)
     const process = new DaytonaProcess(this.#box, processId)
     await process.status(call)
     return process
@@ -83,6 +92,13 @@ export class DaytonaSandbox implements SandboxDriver {
         startedAt: new Date(Number(startedAt)),
       }
     })
+  }
+
+  openTerminal(
+    options: OpenTerminalOptions & { cols: number; rows: number },
+    call: CallOptions,
+  ): Promise<SandboxTerminal> {
+    return DaytonaTerminal.open(this.#box, options, call)
   }
 
   /** Private: whoever visits needs the token. */

@@ -14,10 +14,17 @@ sub keep {
   pipe(my $chld_r, my $chld_w);
   $SIG{CHLD} = sub { syswrite($chld_w, 'x') };
   my $started = now_ms();
+  my ($size) = $$p{stdin} =~ /^t(.+)/;
+  if ($size) {
+    ($out_r, $out_w) = terminal($size) or return put_all($tell, 'X' . ($! + 0) . "\n");
+    ($in_r, $err_w, $err_r) = ($out_w, $out_w, undef);
+    open($in_w, '>&', $out_r);
+  }
   my $pid = fork;
   if (defined $pid && !$pid) {
     $SIG{$_} = 'DEFAULT' for qw(PIPE CHLD);
     POSIX::setsid();
+    if ($size) { ioctl($in_r, 0x540E, 0) }
     chdir $work;
     if ($$p{cwd} ne '' && !chdir $$p{cwd}) { put_all($bad_w, 'C' . ($! + 0)); POSIX::_exit(127) }
     if ($$p{stdin} eq 'n') { open($in_r, '<', '/dev/null') }
@@ -96,6 +103,24 @@ sub loop {
   }
 }
 
+# A pseudo-terminal: its two ends.
+sub terminal {
+  my ($size) = @_;
+  sysopen(my $ours, '/dev/ptmx', 2 | 256) or return;
+  my ($open, $number) = (pack('i', 0), pack('i', 0));
+  ioctl($ours, 0x40045431, $open) && ioctl($ours, 0x80045430, $number) or return;
+  resize($ours, $size);
+  sysopen(my $theirs, '/dev/pts/' . unpack('i', $number), 2 | 256) or return;
+  return ($ours, $theirs);
+}
+
+sub resize {
+  my ($end, $size) = @_;
+  my ($cols, $rows) = split /x/, $size;
+  my $window = pack('S4', $rows, $cols, 0, 0);
+  ioctl($end, 0x5414, $window);
+}
+
 sub come_in {
   my ($k) = @_;
   accept(my $fh, $$k{listen}) or return;
@@ -108,9 +133,9 @@ sub nonblocking { fcntl($_[0], 4, 2048) }
 sub take {
   my ($k, $type, $piece) = @_;
   my $n = sysread($$k{$type}, my $data, $piece);
-  return 1 if !defined $n && ($!{EINTR} || $!{EAGAIN}) && !$_[3];
-  return 0 unless defined $n;
-  if ($n == 0) { $$k{$type} = undef; return 0 }
+  if (!defined $n && ($!{EINTR} || $!{EAGAIN})) { return !$_[3] }
+  # A terminal whose last program has gone has no end-of-file, but an error.
+  if (!$n) { $$k{$type} = undef; return 0 }
   add($k, [$$k{next}, substr($type, 0, 1), $data]);
   return 1;
 }
@@ -220,6 +245,7 @@ sub reply {
     my $state = $$k{fed}{ $words[0] };
     return $state eq 'wait' && !$over ? undef : "$state\n";
   }
+  if ($what eq 'size') { resize($$k{out}, $words[0]) if $$k{out}; return "ok\n" }
   if ($what eq 'bye') { delete $$k{readers}{ $words[0] }; return "ok\n" }
   if ($what eq 'kill') { return $$k{exit} ? "0\n" : signal_all($k, $words[0]) . "\n" }
   return $$k{exit} ? "x $$k{exit}\n" : "running\n";

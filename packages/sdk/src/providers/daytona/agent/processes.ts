@@ -13,6 +13,8 @@ sub start {
     broken($dir) unless $!{EEXIST};
     my $meta = slurp("$dir/meta");
     if (defined $meta && (split ' ', $meta)[0] ne $here) { remove_tree($dir); next }
+    # A terminal that has ended is not the one that is asked for.
+    if ($stdin =~ /^t/ && -e "$dir/exit") { remove_tree($dir); next }
     if (defined $meta) { say_line('found'); return ask($id, first_read($rid, $poll)) }
     select(undef, undef, undef, 0.02);
   }
@@ -85,7 +87,7 @@ sub ask {
 
 sub list_processes {
   opendir(my $all, "$base/p") or return;
-  for my $id (sort grep { !/^\./ } readdir $all) {
+  for my $id (sort grep { !/^[.~]/ } readdir $all) {
     my $dir = folder($id);
     my $meta = slurp("$dir/meta");
     next unless defined $meta;
