@@ -19,12 +19,18 @@ import { recordOf, sandboxView, states } from './sandboxes.ts'
 const pingMs = 25_000
 const pongMs = 20_000
 const loginMs = 15_000
+const mostWaiting = 4 * 1024 * 1024
 
 const login = z.object({ token: z.string().min(1) })
 
 export function serveEvents(place: FrontPlace, socket: WebSocket, leaving: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  const send = (text: string) => socket.readyState === socket.OPEN && socket.send(text)
+  const send = (text: string) => {
+    if (socket.readyState !== socket.OPEN) return
+    socket.send(text)
+    // One who does not listen is not kept.
+    if (socket.bufferedAmount > mostWaiting) socket.terminate()
+  }
   let answered = true
   let known = false
   const timers = [

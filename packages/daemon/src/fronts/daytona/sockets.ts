@@ -92,13 +92,13 @@ async function find(
   const logs = /^session\/([^/]+)\/command\/([^/]+)\/logs$/.exec(path)
   if (logs) {
     const address = { sessionId: decodeURIComponent(logs[1]!), commandId: decodeURIComponent(logs[2]!) }
-    const command = await place.services.sessions.use.use(
+    const found = await place.services.sessions.use.use(
       caller,
       sandbox.id,
       (used) => sessions.command(used, address),
       { wake: false },
     )
-    return (socket, gone) => streamLogs(socket, command, gone)
+    return (socket, gone) => streamLogs(socket, found, gone)
   }
   if (path === 'pty/create-connect') {
     const wanted = checked(ptySchema, {

@@ -16,7 +16,7 @@ import { again } from './retry.ts'
 
 const keepMs = 20_000
 const pausedMs = 250
-const pageBytes = 256 * 1024
+const pageBytes = 1024 * 1024
 
 /** A program in the sandbox, and the keeper that holds its output and its input. */
 export class DaytonaProcess implements ProcessDriver {

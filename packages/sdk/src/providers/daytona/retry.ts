@@ -1,5 +1,6 @@
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
+import { backoffMs, retryAfterMs } from '../../shared/backoff.ts'
 
 const tries = 4
 const firstWaitMs = 100
@@ -11,8 +12,7 @@ export async function again<T>(work: () => Promise<T>, signal: AbortSignal | und
       return await work()
     } catch (error) {
       if (attempt >= tries || !SandboxError.is(error) || !mayPass(error)) throw error
-      const { retryAfterMs } = error.details
-      const waitMs = typeof retryAfterMs === 'number' ? retryAfterMs : firstWaitMs * 2 ** (attempt - 1)
+      const waitMs = retryAfterMs(error) ?? backoffMs(attempt, { baseMs: firstWaitMs, maxMs: longestWaitMs })
       if (waitMs > longestWaitMs) throw error
       await new Promise((resolve) => setTimeout(resolve, waitMs))
       throwIfAborted(signal)

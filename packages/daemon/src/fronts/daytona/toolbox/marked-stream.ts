@@ -35,6 +35,11 @@ export class MarkedStream {
     }
   }
 
+  /** Whether the beginning of what may be a marker is held back. */
+  get holds(): boolean {
+    return this.#held.length > 0
+  }
+
   /** What is left when the stream is over. */
   flush(): Buffer {
     const rest = this.#held

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { type Call, checked, notSupported, type Routes, using } from '../call.ts'
-import { type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
+import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
 
 const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
 const execBody = z.object({
@@ -31,6 +31,11 @@ export interface CommandAddress {
   readonly commandId: string
 }
 
+export interface FoundCommand {
+  readonly command: SessionCommand
+  readonly session: ShellSession
+}
+
 /** Sessions of the toolbox, by sandbox, its start, and the name that the client chose. What is held here is found again after a restart. */
 export class ToolboxSessions {
   readonly #place: FrontPlace
@@ -54,19 +59,19 @@ export class ToolboxSessions {
     routes.add('DELETE', `${at}/:sid`, 'exec', (call) => this.#delete(call), { status: 204 })
     routes.add('POST', `${at}/:sid/exec`, 'exec', (call) => this.#execute(call))
     routes.add('GET', `${at}/:sid/command/:cid`, 'read', (call) =>
-      using(call, async (used) => commandView(await this.command(used, addressOf(call)))),
+      using(call, async (used) => commandView((await this.command(used, addressOf(call))).command)),
     )
     routes.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
-      using(call, async (used) => outputOf(await this.command(used, addressOf(call)))),
+      using(call, async (used) => outputOf(await this.command(used, addressOf(call)), call.signal, false)),
     )
     routes.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
   }
 
-  /** The command, running or ended. */
-  async command(used: Used, { sessionId, commandId }: CommandAddress): Promise<SessionCommand> {
+  /** The command, running or ended, and its session. */
+  async command(used: Used, { sessionId, commandId }: CommandAddress): Promise<FoundCommand> {
     const session = await this.#session(used, await this.#record(used, sessionId))
     const command = session.get(commandId)
-    if (command) return command
+    if (command) return { command, session }
     throw new SandboxError('not_found', 'command not found', {
       details: { daytonaCode: 'PROCESS_NOT_FOUND' },
     })
@@ -98,9 +103,7 @@ export class ToolboxSessions {
         await this.#save(used, record)
       }
       try {
-        const starting = ShellSession.start(used.sandbox, record)
-        this.#open.set(record.processId, starting)
-        await starting
+        await this.#keep(record, ShellSession.start(used.sandbox, record))
       } catch (error) {
         this.#open.delete(record.processId)
         await this.#place.records.delete(project, kind, keyOf(id, sessionId))
@@ -132,7 +135,7 @@ export class ToolboxSessions {
     const cmdId = randomUUID()
     return using(call, async (used) => {
       const { live } = this.#place.services.sessions.context
-      const command = await live.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
+      const found = await live.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
         const record = await this.#record(used, call.params.sid!)
         const session = await this.#session(used, record)
         // Written down first: so it is known again after a restart.
@@ -140,24 +143,23 @@ export class ToolboxSessions {
           ...record,
           commands: [...record.commands, { id: cmdId, command: body.command }].slice(-mostCommands),
         })
-        return session.run(cmdId, body.command, runAsync)
+        return { session, command: await session.run(cmdId, body.command, runAsync) }
       })
       if (runAsync) {
         call.reply.code(202)
         return { cmdId }
       }
-      await Promise.race([command.done, gone(call.signal)])
-      return { cmdId, exitCode: command.exitCode ?? -1, ...outputOf(command) }
+      const output = await outputOf(found, call.signal, true)
+      await found.session.ended(found.command, call.signal)
+      return { cmdId, exitCode: found.command.exitCode ?? -1, ...output }
     })
   }
 
   async #input(call: Call): Promise<void> {
     const { data } = checked(inputBody, call.body)
     await using(call, async (used) => {
-      const address = addressOf(call)
-      const command = await this.command(used, address)
-      const session = await this.#session(used, await this.#record(used, address.sessionId))
-      if (command.log.exit)
+      const { command, session } = await this.command(used, addressOf(call))
+      if (command.exitCode !== undefined)
         throw new SandboxError('stdin_closed', 'the command has completed', {
           details: { daytonaCode: 'COMMAND_ALREADY_COMPLETED' },
         })
@@ -176,11 +178,17 @@ export class ToolboxSessions {
   /** Open here, or found again. */
   #session(used: Used, record: SessionRecord): Promise<ShellSession> {
     const open = this.#open.get(record.processId)
-    if (open) return open
-    const finding = ShellSession.find(used.sandbox, record, record.commands)
-    this.#open.set(record.processId, finding)
-    finding.catch(() => this.#open.delete(record.processId))
-    return finding
+    return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))
+  }
+
+  /** For as long as its shell lives. Of one that has ended, the sandbox knows all there is. */
+  #keep({ processId }: SessionRecord, opening: Promise<ShellSession>): Promise<ShellSession> {
+    this.#open.set(processId, opening)
+    const forget = () => {
+      if (this.#open.get(processId) === opening) this.#open.delete(processId)
+    }
+    void opening.then((session) => session.over).then(forget, forget)
+    return opening
   }
 
   async #record(used: Used, sessionId: string): Promise<SessionRecord> {
@@ -207,32 +215,24 @@ export class ToolboxSessions {
   }
 }
 
-const mostCommands = 200
-
-/** Output and its end, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. */
+/** Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. */
 export async function streamLogs(
   socket: WebSocket,
-  command: SessionCommand,
+  { command, session }: FoundCommand,
   signal: AbortSignal,
 ): Promise<void> {
-  let after = 0
-  for (;;) {
-    try {
-      for await (const event of command.log.read(after, signal)) {
-        after = event.seq
-        if (event.type === 'exit') return void socket.close(1000, 'exit')
-        const mark = event.type === 'stdout' ? 1 : 2
-        socket.send(Buffer.concat([Buffer.from([mark, mark, mark]), event.data]), { binary: true })
-        while (socket.bufferedAmount > 1_048_576 && !signal.aborted)
-          await new Promise((resolve) => setTimeout(resolve, 5))
-      }
-      return void socket.close(1000, 'exit')
-    } catch (error) {
-      if (signal.aborted) return
-      const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
-      if (typeof oldest !== 'number') throw error
-      after = oldest - 1
+  try {
+    for await (const { type, data } of session.output(command, signal)) {
+      const mark = type === 'stdout' ? 1 : 2
+      socket.send(Buffer.concat([Buffer.from([mark, mark, mark]), data]), { binary: true })
+      while (socket.bufferedAmount > 1_048_576 && !signal.aborted)
+        await new Promise((resolve) => setTimeout(resolve, 5))
     }
+    // Its exit code is asked for next.
+    await session.ended(command, signal)
+    socket.close(1000, 'exit')
+  } catch (error) {
+    if (!signal.aborted) throw error
   }
 }
 
@@ -248,18 +248,26 @@ function commandView({ id, command, exitCode }: SessionCommand) {
   return { id, command, ...(exitCode === undefined ? {} : { exitCode }) }
 }
 
-function outputOf({ log }: SessionCommand) {
-  const texts = { output: '', stdout: '', stderr: '' }
-  const all: Record<keyof typeof texts, Uint8Array[]> = { output: [], stdout: [], stderr: [] }
-  for (const event of log.kept())
-    if (event.type !== 'exit') {
-      all.output.push(event.data)
-      all[event.type].push(event.data)
+/** What is there of it now, or with `wait` all of it; at most as much as a session keeps. */
+async function outputOf({ command, session }: FoundCommand, signal: AbortSignal, wait: boolean) {
+  const all: Record<'output' | 'stdout' | 'stderr', Buffer[]> = { output: [], stdout: [], stderr: [] }
+  const texts = () => ({ output: text(all.output), stdout: text(all.stdout), stderr: text(all.stderr) })
+  const running = command.exitCode === undefined
+  // Of one that runs there is no end to wait for: what it has said is there at once.
+  const enough = wait || !running ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
+  try {
+    for await (const { type, data } of session.output(command, enough)) {
+      all.output.push(data)
+      all[type].push(data)
     }
-  for (const key of ['output', 'stdout', 'stderr'] as const) texts[key] = Buffer.concat(all[key]).toString()
-  return texts
+  } catch (error) {
+    if (signal.aborted || !SandboxError.is(error, 'aborted')) throw error
+  }
+  return texts()
 }
 
-function gone(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+const lookMs = 300
+
+function text(parts: readonly Buffer[]): string {
+  return Buffer.concat(parts).toString()
 }

@@ -1,18 +1,25 @@
 import { type ProcessEvent, type ProcessHandle, SandboxError } from '@sandkasten/sdk'
-import { OutputLog, quoteArg } from '@sandkasten/sdk/provider'
+import { quoteArg } from '@sandkasten/sdk/provider'
 import type { Sandbox } from '../../../sessions/index.ts'
-import { MarkedStream } from './marked-stream.ts'
+import { MarkedStream, type Marker } from './marked-stream.ts'
 
 const keptBytes = 8 * 1024 * 1024
+export const mostCommands = 200
+/** One that is found again is read until it has nothing more to say, for this long at a time. */
+const quietMs = 100
+const catchUpMs = 5_000
 
+/** What is known of a command. Its output stays in the sandbox. */
 export interface SessionCommand {
   readonly id: string
   readonly command: string
-  readonly log: OutputLog
   exitCode?: number
-  /** Resolves when it has ended, or will never be known to have. */
-  readonly done: Promise<void>
+  /** Where its output begins and ends, in the numbers of the shell's own. */
+  from?: number
+  to?: number
 }
+
+export type CommandOutput = { readonly type: 'stdout' | 'stderr'; readonly data: Buffer }
 
 /** What is needed to find a session again. */
 export interface SessionFacts {
@@ -27,20 +34,27 @@ export interface SessionFacts {
  *
  *     its stdin ──► marker · eval 'command' · marker     its stdout, stderr ──► markers say whose output it is
  *
- * All of it is in the shell's own output, which the sandbox keeps: so another process of ours finds the commands again by reading it
- * from its beginning. (Our own shells put both streams together.)
+ * All of it is in the shell's own output, which the sandbox keeps: here is only where a command's part of it begins and ends, and another
+ * process of ours finds that again by reading it from its beginning. (Our own shells put both streams together.)
  */
 export class ShellSession {
   readonly #process: ProcessHandle
   readonly #facts: SessionFacts
-  readonly #commands = new Map<string, Running>()
+  readonly #commands = new Map<string, SessionCommand>()
   readonly #leaving = new AbortController()
-  #relief: { wait: Promise<void>; go: () => void } | undefined
-  ended = false
+  #news = Promise.withResolvers<void>()
+  /** Resolves when its shell has ended, or we have let go of it. */
+  readonly over: Promise<void>
 
-  private constructor(process: ProcessHandle, facts: SessionFacts) {
+  private constructor(
+    process: ProcessHandle,
+    facts: SessionFacts,
+    commands: ReadonlyArray<{ id: string; command: string }>,
+  ) {
     this.#process = process
     this.#facts = facts
+    for (const { id, command } of commands) this.#commands.set(id, { id, command })
+    this.over = this.#follow().catch(() => {})
   }
 
   static async start(sandbox: Sandbox, facts: SessionFacts): Promise<ShellSession> {
@@ -53,18 +67,18 @@ export class ShellSession {
       detached: true,
       outputBufferBytes: keptBytes,
     })
-    return new ShellSession(process, facts).#follow()
+    return new ShellSession(process, facts, [])
   }
 
-  /** One that an earlier process of ours has started. */
+  /** One that an earlier process of ours has started, or whose shell has ended. */
   static async find(
     sandbox: Sandbox,
     facts: SessionFacts,
     commands: ReadonlyArray<{ id: string; command: string }>,
   ): Promise<ShellSession> {
-    const session = new ShellSession(await sandbox.getProcess(facts.processId), facts)
-    for (const { id, command } of commands) session.#add(id, command)
-    return session.#follow()
+    const session = new ShellSession(await sandbox.getProcess(facts.processId), facts, commands)
+    await session.#caughtUp()
+    return session
   }
 
   get(id: string): SessionCommand | undefined {
@@ -77,11 +91,61 @@ export class ShellSession {
 
   /** `input`: it may be fed while it runs; otherwise it has nothing to read. */
   async run(id: string, command: string, input: boolean): Promise<SessionCommand> {
-    if (this.ended)
+    const made: SessionCommand = { id, command }
+    this.#commands.set(id, made)
+    for (const oldest of [...this.#commands.keys()].slice(0, -mostCommands)) this.#commands.delete(oldest)
+    try {
+      await this.#process.writeStdin(this.#script(id, command, input))
+    } catch (error) {
+      this.#commands.delete(id)
+      if (!SandboxError.is(error, 'stdin_closed')) throw error
       throw new SandboxError('gone', 'The session has ended', { details: { daytonaCode: 'SESSION_ENDED' } })
-    const running = this.#add(id, command)
-    await this.#process.writeStdin(this.#script(id, command, input))
-    return running
+    }
+    return made
+  }
+
+  /** All of a command's output that is left, and on to its end. */
+  async *output(command: SessionCommand, signal: AbortSignal): AsyncGenerator<CommandOutput> {
+    while (command.from === undefined) {
+      if (await Promise.race([this.over.then(() => true), this.#news.promise.then(() => false)])) break
+      if (signal.aborted) return
+    }
+    if (command.from === undefined) return
+    const streams = this.#streams()
+    // Whose the output is before the first marker: another one's, unless its beginning was dropped.
+    const mine = { stdout: false, stderr: false }
+    const over = { stdout: false, stderr: false }
+    for await (const { event, missed } of this.#events(command.from - 1, signal)) {
+      if (missed) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
+      if (event.type === 'exit') {
+        for (const type of ['stdout', 'stderr'] as const) {
+          const data = streams[type].flush()
+          if (mine[type] && data.length > 0) yield { type, data }
+        }
+        return
+      }
+      for (const piece of streams[event.type].push(event.data)) {
+        if (Buffer.isBuffer(piece)) {
+          if (mine[event.type]) yield { type: event.type, data: piece }
+          continue
+        }
+        const own = piece.commandId === command.id
+        mine[event.type] = own && piece.kind === 'begin'
+        if (own && piece.kind === 'end') over[event.type] = true
+      }
+      if ((over.stdout && over.stderr) || (command.to !== undefined && event.seq >= command.to)) return
+    }
+  }
+
+  /** Its end is known, or will never be. */
+  async ended(command: SessionCommand, signal: AbortSignal): Promise<void> {
+    const aborted = new Promise<void>((resolve) =>
+      signal.addEventListener('abort', () => resolve(), { once: true }),
+    )
+    while (command.exitCode === undefined && !signal.aborted) {
+      const news = this.#news.promise.then(() => false)
+      if (await Promise.race([this.over.then(() => true), aborted.then(() => true), news])) return
+    }
   }
 
   inputFile(id: string): string {
@@ -116,113 +180,94 @@ export class ShellSession {
     return `${mark('begin')}; ${before} eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
   }
 
-  #add(id: string, command: string): Running {
-    const running = new Running(id, command, (wait) => this.#press(wait))
-    this.#commands.set(id, running)
-    return running
-  }
-
-  #follow(): this {
-    void this.#read()
-      .catch(() => {})
-      .finally(() => {
-        this.ended = true
-        for (const command of this.#commands.values()) command.lost()
-      })
-    return this
-  }
-
-  async #read(): Promise<void> {
-    const { nonce } = this.#facts
-    const streams = { stdout: new MarkedStream(nonce), stderr: new MarkedStream(nonce) }
-    const current: Record<'stdout' | 'stderr', Running | undefined> = { stdout: undefined, stderr: undefined }
-    for await (const event of this.#events()) {
+  /** Notes where commands begin and end. */
+  async #follow(): Promise<void> {
+    const streams = this.#streams()
+    const heldSince: Record<'stdout' | 'stderr', number | undefined> = {
+      stdout: undefined,
+      stderr: undefined,
+    }
+    let current: SessionCommand | undefined
+    for await (const { event } of this.#events(0, this.#leaving.signal)) {
       if (event.type === 'exit') {
-        for (const type of ['stdout', 'stderr'] as const) current[type]?.push(type, streams[type].flush())
-        const last = current.stdout ?? current.stderr
         // `exit 3` ends the command and the session.
-        last?.end(event.exitCode)
-        return
+        if (current) this.#end(current, event.exitCode, event.seq)
+        break
       }
-      for (const piece of streams[event.type].push(event.data)) {
-        if (Buffer.isBuffer(piece)) {
-          current[event.type]?.push(event.type, piece)
-          continue
-        }
+      const stream = streams[event.type]
+      const begin = heldSince[event.type] ?? event.seq
+      for (const piece of stream.push(event.data)) {
+        if (Buffer.isBuffer(piece)) continue
         const command = this.#commands.get(piece.commandId)
-        current[event.type] = piece.kind === 'begin' ? command : undefined
-        if (piece.kind === 'end') command?.endOf(event.type, piece.exitCode)
+        if (piece.kind === 'begin') {
+          current = command
+          if (command) command.from = Math.min(command.from ?? Infinity, begin)
+        } else if (command) this.#ended(command, piece, event)
+        if (piece.kind === 'end' && command?.exitCode !== undefined) current = undefined
       }
-      await this.#relief?.wait
+      heldSince[event.type] = stream.holds ? (heldSince[event.type] ?? event.seq) : undefined
+      this.#tell()
+    }
+    this.#tell()
+  }
+
+  /** Both streams have to be over: one may be behind the other. */
+  #ended(
+    command: SessionCommand & { half?: string },
+    { exitCode }: Marker,
+    event: { type: string; seq: number },
+  ): void {
+    if (command.half !== undefined && command.half !== event.type) this.#end(command, exitCode, event.seq)
+    else command.half = event.type
+  }
+
+  #end(command: SessionCommand, exitCode: number, seq: number): void {
+    command.exitCode = exitCode
+    command.to = seq
+    // Its beginning was dropped before we came.
+    command.from ??= 1
+  }
+
+  #tell(): void {
+    this.#news.resolve()
+    this.#news = Promise.withResolvers<void>()
+  }
+
+  async #caughtUp(): Promise<void> {
+    const startedAt = performance.now()
+    for (let quiet = false; !quiet && performance.now() - startedAt < catchUpMs; ) {
+      const news = this.#news.promise.then(() => false)
+      const rest = new Promise<true>((resolve) => setTimeout(() => resolve(true), quietMs))
+      quiet = await Promise.race([this.over.then(() => true), news, rest])
     }
   }
 
-  /** From the oldest that is left on. */
-  async *#events(): AsyncGenerator<ProcessEvent> {
-    let after = 0
+  #streams() {
+    const { nonce } = this.#facts
+    return { stdout: new MarkedStream(nonce), stderr: new MarkedStream(nonce) }
+  }
+
+  /** After an event; from the oldest that is left on, if that is later. */
+  async *#events(
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ event: ProcessEvent; missed: boolean }> {
+    let from = after
+    let missed = false
     for (;;) {
       try {
-        yield* this.#process.output({ after, signal: this.#leaving.signal })
+        for await (const event of this.#process.output({ after: from, signal })) {
+          from = event.seq
+          yield { event, missed }
+          missed = false
+        }
         return
       } catch (error) {
         const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
         if (typeof oldest !== 'number') throw error
-        after = oldest - 1
+        from = oldest - 1
+        missed = true
       }
     }
-  }
-
-  #press(wait: boolean): void {
-    if (!wait) {
-      this.#relief?.go()
-      this.#relief = undefined
-      return
-    }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#relief ??= { wait: promise, go: resolve }
-  }
-}
-
-class Running implements SessionCommand {
-  readonly id: string
-  readonly command: string
-  readonly log: OutputLog
-  readonly done: Promise<void>
-  exitCode?: number
-  readonly #resolve: () => void
-  readonly #over = new Set<string>()
-  readonly #startedAt = Date.now()
-
-  constructor(id: string, command: string, onPressure: (wait: boolean) => void) {
-    this.id = id
-    this.command = command
-    this.log = new OutputLog({ capacityBytes: keptBytes, onPressure })
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.done = promise
-    this.#resolve = resolve
-  }
-
-  push(type: 'stdout' | 'stderr', data: Buffer): void {
-    if (data.length > 0) this.log.push(type, data)
-  }
-
-  /** Both streams have to be over: one may be behind the other. */
-  endOf(type: string, exitCode: number): void {
-    this.#over.add(type)
-    if (this.#over.size === 2) this.end(exitCode)
-  }
-
-  end(exitCode: number): void {
-    if (this.exitCode !== undefined) return
-    this.exitCode = exitCode
-    this.log.end({ exitCode, timedOut: false, durationMs: Date.now() - this.#startedAt })
-    this.#resolve()
-  }
-
-  /** Its shell ended before it did, or before it began. */
-  lost(): void {
-    this.#resolve()
-    if (this.exitCode === undefined)
-      this.log.end({ exitCode: -1, timedOut: false, durationMs: Date.now() - this.#startedAt })
   }
 }

@@ -171,8 +171,13 @@ sub read_by_all {
   return $read;
 }
 
-# Whether more may be read of the program. If not, it waits.
-sub room { my ($k) = @_; drop($k); return $$k{bytes} <= $$k{capacity} || @{ $$k{ring} } <= 1 }
+# Whether more may be read of the program. If not, it waits. For somebody who reads there is always enough for two answers.
+sub room {
+  my ($k) = @_;
+  drop($k);
+  my $most = %{ $$k{readers} } && $$k{capacity} < 2097152 ? 2097152 : $$k{capacity};
+  return $$k{bytes} <= $most || @{ $$k{ring} } <= 1;
+}
 
 sub event_line { my ($e) = @_; return $$e[1] eq 'x' ? "x $$e[0] $$e[2]\n" : "$$e[1] $$e[0] " . b64($$e[2]) . "\n" }
 

@@ -44,7 +44,7 @@ sub start {
   ask($id, first_read($rid, $poll));
 }
 
-sub first_read { my ($rid, $poll) = @_; return "read $rid 0 262144 " . ($rid eq '-' ? '0 0' : "$poll 20") }
+sub first_read { my ($rid, $poll) = @_; return "read $rid 0 1048576 " . ($rid eq '-' ? '0 0' : "$poll 20") }
 
 # Asks the keeper; if it has gone, what it has written down.
 sub ask {
