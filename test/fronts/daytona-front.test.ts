@@ -283,6 +283,22 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await older[Symbol.asyncDispose]()
   })
 
+  it('of more output than is kept, a session has the newest; the next command is whole again', async () => {
+    await sandbox.process.createSession('loud')
+    const command = 'yes 0123456789abcde | head -c 12000000; echo end; exit_code() { return 5; }; exit_code'
+    const loud = await sandbox.process.executeSessionCommand('loud', { command })
+    expect(loud.exitCode).toBe(5)
+    expect(loud.stdout).toHaveLength(12_000_004)
+    const later = await sandbox.process.getSessionCommandLogs('loud', loud.cmdId!)
+    expect(later.stdout!.length).toBeLessThan(12_000_004)
+    expect(later.stdout!.slice(-20)).toBe('0123456789abcde\nend\n')
+    const next = await sandbox.process.executeSessionCommand('loud', {
+      command: 'printf small; printf aside >&2',
+    })
+    expect([next.stdout, next.stderr, next.exitCode]).toEqual(['small', 'aside', 0])
+    await sandbox.process.deleteSession('loud')
+  })
+
   it('a session, its commands and its shell outlive the daemon', async () => {
     await sandbox.process.createSession('kept')
     await sandbox.process.executeSessionCommand('kept', { command: 'cd /tmp; WORD=kept; echo before' })

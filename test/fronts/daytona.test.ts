@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
-import { afterAll, describe, it } from 'vitest'
+import { afterAll, describe, it, vi } from 'vitest'
 import { Store } from '../../packages/daemon/src/store/index.ts'
 import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
@@ -12,6 +12,9 @@ import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 /** The whole contract: our provider, the vendor's SDK as it is, our front in a process of its own, real isolated sandboxes. */
 const title = 'conformance: daytona (its own SDK, on the front of a daemon with the isolator oci)'
 const skipped = await reasonToSkip()
+// Everything goes through two HTTP servers and the vendor's SDK: on a machine that does other things too, that takes its time.
+const limits = { behaviourMs: 170_000 }
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
 if (skipped !== undefined)
   describe(title, () => {
@@ -51,6 +54,7 @@ else {
         return provider()
       },
       reopen: provider,
+      limits,
       commands: posixCommands({ server: 'node' }),
       async leftovers(sessionId) {
         const sandbox = (await store!.sessions.get(sessionId))?.sandbox_id

@@ -1,5 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
+import { HeadTail } from '@sandkasten/sdk/provider'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
@@ -248,26 +249,23 @@ function commandView({ id, command, exitCode }: SessionCommand) {
   return { id, command, ...(exitCode === undefined ? {} : { exitCode }) }
 }
 
-/** What is there of it now, or with `wait` all of it; at most as much as a session keeps. */
+/** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
 async function outputOf({ command, session }: FoundCommand, signal: AbortSignal, wait: boolean) {
-  const all: Record<'output' | 'stdout' | 'stderr', Buffer[]> = { output: [], stdout: [], stderr: [] }
-  const texts = () => ({ output: text(all.output), stdout: text(all.stdout), stderr: text(all.stderr) })
-  const running = command.exitCode === undefined
+  const [output, stdout, stderr] = [new HeadTail(mostBytes), new HeadTail(mostBytes), new HeadTail(mostBytes)]
   // Of one that runs there is no end to wait for: what it has said is there at once.
-  const enough = wait || !running ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
+  const enough =
+    wait || command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
   try {
     for await (const { type, data } of session.output(command, enough)) {
-      all.output.push(data)
-      all[type].push(data)
+      output.push(data)
+      const stream = type === 'stdout' ? stdout : stderr
+      stream.push(data)
     }
   } catch (error) {
     if (signal.aborted || !SandboxError.is(error, 'aborted')) throw error
   }
-  return texts()
+  return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
 }
 
+const mostBytes = 16 * 1024 * 1024
 const lookMs = 300
-
-function text(parts: readonly Buffer[]): string {
-  return Buffer.concat(parts).toString()
-}
