@@ -23,12 +23,22 @@ await stages(
       run: () => {
         rmSync(path.join(root, 'packages', name, 'dist'), { recursive: true, force: true })
         // The engine carries the recipes of images.
-        if (name === 'engine')
+        if (name === 'engine') {
           cpSync(path.join(root, 'images'), path.join(root, 'packages/engine/images'), { recursive: true })
+          carryRunner()
+        }
         return run('tsc', ['-p', `packages/${name}/tsconfig.build.json`])
       },
     })),
 )
+
+/** The engine brings the runner of this architecture, so that its users need no Rust; where it is not built, they do. */
+function carryRunner(): void {
+  const built = path.join(root, 'runner/target/release/runner')
+  const carried = path.join(root, `packages/engine/runner/runner-linux-${process.arch}`)
+  if (existsSync(built)) cpSync(built, carried)
+  else console.error('The runner is not built (npm test builds it): this package will be without it.')
+}
 
 /** Each after those of ours that it depends on, whose declarations it reads. */
 function inOrder(names: readonly string[]): string[] {

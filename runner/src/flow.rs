@@ -105,8 +105,18 @@ impl Sink {
         self.ending = true;
     }
 
-    /// Writes what the receiver takes now. A receiver that has gone takes everything: its sender must not wait forever.
+    /// Writes what the receiver takes now, and closes when that was the last. A receiver that has gone takes everything: its sender must not wait forever.
     pub fn flush(&mut self) {
+        self.write();
+        self.close_after_last();
+    }
+
+    /// The receiver has been given everything, and is to see the end next.
+    pub fn is_complete(&self) -> bool {
+        self.ending && self.queue.is_empty()
+    }
+
+    pub fn write(&mut self) {
         while let (Some(fd), true, false) = (&self.fd, self.writable, self.queue.is_empty()) {
             match sys::write(fd.as_raw_fd(), self.queue.as_slices().0) {
                 Ok(Some(count)) => drop(self.queue.drain(..count)),
@@ -119,14 +129,17 @@ impl Sink {
         }
         if self.queue.is_empty() {
             self.queue.shrink_to(4096);
-            if self.ending
-                && self.finish != Finish::Character
-                && let Some(fd) = self.fd.take()
-                && self.finish == Finish::Shutdown
-            {
-                // SAFETY: acts on a descriptor that is open; `fd` is a duplicate that is closed right after.
-                unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
-            }
+        }
+    }
+
+    pub fn close_after_last(&mut self) {
+        if self.is_complete()
+            && self.finish != Finish::Character
+            && let Some(fd) = self.fd.take()
+            && self.finish == Finish::Shutdown
+        {
+            // SAFETY: acts on a descriptor that is open; `fd` is a duplicate that is closed right after.
+            unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
         }
     }
 }

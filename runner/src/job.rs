@@ -60,7 +60,7 @@ impl Handle {
         result.unwrap_or_else(|| Err(OpError::new("internal", "the operation ended without a result")))
     }
 
-    /// The client said END: the input pipe's end means "all of it", not "the client is gone".
+    /// The client said END, and all of it is in the pipe: the pipe's end means "all of it", not "the client is gone".
     pub fn input_is_complete(&self) {
         self.0.input_complete.store(true, Ordering::Release);
     }

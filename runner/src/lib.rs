@@ -9,6 +9,7 @@
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
 //! shim/     a sandbox from outside        tree/    whole disks, on the host
 //! mark      whose process it is           hunt     all of a command, wherever it went
+//! reaper    signals, and ends of children
 //! ```
 
 pub mod bridge;
@@ -24,10 +25,12 @@ mod moment;
 mod ports;
 mod process;
 mod pump;
+mod reaper;
 mod ring;
 mod serve;
 mod server;
 mod shell;
+mod shell_interrupt;
 mod shell_run;
 mod shell_script;
 pub mod shim;

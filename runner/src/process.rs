@@ -24,6 +24,7 @@ impl Server {
     pub fn op_start(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
         let id = request.id("id")?;
         let detached = request.bool("detached")?;
+        let bound = request.bool("bound")?;
         let reader = reader(conn, stream, request)?;
         let existing = match self.tasks.find(id) {
             Ok(key) => Some(key),
@@ -41,6 +42,9 @@ impl Server {
         let facts = Fields::new().int("pid", pid).bool("existed", existed);
         if detached {
             return Ok(Outcome::Done(facts));
+        }
+        if bound && !existed {
+            task.bound = Some(conn);
         }
         if task.stdin_owner.is_none() && task.stdin.is_some() {
             task.stdin_owner = Some((conn, stream));

@@ -155,7 +155,13 @@ impl Server {
         };
         if let Some(sink) = &mut relay.sink {
             let before = sink.queued();
-            sink.flush();
+            sink.write();
+            // Said before the pipe is closed, and not before all is in it: should this connection be cut while some is still queued here, the worker must
+            // not take what it has for all there is.
+            if sink.is_complete() {
+                relay.job.iter().for_each(|job| job.input_is_complete());
+            }
+            sink.close_after_last();
             let (consumed, idle) = (before - sink.queued(), sink.queued() == 0);
             stream.consume(consumed, idle, id, out);
         }

@@ -4,6 +4,7 @@
 use crate::conn::{Conn, IN_QUEUED, MAX_STREAMS, OUT_HIGH, Relay, Stream, Use};
 use crate::server::Server;
 use crate::sys;
+use crate::task::What;
 use crate::timers::Alarm;
 use crate::wire::cbor::{self, Fields, Value};
 use crate::wire::error::{OpError, OpResult};
@@ -50,7 +51,7 @@ impl Server {
         }
     }
 
-    /// Forgets a connection that has ended. Nothing that it started ends with it.
+    /// Forgets a connection that has ended. Nothing that it started ends with it, but what was bound to it.
     pub fn detach(&mut self, key: u32) {
         self.conns.remove(&key);
         self.release(key);
@@ -59,7 +60,13 @@ impl Server {
     /// Its readers and writers no longer count.
     fn release(&mut self, key: u32) {
         let mut freed = Vec::new();
+        let mut bound = Vec::new();
         for (task_key, task) in &mut self.tasks.map {
+            if task.bound == Some(key) && task.exit.is_none() {
+                // Once: the number may be a later connection's.
+                task.bound = None;
+                bound.push(*task_key);
+            }
             let before = task.readers.len();
             task.readers.retain(|reader| reader.conn != key);
             task.stdin_owner = task.stdin_owner.filter(|(conn, _)| *conn != key);
@@ -69,6 +76,19 @@ impl Server {
         }
         // Whoever was held back by this reader goes on.
         freed.into_iter().for_each(|task| self.fill(task));
+        bound.into_iter().for_each(|task| self.end_bound(task));
+    }
+
+    /// Nobody is left who could hear how it ends.
+    fn end_bound(&mut self, key: u32) {
+        let Some(task) = self.tasks.map.get(&key) else {
+            return;
+        };
+        // Fails only when it has just ended by itself.
+        match task.what {
+            What::Command { shell } => drop(self.signal_command(shell, key, libc::SIGKILL)),
+            What::Process { .. } => drop(self.signal_process(key, libc::SIGKILL, true)),
+        }
     }
 
     fn receive(&mut self, key: u32, conn: &mut Conn) -> bool {
@@ -286,7 +306,6 @@ impl Server {
                 self.feed(task);
             }
             Use::Relay(relay) => {
-                relay.job.iter().for_each(|job| job.input_is_complete());
                 relay.sink.iter_mut().for_each(|sink| sink.end());
             }
             _ => {}

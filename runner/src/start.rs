@@ -1,7 +1,8 @@
 //! `runner serve`: from arguments to a listening socket. Where the runner makes it, it takes its name only when it listens, so a client that
 //! finds the name can connect: there is no moment at which it is there and refuses. Where the socket is handed in, nothing in here leads to it.
 
-use crate::server::{Config, Server, signal_descriptor};
+use crate::reaper::signal_descriptor;
+use crate::server::{Config, Server};
 use crate::sys::user::User;
 use crate::sys::{self, check};
 use std::ffi::{CString, OsString};

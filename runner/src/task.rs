@@ -56,6 +56,8 @@ pub struct Task {
     pub readers: Vec<Reader>,
     /// Connections with a stream that waits for the end.
     pub waiters: Vec<u32>,
+    /// The connection that it ends with.
+    pub bound: Option<u32>,
     pub started: Instant,
     pub timed_out: bool,
     /// What everything that it started is known by. A command of a shell has its shell's.
@@ -89,6 +91,7 @@ impl Task {
             stdin_consumed: 0,
             readers: Vec::new(),
             waiters: Vec::new(),
+            bound: None,
             started: Instant::now(),
             timed_out: false,
             mark: None,

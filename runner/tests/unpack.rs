@@ -112,6 +112,7 @@ fn attributes_come_through_but_not_those_of_overlayfs() {
         ("SCHILY.xattr.security.capability", &capability),
         ("SCHILY.xattr.trusted.overlay.redirect", b"/etc"),
         ("SCHILY.xattr.trusted.overlay.opaque", b"y"),
+        ("SCHILY.xattr.user.overlay.redirect", b"/etc"),
     ]);
     archive.extend(entry("ping", b'0', b"x"));
     archive.extend(pax(&[("SCHILY.xattr.trusted.overlay.opaque", b"y")]));
@@ -121,7 +122,7 @@ fn attributes_come_through_but_not_those_of_overlayfs() {
     let (ok, said) = unpack(&folder.0, &archive, &[]);
     assert!(ok, "{said}");
     assert!(
-        said.contains("\"skippedAttributes\":3") && said.contains("\"opaque\":[\"opaque\"]"),
+        said.contains("\"skippedAttributes\":4") && said.contains("\"opaque\":[\"opaque\"]"),
         "{said}"
     );
     let ping = folder.0.join("ping");
@@ -131,6 +132,7 @@ fn attributes_come_through_but_not_those_of_overlayfs() {
         Some(&capability[..])
     );
     assert_eq!(attribute(&ping, "trusted.overlay.redirect"), None);
+    assert_eq!(attribute(&ping, "user.overlay.redirect"), None);
     assert_eq!(attribute(&folder.0.join("plain"), "trusted.overlay.opaque"), None);
     assert_eq!(
         attribute(&folder.0.join("opaque"), "trusted.overlay.opaque").as_deref(),

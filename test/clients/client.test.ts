@@ -2,33 +2,11 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import vm from 'node:vm'
-import {
-  type ExecResult,
-  SandboxClient,
-  SandboxError,
-  type Session,
-  type SessionInfo,
-} from '@sandkasten/sdk/client'
+import { type ExecResult, SandboxClient, SandboxError, type Session } from '@sandkasten/sdk/client'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-
-/** The classes as the first plan has them. */
-interface PlannedClient {
-  createSession(opts?: { image?: string; ttlSeconds?: number }): Promise<Session>
-  getSession(id: string): Promise<Session>
-  listSessions(): Promise<SessionInfo[]>
-}
-interface PlannedSession {
-  readonly id: string
-  exec(
-    cmd: string,
-    opts?: { timeoutMs?: number },
-  ): Promise<{ exitCode: number; cwd: string; output: string; truncated: boolean; durationMs: number }>
-  write(path: string, content: string | Uint8Array): Promise<void>
-  read(path: string, opts?: { maxBytes?: number }): Promise<Uint8Array>
-  destroy(): Promise<void>
-}
+import type * as plan from './first-plan.d.ts'
 
 describe('the client of the daemon’s API', () => {
   let daemon: TestDaemon
@@ -42,9 +20,12 @@ describe('the client of the daemon’s API', () => {
   afterAll(() => daemon?.stop())
 
   it('has the signatures of the first plan', () => {
-    expectTypeOf<SandboxClient>().toExtend<PlannedClient>()
-    expectTypeOf<Session>().toExtend<PlannedSession>()
-    expectTypeOf(SandboxClient).toBeConstructibleWith({ baseUrl: '', apiKey: '' })
+    expectTypeOf<SandboxClient>().toExtend<plan.SandboxClient>()
+    expectTypeOf<Session>().toExtend<plan.Session>()
+    expectTypeOf<ExecResult>().toExtend<plan.ExecResult>()
+    expectTypeOf<ConstructorParameters<typeof plan.SandboxClient>>().toExtend<
+      ConstructorParameters<typeof SandboxClient>
+    >()
   })
 
   it('does what the first plan says: create, exec, write, read, list, get, destroy', async () => {

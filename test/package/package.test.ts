@@ -157,6 +157,107 @@ describe('the packed SDK', () => {
   }
 })
 
+/** All that is ours, as one installs it: from packed files, in a folder with nothing of this workspace near it. */
+describe('the packed daemon, engine and command', () => {
+  let folder: string
+  const node = (...args: string[]) =>
+    run(path.join(folder, 'node_modules/.bin/node'), args, {
+      cwd: folder,
+      env: { PATH: process.env.PATH, HOME: folder },
+    })
+
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-packages-'))
+    await run(process.execPath, ['scripts/build.ts'], { cwd: root })
+    const packages = ['sdk', 'cloudflare', 'engine', 'daemon', 'cli'].map((name) => `packages/${name}`)
+    const pack = [
+      'pack',
+      '--ignore-scripts',
+      '--pack-destination',
+      folder,
+      ...packages.map((name) => `./${name}`),
+    ]
+    const files = (await run('npm', pack, { cwd: root })).stdout.match(/\S+\.tgz/g)!
+    expect(files).toHaveLength(5)
+    await writeFile(path.join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
+    const install = ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline']
+    await run('npm', [...install, ...files.map((file) => `./${file}`), 'node@22.18.0'], { cwd: folder })
+  }, 300_000)
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  it('each entry can be imported, and is used: a daemon, its client, its provider, the engine', async () => {
+    const entries: string[] = []
+    for (const name of ['sdk', 'cloudflare', 'engine', 'daemon']) {
+      const manifest = path.join(folder, 'node_modules/@sandkasten', name, 'package.json')
+      for (const entry of Object.keys(JSON.parse(await readFile(manifest, 'utf8')).exports))
+        if (entry !== './package.json') entries.push(path.posix.join('@sandkasten', name, entry))
+    }
+    expect(entries.length).toBeGreaterThan(15)
+    const imports = entries.map((entry) => `import ${JSON.stringify(entry)}`).join('\n')
+    await writeFile(path.join(folder, 'use-all.js'), `${imports}\n${useDaemon}`)
+    const { stdout } = await node('--disable-warning=ExperimentalWarning', 'use-all.js')
+    expect(stdout).toBe('v22.18.0 hello 3 | provider says 4 | engine says 5\n')
+  }, 120_000)
+
+  it('brings what is not code: recipes, the unit, and the runner where it is built', async () => {
+    const at = (name: string) => path.join(folder, 'node_modules', name)
+    const { stdout } = await run('find', ['.', '-type', 'f'], { cwd: at('@sandkasten/engine') })
+    expect(stdout).toContain('./images/base/Dockerfile')
+    if (process.platform === 'linux') expect(stdout).toContain(`./runner/runner-linux-${process.arch}`)
+    await readFile(at('@sandkasten/daemon/systemd/sandkasten.service'))
+    const all = await run('find', ['@sandkasten', 'sandkasten', '-name', '*.ts', '-not', '-name', '*.d.ts'], {
+      cwd: at(''),
+    })
+    expect(all.stdout).toBe('')
+  })
+
+  it('the command runs the daemon and finds it', async () => {
+    const bin = path.join(folder, 'node_modules/sandkasten/bin/sandkasten.js')
+    const env = { PATH: process.env.PATH, SANDKASTEN_HOME: path.join(folder, 'home'), NODE_NO_WARNINGS: '1' }
+    const program = path.join(folder, 'node_modules/.bin/node')
+    const up = spawn(program, [bin, 'up', '--isolator', 'process', '--listen', '127.0.0.1:0', '--json'], {
+      env: { ...env, SANDKASTEN_LOG_LEVEL: 'warn' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    try {
+      const [line] = await once(up.stdout, 'data')
+      expect(JSON.parse(String(line))).toMatchObject({ isolation: 'none', first_key: expect.any(String) })
+      const sandkasten = async (...args: string[]) =>
+        (await run(program, [bin, ...args], { env })).stdout.trim()
+      const id = await sandkasten('sessions', 'create')
+      expect(await sandkasten('exec', id, '--', 'echo from the command')).toBe('from the command')
+      await sandkasten('sessions', 'destroy', id)
+    } finally {
+      up.kill('SIGTERM')
+      expect(await once(up, 'exit')).toEqual([0, null])
+    }
+  }, 120_000)
+})
+
+const useDaemon = `
+import { configOf, startDaemon } from '@sandkasten/daemon'
+import { EngineProvider } from '@sandkasten/engine'
+import { SandboxClient } from '@sandkasten/sdk/client'
+import { DaemonProvider } from '@sandkasten/sdk/daemon'
+const config = configOf({ listen: '127.0.0.1:0', data_dir: 'data', isolator: 'process', api_key: 'sk-0123456789', log_level: 'warn' })
+const daemon = await startDaemon({ config })
+const client = new SandboxClient({ baseUrl: daemon.url, apiKey: 'sk-0123456789' })
+const session = await client.createSession()
+await session.exec('X=3')
+const { output } = await session.exec('echo hello $X')
+await session.destroy()
+const provider = new DaemonProvider({ url: daemon.url, apiKey: 'sk-0123456789' })
+const sandbox = await provider.create()
+const said = (await sandbox.runCommand({ cmd: 'echo', args: ['provider says 4'] })).stdout
+await sandbox.destroy()
+await daemon.close()
+const engine = new EngineProvider({ isolator: 'process', root: 'engine' })
+const own = await engine.create()
+const own_said = (await own.runCommand({ cmd: 'echo', args: ['engine says 5'] })).stdout
+await own.destroy()
+console.log(process.version, output.trim(), '|', said.trim(), '|', own_said.trim())
+`
+
 const useFromJavaScript = `
 import { SandboxError, supports } from '@sandkasten/sdk'
 import { LocalProvider } from '@sandkasten/sdk/local'

@@ -53,3 +53,21 @@ function lineOf(event: ImageProgress): string {
     return `${stepOf(event)}: ${Math.floor((event.done / event.total) * 100)} %`
   return event.phase === 'unpack' ? `${stepOf(event)}: ${sizeText(event.bytes)}` : stepOf(event)
 }
+
+/** Shows on a terminal what is waited for, once it takes longer than a moment; elsewhere nothing. */
+export async function waiting<T>(what: string, work: Promise<T>, out = process.stderr): Promise<T> {
+  if (!out.isTTY) return work
+  const startedAt = performance.now()
+  let shown = false
+  const timer = setInterval(() => {
+    const seconds = Math.floor((performance.now() - startedAt) / 1000)
+    shown = true
+    out.write(`\r\x1b[K${what}… ${seconds > 0 ? `${seconds} s` : ''}`)
+  }, 300)
+  try {
+    return await work
+  } finally {
+    clearInterval(timer)
+    if (shown) out.write('\r\x1b[K')
+  }
+}

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -6,6 +8,7 @@ import type { SandboxTerminal } from '@sandkasten/sdk'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { main } from '../src/main.ts'
+import { waiting } from '../src/progress.ts'
 
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const key = 'sk-test-0123456789abcdef'
@@ -77,7 +80,7 @@ describe('sandkasten cp', () => {
     // One file, into a folder that is there, and under another name.
     await sandkasten('cp', path.join(tree, 'run.sh'), `${id}:tree/sub`)
     expect((await sandkasten('cp', `${id}:tree/sub/run.sh`, path.join(home, 'one'))).stdout).toBe(
-      '1 files, 10 bytes\n',
+      '1 file, 10 B\n',
     )
     expect(await readFile(path.join(home, 'one'), 'utf8')).toBe('#!/bin/sh\n')
   })
@@ -207,4 +210,74 @@ describe.skipIf(process.platform !== 'linux')('sandkasten shell', () => {
       stderr: expect.stringContaining('No terminal runs'),
     })
   }, 60_000)
+})
+
+describe('for people', () => {
+  it('a session has a name, can be stopped and started, and several are one command', async () => {
+    const made = await json('sessions', 'create', '--name', 'by-name', '-e', 'GREETING=hello')
+    expect(made).toMatchObject({ name: 'by-name', env_names: ['GREETING'] })
+    expect(await sandkasten('exec', 'by-name', '--', 'echo $GREETING > f')).toMatchObject({ code: 0 })
+    await sandkasten('cp', 'by-name:f', path.join(home, 'by-name'))
+    expect(await readFile(path.join(home, 'by-name'), 'utf8')).toBe('hello\n')
+    expect((await sandkasten('sessions', 'stop', 'by-name', 'no-such')).stdout).toBe('by-name stopped\n')
+    const refused = await sandkasten('exec', 'by-name', '--', 'true')
+    expect(refused.stderr).toMatch(/is stopped[\s\S]*sandkasten sessions start/)
+    expect((await sandkasten('sessions', 'start', 'by-name')).stdout).toBe('by-name running\n')
+    const both = await sandkasten('sessions', 'destroy', 'no-such', 'by-name')
+    expect(both).toMatchObject({ code: 125, stdout: 'by-name destroyed\n' })
+    expect(both.stderr).toMatch(/no session with the id or name “no-such”[\s\S]*sandkasten sessions list/)
+  })
+
+  it('says what is wrong in words, and shows nothing of our code', async () => {
+    const wrong: Array<[string[], RegExp]> = [
+      [['cp', '/no/such', `${id}:x`], /ENOENT: no such file or directory, stat '\/no\/such'/],
+      [['keys', 'create', 'k', '--scope', 'exce'], /Allowed choices are read, exec, admin/],
+      [['sessions', 'create', '--memory', 'much'], /512m or 2g/],
+      [['ports', 'open', id, '0'], /not a port/],
+      [['sessoins', 'list'], /Did you mean sessions/],
+      [['shell', 'no-such'], /sandkasten sessions list/],
+      [['snapshot', 'create', 'no-such'], /sandkasten sessions list/],
+      [['logs', 'no-such'], /sandkasten sessions list/],
+      [['sessions', 'create', '--snapshot', 'none'], /sandkasten snapshot list/],
+      [['status', '--url', 'http://127.0.0.1:1'], /does not answer[\s\S]*sandkasten up/],
+    ]
+    for (const [args, text] of wrong) {
+      const { code, stderr } = await sandkasten(...args)
+      expect(stderr, args.join(' ')).toMatch(text)
+      expect(stderr).not.toMatch(/\n {4}at |\/v1\//)
+      expect(code).toBe(125)
+    }
+    process.env.SANDKASTEN_API_KEY = 'sk-wrong'
+    const { stderr } = await sandkasten('sessions', 'list')
+    process.env.SANDKASTEN_API_KEY = key
+    expect(stderr).toMatch(/valid API key[\s\S]*SANDKASTEN_API_KEY/)
+  })
+
+  it('Ctrl-C ends the command, and the shell takes the next', async () => {
+    const child = spawn(
+      process.execPath,
+      ['--conditions=sandkasten-source', bin, 'exec', id, '--', 'echo begun; sleep 600'],
+      {
+        env: { ...process.env, ...env },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    )
+    await once(child.stdout, 'data')
+    child.kill('SIGINT')
+    await once(child, 'exit')
+    expect((await sandkasten('exec', id, '--', 'echo next')).stdout).toBe('next\n')
+  })
+
+  it('says what is waited for, on a terminal only', async () => {
+    const out = { isTTY: true, text: '', write: (text: string) => (out.text += text) }
+    const { promise, resolve } = Promise.withResolvers<number>()
+    const waited = waiting('making it', promise, out as unknown as NodeJS.WriteStream & { fd: 2 })
+    await expect.poll(() => out.text).toContain('making it…')
+    resolve(7)
+    expect(await waited).toBe(7)
+    expect(out.text.endsWith('\r\x1b[K')).toBe(true)
+    const quiet = { ...out, isTTY: false, text: '' }
+    expect(await waiting('x', Promise.resolve(1), quiet as unknown as NodeJS.WriteStream & { fd: 2 })).toBe(1)
+    expect(quiet.text).toBe('')
+  })
 })

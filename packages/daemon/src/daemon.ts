@@ -1,4 +1,5 @@
-import { EngineProvider } from '@sandkasten/engine'
+import path from 'node:path'
+import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { pino } from 'pino'
 import {
@@ -6,6 +7,7 @@ import {
   allRoutes,
   buildServer,
   handleUpgrades,
+  type Patience,
   type Services,
   Streams,
   terminalSocket,
@@ -33,6 +35,8 @@ export interface DaemonOptions {
   /** Instead of the engine on this machine: any provider of the SDK’s contract. */
   provider?: DaemonProvider
   log?: Log
+  /** Shorter, for tests of those who are slow on purpose. */
+  patience?: Patience
 }
 
 /** A daemon that listens. */
@@ -66,7 +70,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     undo.push(() => provider.close?.())
     const store = await openStore(config, log)
     undo.push(() => store.close())
-    return await assemble({ config, provider, store, instance, log }, undo, close)
+    const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
+    return await assemble({ config, provider, store, instance, log, patience }, undo, close)
   } catch (error) {
     await close()
     throw error
@@ -74,11 +79,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 async function assemble(
-  given: { config: DaemonConfig; provider: DaemonProvider; store: Store; instance: Instance; log: Log },
+  given: Pick<Context, 'config' | 'provider' | 'store' | 'log'> & { instance: Instance; patience: Patience },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
 ): Promise<Daemon> {
-  const { config, provider, store, instance, log } = given
+  const { config, provider, store, instance, log, patience } = given
   const metrics = new Metrics()
   const events = new EventBus(store, log)
   undo.push(() => events.close())
@@ -110,7 +115,7 @@ async function assemble(
   const streams = new Streams(metrics)
   watchGauges(metrics, store, instance.id)
   let closing = false
-  const previews = await startPreviews(context, sessions, keys)
+  const previews = await startPreviews(context, sessions, keys, patience)
   undo.push(() => previews.close())
   const services: Services = {
     config,
@@ -123,6 +128,7 @@ async function assemble(
     metrics,
     log,
     version,
+    patience,
     async ready() {
       if (closing) throw new SandboxError('unavailable', 'The daemon is ending.')
       await store.ping()
@@ -158,13 +164,22 @@ async function assemble(
   }
 }
 
-function engineOf(config: DaemonConfig): DaemonProvider {
-  const { defaults } = config
-  return new EngineProvider({
-    isolator: config.isolator,
+/** What the engine is told by this configuration. */
+export function engineOptions(config: DaemonConfig): EngineProviderOptions {
+  const { defaults, docker, runtime } = config
+  const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
+  const options: EngineProviderOptions = {
+    // Who names a runtime means the isolator that it is for; docker's is named with the isolator.
+    isolator: config.isolator === 'auto' && runtime !== undefined ? 'oci' : config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
     pull: config.pull_images,
+    oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
+    docker: {
+      ...run,
+      ...docker,
+      ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}),
+    },
     defaults: {
       memoryMb: defaults.mem_limit_mb,
       vcpus: defaults.cpu_limit,
@@ -172,7 +187,16 @@ function engineOf(config: DaemonConfig): DaemonProvider {
       tmpMb: defaults.tmp_limit_mb,
       network: defaults.network_mode,
     },
-  }) as unknown as DaemonProvider
+  }
+  // A folder is for one isolator only.
+  const { isolator } = new EngineProvider(options).decision
+  return isolator === 'docker'
+    ? { ...options, isolator, root: path.join(config.engine_dir, 'docker') }
+    : { ...options, isolator }
+}
+
+function engineOf(config: DaemonConfig): DaemonProvider {
+  return new EngineProvider(engineOptions(config)) as unknown as DaemonProvider
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */
@@ -193,7 +217,14 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
 function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
-    { name: 'reaper', everyMs: config.reaper_interval_seconds * 1000, run: () => sessions.reaper.run() },
+    {
+      name: 'reaper',
+      everyMs: config.reaper_interval_seconds * 1000,
+      run: async () => {
+        await sessions.leases.mindTheClock()
+        await sessions.reaper.run()
+      },
+    },
     { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]

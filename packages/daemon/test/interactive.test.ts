@@ -82,6 +82,21 @@ describe('terminals', () => {
     const [, response] = await once(without.socket, 'unexpected-response')
     expect(response.statusCode).toBe(401)
     without.socket.terminate()
+    // One that is wrong, one whose scope is too small, and one of another project.
+    const project_id = (await daemon.call('POST', '/v1/projects', { name: 'elsewhere' })).body.id
+    const made = (body: object) => daemon.call('POST', '/v1/keys', { name: 'k', ...body })
+    const reading = (await made({ scopes: ['read'] })).body.key
+    const stranger = (await made({ scopes: ['admin'], project_id })).body.key
+    for (const [key, status] of [
+      ['sk-wrong', 401],
+      [reading, 403],
+      [stranger, 404],
+    ]) {
+      const refused = connect(path, { authorization: `Bearer ${key}` })
+      const [, answer] = await once(refused.socket, 'unexpected-response')
+      expect(answer.statusCode).toBe(status)
+      refused.socket.terminate()
+    }
     const browser = connect(path, {}, ['sandkasten', `sandkasten.key.${daemon.key}`])
     await once(browser.socket, 'open')
     expect(browser.socket.protocol).toBe('sandkasten')

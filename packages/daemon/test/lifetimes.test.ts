@@ -94,6 +94,31 @@ describe('leases', () => {
   })
 })
 
+describe('a clock that jumps', () => {
+  it('ends nobody, and keeps nobody for longer', async () => {
+    const id = await daemon.session({ ttl_seconds: 100, lifetime_seconds: 1000 })
+    const { leases, context } = daemon.daemon.sessions
+    await daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true' })
+    await leases.write()
+    const { last_activity, started_at } = (await context.store.sessions.get(id))!
+    const [wall, passed] = [Date.now(), performance.now()]
+    await leases.mindTheClock(wall, passed)
+    const hour = 3_600_000
+    // Time that passes is none.
+    expect(await leases.mindTheClock(wall + hour, passed + hour)).toBe(0)
+    expect(await leases.mindTheClock(wall + 3 * hour, passed + hour)).toBe(2 * hour)
+    expect(await context.store.sessions.get(id)).toMatchObject({
+      last_activity: last_activity + 2 * hour,
+      started_at: started_at + 2 * hour,
+    })
+    expect(await leases.mindTheClock(wall, passed + hour)).toBe(-3 * hour)
+    expect(await leases.mindTheClock(wall + hour, passed + hour)).toBe(hour)
+    expect(await context.store.sessions.get(id)).toMatchObject({ last_activity, started_at })
+    expect((await daemon.call('GET', `/v1/sessions/${id}`)).body.status).toBe('running')
+    await daemon.call('DELETE', `/v1/sessions/${id}`)
+  })
+})
+
 describe('reconciliation', () => {
   it('finds rows without sandboxes and sandboxes without rows, and touches nothing else', async () => {
     const { provider } = daemon.daemon.sessions.context

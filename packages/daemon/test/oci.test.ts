@@ -82,6 +82,42 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
     }
   })
 
+  it('what runs in a paused session is not lost to a restart, and is followed when it goes on', async () => {
+    const daemon: TestDaemon = await startTestDaemon(config)
+    try {
+      const id = await daemon.session()
+      const base = `/v1/sessions/${id}`
+      const post = async (where: string, body: object = {}) =>
+        (await daemon.call('POST', `${base}/${where}`, body)).body
+      const wait = 'echo one; while [ ! -e /workspace/go ]; do sleep 0.05; done; echo two'
+      await post('run', { cmd: 'sh', args: ['-c', wait], exec_id: 'beside', detach: true })
+      const inShell = post('exec', { cmd: `touch begun; ${wait}`, exec_id: 'in-shell' }).catch(() => 'cut')
+      await expect
+        .poll(async () => (await daemon.call('GET', `${base}/files/stat?path=begun`)).status)
+        .toBe(200)
+      expect(await post('pause')).toMatchObject({ status: 'paused' })
+      await daemon.restart()
+      await inShell
+      for (const exec of ['beside', 'in-shell'])
+        expect((await daemon.call('GET', `${base}/execs/${exec}`)).body.status).toBe('running')
+      expect(await post('resume')).toMatchObject({ status: 'running' })
+      await post('fs/write', { path: 'go', content: '' })
+      const { store } = daemon.daemon.sessions.context
+      // Written down though nobody asks.
+      await expect.poll(async () => (await store.execs.running(id)).length).toBe(0)
+      for (const [exec, name] of [
+        ['beside', 'stdout'],
+        ['in-shell', 'output'],
+      ] as const)
+        expect((await daemon.call('GET', `${base}/execs/${exec}`)).body).toMatchObject({
+          status: 'done',
+          result: { exit_code: 0, [name]: 'one\ntwo\n' },
+        })
+    } finally {
+      await daemon.stop()
+    }
+  })
+
   it('pauses, resumes, counts, limits, and starts again with its disk', async () => {
     const daemon: TestDaemon = await startTestDaemon(config)
     try {

@@ -206,13 +206,22 @@ describe('sessions', () => {
       status: 'running',
       incarnation: 2,
     })
-    const stale = await daemon.call(
-      'POST',
-      `${base}/exec`,
-      { cmd: 'true' },
-      { headers: { 'sandkasten-incarnation': '1' } },
-    )
-    expect(stale.body).toMatchObject({ code: 'interrupted' })
+    // Whoever means the life before reaches neither this one nor its state.
+    const bodies = {
+      exec: { cmd: 'touch stale' },
+      run: { cmd: 'touch', args: ['stale'] },
+      extend: { ttl_seconds: 9 },
+      ...{ start: {}, stop: {}, pause: {}, resume: {}, snapshots: {}, fork: {} },
+    }
+    for (const [route, body] of Object.entries(bodies)) {
+      const headers = { 'sandkasten-incarnation': '1' }
+      const stale = await daemon.call('POST', `${base}/${route}`, body, { headers })
+      expect(stale.body, route).toMatchObject({ code: 'interrupted', details: { incarnation: 2 } })
+    }
+    expect((await daemon.call('GET', base)).body).toMatchObject({ status: 'running', incarnation: 2 })
+    expect((await daemon.call('GET', '/v1/snapshots')).body.snapshots).toEqual([])
+    const meant = { headers: { 'sandkasten-incarnation': '2' } }
+    expect((await daemon.call('POST', `${base}/extend`, { ttl_seconds: 9 }, meant)).status).toBe(200)
     expect((await daemon.call('POST', `${base}/exec`, { cmd: 'cat f' })).body.output).toBe('kept')
   })
 

@@ -157,11 +157,29 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
     const { provider } = daemon.daemon.sessions.context
     const [sandbox] = await provider.list()
     await (await provider.get(sandbox!.sandboxId)).writeFile('go', '')
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    // `SANDKASTEN_AWAY_MS=60000` for a long run.
+    const awayUntil = performance.now() + Number(process.env.SANDKASTEN_AWAY_MS ?? 1_000)
+    while (performance.now() < awayUntil) {
+      const answers = await Promise.all([
+        daemon.call('POST', '/v1/sessions', {}),
+        daemon.call('GET', base),
+        daemon.call('POST', `${base}/exec`, { cmd: 'true' }),
+        daemon.call('GET', '/v1/events?limit=1'),
+      ])
+      for (const { status, body } of answers)
+        expect({ status, code: body.code }).toEqual({ status: 503, code: 'unavailable' })
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
     await postgres.start()
     await expect.poll(async () => (await daemon.call('GET', '/readyz')).status, { timeout: 30_000 }).toBe(200)
     const ended = await daemon.call('GET', `${base}/execs/e?wait_ms=30000`)
     expect(ended.body).toMatchObject({ status: 'done', result: { exit_code: 0, stdout: 'out\n' } })
     expect((await daemon.call('POST', `${base}/run`, { cmd: 'true' })).body.exit_code).toBe(0)
+    // None of the creates that were refused has left anything.
+    await daemon.daemon.sessions.reconciler.run()
+    expect((await daemon.call('GET', '/v1/sessions')).body.sessions).toMatchObject([
+      { id, status: 'running' },
+    ])
+    expect(await provider.list()).toHaveLength(1)
   })
 })

@@ -2,6 +2,7 @@
 //! init of the pid namespace that they are all born in.
 
 use super::cgroup::Groups;
+use super::failure::{Failure, at};
 use super::task::Task;
 use super::waiting::{Waiting, above, unblock_signals};
 use super::{host, mounts, stage};
@@ -14,16 +15,14 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Everything but telling the runtime.
-pub fn start(task: &Task, waiting: &mut Waiting) -> Result<(), String> {
-    bind(&waiting.runtime.listener, &task.socket).map_err(|error| format!("{}: {error}", task.socket))?;
+pub fn start(task: &Task, waiting: &mut Waiting) -> Result<(), Failure> {
+    at(&task.socket, bind(&waiting.runtime.listener, &task.socket))?;
     waiting.groups.limit(&task.groups)?;
     if waiting.account {
         return mounts::make(task, None);
     }
     let users = waiting.users.take().ok_or("this shim has a sandbox already")?;
-    let users = users
-        .map(task.first_id, task.ids)
-        .map_err(|error| format!("user namespace: {error}"))?;
+    let users = at("user namespace", users.map(task.first_id, task.ids))?;
     mounts::make(task, Some(&users))
 }
 

@@ -1,6 +1,7 @@
 //! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
 
 use super::cgroup::Groups;
+use super::failure::{Failure, at};
 use super::host::HostProc;
 use super::json::Json;
 use super::stopped::Stopped;
@@ -51,13 +52,13 @@ struct Watcher {
 }
 
 /// Returns when the sandbox has ended and nothing of it is left.
-pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
+pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
     let started = now_ms();
     let witness = match listen(&task.witness) {
         Ok(witness) => witness,
         Err(error) => {
             remove_run_folder(task);
-            return Err(waiting.failed(format!("{}: {error}", task.witness)));
+            return Err(waiting.failed(format!("{}: {error}", task.witness)).into());
         }
     };
     let begun = birth::start(task, &mut waiting);
@@ -97,22 +98,20 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
         kill_asked: false,
         greeting: String::new(),
     };
-    if let Err(message) = begun.and_then(|()| life.be_born(ready)) {
+    if let Err(mut failure) = begun.and_then(|()| life.be_born(ready)) {
         life.kill_all();
         life.reap_all();
         life.hear();
         let left = life.groups.remove();
         remove_run_folder(task);
         let said = String::from_utf8_lossy(&life.error_text).trim().to_owned();
-        let mut message = if said.is_empty() {
-            message
-        } else {
-            format!("{message}: {said}")
-        };
-        if let Err(also) = left {
-            message = format!("{message}; and then {also}");
+        if !said.is_empty() {
+            failure = failure.with(format_args!(": {said}"));
         }
-        return Err(message);
+        if let Err(also) = left {
+            failure = failure.with(format_args!("; and then {also}"));
+        }
+        return Err(failure);
     }
     let mut watchers = life.wait(&witness);
     let end = life.end(started);
@@ -125,14 +124,13 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), String> {
     for watcher in &mut watchers {
         let _ = watcher.stream.write_all(line.as_bytes());
     }
-    written
-        .map_err(|error| format!("{}: {error}", task.end))
-        .and(removed)
+    at(&task.end, written)?;
+    Ok(removed?)
 }
 
 impl Life<'_> {
     /// Until the runner answers, is verified and connected. Any failure is the end: there is no half of a sandbox.
-    fn be_born(&mut self, ready: OwnedFd) -> Result<(), String> {
+    fn be_born(&mut self, ready: OwnedFd) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
         self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
@@ -246,7 +244,7 @@ impl Life<'_> {
     }
 
     /// Tells who we are: to those who come later in a file, to whoever started us on standard output.
-    fn introduce(&mut self, host_pid: u32) -> Result<(), String> {
+    fn introduce(&mut self, host_pid: u32) -> Result<(), Failure> {
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
         let facts = vec![
             ("version".to_owned(), Json::Number(super::task::VERSION)),
@@ -260,8 +258,7 @@ impl Life<'_> {
             ),
         ];
         self.greeting = Json::Map(facts.clone()).line();
-        write_whole(&self.task.state, &self.greeting)
-            .map_err(|error| format!("{}: {error}", self.task.state))?;
+        at(&self.task.state, write_whole(&self.task.state, &self.greeting))?;
         answer(&Ok(facts));
         Ok(())
     }

@@ -54,7 +54,7 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
     fs::create_dir(target)?;
     let device = loop_device(&file)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
-    mount(&device.path, target, "ext4", flags, "errors=remount-ro,nodiscard")?;
+    mount(&device.path, target, "ext4", flags, "errors=remount-ro,nodiscard").map_err(damaged)?;
     // What is in `upper` is the sandbox's, and not looked at. It has never seen `work`, in which the last mount has left something that the next one refuses.
     match fs::create_dir(format!("{target}/upper")) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -66,6 +66,14 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
         result => result?,
     }
     fs::create_dir(work)
+}
+
+/// The kernel has several words for a file system that is none; with these options all of them mean the same.
+fn damaged(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EINVAL | libc::EIO | libc::EBADMSG) => io::Error::from_raw_os_error(libc::EUCLEAN),
+        _ => error,
+    }
 }
 
 /// The kernel takes the last mount of a sandbox apart a moment after its last process has gone. Until then what was written is not in the file yet, and two

@@ -25,6 +25,7 @@
 
 mod birth;
 mod cgroup;
+mod failure;
 mod host;
 mod idmap;
 mod json;
@@ -44,6 +45,7 @@ mod wait;
 mod waiting;
 
 use crate::sys::check;
+use failure::Failure;
 use json::Json;
 use setup::Setup;
 use std::io::{self, Write};
@@ -61,7 +63,7 @@ const WITNESS: &std::ffi::CStr = c"shim";
 /// Returns in stage 0 only, or where not even that came to be.
 pub fn run() -> Result<(), String> {
     let failed = |message: String| -> String {
-        answer(&Err(message.clone()));
+        answer(&Err(message.clone().into()));
         message
     };
     let text = next_text().and_then(|text| text.ok_or_else(|| "setup: there is none".to_owned()));
@@ -75,33 +77,33 @@ pub fn run() -> Result<(), String> {
         Err(error) => return Err(failed(format!("pid namespace: {error}"))),
     }
     let code = match detach()
-        .map_err(|error| format!("detaching: {error}"))
+        .map_err(|error| format!("detaching: {error}").into())
         .and_then(|()| live(&setup))
     {
         Ok(()) => 0,
-        Err(message) => {
-            answer(&Err(message));
+        Err(failure) => {
+            answer(&Err(failure));
             1
         }
     };
     std::process::exit(code);
 }
 
-fn live(setup: &Setup) -> Result<(), String> {
+fn live(setup: &Setup) -> Result<(), Failure> {
     let mut waiting = Waiting::prepare(setup)?;
     let task = match waiting
         .task()
         .and_then(|text| text.map(|text| Task::parse(&text, setup.account)).transpose())
     {
         Ok(Some(task)) => task,
-        Ok(None) => return waiting.give_up(),
-        Err(message) => return Err(waiting.failed(message)),
+        Ok(None) => return Ok(waiting.give_up()?),
+        Err(message) => return Err(waiting.failed(message).into()),
     };
     name(WITNESS);
     let null = host::open("/dev/null", libc::O_RDONLY).map_err(|error| format!("/dev/null: {error}"));
     // SAFETY: numbers only. The task was the last that comes from there.
     if let Err(message) = null.map(|null| unsafe { libc::dup2(null.as_raw_fd(), 0) }) {
-        return Err(waiting.failed(message));
+        return Err(waiting.failed(message).into());
     }
     life::live(&task, waiting)
 }
@@ -165,10 +167,19 @@ fn fill(bytes: &mut [u8]) -> io::Result<usize> {
 }
 
 /// The one line on standard output, then its end.
-fn answer(result: &Result<Vec<(String, Json)>, String>) {
+fn answer(result: &Result<Vec<(String, Json)>, Failure>) {
     let line = match result {
         Ok(facts) => Json::Map(facts.clone()).line(),
-        Err(message) => Json::Map(vec![("error".into(), Json::Text(message.clone()))]).line(),
+        Err(failure) => {
+            let errno = failure
+                .errno
+                .map_or(Json::Null, |errno| Json::Number(errno.into()));
+            Json::Map(vec![
+                ("error".into(), Json::Text(failure.message.clone())),
+                ("errno".into(), errno),
+            ])
+            .line()
+        }
     };
     // Whoever started us may have died meanwhile. That is no reason for the sandbox to end: its owner comes back.
     let mut out = io::stdout();

@@ -16,6 +16,7 @@
 //!
 //! Sources are staged because the runtime's child, which is nobody on the host, could not walk through the private folders that lead to them.
 
+use super::failure::{Failure, at};
 use super::limited;
 use super::task::{Bind, Entry, Task};
 use crate::sys::{check, own};
@@ -35,7 +36,7 @@ const ATTR_IDMAP: u64 = 0x0010_0000;
 
 /// Everything up to the moment the runtime can be told to go on. The current folder is the stage. In an account's user namespace (no `users`) nothing
 /// is id-mapped: there every sandbox has the same ids, and the files on the disk have them too.
-pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), String> {
+pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     skeleton(task)?;
     // Relative names keep the overlay's options short: they must fit into one page.
     let mut lower: Vec<String> = Vec::new();
@@ -71,13 +72,14 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), String> {
     );
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
     at("overlay", fs::create_dir("rootfs"))?;
+    let overlay = || {
+        mount("overlay", "rootfs", "overlay", flags, &options).and_then(|()| writable("rootfs", "disk/work"))
+    };
     at(
         "overlay",
         match users {
-            Some(_) => as_owner(task.first_id, || {
-                mount("overlay", "rootfs", "overlay", flags, &options)
-            }),
-            None => mount("overlay", "rootfs", "overlay", flags, &options),
+            Some(_) => as_owner(task.first_id, overlay),
+            None => overlay(),
         },
     )?;
     for bind in &task.binds {
@@ -89,9 +91,25 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), String> {
     Ok(())
 }
 
+/// Where it cannot make a folder that it needs, overlayfs mounts what can only be read, and says why to nobody. Trying the same tells.
+fn writable(path: &str, work: &str) -> io::Result<()> {
+    let path = CString::new(path)?;
+    // SAFETY: statvfs is plain data that the call fills; the path is a C string that outlives it.
+    let flags = unsafe {
+        let mut facts: libc::statvfs = std::mem::zeroed();
+        check(libc::statvfs(path.as_ptr(), &raw mut facts))?;
+        facts.f_flag
+    };
+    if flags & libc::ST_RDONLY == 0 {
+        return Ok(());
+    }
+    fs::create_dir(format!("{work}/probe"))?;
+    Err(io::Error::other("it can only be read"))
+}
+
 /// The engine, which is the account, has made the disk; here we may give it to the sandbox's root, and take away what the last mount has left in the
 /// folder that the sandbox never sees.
-fn own_disk(task: &Task) -> Result<(), String> {
+fn own_disk(task: &Task) -> Result<(), Failure> {
     let (upper, work) = ("disk/upper", "disk/work");
     at(&task.disk, chown(upper, Some(task.first_id), Some(task.first_id)))?;
     let emptied = match fs::remove_dir_all(work) {
@@ -102,7 +120,7 @@ fn own_disk(task: &Task) -> Result<(), String> {
 }
 
 /// Small files for this life only, owned by the sandbox's ids: a tmpfs needs no map.
-fn skeleton(task: &Task) -> Result<(), String> {
+fn skeleton(task: &Task) -> Result<(), Failure> {
     let owned = |path: &str, owner: u32| {
         let id = task.first_id.checked_add(owner).filter(|_| owner < task.ids);
         let id = id.ok_or(io::ErrorKind::InvalidInput)?;
@@ -176,10 +194,6 @@ fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> i
     set_attributes(&tree, attributes | map, users)?;
     fs::create_dir(name)?;
     attach(&tree, name)
-}
-
-pub fn at<T>(what: impl std::fmt::Display, result: io::Result<T>) -> Result<T, String> {
-    result.map_err(|error| format!("{what}: {error}"))
 }
 
 fn bind_tree(bind: &Bind, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {

@@ -11,8 +11,9 @@
 //!
 //! What `mounts` adds once there is one: the layers, the disk, `rootfs/`, sources of bind mounts.
 
+use super::failure::{Failure, at};
 use super::mounts::{
-    ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, at, clone_tree, forbid_writing, mount, place, set_attributes,
+    ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, clone_tree, forbid_writing, mount, place, set_attributes,
 };
 use super::setup::Setup;
 use crate::sys::check;
@@ -26,7 +27,7 @@ pub const CONFIG: &str = "config.json";
 const FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
 /// The calling process changes its mount namespace and its folder for good.
-pub fn make(setup: &Setup) -> Result<(), String> {
+pub fn make(setup: &Setup) -> Result<(), Failure> {
     // SAFETY: takes flags; this process has one thread.
     at(
         "mount namespace",

@@ -9,6 +9,8 @@
 //! 1000        ─►   0           ─►     the account itself                                     mode `own`
 //! ```
 //!
+//! Layers of images are made and removed with another map, in which the sandboxes' ids are what they are inside and the account comes behind them.
+//!
 //! A range is the administrator's to give, so `newuidmap` and `newgidmap`, which are root's, write that map; a single id anybody may map to himself,
 //! at the price of never changing groups again. The program that is run inherits the namespace, as do launcher, shims and runtimes: none of
 //! them knows of it, but that files cannot be id-mapped there.
@@ -119,6 +121,11 @@ fn enter_with_range(options: &Options) -> Result<(), String> {
     // What the account's groups may read is not for its sandboxes.
     // SAFETY: no list is read when it has no length.
     check(unsafe { libc::setgroups(0, std::ptr::null()) }).map_err(|error| format!("groups: {error}"))?;
+    // Where the account is somebody else in there, whoever is root has the rights that the program is to have.
+    // SAFETY: numbers only.
+    check(unsafe { libc::setresgid(0, 0, 0) })
+        .and_then(|_| check(unsafe { libc::setresuid(0, 0, 0) }))
+        .map_err(|error| format!("root of the user namespace: {error}"))?;
     Ok(())
 }
 

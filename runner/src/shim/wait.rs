@@ -18,14 +18,18 @@ pub fn now_ms() -> i64 {
 pub fn write_whole(path: &str, text: &str) -> io::Result<()> {
     let draft = format!("{path}.new");
     let mut options = fs::OpenOptions::new();
-    options
+    let written = options
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&draft)?
-        .write_all(text.as_bytes())?;
-    fs::rename(&draft, path)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
 }
 
 pub fn listen(path: &str) -> io::Result<UnixListener> {

@@ -19,6 +19,7 @@ pub struct Layer<'a> {
     root: &'a OwnedFd,
     input: Input,
     plain: bool,
+    user: bool,
     max_entries: u64,
     counts: Counts,
     /// Folders get their times at the end: what is made in them changes these.
@@ -31,6 +32,7 @@ impl<'a> Layer<'a> {
             root,
             input,
             plain: options.plain,
+            user: options.user,
             max_entries: options.max_entries,
             counts: Counts::default(),
             folders: Vec::new(),
@@ -128,7 +130,9 @@ impl<'a> Layer<'a> {
                     .map_err(|_| OpError::invalid("a NUL in a link"))?;
                 free(at, &name)?;
                 make::symlink(at, &name, &target).map_err(io_error)?;
-                make::own_by_name(at, &name, entry.owner, None).map_err(io_error)?;
+                if !self.plain {
+                    make::own_by_name(at, &name, entry.owner, None).map_err(io_error)?;
+                }
             }
             b'3' | b'4' | b'6' => {
                 let (kind, device) = match entry.header.kind {
@@ -137,8 +141,14 @@ impl<'a> Layer<'a> {
                     _ => (libc::S_IFIFO, (0, 0)),
                 };
                 free(at, &name)?;
+                if self.user && kind != libc::S_IFIFO {
+                    self.counts.skipped_devices += 1;
+                    return Ok(());
+                }
                 make::node(at, &name, kind, device).map_err(io_error)?;
-                make::own_by_name(at, &name, entry.owner, Some(entry.header.mode)).map_err(io_error)?;
+                if !self.plain {
+                    make::own_by_name(at, &name, entry.owner, Some(entry.header.mode)).map_err(io_error)?;
+                }
             }
             kind => {
                 return Err(malformed(&format!("an entry of the kind '{}'", char::from(kind))));
@@ -163,7 +173,7 @@ impl<'a> Layer<'a> {
             }
         }
         self.input.pad(entry.header.size)?;
-        make::own_open(&file, entry.owner, entry.header.mode).map_err(io_error)?;
+        self.own(&file, entry, 0o600)?;
         self.attributes(&file, &entry.attributes)?;
         make::set_time(file.as_raw_fd(), None, entry.time).map_err(io_error)
     }
@@ -195,7 +205,7 @@ impl<'a> Layer<'a> {
 
     fn describe_folder(&mut self, path: &CStr, entry: &Entry) -> OpResult<()> {
         let folder = make::open_inside(self.root.as_raw_fd(), path).map_err(io_error)?;
-        make::own_open(&folder, entry.owner, entry.header.mode).map_err(io_error)?;
+        self.own(&folder, entry, 0o700)?;
         self.attributes(&folder, &entry.attributes)?;
         self.folders.push((path.to_owned(), entry.time));
         Ok(())
@@ -259,14 +269,30 @@ impl<'a> Layer<'a> {
             make::path_of(&path).to_string_lossy().into_owned()
         };
         self.counts.opaque.push(super::quoted(&text));
-        make::set_attribute(folder, make::OPAQUE, b"y")
-            .map_err(|error| OpError::io(&error, "trusted.overlay.opaque"))
+        let attribute = if self.user {
+            make::USER_OPAQUE
+        } else {
+            make::OPAQUE
+        };
+        make::set_attribute(folder, attribute, b"y")
+            .map_err(|error| OpError::io(&error, &attribute.to_string_lossy()))
+    }
+
+    /// Of what is no layer we are the owner, and may read it.
+    fn own(&self, file: &OwnedFd, entry: &Entry, least: u32) -> OpResult<()> {
+        let made = if self.plain {
+            make::allow(file, entry.header.mode & 0o777 | least)
+        } else {
+            make::own_open(file, entry.owner, entry.header.mode)
+        };
+        made.map_err(io_error)
     }
 
     fn attributes(&mut self, file: &OwnedFd, attributes: &[(CString, Vec<u8>)]) -> OpResult<()> {
         for (name, value) in attributes {
-            // Never trusted.overlay.*: with these, a layer could show files of other layers under other names.
+            // Never trusted.overlay.* nor user.overlay.*: with these, a layer could show files of other layers under other names.
             let ours = name.to_bytes().starts_with(b"user.")
+                && !name.to_bytes().starts_with(b"user.overlay.")
                 || matches!(
                     name.to_bytes(),
                     b"security.capability" | b"system.posix_acl_access" | b"system.posix_acl_default"

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 pub const OPAQUE: &CStr = c"trusted.overlay.opaque";
+/// The same for an overlay that was mounted in a user namespace (`userxattr`).
+pub const USER_OPAQUE: &CStr = c"user.overlay.opaque";
 
 /// Opens a folder below `root` as if `root` were `/`: the kernel (5.6) follows symlinks inside and knows no way out.
 pub fn open_inside(root: RawFd, path: &CStr) -> io::Result<OwnedFd> {
@@ -88,6 +90,11 @@ pub fn own_open(file: &OwnedFd, owner: (u32, u32), mode: u32) -> io::Result<()> 
         check(libc::fchmod(file.as_raw_fd(), mode))?;
     }
     Ok(())
+}
+
+pub fn allow(file: &OwnedFd, mode: u32) -> io::Result<()> {
+    // SAFETY: takes a descriptor and a number.
+    check(unsafe { libc::fchmod(file.as_raw_fd(), mode) }).map(drop)
 }
 
 /// Seconds and nanoseconds; the time of the last reading gets the same. With a name, of what that name is, without one, of what is open.

@@ -1,4 +1,4 @@
-//! `runner unpack`: a tar archive on standard input becomes a layer of an overlay, outside any sandbox and as root.
+//! `runner unpack`: a tar archive on standard input becomes a layer of an overlay, outside any sandbox, as root or as root of a user namespace.
 //!
 //! An archive is hostile, and whoever unpacks it may write anywhere. So the folder becomes this process's root before the first byte
 //! is read, every folder is opened with `RESOLVE_IN_ROOT` (a symlink leads around inside, as it would in the image), names that are absolute or
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! dir/.wh.name       ─► dir/name, a character device 0:0      overlayfs: what is below is gone
-//! dir/.wh..wh..opq   ─► trusted.overlay.opaque=y on dir       overlayfs: nothing below shows through
+//! dir/.wh..wh..opq   ─► trusted.overlay.opaque=y on dir       overlayfs: nothing below shows through (user.overlay.opaque in a user namespace)
 //! ```
 //!
 //! It says one line of JSON on standard output, counts or an error. What a failed run leaves in the folder is its caller's to remove.
@@ -31,6 +31,8 @@ struct Options {
     folder: CString,
     /// The names of whiteouts mean nothing.
     plain: bool,
+    /// In a user namespace: overlayfs reads other attributes there, and nobody may make devices.
+    user: bool,
     max_entries: u64,
     max_bytes: u64,
     sync: bool,
@@ -81,6 +83,11 @@ fn enter(options: &Options) -> std::io::Result<OwnedFd> {
         check(libc::chroot(c".".as_ptr()))?;
         check(libc::chdir(c"/".as_ptr()))?;
         libc::umask(0);
+        // An archive need not speak of its root folder, and whoever made this one need not be root.
+        if !options.plain {
+            check(libc::fchown(root.as_raw_fd(), 0, 0))?;
+            check(libc::fchmod(root.as_raw_fd(), 0o755))?;
+        }
         Ok(root)
     }
 }
@@ -91,6 +98,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
     let mut options = Options {
         folder: CString::new(folder.into_vec()).map_err(|_| usage())?,
         plain: false,
+        user: false,
         max_entries: 4_000_000,
         max_bytes: 256 << 30,
         sync: true,
@@ -104,6 +112,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
         };
         match name.to_str() {
             Some("--plain") => options.plain = true,
+            Some("--user") => options.user = true,
             Some("--no-sync") => options.sync = false,
             Some("--max-entries") => options.max_entries = number()?,
             Some("--max-bytes") => options.max_bytes = number()?,

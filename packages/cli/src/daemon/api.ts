@@ -9,6 +9,8 @@ export interface Connection {
   /** Bytes instead of JSON, streamed. */
   upload(path: string, bytes: ReadableStream<Uint8Array>): Promise<Response>
   webSocket(path: string): WebSocket
+  /** The path of a session, by its id or its name. */
+  session(idOrName: string): Promise<string>
 }
 
 export interface ConnectOptions {
@@ -27,8 +29,12 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     if (!response.ok) throw await problemOf(response)
     return response
   }
+  const json: Connection['json'] = async <T>(method: string, path: string, body?: unknown) =>
+    (await request(method, path, body)).json() as Promise<T>
   return {
     request,
+    json,
+    session: (idOrName) => pathOf(json, idOrName),
     async upload(path, bytes) {
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/octet-stream' }
       const init = { method: 'PUT', headers, body: bytes, duplex: 'half' }
@@ -41,9 +47,20 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
       const options = { headers: { authorization: `Bearer ${key}` } } as unknown as string[]
       return new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, options)
     },
-    json: async <T>(method: string, path: string, body?: unknown) =>
-      (await request(method, path, body)).json() as Promise<T>,
   }
+}
+
+const isId = /^[a-z2-7]{16}$/
+
+/** A name is one live session's at most. What looks like an id is taken for one. */
+async function pathOf(json: Connection['json'], idOrName: string): Promise<string> {
+  if (isId.test(idOrName)) return `/v1/sessions/${idOrName}`
+  const query = new URLSearchParams({ name: idOrName, status: 'creating,running,paused,stopped,crashed' })
+  const { sessions } = await json<{ sessions: Array<{ id: string }> }>('GET', `/v1/sessions?${query}`)
+  if (sessions[0]) return `/v1/sessions/${sessions[0].id}`
+  throw new SandboxError('not_found', `There is no session with the id or name “${idOrName}”.`, {
+    hint: 'See sandkasten sessions list.',
+  })
 }
 
 async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
@@ -87,9 +104,20 @@ async function problemOf(response: Response): Promise<SandboxError> {
       ? (problem.code as SandboxErrorCode)
       : 'provider_error'
   return new SandboxError(code, problem.detail ?? `The daemon answered with status ${response.status}.`, {
-    ...(problem.hint ? { hint: problem.hint } : {}),
+    ...(problem.hint ? { hint: inOurWords(code, problem.hint) } : {}),
     ...(problem.details ? { details: problem.details as Record<string, unknown> } : {}),
   })
+}
+
+/** The daemon's hints name routes; people here type commands. */
+function inOurWords(code: SandboxErrorCode, hint: string): string {
+  if (code === 'unauthenticated')
+    return 'Set SANDKASTEN_API_KEY to a key that is valid; sandkasten keys create makes one, on the machine of the daemon.'
+  return hint
+    .replace(/GET \/v1\/sessions\/\{id\}\/shells/g, 'the session’s shells')
+    .replace(/GET \/v1\/sessions(\?name=)?/g, 'sandkasten sessions list')
+    .replace(/GET \/v1\/snapshots/g, 'sandkasten snapshot list')
+    .replace(/POST \/v1\/sessions\/\{id\}\/(start|resume)/g, 'sandkasten sessions $1')
 }
 
 function trimmed(url: string): string {

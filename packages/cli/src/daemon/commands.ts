@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { parseEnv, parseSize } from '../options.ts'
 import { addWorkCommands } from './work-commands.ts'
 
 /** The daemon's commands. What they do is loaded when one is used: `sandkasten run` needs none of it. */
@@ -14,7 +15,8 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
     .option('-c, --config <file>', 'default: sandkasten.yaml here, if there is one')
     .option('--listen <address:port>')
     .option('--data-dir <folder>', 'sandboxes, database, identity')
-    .addOption(new Option('--isolator <isolator>').choices(['auto', 'oci', 'process']))
+    .addOption(new Option('--isolator <isolator>').choices(['auto', 'oci', 'docker', 'process']))
+    .option('--runtime <program>', 'for oci: crun (the default), runc or a path to one')
     .option('--accept-no-isolation', 'where nothing can isolate, run without')
     .option('--json', 'say where it listens as one line of JSON')
     .action(act(async (options) => (await import('./up.ts')).up(options)))
@@ -31,7 +33,7 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
   reaching(
     keys.command('create').argument('<name>', 'for people').description('Make a key; it is shown once.'),
   )
-    .option('--scope <scope...>', 'read, exec (the default) or admin')
+    .addOption(new Option('--scope <scope...>', 'default: exec').choices(['read', 'exec', 'admin']))
     .option('--project <id>', 'for the operator: of another project')
     .option('--expires <seconds>', 'a key for a while', Number)
     .action(act(async (name, options) => (await import('./keys.ts')).createKey(name, options)))
@@ -52,6 +54,14 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
     .option('--image <image>')
     .option('--snapshot <id>', 'begin with a saved disk')
     .option('--ttl <seconds>', 'how long it may be idle', Number)
+    .option(
+      '-e, --env <name=value>',
+      'set a variable; only a name takes this machine’s value (again for more)',
+      parseEnv,
+      {},
+    )
+    .option('-m, --memory <size>', 'such as 512m or 2g', parseSize)
+    .option('--cpus <number>', 'such as 0.5', Number)
     .action(act(async (options) => (await import('./sessions.ts')).createSession(options)))
   reaching(sessions.command('list').description('Sessions that can be used.'))
     .option('--all', 'ended ones too')
@@ -60,6 +70,16 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
   reaching(sessions.command('get').argument('<id>').description('One session.')).action(
     act(async (id, options) => (await import('./sessions.ts')).getSession(id, options)),
   )
+  const verbs = {
+    start: 'Start sessions that are stopped, with their disks.',
+    stop: 'End all that runs in them and keep their disks.',
+    pause: 'Freeze them, with all that runs in them.',
+    resume: 'Let them go on.',
+  }
+  for (const verb of Object.keys(verbs) as Array<keyof typeof verbs>)
+    reaching(sessions.command(verb).argument('<id...>', 'ids or names').description(verbs[verb])).action(
+      act(async (ids, options) => (await import('./sessions.ts')).turnSession(verb, ids, options)),
+    )
   reaching(sessions.command('destroy').argument('<id...>').description('End sessions for good.')).action(
     act(async (ids, options) => (await import('./sessions.ts')).destroySession(ids, options)),
   )
@@ -68,7 +88,7 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
     program
       .command('exec')
       .description('Run a command in a session’s shell, which keeps its state.')
-      .argument('<id>', 'the session')
+      .argument('<id>', 'the session: its id or its name')
       .argument('<command...>', 'a shell line, or a program and its arguments; put -- before it'),
   )
     .option('--shell <name>', 'default: main')

@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
+import { sizeText, waiting } from '../progress.ts'
 import { type Connection, type ConnectOptions, connect } from './api.ts'
 import { print } from './table.ts'
 
@@ -29,13 +30,19 @@ export async function cp(from: string, to: string, options: CpOptions): Promise<
       hint: 'Write a path in a session as ID:path, and one here that has a colon as ./a:b.',
     })
   const connection = await connect(options)
-  const copied =
+  const copied = await waiting(
+    'copying',
     target.session === undefined
-      ? await download(connection, source as Place & { session: string }, target.path)
-      : await upload(connection, source.path, target as Place & { session: string })
+      ? download(connection, source as Place & { session: string }, target.path)
+      : upload(connection, source.path, target as Place & { session: string }),
+  )
   for (const name of copied.skipped)
     console.error(`sandkasten: ${JSON.stringify(name)} is not a file; left out.`)
-  print(options.json, copied, () => `${copied.files} files, ${copied.bytes} bytes`)
+  print(
+    options.json,
+    copied,
+    () => `${copied.files} file${copied.files === 1 ? '' : 's'}, ${sizeText(copied.bytes)}`,
+  )
   return 0
 }
 
@@ -45,7 +52,8 @@ interface Place {
 }
 
 export function placeOf(text: string): Place {
-  const match = /^([a-z2-7]{16}):(.*)$/s.exec(text)
+  // A name or an id, as `scp` reads hosts: whatever has a slash before its colon is a path here. One letter is a drive.
+  const match = /^([^/\\:]{2,200}):(.*)$/s.exec(text)
   return match ? { session: match[1]!, path: match[2]! || '.' } : { path: text }
 }
 
@@ -62,7 +70,7 @@ async function upload(
   to: Place & { session: string },
 ): Promise<Copied> {
   const facts = await stat(from)
-  const base = `/v1/sessions/${to.session}/files`
+  const base = `${await connection.session(to.session)}/files`
   const there = await statOf(connection, base, to.path)
   const place =
     there?.type === 'directory' ? path.posix.join(to.path, path.basename(path.resolve(from))) : to.path
@@ -99,7 +107,7 @@ async function download(
   from: Place & { session: string },
   to: string,
 ): Promise<Copied> {
-  const base = `/v1/sessions/${from.session}/files`
+  const base = `${await connection.session(from.session)}/files`
   const facts = await statOf(connection, base, from.path)
   if (!facts)
     throw new SandboxError('file_not_found', `There is no ${from.path} in the session.`, {

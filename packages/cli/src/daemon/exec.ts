@@ -16,7 +16,7 @@ export async function exec(id: string, command: readonly string[], options: Exec
     ...(options.shell === undefined ? {} : { shell: options.shell }),
     ...(options.timeout === undefined ? {} : { timeout_ms: Math.round(options.timeout * 1000) }),
   }
-  const path = `/v1/sessions/${encodeURIComponent(id)}/exec`
+  const path = `${await connection.session(id)}/exec`
   if (options.json) {
     const result = await connection.json<{ exit_code: number }>('POST', path, body)
     console.log(JSON.stringify(result, null, 2))

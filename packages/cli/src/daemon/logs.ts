@@ -14,8 +14,9 @@ export async function logs(id: string, command: string | undefined, options: Log
 }
 
 async function commandLogs(id: string, command: string, options: LogsOptions): Promise<number> {
-  const path = `/v1/sessions/${encodeURIComponent(id)}/execs/${encodeURIComponent(command)}/output`
-  const response = await (await connect(options)).request('GET', path)
+  const connection = await connect(options)
+  const path = `${await connection.session(id)}/execs/${encodeURIComponent(command)}/output`
+  const response = await connection.request('GET', path)
   for await (const { event, data } of eventsOf(response)) {
     if (event === 'problem') throw new SandboxError('provider_error', data.detail ?? 'The stream broke off.')
     if (options.json) console.log(JSON.stringify({ event, ...data }))
@@ -38,12 +39,12 @@ interface Happened {
 async function sessionLogs(id: string, options: LogsOptions): Promise<number> {
   const connection = await connect(options)
   // An id that does not exist is an error, not an empty list.
-  await connection.json('GET', `/v1/sessions/${encodeURIComponent(id)}`)
+  const { id: session_id } = await connection.json<{ id: string }>('GET', await connection.session(id))
   const show = (event: Happened) =>
     options.json
       ? console.log(JSON.stringify(event))
       : print(false, event, () => `${event.created_at}  ${event.type}  ${JSON.stringify(event.data)}`)
-  const query = (after: number) => new URLSearchParams({ session_id: id, after: String(after) })
+  const query = (after: number) => new URLSearchParams({ session_id, after: String(after) })
   let after = 0
   for (;;) {
     const page = await connection.json<{ events: Happened[] }>('GET', `/v1/events?${query(after)}&limit=1000`)

@@ -21,7 +21,8 @@ export interface PortOptions extends ConnectOptions {
 }
 
 export async function listPorts(id: string, options: PortOptions): Promise<number> {
-  const { ports } = await (await connect(options)).json<{ ports: Port[] }>('GET', portsOf(id))
+  const connection = await connect(options)
+  const { ports } = await connection.json<{ ports: Port[] }>('GET', `${await connection.session(id)}/ports`)
   const listens = (listening: boolean | null) => (listening === null ? '?' : listening ? 'yes' : 'no')
   print(options.json, ports, () =>
     table(
@@ -38,8 +39,10 @@ export async function listPorts(id: string, options: PortOptions): Promise<numbe
 }
 
 export async function openPort(id: string, port: string, options: PortOptions): Promise<number> {
-  const opened = await (await connect(options)).json<Port>('POST', portsOf(id), {
-    port: numberOf(port),
+  const number = numberOf(port)
+  const connection = await connect(options)
+  const opened = await connection.json<Port>('POST', `${await connection.session(id)}/ports`, {
+    port: number,
     ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
     ...(options.wake === undefined ? {} : { wake_on_visit: options.wake }),
     ...(options.rotate === undefined ? {} : { rotate: options.rotate }),
@@ -50,18 +53,20 @@ export async function openPort(id: string, port: string, options: PortOptions): 
 }
 
 export async function closePort(id: string, port: string, options: PortOptions): Promise<number> {
-  const answer = await (await connect(options)).json<{ closed: boolean }>(
-    'DELETE',
-    `${portsOf(id)}/${numberOf(port)}`,
-  )
+  const number = numberOf(port)
+  const connection = await connect(options)
+  const path = `${await connection.session(id)}/ports/${number}`
+  const answer = await connection.json<{ closed: boolean }>('DELETE', path)
   print(options.json, answer, () => `${port} ${answer.closed ? 'closed' : 'was closed already'}`)
   return 0
 }
 
 export async function linkPort(id: string, port: string, options: PortOptions): Promise<number> {
-  const link = await (await connect(options)).json<{ url: string | null; path_url: string }>(
+  const number = numberOf(port)
+  const connection = await connect(options)
+  const link = await connection.json<{ url: string | null; path_url: string }>(
     'POST',
-    `${portsOf(id)}/${numberOf(port)}/links`,
+    `${await connection.session(id)}/ports/${number}/links`,
     {
       ...(options.expires === undefined ? {} : { expires_in_seconds: options.expires }),
       ...(options.path === undefined ? {} : { path: options.path }),
@@ -69,10 +74,6 @@ export async function linkPort(id: string, port: string, options: PortOptions): 
   )
   print(options.json, link, () => link.url ?? link.path_url)
   return 0
-}
-
-function portsOf(id: string): string {
-  return `/v1/sessions/${encodeURIComponent(id)}/ports`
 }
 
 function numberOf(text: string): number {

@@ -1,4 +1,6 @@
+import { waiting } from '../progress.ts'
 import { type ConnectOptions, connect } from './api.ts'
+import { forEach } from './each.ts'
 import { print, table } from './table.ts'
 
 interface Session {
@@ -19,15 +21,22 @@ export interface SessionOptions extends ConnectOptions {
   image?: string
   ttl?: number
   snapshot?: string
+  env?: Record<string, string>
+  memory?: number
+  cpus?: number
 }
 
 export async function createSession(options: SessionOptions): Promise<number> {
-  const session = await (await connect(options)).json<Session>('POST', '/v1/sessions', {
+  const connection = await connect(options)
+  const making = connection.json<Session>('POST', '/v1/sessions', {
     ...(options.name === undefined ? {} : { name: options.name }),
     ...(options.image === undefined ? {} : { image: options.image }),
     ...(options.snapshot === undefined ? {} : { snapshot_id: options.snapshot }),
     ...(options.ttl === undefined ? {} : { ttl_seconds: options.ttl }),
+    ...(options.env === undefined ? {} : { env: options.env }),
+    ...limitsOf(options),
   })
+  const session = await waiting('making the session', making)
   print(options.json, session, () => session.id)
   return 0
 }
@@ -69,30 +78,39 @@ export async function listSessions(options: SessionOptions): Promise<number> {
 }
 
 export async function getSession(id: string, options: SessionOptions): Promise<number> {
-  const session = await (await connect(options)).json<Record<string, unknown>>(
-    'GET',
-    `/v1/sessions/${encodeURIComponent(id)}`,
-  )
+  const connection = await connect(options)
+  const session = await connection.json<Record<string, unknown>>('GET', await connection.session(id))
   const line = ([key, value]: [string, unknown]) =>
     `${key}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`
   print(options.json, session, () => Object.entries(session).map(line).join('\n'))
   return 0
 }
 
+/** Ends those that it can; the rest is said, and is the exit code. */
 export async function destroySession(ids: readonly string[], options: SessionOptions): Promise<number> {
   const connection = await connect(options)
-  const answers: Array<{ id: string; destroyed: boolean }> = []
-  for (const id of ids) {
+  return forEach(ids, options, async (id) => {
     const { destroyed } = await connection.json<{ destroyed: boolean }>(
       'DELETE',
-      `/v1/sessions/${encodeURIComponent(id)}`,
+      await connection.session(id),
     )
-    answers.push({ id, destroyed })
-  }
-  print(options.json, answers, () =>
-    answers.map(({ id, destroyed }) => `${id} ${destroyed ? 'destroyed' : 'had ended already'}`).join('\n'),
-  )
-  return 0
+    return { facts: { id, destroyed }, text: `${id} ${destroyed ? 'destroyed' : 'had ended already'}` }
+  })
+}
+
+export type Verb = 'start' | 'stop' | 'pause' | 'resume'
+
+export async function turnSession(
+  verb: Verb,
+  ids: readonly string[],
+  options: SessionOptions,
+): Promise<number> {
+  const connection = await connect(options)
+  return forEach(ids, options, async (id) => {
+    const path = `${await connection.session(id)}/${verb}`
+    const session = await waiting(`${verb} ${id}`, connection.json<Session>('POST', path, {}))
+    return { facts: session, text: `${id} ${session.status}` }
+  })
 }
 
 export async function status(options: SessionOptions): Promise<number> {
@@ -116,4 +134,14 @@ export async function status(options: SessionOptions): Promise<number> {
     ].join('\n'),
   )
   return 0
+}
+
+function limitsOf({ memory, cpus }: SessionOptions): object {
+  if (memory === undefined && cpus === undefined) return {}
+  return {
+    limits: {
+      ...(memory === undefined ? {} : { memory_mb: Math.round(memory) }),
+      ...(cpus === undefined ? {} : { cpu: cpus }),
+    },
+  }
 }

@@ -23,7 +23,7 @@ interface Terminal {
  */
 export async function shell(id: string, command: readonly string[], options: ShellOptions): Promise<number> {
   const connection = await connect(options)
-  const base = `/v1/sessions/${encodeURIComponent(id)}/terminals`
+  const base = `${await connection.session(id)}/terminals`
   if (options.list) return list(connection, base, options)
   const terminal = options.attach
     ? await newest(connection, base)

@@ -1,4 +1,6 @@
+import { waiting } from '../progress.ts'
 import { type ConnectOptions, connect } from './api.ts'
+import { forEach } from './each.ts'
 import { print, table } from './table.ts'
 
 interface Snapshot {
@@ -16,23 +18,23 @@ export interface SnapshotOptions extends ConnectOptions {
 }
 
 export async function createSnapshot(id: string, options: SnapshotOptions): Promise<number> {
-  const snapshot = await (await connect(options)).json<Snapshot>(
-    'POST',
-    `/v1/sessions/${encodeURIComponent(id)}/snapshots`,
-    options.name === undefined ? {} : { name: options.name },
-  )
+  const connection = await connect(options)
+  const path = `${await connection.session(id)}/snapshots`
+  const body = options.name === undefined ? {} : { name: options.name }
+  const snapshot = await waiting('saving the disk', connection.json<Snapshot>('POST', path, body))
   print(options.json, snapshot, () => snapshot.id)
   return 0
 }
 
 export async function listSnapshots(options: SnapshotOptions): Promise<number> {
   const connection = await connect(options)
+  const session = options.session && (await connection.session(options.session)).split('/').at(-1)!
   const snapshots: Snapshot[] = []
   let cursor: string | undefined
   do {
     const query = new URLSearchParams({
       limit: '1000',
-      ...(options.session ? { session_id: options.session } : {}),
+      ...(session ? { session_id: session } : {}),
       ...(cursor ? { cursor } : {}),
     })
     const page = await connection.json<{ snapshots: Snapshot[]; next_cursor?: string }>(
@@ -59,13 +61,9 @@ export async function listSnapshots(options: SnapshotOptions): Promise<number> {
 
 export async function deleteSnapshots(ids: readonly string[], options: SnapshotOptions): Promise<number> {
   const connection = await connect(options)
-  const answers: Array<{ id: string; deleted: boolean }> = []
-  for (const id of ids) {
+  return forEach(ids, options, async (id) => {
     const path = `/v1/snapshots/${encodeURIComponent(id)}`
-    answers.push({ id, ...(await connection.json<{ deleted: boolean }>('DELETE', path)) })
-  }
-  print(options.json, answers, () =>
-    answers.map(({ id, deleted }) => `${id} ${deleted ? 'deleted' : 'was gone already'}`).join('\n'),
-  )
-  return 0
+    const { deleted } = await connection.json<{ deleted: boolean }>('DELETE', path)
+    return { facts: { id, deleted }, text: `${id} ${deleted ? 'deleted' : 'was gone already'}` }
+  })
 }

@@ -1,4 +1,4 @@
-import { type DaemonConfig, loadConfig, startDaemon } from '@sandkasten/daemon'
+import { type DaemonConfig, engineOptions, loadConfig, startDaemon } from '@sandkasten/daemon'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 
@@ -7,6 +7,7 @@ export interface UpOptions {
   listen?: string
   dataDir?: string
   isolator?: string
+  runtime?: string
   acceptNoIsolation?: boolean
   json?: boolean
 }
@@ -24,21 +25,25 @@ export async function up(options: UpOptions): Promise<number> {
   return 0
 }
 
-function overridesOf({ listen, dataDir, isolator, acceptNoIsolation }: UpOptions): Record<string, unknown> {
+function overridesOf({
+  listen,
+  dataDir,
+  isolator,
+  runtime,
+  acceptNoIsolation,
+}: UpOptions): Record<string, unknown> {
   return {
     ...(listen === undefined ? {} : { listen }),
     ...(dataDir === undefined ? {} : { data_dir: dataDir }),
     ...(isolator === undefined ? {} : { isolator }),
+    ...(runtime === undefined ? {} : { runtime }),
     ...(acceptNoIsolation ? { accept_no_isolation: true } : {}),
   }
 }
 
 /** What isolates is looked for now, not when the first session is asked for: the runner may have to be built. */
 async function usable(config: DaemonConfig): Promise<DaemonConfig> {
-  const { decision } = new EngineProvider({
-    isolator: config.isolator,
-    acceptNoIsolation: config.accept_no_isolation,
-  })
+  const { decision } = new EngineProvider(engineOptions(config))
   if (decision.isolator === 'process') {
     console.error(`sandkasten: sandboxes are NOT isolated. ${decision.reason}`)
     return { ...config, isolator: 'process' }
@@ -47,7 +52,7 @@ async function usable(config: DaemonConfig): Promise<DaemonConfig> {
     await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
     return config
   } catch (error) {
-    if (!config.accept_no_isolation || config.isolator === 'oci') throw error
+    if (!config.accept_no_isolation || config.isolator !== 'auto') throw error
     const why = SandboxError.is(error) ? `${error.message} ${error.hint}` : String(error)
     console.error(`sandkasten: sandboxes are NOT isolated. ${why}`)
     return { ...config, isolator: 'process' }

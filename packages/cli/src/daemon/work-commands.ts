@@ -15,7 +15,7 @@ export function addWorkCommands(
     program
       .command('shell')
       .description('A terminal in a session. Ctrl-] leaves it and lets it go on.')
-      .argument('<id>', 'the session')
+      .argument('<id>', 'the session: its id or its name')
       .argument('[command...]', 'instead of a login shell; put -- before it'),
   )
     .option('--terminal <name>', 'one that you can come back to: found when it is there, else opened')
@@ -27,15 +27,15 @@ export function addWorkCommands(
     program
       .command('cp')
       .description('Copy a file or a folder into a session or out of it.')
-      .argument('<from>', 'a path, or ID:path')
-      .argument('<to>', 'a path, or ID:path; one of the two is in a session'),
+      .argument('<from>', 'a path, or SESSION:path')
+      .argument('<to>', 'a path, or SESSION:path; one of the two is in a session'),
   ).action(act(async (from, to, options) => (await import('./cp.ts')).cp(from, to, options)))
 
   reaching(
     program
       .command('logs')
       .description('What a command has said, to its end; without one, what happened to the session.')
-      .argument('<id>', 'the session')
+      .argument('<id>', 'the session: its id or its name')
       .argument('[command]', 'the exec_id of a command'),
   )
     .option('-f, --follow', 'without a command: go on with what happens')
@@ -80,7 +80,7 @@ export function addWorkCommands(
   reaching(
     snapshot
       .command('create')
-      .argument('<id>', 'the session')
+      .argument('<id>', 'the session: its id or its name')
       .description('Save its disk; prints the snapshot’s id.'),
   )
     .option('--name <name>')

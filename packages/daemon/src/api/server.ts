@@ -8,8 +8,6 @@ import { problemOf, problemType, retryAfterSeconds, translate } from './problems
 import type { Call, Route } from './route.ts'
 import type { Services } from './services.ts'
 
-const jsonMs = 30_000
-
 declare module 'fastify' {
   interface FastifyRequest {
     caller?: Caller
@@ -21,7 +19,7 @@ declare module 'fastify' {
 
 /** The HTTP server, made from the routes. It does not listen yet. */
 export function buildServer(services: Services, routes: readonly Route[]): FastifyInstance {
-  const { config, log } = services
+  const { config, log, patience } = services
   const app = Fastify({
     logger: false,
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
@@ -31,7 +29,11 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
     connectionTimeout: 0,
     keepAliveTimeout: 72_000,
     maxRequestsPerSocket: 0,
-    http: { headersTimeout: 15_000, maxHeaderSize: 16_384 },
+    http: {
+      headersTimeout: patience.headMs,
+      connectionsCheckingInterval: patience.headMs / 2,
+      maxHeaderSize: 16_384,
+    },
     forceCloseConnections: true,
     // While it ends, our own problem is answered, not the framework's.
     return503OnClosing: false,
@@ -55,7 +57,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload
-    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs })
+    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs })
   })
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
@@ -168,11 +170,12 @@ function fail(services: Services, error: unknown, request: FastifyRequest, reply
   const retryAfter = retryAfterSeconds(problem)
   if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
-  if (!request.raw.complete && mayBeLong(request.raw.headers)) reply.header('connection', 'close')
+  if (!request.raw.complete && (known.code === 'timeout' || mayBeLong(request.raw.headers)))
+    reply.header('connection', 'close')
   return reply.code(problem.status).type(problemType).send(problem)
 }
 
-/** The rest of a short body is thrown away, and the connection goes on; that of a long one is not waited for. */
+/** The rest of a short body is thrown away, and the connection goes on; that of a long one, or of one that does not come, is not waited for. */
 function mayBeLong(headers: FastifyRequest['headers']): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 1_048_576
 }

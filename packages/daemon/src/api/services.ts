@@ -7,6 +7,14 @@ import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
 import type { Streams } from './streams.ts'
 
+/** How long one who sends slowly is waited for. */
+export interface Patience {
+  /** The head of a request. */
+  readonly headMs: number
+  /** A body of JSON, and the next piece of one that is passed on. */
+  readonly bodyMs: number
+}
+
 /** What the routes work with. */
 export interface Services {
   readonly config: DaemonConfig
@@ -19,6 +27,7 @@ export interface Services {
   readonly metrics: Metrics
   readonly log: Log
   readonly version: string
+  readonly patience: Patience
   /** Throws what is wrong, if the daemon cannot work now. */
   ready(): Promise<void>
 }

@@ -83,7 +83,8 @@ export class Streams {
     ending: AbortSignal,
     requestId: string,
   ): Promise<void> {
-    const beat = setInterval(() => raw.write(': still here\n\n'), heartbeatMs)
+    // Not for one who does not read: it would only be kept for him.
+    const beat = setInterval(() => raw.writableNeedDrain || raw.write(': still here\n\n'), heartbeatMs)
     const over = new Promise<undefined>((resolve) =>
       ending.addEventListener('abort', () => resolve(undefined), { once: true }),
     )

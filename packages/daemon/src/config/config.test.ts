@@ -72,6 +72,8 @@ defaults:
     ['default_image: a\nallowed_images: [b]', /not in allowed_images/, /allowed_images/],
     ['session_ttl_seconds: soon', /session_ttl_seconds/, /session_ttl_seconds/],
     ['defaults: { readonly_rootfs: false }', /read-only/, /readonly_rootfs/],
+    ['isolator: process\nruntime: runc', /no runtime/, /oci/],
+    ['docker: { host: /run/docker.sock }', /DOCKER_HOST/, /docker\.host/],
     ['listen: [', /not YAML/, /Correct/],
   ])('refuses %j and says what to change', async (text, message, hint) => {
     await write(text)

@@ -1,5 +1,6 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
 import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen.ts'
@@ -71,6 +72,10 @@ function complete(
     ...(place.file ? { file: place.file } : {}),
   }
   refuseUnsafe(config)
+  if (config.isolator === 'process' && config.runtime !== undefined)
+    throw new SandboxError('invalid_argument', 'The isolator “process” has no runtime.', {
+      hint: 'Leave runtime out, or use the isolator oci or docker.',
+    })
   return config
 }
 

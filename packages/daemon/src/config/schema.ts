@@ -69,13 +69,44 @@ export const fileSchema = z.strictObject({
     .describe(
       'Sandboxes and images. Default: where `sandkasten run` and `sandkasten image` keep theirs, or below data_dir.',
     ),
+  run_dir: z
+    .string()
+    .regex(/^\/.{0,60}$/, 'must be a short absolute path')
+    .optional()
+    .describe('Sockets of sandboxes. Default: /run/sandkasten, or the account’s own.'),
   db_path: z.string().min(1).optional().describe('SQLite. Default: sandkasten.db in data_dir.'),
   db_url: z
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
     .optional()
     .describe('Postgres instead of SQLite.'),
-  isolator: z.enum(['auto', 'oci', 'process']).default('auto'),
+  isolator: z.enum(['auto', 'oci', 'docker', 'process']).default('auto'),
+  runtime: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'For `oci`: crun (the default), runc or a path to one. For `docker`: one that its daemon knows.',
+    ),
+  docker: z
+    .strictObject({
+      host: z
+        .string()
+        .regex(
+          /^(unix|npipe|tcp|http|https|ssh):\/\//,
+          'must be as DOCKER_HOST, such as unix:///run/podman/podman.sock',
+        )
+        .optional()
+        .describe('Default: DOCKER_HOST, then the usual sockets of Docker and Podman.'),
+      network: z.string().min(1).optional().describe('Of its networks, the one for network_mode open.'),
+      userns: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('For Podman: `auto:size=65536` gives each sandbox ids of its own.'),
+    })
+    .prefault({})
+    .describe('For the isolator `docker`.'),
   accept_no_isolation: z.boolean().default(false).describe('Let `auto` fall back to `process`.'),
   default_image: z.string().min(1).default('host'),
   allowed_images: z.array(z.string().min(1)).min(1).optional().describe('Default: only default_image.'),

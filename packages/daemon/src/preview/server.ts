@@ -26,7 +26,9 @@ export interface PreviewOptions {
   readonly metrics: Metrics
   readonly log: Log
   readonly behindProxy: boolean
-  readonly bodyIdleMs?: number
+  /** How long a head, and the next piece of a body, are waited for. */
+  readonly headMs: number
+  readonly bodyIdleMs: number
 }
 
 /**
@@ -46,7 +48,8 @@ export class PreviewServer {
     this.#server = createServer({
       insecureHTTPParser: false,
       requireHostHeader: true,
-      headersTimeout: 15_000,
+      headersTimeout: options.headMs,
+      connectionsCheckingInterval: options.headMs / 2,
       // Uploads and event streams take their time; a body that stops arriving is noticed where it is read.
       requestTimeout: 0,
       keepAliveTimeout: 72_000,
@@ -89,7 +92,7 @@ export class PreviewServer {
   }
 
   async #request(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { visits, connections, metrics, bodyIdleMs = 60_000 } = this.#options
+    const { visits, connections, metrics, bodyIdleMs } = this.#options
     response.once('close', () =>
       metrics.count('sandkasten_preview_requests_total', { status: response.statusCode }),
     )

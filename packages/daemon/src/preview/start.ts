@@ -17,6 +17,7 @@ export async function startPreviews(
   { config, metrics, log }: Context,
   sessions: SessionService,
   keys: KeyRing,
+  patience: { headMs: number; bodyMs: number },
 ): Promise<Previews> {
   const links = new Links(await linkSecret(config.data_dir))
   const connections = new Connections()
@@ -32,6 +33,8 @@ export async function startPreviews(
     metrics,
     log,
     behindProxy: config.behind_tls,
+    headMs: patience.headMs,
+    bodyIdleMs: patience.bodyMs,
   })
   const url = await server.listen(config.preview_listen)
   own(url)

@@ -86,8 +86,13 @@ export class EventBus {
   #othersMayWrite(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (this.#store.kind !== 'postgres') return
-      const timer = setTimeout(resolve, 2_000)
-      signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+      const done = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = setTimeout(done, 2_000)
+      signal.addEventListener('abort', done)
     })
   }
 

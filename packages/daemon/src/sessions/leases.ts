@@ -10,12 +10,17 @@ export function lifetimeEnd(session: Session): number | undefined {
   return session.lifetime_ms === null ? undefined : session.started_at + session.lifetime_ms
 }
 
+/** Less than this no clock is said to jump: a process may be held up for as long. */
+const jumpMs = 30_000
+
 /**
  * Use is written down once a second, not at every request. A daemon that is killed forgets a second of it, and ends a
  * session by so much too soon.
  */
 export class Leases {
   readonly #context: Context
+  /** How far the machine's clock is ahead of the time that has passed; jumps when somebody sets it, or the machine slept. */
+  #ahead: number | undefined
   #writing: Promise<void> = Promise.resolve()
 
   constructor(context: Context) {
@@ -25,6 +30,23 @@ export class Leases {
   async write(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write())
     return this.#writing
+  }
+
+  /**
+   * A clock that is set forward by an hour has not made anybody idle for an hour: leases move with it, in both directions. What is slower than a jump, such as
+   * a clock that is slowly corrected, is let be.
+   */
+  async mindTheClock(now = Date.now(), passed = performance.now()): Promise<number> {
+    const { live, store, instanceId, log } = this.#context
+    const ahead = now - passed
+    const jump = Math.round(ahead - (this.#ahead ?? ahead))
+    if (Math.abs(jump) >= jumpMs) {
+      await store.sessions.shiftLeases(instanceId, jump)
+      live.shift(jump)
+      log.warn({ ms: jump }, 'the clock jumped; leases were moved with it')
+    }
+    this.#ahead = ahead
+    return Math.abs(jump) >= jumpMs ? jump : 0
   }
 
   async #write(): Promise<void> {

@@ -1,9 +1,14 @@
-import { SandboxError, supports } from '@sandkasten/sdk'
-import { randomId } from '@sandkasten/sdk/provider'
+import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Open } from './live.ts'
-import { mark, noSession, notUsable } from './status.ts'
+import { saveDisk } from './save-disk.ts'
+import { mark, noSession, notUsable, refuseOther } from './status.ts'
+
+/** The start of the sandbox that the caller means; another one is `interrupted`. */
+export interface Meant {
+  incarnation?: number
+}
 
 /**
  * Changes of a session's state, one at a time for each session. Every method takes the session's lock, reads the row
@@ -11,6 +16,8 @@ import { mark, noSession, notUsable } from './status.ts'
  */
 export class Lifecycle {
   readonly #context: Context
+  /** Told of a session that goes on after it was paused. */
+  onResumed: (session: Session) => void = () => {}
 
   constructor(context: Context) {
     this.#context = context
@@ -29,13 +36,18 @@ export class Lifecycle {
     if (!wake || session.live === 0 || session.status === 'creating') throw notUsable(session)
     const woken =
       session.status === 'paused'
-        ? await this.resume(session.id, wake.by, 'woken by use')
-        : await this.start(session.id, wake.by, 'woken by use')
+        ? await this.resume(session.id, wake.by, { reason: 'woken by use' })
+        : await this.start(session.id, wake.by, { reason: 'woken by use' })
     return this.opened(woken, undefined)
   }
 
-  start(id: string, by: string, reason = 'started'): Promise<Session> {
+  start(
+    id: string,
+    by: string,
+    { incarnation, reason = 'started' }: Meant & { reason?: string } = {},
+  ): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.status === 'running') return session
       if (session.status === 'paused') return this.#resume(session, by, reason)
       if (session.live === 0 || (session.status !== 'stopped' && session.status !== 'crashed'))
@@ -56,16 +68,18 @@ export class Lifecycle {
     })
   }
 
-  stop(id: string, by: string, reason = 'stopped'): Promise<Session> {
+  stop(id: string, by: string, { incarnation }: Meant = {}): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.live === 1 && (session.status === 'stopped' || session.status === 'crashed')) return session
       if (session.status !== 'running' && session.status !== 'paused') throw notUsable(session)
-      return this.#stop(session, by, reason)
+      return this.#stop(session, by, 'stopped')
     })
   }
 
-  pause(id: string, by: string): Promise<Session> {
+  pause(id: string, by: string, { incarnation }: Meant = {}): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.status === 'paused') return session
       if (session.status !== 'running') throw notUsable(session)
       await (await this.#sandbox(session)).pause()
@@ -73,8 +87,13 @@ export class Lifecycle {
     })
   }
 
-  resume(id: string, by: string, reason = 'resumed'): Promise<Session> {
+  resume(
+    id: string,
+    by: string,
+    { incarnation, reason = 'resumed' }: Meant & { reason?: string } = {},
+  ): Promise<Session> {
     return this.#locked(id, async (session) => {
+      refuseOther(session, incarnation)
       if (session.status === 'running') return session
       if (session.status !== 'paused') throw notUsable(session)
       return this.#resume(session, by, reason)
@@ -141,25 +160,13 @@ export class Lifecycle {
   async #resume(session: Session, by: string, reason: string): Promise<Session> {
     await (await this.#sandbox(session)).resume()
     this.#context.live.touch(session.id)
-    return this.#mark(session, 'running', by, reason)
+    const resumed = await this.#mark(session, 'running', by, reason)
+    this.onResumed(resumed)
+    return resumed
   }
 
   async #save(session: Session): Promise<void> {
-    const { store, instanceId } = this.#context
-    const sandbox = await this.#sandbox(session)
-    if (!supports(sandbox, 'snapshot')) throw new SandboxError('unsupported', 'This sandbox cannot be saved.')
-    const { snapshotId } = await sandbox.snapshot()
-    await store.snapshots.insert({
-      id: randomId(),
-      project_id: session.project_id,
-      instance_id: instanceId,
-      session_id: session.id,
-      name: null,
-      provider_id: snapshotId,
-      image: session.image,
-      size_bytes: null,
-      created_at: Date.now(),
-    })
+    await saveDisk(this.#context, session, await this.#sandbox(session))
   }
 
   async #sandbox(session: Session): Promise<Sandbox> {

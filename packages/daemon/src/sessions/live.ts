@@ -87,6 +87,16 @@ export class LiveSessions {
     return entry?.touchedAt === undefined ? undefined : { at: entry.touchedAt, cwd: entry.cwd }
   }
 
+  /** Times of use move with the clock. */
+  shift(ms: number): void {
+    for (const entry of this.#entries.values()) {
+      if (entry.touchedAt === undefined) continue
+      const isWritten = entry.touchedAt === entry.writtenAt
+      entry.touchedAt += ms
+      if (isWritten) entry.writtenAt = entry.touchedAt
+    }
+  }
+
   /** What was used since the last time somebody asked. */
   takeTouched(): Array<{ id: string; at: number; cwd?: string }> {
     const all: Array<{ id: string; at: number; cwd?: string }> = []

@@ -4,6 +4,7 @@ import { type Context, instanceLabel, type Session, sessionLabel } from './conte
 import type { Creator } from './create.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { poolLabel } from './pool.ts'
+import { isOurs } from './save-disk.ts'
 import { mark } from './status.ts'
 import type { Use } from './use.ts'
 
@@ -51,8 +52,8 @@ export class Reconciler {
   }
 
   /**
-   * Once, at the start, when nothing is under way: what a provider keeps for nobody. A snapshot of one of our sandboxes that
-   * has no row was made in the moment when an earlier process ended, and nobody was told of it.
+   * Once, at the start, when nothing is under way: what a provider keeps for nobody. A snapshot of ours, or of one of our sandboxes, that
+   * has no row was made or deleted in the moment when an earlier process ended: nobody was told that it is there.
    */
   async tidy(): Promise<void> {
     const { store, provider, instanceId, log } = this.#context
@@ -60,8 +61,9 @@ export class Reconciler {
     if (!provider.capabilities.snapshot) return
     const known = new Set(await store.snapshots.providerIds(instanceId))
     const ours = new Set((await store.sessions.live(instanceId)).map(({ sandbox_id }) => sandbox_id))
-    for (const { snapshotId, sandboxId } of await provider.listSnapshots()) {
-      if (sandboxId === undefined || !ours.has(sandboxId) || known.has(snapshotId)) continue
+    for (const { snapshotId, sandboxId, name } of await provider.listSnapshots()) {
+      const mine = isOurs(instanceId, name) || (sandboxId !== undefined && ours.has(sandboxId))
+      if (!mine || known.has(snapshotId)) continue
       log.info({ snapshot: snapshotId }, 'a snapshot that nobody was told of is removed')
       await provider.deleteSnapshot(snapshotId)
     }

@@ -6,13 +6,13 @@ import { Commands } from './commands/commands.ts'
 import type { Context, Session } from './context.ts'
 import { Creator } from './create.ts'
 import { Leases } from './leases.ts'
-import { Lifecycle } from './lifecycle.ts'
+import { Lifecycle, type Meant } from './lifecycle.ts'
 import type { CreateRequest } from './plan.ts'
 import { quotasOf } from './quotas.ts'
 import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
-import { notUsable } from './status.ts'
+import { notUsable, refuseOther } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
 
@@ -43,6 +43,7 @@ export class SessionService {
     this.#creator = new Creator(context)
     this.use = new Use(context, this.#lifecycle)
     this.commands = new Commands(context, this.use)
+    this.#lifecycle.onResumed = (session) => void this.#recover(session)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
     this.terminals = new Terminals(context, this.use)
     this.leases = new Leases(context)
@@ -81,24 +82,24 @@ export class SessionService {
     return this.context.store.sessions.list({ ...filter, projectId: caller.projectId })
   }
 
-  async start(caller: Caller, id: string): Promise<Session> {
+  async start(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.start(id, `key:${caller.keyId}`)
+    return this.#lifecycle.start(id, `key:${caller.keyId}`, meant)
   }
 
-  async stop(caller: Caller, id: string): Promise<Session> {
+  async stop(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.stop(id, `key:${caller.keyId}`)
+    return this.#lifecycle.stop(id, `key:${caller.keyId}`, meant)
   }
 
-  async pause(caller: Caller, id: string): Promise<Session> {
+  async pause(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.pause(id, `key:${caller.keyId}`)
+    return this.#lifecycle.pause(id, `key:${caller.keyId}`, meant)
   }
 
-  async resume(caller: Caller, id: string): Promise<Session> {
+  async resume(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
     await this.use.findHere(caller, id)
-    return this.#lifecycle.resume(id, `key:${caller.keyId}`)
+    return this.#lifecycle.resume(id, `key:${caller.keyId}`, meant)
   }
 
   async destroy(caller: Caller, id: string): Promise<boolean> {
@@ -107,9 +108,10 @@ export class SessionService {
   }
 
   /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
-  async extend(caller: Caller, id: string, ms: number): Promise<Session> {
+  async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
     const { store, config, live } = this.context
     const session = await this.use.findHere(caller, id)
+    refuseOther(session, incarnation)
     if (ms > config.max_ttl_seconds * 1000)
       throw new SandboxError(
         'invalid_argument',
@@ -183,5 +185,15 @@ export class SessionService {
       await quotasOf(this.context, caller.projectId),
     ]
     return { used, quotas }
+  }
+
+  /** What ran in it when an earlier process ended, and was frozen when this one began, is followed again. */
+  async #recover(session: Session): Promise<void> {
+    const caller = { projectId: session.project_id, keyId: 'daemon', scopes: [], requestId: 'resume' }
+    await this.commands
+      .recover(session, () => this.use.take(caller, session.id))
+      .catch((error) =>
+        this.context.log.warn({ session: session.id, err: error }, 'its commands are not followed'),
+      )
   }
 }

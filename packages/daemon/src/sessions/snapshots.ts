@@ -1,11 +1,12 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
+import type { Meant } from './lifecycle.ts'
 import { checkQuotas, quotasOf } from './quotas.ts'
-import type { Use } from './use.ts'
+import { saveDisk } from './save-disk.ts'
+import type { Use, Used } from './use.ts'
 
 /** Saved disks, and copies of sessions. They belong to the project, not to the session that they came from. */
 export class SnapshotsOfSessions {
@@ -19,30 +20,22 @@ export class SnapshotsOfSessions {
     this.#creator = creator
   }
 
-  create(caller: Caller, id: string, name: string | undefined, signal?: AbortSignal): Promise<SnapshotRow> {
-    const { store, instanceId, events } = this.#context
-    return this.#use.use(caller, id, async ({ sandbox, session }) => {
-      const { snapshotId } = await sandbox.snapshot({ ...(name === undefined ? {} : { name }), signal })
-      const row: SnapshotRow = {
-        id: randomId(),
-        project_id: session.project_id,
-        instance_id: instanceId,
-        session_id: id,
-        name: name ?? null,
-        provider_id: snapshotId,
-        image: session.image,
-        size_bytes: await this.#size(snapshotId),
-        created_at: Date.now(),
-      }
-      await store.snapshots.insert(row)
-      events.publish({
+  create(
+    caller: Caller,
+    id: string,
+    { name, signal, ...meant }: Meant & { name?: string; signal?: AbortSignal },
+  ): Promise<SnapshotRow> {
+    const work = async ({ sandbox, session }: Used) => {
+      const row = await saveDisk(this.#context, session, sandbox, { name, signal })
+      this.#context.events.publish({
         projectId: caller.projectId,
         sessionId: id,
         type: 'snapshot.created',
         data: { snapshot: row.id },
       })
       return row
-    })
+    }
+    return this.#use.use(caller, id, work, meant)
   }
 
   async get(caller: Caller, id: string): Promise<SnapshotRow> {
@@ -58,20 +51,26 @@ export class SnapshotsOfSessions {
     return this.#context.store.snapshots.list(caller.projectId, options)
   }
 
-  /** False when it was gone already. */
+  /** False when it was gone already. The row first: what the provider still has then, the next start removes. */
   async delete(caller: Caller, id: string): Promise<boolean> {
-    const { store, provider, instanceId, events } = this.#context
+    const { store, provider, instanceId, events, log } = this.#context
     const row = await this.get(caller, id)
-    if (row.instance_id === instanceId) await provider.deleteSnapshot(row.provider_id)
-    const deleted = await store.snapshots.delete(caller.projectId, id)
-    if (deleted)
-      events.publish({ projectId: caller.projectId, type: 'snapshot.deleted', data: { snapshot: id } })
-    return deleted
+    if (!(await store.snapshots.delete(caller.projectId, id))) return false
+    events.publish({ projectId: caller.projectId, type: 'snapshot.deleted', data: { snapshot: id } })
+    if (row.instance_id === instanceId)
+      await provider
+        .deleteSnapshot(row.provider_id)
+        .catch((error) => log.warn({ snapshot: id, err: error }, 'a snapshot is not removed yet'))
+    return true
   }
 
   /** Running copies; one that could not be made is its error, in its place. */
-  fork(caller: Caller, id: string, count: number, signal?: AbortSignal): Promise<Array<Session | Error>> {
-    return this.#use.use(caller, id, async ({ sandbox, session }) => {
+  fork(
+    caller: Caller,
+    id: string,
+    { count, signal, ...meant }: Meant & { count: number; signal?: AbortSignal },
+  ): Promise<Array<Session | Error>> {
+    const work = async ({ sandbox, session }: Used) => {
       const quotas = await quotasOf(this.#context, caller.projectId)
       const usage = await this.#context.store.sessions.usage(caller.projectId)
       const plan = {
@@ -84,7 +83,8 @@ export class SnapshotsOfSessions {
       return Promise.all(
         copies.map((copy) => (copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox))),
       )
-    })
+    }
+    return this.#use.use(caller, id, work, meant)
   }
 
   async #adopt(caller: Caller, origin: Session, copy: Sandbox): Promise<Session | Error> {
@@ -94,12 +94,5 @@ export class SnapshotsOfSessions {
       await copy.destroy().catch(() => {})
       return error as Error
     }
-  }
-
-  async #size(providerId: string): Promise<number | null> {
-    const found = (await this.#context.provider.listSnapshots()).find(
-      ({ snapshotId }) => snapshotId === providerId,
-    )
-    return found?.sizeBytes ?? null
   }
 }

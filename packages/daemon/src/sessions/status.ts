@@ -55,3 +55,12 @@ export function notUsable(session: Session): SandboxError {
     hint: hint ?? 'Start it with POST /v1/sessions/{id}/start, or create sessions with wake_on_use.',
   })
 }
+
+/** `incarnation`: the start of its sandbox that the caller means, if he means one. */
+export function refuseOther(session: Session, incarnation: number | undefined): void {
+  if (incarnation === undefined || session.incarnation === incarnation) return
+  throw new SandboxError('interrupted', `The session ${session.id} was started again since.`, {
+    details: { incarnation: session.incarnation },
+    hint: 'Get the session again; what ran in it before has ended.',
+  })
+}

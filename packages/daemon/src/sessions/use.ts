@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../keys/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
-import type { Lifecycle } from './lifecycle.ts'
+import type { Lifecycle, Meant } from './lifecycle.ts'
 import type { Open } from './live.ts'
-import { noSession } from './status.ts'
+import { noSession, refuseOther } from './status.ts'
 
 export interface Used {
   readonly session: Session
@@ -11,9 +11,7 @@ export interface Used {
   readonly open: Open
 }
 
-export interface UseOptions {
-  /** The start of the sandbox that the caller means; another one is `interrupted`. */
-  incarnation?: number
+export interface UseOptions extends Meant {
   /** Whether to start a stopped session; otherwise the session says. */
   wake?: boolean
 }
@@ -109,12 +107,4 @@ export class Use {
       hint: 'Start it again with POST /v1/sessions/{id}/start; its files are as they were.',
     })
   }
-}
-
-function refuseOther(session: Session, incarnation: number | undefined): void {
-  if (incarnation === undefined || session.incarnation === incarnation) return
-  throw new SandboxError('interrupted', `The session ${session.id} was started again since.`, {
-    details: { incarnation: session.incarnation },
-    hint: 'Get the session again; what ran in it before has ended.',
-  })
 }

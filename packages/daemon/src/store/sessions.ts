@@ -54,6 +54,19 @@ export class Sessions {
     return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
   }
 
+  /** Moves the times from which leases count, of all live sessions of one daemon. */
+  async shiftLeases(instanceId: string, ms: number): Promise<void> {
+    await this.#db
+      .updateTable('sessions')
+      .set((eb) => ({
+        last_activity: eb('last_activity', '+', ms),
+        started_at: eb('started_at', '+', ms),
+      }))
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 1)
+      .execute()
+  }
+
   /** Those of one daemon that can still be used. */
   async live(instanceId: string): Promise<SessionRow[]> {
     return this.#db

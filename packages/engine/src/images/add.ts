@@ -1,17 +1,20 @@
 import { existsSync } from 'node:fs'
-import { mkdir, rename, rm } from 'node:fs/promises'
+import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, replaceFile, translate, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { tarOf } from '../tar.ts'
 import type { Draft } from './drafts.ts'
 import type { LayerView } from './lookup.ts'
 import { broken, type ConfigDocument } from './manifest.ts'
 import { type ImagePlaces, layerFolder, sha256 } from './places.ts'
 import { type ImageRecord, type LayerFacts, readLayer, writeImage } from './record.ts'
+import { removeTree } from './remove-tree.ts'
 import type { SourceLayer } from './source.ts'
-import { makeTop } from './top.ts'
-import { type Unpacking, unpackFile } from './unpack.ts'
+import { topOf } from './top-process.ts'
+import { type Unpacking, unpackFile, unpackStream } from './unpack.ts'
 
 /**
  * Layers and images into the store. A layer is made in a draft, whole and written out, and then takes its name by one rename. Two who make the
@@ -70,8 +73,7 @@ export interface NewImage extends Pick<ImageRecord, 'name' | 'digest' | 'source'
   readonly document: ConfigDocument
   /** Lowest first; all in the store. */
   readonly diffIds: readonly string[]
-  /** As in `Unpacking`. */
-  readonly volatile?: boolean
+  readonly unpacking: Unpacking
 }
 
 /** The layer on top, and the reference. */
@@ -85,7 +87,7 @@ export async function addImage(places: ImagePlaces, draft: Draft, image: NewImag
 async function addNamed(
   places: ImagePlaces,
   draft: Draft,
-  { document, diffIds: _, volatile = false, ...named }: NewImage,
+  { document, diffIds: _, unpacking, ...named }: NewImage,
   keys: readonly string[],
 ): Promise<ImageRecord> {
   const facts = keys.map((key) => presentLayer(places, key))
@@ -93,7 +95,7 @@ async function addNamed(
   const closed = facts.findIndex(({ opaque }) => opaque.includes(''))
   const visible = closed === -1 ? keys : keys.slice(0, closed + 1)
   const views = visible.map((key, index) => viewOf(places, key, facts[index]!))
-  const top = await addTop(places, draft, visible, views, document, volatile)
+  const top = await addTop(places, draft, visible, views, document, unpacking)
   const record: ImageRecord = {
     version: 1,
     ...named,
@@ -116,14 +118,15 @@ async function addTop(
   keys: readonly string[],
   views: readonly LayerView[],
   document: ConfigDocument,
-  volatile: boolean,
+  unpacking: Unpacking,
 ) {
   const { env: _, created: __, diffIds: ___, ...rest } = document
   const key = `top-${sha256(JSON.stringify([TOP_VERSION, keys, rest])).slice(0, 32)}`
   await draft.need([key])
   const folder = await layerDraft(draft)
   try {
-    const config = makeTop(join(folder, 'fs'), views, document, { volatile })
+    const { config, entries } = await topOf(places, views, document)
+    await unpackStream(Readable.from([tarOf(entries)]), join(folder, 'fs'), unpacking)
     const facts = {
       version: 1,
       entries: 0,
@@ -137,7 +140,7 @@ async function addTop(
   } catch (error) {
     throw translate(error, 'The image store cannot be written')
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    await removeTree(folder, places)
   }
 }
 

@@ -31,11 +31,11 @@ export async function buildImage(
   recipeName: string,
   options: ImportOptions & BuildOptions & Pick<Unpacking, 'runner' | 'limits' | 'volatile'>,
 ): Promise<ImageRecord> {
+  const recipe = readRecipe(recipeName)
   if (process.getuid?.() !== 0)
     throw new SandboxError('unsupported', 'An image is built as root.', {
       hint: 'Use sudo; or build the Dockerfile and import it: sandkasten image import docker-archive:/path',
     })
-  const recipe = readRecipe(recipeName)
   const name = parseReference(options.name ?? recipe.name.toLowerCase()).name
   const folder = await layerDraft(draft)
   const tell = (step: string) => options.onProgress?.({ phase: 'build', step })
@@ -80,6 +80,7 @@ export async function buildImage(
     digest,
     document,
     diffIds: [diffId],
+    unpacking: options,
   })
 }
 

@@ -23,10 +23,12 @@ export class Draft {
   readonly folder: string
   readonly #needs = new Set<string>()
   readonly #owner: ProcessIdentity
+  readonly #places: ImagePlaces
 
-  private constructor(folder: string, owner: ProcessIdentity) {
+  private constructor(folder: string, owner: ProcessIdentity, places: ImagePlaces) {
     this.folder = folder
     this.#owner = owner
+    this.#places = places
   }
 
   static async open(places: ImagePlaces): Promise<Draft> {
@@ -34,7 +36,7 @@ export class Draft {
       for (const folder of [places.layers, places.refs, places.drafts, places.trash]) await makeFolder(folder)
       await removeAbandoned(places)
       const id = randomId()
-      const draft = new Draft(join(places.drafts, id), await identityOf(process.pid))
+      const draft = new Draft(join(places.drafts, id), await identityOf(process.pid), places)
       // Under another name until it says whose it is: a folder without an owner is anybody's to remove.
       const unnamed = join(places.drafts, `.${process.pid}.${id}`)
       await mkdir(unnamed, { mode: 0o700 })
@@ -51,7 +53,7 @@ export class Draft {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await removeTree(this.folder)
+    await removeTree(this.folder, this.#places)
   }
 
   #text(): string {
@@ -103,7 +105,7 @@ export async function removeAbandoned(places: ImagePlaces): Promise<number> {
     const alive = unnamed ? owner?.started !== undefined : await isAlive(owner)
     if (alive) continue
     // What a killed builder has started may still be at work in there: then it is the next one's to remove.
-    removed += await removeTree(folder).then(
+    removed += await removeTree(folder, places).then(
       () => 1,
       () => 0,
     )

@@ -57,7 +57,10 @@ async function decide(places: ImagePlaces, users: readonly string[], trash: Read
       needed.has(key) && (await rename(folder, join(places.layers, key)).then(() => true, isThereAgain))
     if (restored) continue
     bytes += readLayer({ ...places, layers: places.trash }, name)?.bytes ?? 0
-    await removeTree(folder)
+    // Nobody puts back what is half removed, should we be killed.
+    const gone = join(places.trash, `gone.${randomId(8)}`)
+    await rename(folder, gone)
+    await removeTree(gone, places)
     layers += 1
   }
   return { layers, bytes }

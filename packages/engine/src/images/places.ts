@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
+import type { ImageRights } from './rights.ts'
 
 /**
  * ```text
- * images/                       root's alone: what is in a layer may be set-uid, or a device
+ * images/                       its owner's alone: what is in a layer may be set-uid, or a device
  *   layers/<key>/fs             a layer in overlay form, never changed; the key is the SHA-256 of its tar archive
  *   layers/<key>/layer.json     how large it is, and through which of its folders nothing below shows
  *   refs/<hash of name>.json    an image: name ─► digest, layers, config
@@ -20,10 +21,18 @@ export interface ImagePlaces {
   readonly drafts: string
   readonly trash: string
   readonly lock: string
+  /** The runner's binary. */
+  readonly runner: () => Promise<string>
+  /** Where this process itself may not make and remove what is in layers. */
+  readonly rights: ImageRights | undefined
 }
 
-export function imagePlaces(imagesFolder: string): ImagePlaces {
+export function imagePlaces(
+  imagesFolder: string,
+  hands: Pick<ImagePlaces, 'runner' | 'rights'>,
+): ImagePlaces {
   return {
+    ...hands,
     root: imagesFolder,
     layers: join(imagesFolder, 'layers'),
     refs: join(imagesFolder, 'refs'),

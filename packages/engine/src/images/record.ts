@@ -40,6 +40,8 @@ export interface LayerFacts {
   /** Files whose owners do not exist in a sandbox; they belong to nobody. */
   readonly foreignOwners: number
   readonly skippedAttributes: number
+  /** Where nobody may make one; in a sandbox nobody could use it. */
+  readonly skippedDevices?: number
   readonly opaque: readonly string[]
 }
 

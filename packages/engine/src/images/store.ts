@@ -13,6 +13,7 @@ import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts
 import { askRegistry, type PullOptions } from './pull.ts'
 import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
 import { parseReference, type Reference, shown } from './reference.ts'
+import type { ImageRights } from './rights.ts'
 import { type ImageSource, openDockerArchive, openLayout } from './source.ts'
 import { type UnpackLimits, unpackFile, unpackLimits } from './unpack.ts'
 
@@ -23,6 +24,8 @@ export interface ImageStoreOptions {
   readonly imagesFolder?: string
   /** The runner's binary, which unpacks layers. */
   readonly runner: () => Promise<string>
+  /** Where this process may not give files to the ids of sandboxes. */
+  readonly rights?: ImageRights | undefined
   readonly limits?: Partial<UnpackLimits>
   /** Do not wait until a layer is on the disk. For tests: a power cut would leave half of it. */
   readonly volatile?: boolean
@@ -59,15 +62,14 @@ export interface ImageLayers {
 export class ImageStore {
   readonly #places: ImagePlaces
   readonly #users: readonly string[]
-  readonly #runner: () => Promise<string>
   readonly #limits: UnpackLimits
   readonly #volatile: boolean
 
   constructor(options: ImageStoreOptions) {
-    this.#places = imagePlaces(options.imagesFolder ?? join(options.root, 'images'))
+    const { runner, rights } = options
+    this.#places = imagePlaces(options.imagesFolder ?? join(options.root, 'images'), { runner, rights })
     // Whatever is kept here names the layers that it stands on.
     this.#users = ['sandboxes', 'snapshots', 'layers'].map((name) => join(options.root, name))
-    this.#runner = options.runner
     this.#limits = { ...unpackLimits, ...options.limits }
     this.#volatile = options.volatile ?? false
   }
@@ -157,10 +159,14 @@ export class ImageStore {
 
   /** Work in a draft. When it fails, layers that it has finished go too. */
   async #making<T>(work: (draft: Draft) => Promise<T>): Promise<T> {
-    if (process.getuid?.() !== 0)
-      throw new SandboxError('unsupported', 'Images are unpacked as root: their files have many owners.', {
-        hint: 'Use sudo. The image `host`, and a folder with a root file system, need no unpacking.',
-      })
+    if (process.getuid?.() !== 0 && !this.#places.rights)
+      throw new SandboxError(
+        'unsupported',
+        'An image’s files have many owners, and this account has no ids to give them to.',
+        {
+          hint: '`sandkasten doctor` prints the commands that give it some; or use sudo. The image `host`, and a folder with a root file system, need none.',
+        },
+      )
     try {
       await using draft = await Draft.open(this.#places)
       return await work(draft)
@@ -217,7 +223,7 @@ export class ImageStore {
     const diffIds = source.layers.map(({ diffId }) => diffId)
     return addImage(this.#places, draft, {
       ...named,
-      volatile: this.#volatile,
+      unpacking,
       digest: source.digest,
       document: source.config,
       diffIds,
@@ -248,7 +254,9 @@ export class ImageStore {
   }
 
   async #unpacking({ signal }: { signal?: AbortSignal }) {
-    const settings = { runner: await this.#runner(), limits: this.#limits, volatile: this.#volatile }
+    const { rights } = this.#places
+    const runner = await this.#places.runner()
+    const settings = { runner, rights, limits: this.#limits, volatile: this.#volatile }
     return { ...settings, ...(signal ? { signal } : {}) }
   }
 

@@ -1,6 +1,6 @@
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join, posix } from 'node:path'
+import { dirname, posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
+import type { TarEntry } from '../tar.ts'
 import { type LayerView, lookUp, readText } from './lookup.ts'
 import type { ConfigDocument } from './manifest.ts'
 import type { ImageConfig } from './record.ts'
@@ -9,25 +9,19 @@ import { shown } from './reference.ts'
 /** The user of a sandbox whose image names none, or root: nobody is root in a sandbox but the runner. */
 const SANDBOX_ID = 1000
 const WORKDIR = '/workspace'
+const ROOT = { uid: 0, gid: 0 }
 /** Where something of the sandbox's own is mounted, or written at every start. */
 const TAKEN = /^\/(proc|dev|sys|run|tmp|etc)(\/|$)/
 
 /**
- * The layer that we put on top of every image: its user's line in `/etc/passwd` and home, where the image has none, and its working folder. Like the
+ * What is in the layer that we put on top of every image: its user's line in `/etc/passwd` and home, where the image has none, and its working folder. Like the
  * skeleton of the image `host` it is made once, and shared by all sandboxes of the image.
  */
-export function makeTop(
-  folder: string,
-  layers: readonly LayerView[],
-  document: ConfigDocument,
-  { volatile = false } = {},
-): ImageConfig {
-  mkdirSync(folder)
-  chmodSync(folder, 0o755)
+export function makeTop(layers: readonly LayerView[], document: ConfigDocument): Top {
   const [passwd, group] = [readText(layers, '/etc/passwd'), readText(layers, '/etc/group')]
   const asked = userOf(document.user, passwd ?? '', group ?? '')
   const user = asked ?? { uid: SANDBOX_ID, gid: SANDBOX_ID }
-  const top = new Top(folder, layers, volatile)
+  const top = new Entries(layers)
   if (!lines(passwd).some((fields) => Number(fields[2]) === user.uid)) {
     const name = lines(passwd).some(([known]) => known === 'sandbox') ? `sandbox-${user.uid}` : 'sandbox'
     const home = `/home/${name}`
@@ -40,34 +34,35 @@ export function makeTop(
   const workdir = workdirOf(layers, document.workdir)
   // Who made the image as root could write there; whose user is another has seen to it.
   if (!asked || lookUp(layers, workdir).stats === undefined) top.folder(workdir, user)
-  return { env: envOf(document.env), workdir, user }
+  return { config: { env: envOf(document.env), workdir, user }, entries: top.all }
 }
 
-class Top {
-  readonly #root: string
-  readonly #layers: readonly LayerView[]
-  readonly #volatile: boolean
+export interface Top {
+  readonly config: ImageConfig
+  readonly entries: readonly TarEntry[]
+}
 
-  constructor(root: string, layers: readonly LayerView[], volatile: boolean) {
-    this.#root = root
-    this.#volatile = volatile
+type Owner = TarEntry['owner']
+
+class Entries {
+  readonly all: TarEntry[] = [{ name: './', mode: 0o755, owner: ROOT }]
+  readonly #layers: readonly LayerView[]
+
+  constructor(layers: readonly LayerView[]) {
     this.#layers = layers
   }
 
-  folder(path: string, owner: { uid: number; gid: number }): void {
+  folder(path: string, owner: Owner): void {
     if (path === '/') return
     this.#parents(path)
     const mode = lookUp(this.#layers, path).stats?.mode ?? 0o755
-    this.#make(path, owner, mode)
+    this.#add(`${path}/`, owner, mode)
   }
 
   file(path: string, content: string): void {
     const before = lookUp(this.#layers, path)
     this.#parents(before.path)
-    const target = join(this.#root, before.path)
-    writeFileSync(target, content, { flush: !this.#volatile })
-    chownSync(target, before.stats?.uid ?? 0, before.stats?.gid ?? 0)
-    chmodSync(target, (before.stats?.mode ?? 0o644) & 0o7777)
+    this.#add(before.path, before.stats ?? ROOT, before.stats?.mode ?? 0o644, Buffer.from(content))
   }
 
   /** A folder of an upper layer shows with its own owner and mode: so it gets those of the image's. */
@@ -76,14 +71,16 @@ class Top {
     if (parent === '/') return
     this.#parents(parent)
     const { stats } = lookUp(this.#layers, parent)
-    this.#make(parent, { uid: stats?.uid ?? 0, gid: stats?.gid ?? 0 }, stats?.mode ?? 0o755)
+    this.#add(`${parent}/`, stats ?? ROOT, stats?.mode ?? 0o755)
   }
 
-  #make(path: string, owner: { uid: number; gid: number }, mode: number): void {
-    const target = join(this.#root, path)
-    mkdirSync(target, { recursive: true })
-    chownSync(target, owner.uid, owner.gid)
-    chmodSync(target, mode & 0o7777)
+  #add(path: string, owner: Owner, mode: number, content?: Buffer): void {
+    this.all.push({
+      name: path.slice(1),
+      mode: mode & 0o7777,
+      owner: { uid: owner.uid, gid: owner.gid },
+      ...(content ? { content } : {}),
+    })
   }
 }
 

@@ -4,13 +4,14 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { getSystemErrorName } from 'node:util'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
+import { errnoName } from '../errno.ts'
 import { broken } from './manifest.ts'
 import type { LayerFacts } from './record.ts'
+import type { ImageRights } from './rights.ts'
 
 export interface UnpackLimits {
   readonly maxEntries: number
@@ -22,6 +23,7 @@ export const unpackLimits: UnpackLimits = { maxEntries: 4_000_000, maxBytes: 256
 
 export interface Unpacking {
   readonly runner: string
+  readonly rights?: ImageRights | undefined
   readonly limits: UnpackLimits
   /** No layer: names of whiteouts mean nothing. */
   readonly plain?: boolean
@@ -66,23 +68,20 @@ export async function unpackStream(
   folder: string,
   options: Unpacking & { through?: readonly Transform[] },
 ): Promise<Unpacked> {
-  const { runner, limits, plain, volatile, signal, through = [] } = options
-  // Its files have owners, whom only root can give them.
-  if (process.getuid?.() !== 0)
-    throw new SandboxError('unsupported', 'Images can be unpacked by root only, so far.', {
-      hint: 'Use the image `host` or a folder with a root file system, or run the engine as root.',
-    })
+  const { runner, rights, limits, plain, volatile, signal, through = [] } = options
   await mkdir(folder, { mode: 0o755 }).catch((error) => {
     throw translate(error, 'The image store cannot be written')
   })
-  const args = ['unpack', folder, '--max-entries', String(limits.maxEntries)]
-  args.push(
-    '--max-bytes',
-    String(limits.maxBytes),
+  const unpack = [
+    ...([runner, 'unpack', folder, '--max-entries', String(limits.maxEntries)] as const),
+    ...['--max-bytes', String(limits.maxBytes)],
+    ...(rights ? ['--user'] : []),
     ...(plain ? ['--plain'] : []),
     ...(plain || volatile ? ['--no-sync'] : []),
-  )
-  const child = spawn(runner, args, { stdio: ['pipe', 'pipe', 'inherit'], env: {} })
+  ] as const
+  const as = plain ? rights?.asOurselves : rights?.asSandboxes
+  const [program, ...args] = as?.(runner, ...unpack) ?? unpack
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env: {} })
   const said = new Promise<string>((resolve, reject) => {
     let text = ''
     child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
@@ -138,9 +137,8 @@ function unreadable(error: unknown): SandboxError {
 
 function refusal(message: string, errno: unknown): SandboxError {
   if (typeof errno !== 'number') return broken(message)
-  const code = getSystemErrorName(-errno)
   const error = translate(
-    Object.assign(new Error(message), { code }),
+    Object.assign(new Error(message), { code: errnoName(errno) }),
     `A layer could not be unpacked (${message})`,
   )
   if (error.code !== 'disk_full') return error
@@ -151,8 +149,10 @@ function refusal(message: string, errno: unknown): SandboxError {
 }
 
 function factsOf(answer: Record<string, unknown>): LayerFacts {
-  const { entries, bytes, foreignOwners, skippedAttributes, opaque } = answer as unknown as LayerFacts
-  return { version: 1, entries, bytes, foreignOwners, skippedAttributes, opaque }
+  const { entries, bytes, foreignOwners, skippedAttributes, skippedDevices, opaque } =
+    answer as unknown as LayerFacts
+  const devices = skippedDevices ? { skippedDevices } : {}
+  return { version: 1, entries, bytes, foreignOwners, skippedAttributes, ...devices, opaque }
 }
 
 function parseAnswer(text: string): Record<string, unknown> {

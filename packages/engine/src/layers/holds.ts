@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
+import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn, readWhole, tidy, writeWhole } from './whole-file.ts'
 
@@ -17,10 +17,13 @@ export class Holds {
 
   /** Returns how to let go. */
   async take(ids: readonly string[]): Promise<() => void> {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    const what = 'That layers are in use could not be written down'
+    await guarded(what, async () => {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    })
     const file = path.join(this.#folder, `${randomId()}.json`)
     const hold: Hold = { by: await identityOf(process.pid), ids }
-    await writeWhole(file, hold, { durable: false })
+    await writeWhole(file, hold, { durable: false, what })
     return () => rmSync(file, { force: true })
   }
 

@@ -58,30 +58,61 @@ describe('layers', () => {
     const draft = await layers.begin([below])
     mkdirSync(draft.tree)
     expect(await layers.sweep(nothingUsed)).toEqual([])
-    const release = await layers.hold(() => [below])
     await draft.done()
-    expect(await layers.sweep(nothingUsed)).toEqual([])
-    release()
     expect(await layers.sweep(nothingUsed)).toEqual([below])
+    expect(left()).toEqual([])
+  })
+
+  it('what is named while it is being swept is put back, by whoever sweeps', async () => {
+    const [named, unnamed] = [await add('named'), await add('unnamed')]
+    let looks = 0
+    // The record appears between the two looks.
+    const used = async () => {
+      looks += 1
+      return new Set(looks > 1 ? [named] : [])
+    }
+    expect(await layers.sweep(used)).toEqual([unnamed])
+    expect(left()).toEqual([named])
+    // Killed between them.
+    const half = await layers
+      .sweep(async () => {
+        if (left().includes(named)) return new Set<string>()
+        throw new Error('killed')
+      })
+      .catch((error: Error) => error.message)
+    expect(half).toBe('killed')
+    expect(left()).toEqual([expect.stringContaining(`.trash-${named}-`)])
+    expect(layers.lost([named])).toBe(named)
+    expect(await layers.sweep(async () => new Set([named]))).toEqual([])
+    expect(left()).toEqual([named])
+    expect(await layers.sweep(nothingUsed)).toEqual([named])
+    expect(left()).toEqual([])
+  })
+
+  it('what is being removed does not come back with half of what was in it', async () => {
+    const id = await add('one')
+    const removing = layers.sweep(nothingUsed)
+    await layers.sweep(async () => new Set([id]))
+    expect(left()).not.toContain(id)
+    expect(await removing).toEqual([id])
     expect(left()).toEqual([])
   })
 
   it('a layer that is gone is named, with what to do', async () => {
     const id = await add('one')
     rmSync(path.join(root, 'layers', id), { recursive: true })
-    await expect(layers.hold(() => [id])).rejects.toMatchObject({
+    await expect(layers.begin([id])).rejects.toMatchObject({
       code: 'internal',
       message: expect.stringContaining(id),
+      details: { layer: id },
       hint: expect.stringContaining('backup'),
     })
-    await expect(layers.begin([id])).rejects.toMatchObject({ details: { layer: id } })
     expect(left()).toEqual([])
   })
 
   it('another process holds while it lives, and not a moment longer', async () => {
     const id = await add('one')
     const other = await inAnotherProcess(`
-      await layers.hold(() => ['${id}'])
       const draft = await layers.begin(['${id}'])
       console.log(draft.id)`)
     try {

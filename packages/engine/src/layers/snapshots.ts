@@ -73,7 +73,7 @@ export class Snapshots<Image> {
 
   /** False when there is none. Its layers go when somebody sweeps. */
   delete(snapshotId: string): Promise<boolean> {
-    return this.#layers.locked(async () => {
+    const remove = async () => {
       if (!/^[a-z2-7]{16}$/.test(snapshotId)) return false
       try {
         unlinkSync(this.#file(snapshotId))
@@ -82,6 +82,11 @@ export class Snapshots<Image> {
         if (errnoOf(error) === 'ENOENT') return false
         throw translate(error, `The snapshot ${snapshotId} could not be deleted`)
       }
+    }
+    return this.#layers.locked(remove).catch((error) => {
+      // A disk without room even for a lock gets some by this. Should somebody else write the record again just now, it is to be deleted again.
+      if (SandboxError.is(error, 'disk_full')) return remove()
+      throw error
     })
   }
 
@@ -100,7 +105,10 @@ export class Snapshots<Image> {
   }
 
   #write(record: SnapshotRecord<Image>): Promise<void> {
-    return writeWhole(this.#file(record.snapshotId), record, { durable: true })
+    return writeWhole(this.#file(record.snapshotId), record, {
+      durable: true,
+      what: 'The snapshot could not be written down',
+    })
   }
 
   #read(snapshotId: string): SnapshotRecord<Image> | undefined {

@@ -14,12 +14,20 @@ import { tidy, writeWhole } from './whole-file.ts'
  *     layers/<id>/tree/        the folder that overlayfs shows
  *     layers/<id>/size.json    what it takes up, once somebody has asked
  *     layers/.<id>/            the same while it is being made
- *     layers/.trash-…          no longer needed, being removed
+ *     layers/.trash-<id>-…     perhaps no longer needed
+ *     layers/.trash-…          being removed
  *     layers/holds/            who is working with which, see holds.ts
  *
  * A layer is needed while a record (of a sandbox or a snapshot) names it, or a living process holds it. Taking a hold and deciding what is not needed
  * happen under one lock, so nothing is taken away between somebody's look and his record. A draft is held by its maker; one that has a sandbox's disk in
  * it is named in that sandbox's record before the disk is moved.
+ *
+ * Who makes a sandbox of a snapshot holds nothing, because that would cost him more than all else that he does with layers. So a sweep looks twice:
+ *
+ *     sweeper:  look who needs what ─► rename the layer away ─► look again: needed now? rename it back : remove it
+ *     creator:  read the snapshot ──► write the sandbox's record ─► is every layer there? no: read the snapshot again
+ *
+ * Whichever is first, no layer goes that a finished record names.
  */
 export class LayerStore {
   readonly #folder: string
@@ -41,17 +49,13 @@ export class LayerStore {
     return path.join(this.#folder, `.${checked(id)}`, 'tree')
   }
 
-  /** Nobody takes these away until the returned function is called. Which, is asked under the lock. Refuses when one is gone already. */
-  hold(which: () => readonly string[]): Promise<() => void> {
-    return this.locked(async () => {
-      const ids = which()
-      this.need(ids)
-      return this.#holds.take(ids)
-    })
+  /** The first of these that is not there. */
+  lost(ids: readonly string[]): string | undefined {
+    return ids.find((id) => !existsSync(this.treeOf(id)))
   }
 
   need(ids: readonly string[]): void {
-    const lost = ids.find((id) => !existsSync(this.treeOf(id)))
+    const lost = this.lost(ids)
     if (lost !== undefined) throw lostLayer(lost, path.join(this.#folder, lost))
   }
 
@@ -127,7 +131,7 @@ export class LayerStore {
    */
   async sweep(inUse: () => Promise<ReadonlySet<string>>): Promise<string[]> {
     if (!existsSync(this.#folder)) return []
-    const gone: string[] = []
+    const gone = new Set<string>()
     const trash = await this.locked(async () => {
       const held = await this.#holds.held()
       const used = await inUse()
@@ -136,13 +140,29 @@ export class LayerStore {
         const id = /^\.?([a-z2-7]{16})$/.exec(name)?.[1]
         if (id !== undefined) await tidy(path.join(this.#folder, name))
         if (id === undefined || held.has(id) || used.has(id)) continue
-        renameSync(path.join(this.#folder, name), path.join(this.#folder, `.trash-${randomId()}`))
-        gone.push(id)
+        // A draft is nobody's to name but its maker's, who held it.
+        const of = name === id ? `${id}-` : ''
+        renameSync(path.join(this.#folder, name), path.join(this.#folder, `.trash-${of}${randomId(8)}`))
+        gone.add(id)
       }
-      return readdirSync(this.#folder).filter((name) => name.startsWith('.trash-'))
+      const trash = readdirSync(this.#folder).filter((name) => name.startsWith('.trash-'))
+      return trash.length === 0 ? [] : this.#decide(trash, await inUse(), gone)
     })
     await this.#trees.remove(...trash.map((name) => path.join(this.#folder, name)))
-    return gone
+    return [...gone]
+  }
+
+  /** Puts back what is needed after all. The rest loses its name for good, because removing it takes a while; returns what that is called. */
+  #decide(trash: readonly string[], used: ReadonlySet<string>, gone: Set<string>): string[] {
+    return trash.flatMap((name) => {
+      const id = /^\.trash-([a-z2-7]{16})-/.exec(name)?.[1]
+      if (id === undefined) return [name]
+      const back = used.has(id) && !existsSync(this.treeOf(id))
+      const to = back ? id : `.trash-${randomId(8)}`
+      renameSync(path.join(this.#folder, name), path.join(this.#folder, to))
+      if (back) gone.delete(id)
+      return back ? [] : [to]
+    })
   }
 
   /** One at a time: whoever takes layers, and whoever takes them away. */

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
 import { existsSync, renameSync } from 'node:fs'
-import { constants } from 'node:os'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { translate } from '@sandkasten/sdk/folder'
+import { errnoName } from '../errno.ts'
 import { SmallProcess } from '../small-process.ts'
 
 /** What a tree takes up on the disk; a file with several names counts once. */
@@ -89,11 +89,7 @@ export class Trees {
     if (typeof answer?.bytes === 'number' && typeof answer.files === 'number')
       return { bytes: answer.bytes, files: answer.files }
     if (typeof answer?.errno !== 'number') return noAnswer(what)
-    const code = errorNames.get(answer.errno)
-    throw translate(
-      Object.assign(new Error(String(answer.error)), { code: code ?? `errno ${answer.errno}` }),
-      what,
-    )
+    throw translate(Object.assign(new Error(String(answer.error)), { code: errnoName(answer.errno) }), what)
   }
 
   async #ask(words: readonly string[]): Promise<string> {
@@ -110,8 +106,6 @@ export class Trees {
 function noAnswer(what: string, cause?: unknown): never {
   throw new SandboxError('internal', `${what}: no answer.`, { cause })
 }
-
-const errorNames = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))
 
 function parse(text: string): Record<string, unknown> | undefined {
   try {

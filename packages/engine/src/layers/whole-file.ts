@@ -17,7 +17,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 export async function writeWhole(
   file: string,
   value: unknown,
-  { durable }: { durable: boolean },
+  { durable, what }: { durable: boolean; what?: string },
 ): Promise<void> {
   const { pid, started = '' } = await identityOf(process.pid)
   // The name says whose it is, so that what a process leaves when it is killed is told from what one is just writing.
@@ -34,7 +34,7 @@ export async function writeWhole(
     if (durable) syncFolder(path.dirname(file))
   } catch (error) {
     rmSync(partial, { force: true })
-    throw translate(error, `Writing ${path.basename(file)}`)
+    throw translate(error, what ?? `Writing ${path.basename(file)}`)
   }
 }
 

@@ -8,6 +8,7 @@ import { Volumes } from '../volumes/volumes.ts'
 import type { WriterClaim } from '../volumes/writers.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { DiskLayers } from './disk-layers.ts'
+import { joined } from './joined.ts'
 import { type EngineExtra, extraOf } from './spec.ts'
 
 /**
@@ -25,11 +26,11 @@ export abstract class DiskDriver extends FolderDriver<EngineCapabilities> {
 
   protected abstract isolator(): Promise<Isolator>
 
-  /** Removes the layers that nobody needs, and returns which. */
-  async sweepLayers(): Promise<string[]> {
+  /** Removes the layers that nobody needs, and returns which. Every sandbox that is destroyed asks for it: many at once share one look at all records. */
+  readonly sweepLayers = joined(async (): Promise<string[]> => {
     await this.prepare()
     return this.stores.layers.sweep(async () => this.#inUse())
-  }
+  })
 
   override async sweep(): Promise<string[]> {
     const removed = await super.sweep()
@@ -67,6 +68,8 @@ export abstract class DiskDriver extends FolderDriver<EngineCapabilities> {
   /** Before it is brought to life: is all there that it stands on, and may it write where it wants to? */
   protected async claimDisks(record: SandboxRecord): Promise<void> {
     const { layers, volumes } = extraOf(record)
+    // What one who was killed while he swept has taken away is put back by the next one who sweeps.
+    if (this.stores.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
     this.stores.layers.need(layers)
     if (volumes.length > 0) await this.volumes.need(volumes.map(({ name }) => name))
     for (const { name, readOnly } of volumes)

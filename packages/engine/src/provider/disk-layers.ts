@@ -48,7 +48,10 @@ export class DiskLayers {
     return guarded('The disk could not be sealed', async () => {
       makeEmpty(`${upper}.next`, upper)
       const noted = withExtra(record, { ...extraOf(record), sealing: draft.id })
-      await writeRecord(folder, noted)
+      await writeRecord(folder, noted).catch((error) => {
+        rmSync(`${upper}.next`, { recursive: true, force: true })
+        throw error
+      })
       draft.keep()
       await this.#trees.move(upper, draft.tree)
       return this.mend(noted, upper)

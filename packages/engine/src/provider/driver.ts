@@ -105,21 +105,33 @@ export class EngineDriver extends LayeredDriver {
     return (await this.#liveOf(record).isolated).stats()
   }
 
-  /** With the lock, as everything that stops and starts it: a copy of its disk may be under way. */
+  /**
+   * With the lock, as everything that stops and starts it: a copy of its disk may be under way. Written down first, for one who is killed in between: what is
+   * said to be paused and runs goes on by `resume`; what is frozen and said to run would be thawed by nobody.
+   */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
+    await this.change(sandboxId, (now) => (now.status === 'running' ? { ...now, status: 'paused' } : now))
+    let failed: { error: unknown } | undefined
     await this.change(sandboxId, async (now) => {
-      if (now.status !== 'running') return now
-      await (await this.isolatedOf(now)).freeze()
-      return { ...now, status: 'paused' }
+      if (now.status !== 'paused') return now
+      try {
+        await (await this.isolatedOf(now)).freeze()
+        return now
+      } catch (error) {
+        failed = { error }
+        return { ...now, status: 'running' }
+      }
     })
+    if (failed) throw failed.error
   }
 
   async resume({ sandboxId }: SandboxRecord): Promise<void> {
-    await this.change(sandboxId, async (now) => {
+    const resume = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'paused') return now
       await (await this.isolatedOf(now)).thaw()
       return { ...now, status: 'running' }
-    })
+    }
+    await this.change(sandboxId, resume, async (now) => (await this.isolatedOf(now)).freeze())
   }
 
   protected isolator(): Promise<Isolator> {
@@ -183,6 +195,13 @@ export class EngineDriver extends LayeredDriver {
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
     await (await this.#isolator()).remove(this.spec(folder, record))
+  }
+
+  protected override async abandon(folder: string, sandboxId: string): Promise<void> {
+    const place = { sandboxId, folder: path.join(folder, 'disk') }
+    const isolator = await this.#isolator()
+    await (await isolator.attach(place))?.kill()
+    await isolator.remove(place)
   }
 
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {

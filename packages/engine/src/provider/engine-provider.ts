@@ -8,7 +8,7 @@ import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
 import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
-import { footingOf } from '../isolators/oci/footing.ts'
+import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
@@ -238,6 +238,7 @@ export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> 
     root: path.resolve(options.root ?? defaultRoot()),
     ...(imagesFolder === undefined ? {} : { imagesFolder }),
     runner: async () => runner ?? locateRunner(),
+    rights: process.getuid?.() === 0 ? undefined : imageRights(),
   })
 }
 

@@ -1,5 +1,5 @@
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, LayeredDisks } from '../isolators/isolator.ts'
@@ -29,23 +29,25 @@ export abstract class LayeredDriver extends DiskDriver {
       })
     // Whatever image is the default: the snapshot's counts.
     const plan = await this.plan({ ...spec, image: 'host' })
-    const { layers, snapshots } = this.stores
-    let snapshot = snapshots.get(snapshotId)
-    const release = await layers.hold(() => {
-      snapshot = snapshots.get(snapshotId)
-      return snapshot.layers
-    })
-    try {
-      const { image, workdir } = snapshot
-      return await this.make(spec, { ...plan, image, workdir, layers: snapshot.layers }, call)
-    } finally {
-      release()
+    const { snapshots } = this.stores
+    for (;;) {
+      const { image, workdir, layers } = snapshots.get(snapshotId)
+      try {
+        return await this.make(spec, { ...plan, image, workdir, layers }, call)
+      } catch (error) {
+        // Nobody held its layers for us: they may have been merged into another, or the snapshot deleted, which this says.
+        if (snapshots.get(snapshotId).layers.join() === layers.join()) throw error
+      }
     }
   }
 
   override async destroy(sandboxId: string): Promise<boolean> {
     await this.prepare()
-    const before = /^[a-z2-7]{16}$/.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    const before = /^[a-z2-7]{16}$/.test(sandboxId)
+      ? await readRecord(this.folderOf(sandboxId)).catch((error) => {
+          if (!isDamaged(error)) throw error
+        })
+      : undefined
     const destroyed = await super.destroy(sandboxId)
     const { layers, sealing } = before ? extraOf(before) : { layers: [], sealing: undefined }
     // The sandbox is gone, whatever becomes of its layers: who sweeps next finds them.

@@ -174,6 +174,8 @@ export async function startProcess(
     // A timeout is a wall, not a request: KILL follows TERM at once.
     ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs, graceMs: 0 }),
     ringBytes: spec.outputBufferBytes,
+    // One that a caller waits for and nobody could find again ends with us, however we end.
+    bound: spec.reading && spec.processId === undefined,
     signal: call.signal,
   }
   if (spec.stdin === 'empty' && spec.reading) {

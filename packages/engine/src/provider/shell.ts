@@ -35,7 +35,9 @@ export class EngineShell implements SandboxShell {
     const client = await this.#client()
     const shell = await this.#reopen(client)
     const id = options.commandId ?? `exec-${randomId()}`
-    const task = await shell.start(command, { id, timeoutMs, signal: options.signal })
+    // One that nobody can find again ends with us, however we end.
+    const bound = options.commandId === undefined
+    const task = await shell.start(command, { id, bound, timeoutMs, signal: options.signal })
     const result = await this.#follow(client, id, task, options)
     // One that nobody can ask for again need not be remembered.
     if (options.commandId === undefined) await client.forget(id).catch(() => {})

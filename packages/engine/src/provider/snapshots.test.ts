@@ -348,6 +348,33 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
+  it('a snapshot that is deleted while a sandbox is made of it: the sandbox is whole, or there is none', async () => {
+    const sandbox = await provider.create()
+    try {
+      for (let turn = 0; turn < 8; turn += 1) {
+        await sh(sandbox, `echo ${turn} > note`)
+        const { snapshotId } = await sandbox.snapshot()
+        const [made] = await Promise.allSettled([
+          provider.create({ snapshotId }),
+          new Promise((resolve) => setTimeout(resolve, turn)).then(() => provider.deleteSnapshot(snapshotId)),
+        ])
+        if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'not_found' })
+        else {
+          await provider.sweep()
+          expect(await sh(made.value, 'cat note')).toBe(`${turn}\n`)
+          await made.value.stop()
+          await made.value.start()
+          expect(await sh(made.value, 'cat note')).toBe(`${turn}\n`)
+          await made.value.destroy()
+        }
+        expect(await provider.list()).toHaveLength(1)
+      }
+    } finally {
+      await sandbox.destroy()
+    }
+    expect(layersLeft()).toEqual([])
+  }, 60_000)
+
   it('on a full disk a snapshot fails clearly, and nothing is lost or half made', async ({ skip }) => {
     const disk = await smallDisk().catch((error: Error) => skip(`no small disk here: ${error.message}`))
     const small = new EngineProvider({ isolator: 'oci', root: disk.folder })

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   lstatSync,
   mkdirSync,
@@ -11,8 +12,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { encodeCbor } from './cbor.ts'
 import type { RunnerClient } from './client.ts'
 import { type DirectoryEntry, gather, type WatchEvent } from './files.ts'
+import { encodeFrame, encodeHello, FrameType } from './frame.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
 import { Random } from './testing/random.ts'
 
@@ -132,6 +135,29 @@ describe('files', () => {
     await expect(client.files.write(path, failing)).rejects.toThrow('source')
     while (readdirSync(dir).length > 1) await client.ping()
     expect(readFileSync(path, 'utf8')).toBe('old')
+  })
+
+  it('are whole or not there, though a client vanishes right after it has said all of it', async () => {
+    const content = Buffer.alloc(250_000, 'w')
+    const whole = (path: string) => [
+      encodeHello(),
+      encodeFrame(FrameType.request, 1, encodeCbor({ op: 'fs.write', path })),
+      ...Array.from({ length: 5 }, (_, n) =>
+        encodeFrame(FrameType.data, 1, content.subarray(n * 50_000, (n + 1) * 50_000)),
+      ),
+      encodeFrame(FrameType.end, 1),
+    ]
+    const dir = folder()
+    // More than a pipe holds, so some of it is still on its way to the worker when the connection is gone, or the write cancelled.
+    for (let n = 0; n < 40; n += 1) {
+      const socket = await runner.raw()
+      const cancel = n % 2 === 0 ? [] : [encodeFrame(FrameType.cancel, 1)]
+      socket.on('error', () => {}).end(Buffer.concat([...whole(join(dir, `f${n}`)), ...cancel]))
+      await once(socket.resume(), 'close')
+    }
+    while (readdirSync(dir).some((name) => name.endsWith('.part'))) await client.ping()
+    for (const name of readdirSync(dir))
+      expect([name, lstatSync(join(dir, name)).size]).toEqual([name, 250_000])
   })
 
   it('modes, appending, exclusive creation, missing parents, symlinks', async () => {

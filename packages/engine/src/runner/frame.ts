@@ -15,7 +15,7 @@ export const initialWindow = 256 * 1024
 export const maxWindow = 64 * 1024 * 1024
 export const magic = 'SKRUNNER'
 export const major = 1
-export const minor = 0
+export const minor = 1
 
 export const FrameType = {
   hello: 0x01,

@@ -83,7 +83,7 @@ describe('the handshake', () => {
     expect(await raw.goodbye()).toMatchObject({
       code: 'version',
       major: 1,
-      minor: 0,
+      minor: 1,
       message: expect.stringContaining('2'),
     })
     await unharmed()

@@ -197,6 +197,34 @@ describe('a process', () => {
 })
 
 describe('ending', () => {
+  it('what is bound to a connection ends with it, with all it started; the rest goes on', async () => {
+    const second = await runner.connect()
+    const line = 'sleep 1000 & echo $! & wait'
+    const bound = await second.start({ id: fresh(), argv: sh(line), bound: true })
+    const child = Number(await until(bound, '\n'))
+    const free = await second.start({ id: fresh(), argv: ['sleep', '1000'] })
+    // A repeat finds the first one, and binds nothing.
+    await second.start({ id: free.id, argv: ['sleep', '1000'], bound: true })
+    const shell = await second.openShell({ id: fresh('shell'), cwd: '/' })
+    const job = Number((await shell.exec('sleep 1000 & echo $!', { id: fresh() })).output.toString())
+    const command = await shell.start("sh -c 'echo $$; exec sleep 1000'", { id: fresh(), bound: true })
+    const queued = fresh()
+    await shell.start('touch /tmp/never', { id: queued, bound: true })
+    const inShell = Number(await until(command, '\n'))
+    const bounds = [bound.pid, child, inShell]
+    expect(await Promise.all(bounds.map(alive))).toEqual([true, true, true])
+    await second.close()
+    for (const pid of bounds) while (await alive(pid)) await client.ping()
+    const again = await client.openShell({ id: shell.id })
+    expect(again.existed).toBe(true)
+    expect((await again.exec('true', { id: fresh() })).restarted).toBe(false)
+    expect(await alive(job)).toBe(true)
+    await expect(client.wait(queued)).rejects.toMatchObject({ code: 'aborted' })
+    expect(await alive(free.pid)).toBe(true)
+    await client.signal(free.id, 'KILL')
+    await again.close()
+  })
+
   it('a timeout kills the whole group, pipes and all, and says so (pitfalls 111, G5)', async () => {
     const result = await client.run({
       id: fresh(),

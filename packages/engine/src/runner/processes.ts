@@ -57,6 +57,8 @@ export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
   graceMs?: number
   /** How much output is kept for readers that come later. Default 256 KiB, at most 16 MiB. */
   ringBytes?: number
+  /** It, and everything it started, is killed when this connection ends. For what nobody could find again. */
+  bound?: boolean
 }
 
 export interface ReadOptions {
@@ -284,6 +286,7 @@ function startBody(options: Omit<StartOptions, 'stdin'> & { stdin?: boolean }): 
     timeoutMs: options.timeoutMs,
     graceMs: options.graceMs,
     ringBytes: options.ringBytes,
+    bound: options.bound,
   }
 }
 

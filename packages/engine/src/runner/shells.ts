@@ -42,6 +42,8 @@ export interface CommandOptions extends ReadOptions, CallOptions {
   cols?: number
   rows?: number
   ringBytes?: number
+  /** It ends with this connection; the shell does not. */
+  bound?: boolean
 }
 
 export interface CommandResult extends ProcessExit {
@@ -78,6 +80,7 @@ export class RunnerShell {
       cols: options.cols,
       rows: options.rows,
       ringBytes: options.ringBytes,
+      bound: options.bound,
     }
     const stream = this.#connection.request('shell.exec', body, { content: true })
     await opened(this.#connection, stream, (open) => bool(open, 'existed'), options)

@@ -124,7 +124,7 @@ export class Volumes implements VolumeAdmin {
           hint: 'Destroy these sandboxes first.',
         })
       if (!existsSync(folder)) return false
-      renameSync(folder, trash)
+      await guarded(`The volume ${name} could not be removed`, async () => renameSync(folder, trash))
       return true
     })
     if (removed) await this.#trees.remove(trash)
@@ -155,8 +155,10 @@ export class Volumes implements VolumeAdmin {
     }
   }
 
-  #locked<T>(work: () => Promise<T>): Promise<T> {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+  async #locked<T>(work: () => Promise<T>): Promise<T> {
+    await guarded('The folder for volumes could not be made', async () => {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    })
     return withLock(path.join(this.#folder, 'lock'), work)
   }
 }

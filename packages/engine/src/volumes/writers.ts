@@ -55,8 +55,13 @@ export class WriterClaims {
 
   async giveUp(volume: string, sandboxId: string): Promise<void> {
     if (this.#read(volume)?.sandboxId !== sandboxId) return
-    await this.#locked(volume, async () => {
+    const giveUp = async () => {
       if (this.#read(volume)?.sandboxId === sandboxId) rmSync(this.#file(volume), { force: true })
+    }
+    await this.#locked(volume, giveUp).catch((error) => {
+      // No room for a lock: nor is there any for somebody else's claim.
+      if (SandboxError.is(error, 'disk_full')) return giveUp()
+      throw error
     })
   }
 

@@ -286,7 +286,12 @@ export class Session {
 
   async #turn(verb: string, options: CallOptions): Promise<SessionInfo> {
     const info = sessionInfo(
-      await this.#http.json('POST', `${this.#path}/${verb}`, { json: {}, signal: options.signal }),
+      await this.#http.json('POST', `${this.#path}/${verb}`, {
+        json: {},
+        signal: options.signal,
+        // Starting it again is what makes a new one; from then on we mean that.
+        ...(verb === 'start' ? {} : { headers: this.#headers() }),
+      }),
     )
     if (verb === 'start' && this.#bound !== undefined) this.#bound = info.incarnation
     return info

@@ -13,11 +13,19 @@ import type {
   ListSandboxesOpts,
   SandboxInfo,
   SandboxPage,
-  SandboxStatus,
 } from '../spec/index.ts'
-import { errnoOf, guarded } from './errors.ts'
+import { errnoOf, guarded, translate } from './errors.ts'
+import { damagedInfo, infoOf } from './info.ts'
 import { Names } from './names.ts'
-import { identityOf, isAlive, readRecord, type SandboxRecord, withLock, writeRecord } from './record.ts'
+import {
+  isAlive,
+  isDamaged,
+  newRecord,
+  readRecord,
+  type SandboxRecord,
+  withLock,
+  writeRecord,
+} from './record.ts'
 import { removeFolder } from './remove.ts'
 
 /**
@@ -37,6 +45,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   abstract readonly createOptions: readonly CreateOption[]
   readonly #givenRoot: string
   readonly #timers = new Map<string, NodeJS.Timeout>()
+  /** Lives that were ended by us, and that no record says so of: there was no room for it. */
+  readonly #stopped = new Set<string>()
   #root: string
   #prepared: Promise<void> | undefined
   #names: Names
@@ -67,6 +77,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
   /** Gives up what is kept elsewhere than in the folder, before it is removed. */
   protected async release(_folder: string, _record: SandboxRecord): Promise<void> {}
+  /** Ends and gives up what there is of a sandbox whose record cannot be read. */
+  protected async abandon(_folder: string, _sandboxId: string): Promise<void> {}
   /** Whether what the record says runs really does; where that cannot end by itself, true. */
   protected abstract lives(folder: string, record: SandboxRecord): Promise<boolean>
   protected abstract handle(folder: string, record: SandboxRecord): SandboxDriver
@@ -106,10 +118,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       this.#arm(sandboxId, record.expiresAt)
       return this.handle(folder, record)
     } catch (error) {
-      await this.destroy(sandboxId)
-      // Where not even the record could be written, destroy knows of nothing.
-      await removeFolder(folder).catch(ignoreNotFound)
-      throw error
+      const left = await this.destroy(sandboxId).then(
+        // Where not even the record could be written, destroy knows of nothing.
+        () => removeFolder(folder).catch(ignoreNotFound),
+        (also: unknown) => also,
+      )
+      throw left === undefined ? error : bothOf(error, left, `The folder ${folder} is left`)
     }
   }
 
@@ -138,7 +152,13 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const place = path.join(this.#root, 'sandboxes')
     const removed = await Promise.all(
       (await readdir(place)).map(async (name) => {
-        if (idPattern.test(name)) return (await this.#settle(name)) ? [name] : []
+        if (idPattern.test(name)) {
+          const gone = this.#settle(name).catch((error) => {
+            // It is listed as what it is, and somebody's to destroy or to put back.
+            if (!isDamaged(error)) throw error
+          })
+          return (await gone) ? [name] : []
+        }
         const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
         const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
         if (name.startsWith('.') && !(await isAlive(maker)))
@@ -196,7 +216,15 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     await this.prepare()
     const ids = await readdir(path.join(this.#root, 'sandboxes'))
     const infos = await Promise.all(
-      ids.filter((id) => idPattern.test(id)).map((id) => this.info(id).catch(ignoreNotFound)),
+      ids
+        .filter((id) => idPattern.test(id))
+        .map((id) =>
+          this.info(id).catch((error): SandboxInfo | undefined => {
+            // One that cannot be read hides none of the others.
+            if (!isDamaged(error)) return ignoreNotFound(error)
+            return damagedInfo(this.name, id)
+          }),
+        ),
     )
     return pageOf(
       infos.filter((info) => info !== undefined),
@@ -206,7 +234,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async destroy(sandboxId: string): Promise<boolean> {
     await this.prepare()
-    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    let record: SandboxRecord | undefined
+    try {
+      record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    } catch (error) {
+      if (!isDamaged(error)) throw error
+      await this.abandon(this.folderOf(sandboxId), sandboxId)
+      return this.#clearAway(sandboxId)
+    }
     if (!record) return false
     clearTimeout(this.#timers.get(sandboxId))
     this.#timers.delete(sandboxId)
@@ -219,6 +254,16 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     )
     await this.halt(this.folderOf(sandboxId), record)
     await this.release(this.folderOf(sandboxId), record)
+    const mine = await this.#clearAway(sandboxId)
+    // On a disk without room for a lock the name stays until somebody sweeps; until then it is nobody's, and free to be taken.
+    if (record.name !== undefined)
+      await this.#names.release(record.name, sandboxId).catch((error) => {
+        if (!SandboxError.is(error, 'disk_full')) throw error
+      })
+    return mine
+  }
+
+  #clearAway(sandboxId: string): Promise<boolean> {
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
     return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
       // Of several who destroy it at once, one succeeds in renaming.
@@ -227,7 +272,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
         (error) => ignoreNotFound(error) ?? false,
       )
       if (mine) await removeFolder(trash)
-      if (record.name !== undefined) await this.#names.release(record.name, sandboxId)
       return mine
     })
   }
@@ -249,9 +293,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (record.status !== 'running' && record.status !== 'paused') return record
     const over = record.expiresAt !== undefined && record.expiresAt <= Date.now()
     if (over) return this.stop(sandboxId, record.incarnation)
-    return (await this.lives(folder, record))
-      ? record
-      : this.stop(sandboxId, record.incarnation, { crashed: true })
+    if (await this.lives(folder, record)) return record
+    return this.stop(
+      sandboxId,
+      record.incarnation,
+      this.#stopped.has(record.incarnation) ? {} : { crashed: true },
+    )
   }
 
   /** The record, if a handle that knows this incarnation may act on the sandbox now. */
@@ -266,39 +313,32 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async info(sandboxId: string): Promise<SandboxInfo> {
-    const record = await this.current(sandboxId)
-    const { name, label, labels, createdAt, expiresAt } = record
-    const abandoned = record.status === 'creating' && !(await isAlive(record.creator))
-    const status: SandboxStatus = abandoned ? 'failed' : record.status
-    return {
-      id: `${this.name}:${sandboxId}`,
-      sandboxId,
-      status,
-      ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
-      ...(name === undefined ? {} : { name }),
-      ...(label === undefined ? {} : { label }),
-      labels: { ...labels },
-      createdAt: new Date(createdAt),
-      ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')
-        ? {}
-        : { expiresAt: new Date(expiresAt) }),
-    }
+    return infoOf(this.name, await this.current(sandboxId))
   }
 
   async stop(sandboxId: string, incarnation: string, end: { crashed?: true } = {}): Promise<SandboxRecord> {
-    const record = await this.change(sandboxId, (record) => {
+    const stop = (record: SandboxRecord): SandboxRecord => {
       if (record.status === 'stopped') return record
       if (record.incarnation !== incarnation) throw this.interrupted(sandboxId)
       return { ...record, ...end, status: 'stopped' }
+    }
+    const record = await this.change(sandboxId, stop).catch(async (error) => {
+      // A disk that is full or read-only does not keep anything alive. Who looks later finds that it has ended, and writes that down.
+      const record = cannotWrite(error) ? await readRecord(this.folderOf(sandboxId)) : undefined
+      if (!record || record.leaving) throw error
+      if (!end.crashed) this.#stopped.add(incarnation)
+      return stop(record)
     })
     await this.halt(this.folderOf(sandboxId), record)
     return record
   }
 
   async start(sandboxId: string): Promise<SandboxRecord> {
-    await this.current(sandboxId)
-    const record = await this.change(sandboxId, async (record) => {
-      if (record.status !== 'stopped') return record
+    const seen = await this.current(sandboxId)
+    const undo = (started: SandboxRecord) => this.halt(this.folderOf(sandboxId), started)
+    const start = async (record: SandboxRecord) => {
+      const ended = seen.status === 'stopped' && seen.incarnation === record.incarnation
+      if (record.status !== 'stopped' && !ended) return record
       const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
       const { crashed: _, ...rest } = record
       const started: SandboxRecord = { ...rest, status: 'running', incarnation: randomId(), ...lifetime }
@@ -306,7 +346,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       await this.halt(this.folderOf(sandboxId), record)
       await this.boot(this.folderOf(sandboxId), started)
       return started
-    })
+    }
+    const record = await this.change(sandboxId, start, undo)
     this.#arm(sandboxId, record.expiresAt)
     return record
   }
@@ -361,14 +402,22 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   async #exists(sandboxId: string): Promise<boolean> {
-    const record = idPattern.test(sandboxId) ? await readRecord(this.folderOf(sandboxId)) : undefined
+    const folder = this.folderOf(sandboxId)
+    const record = idPattern.test(sandboxId)
+      ? await readRecord(folder).catch((error) => {
+          // There is one, whatever it is.
+          if (isDamaged(error)) return { leaving: undefined }
+          throw error
+        })
+      : undefined
     return record !== undefined && !record.leaving
   }
 
-  /** Changes the record, one at a time for each sandbox. What the function returns is what is written. */
+  /** Changes the record, one at a time for each sandbox. What the function returns is what is written; where it cannot be, `undo` takes back what was done. */
   protected async change(
     sandboxId: string,
     change: (record: SandboxRecord) => SandboxRecord | Promise<SandboxRecord>,
+    undo?: (changed: SandboxRecord) => Promise<void>,
   ): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)
     if (!(await this.#exists(sandboxId))) throw this.notFound(sandboxId)
@@ -378,7 +427,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       const mended = await this.mend(folder, record)
       if (mended !== record) await writeRecord(folder, mended)
       const changed = await change(mended)
-      if (changed !== mended) await writeRecord(folder, changed)
+      if (changed !== mended)
+        await writeRecord(folder, changed).catch(async (error) => {
+          await undo?.(changed)
+          throw error
+        })
       return changed
     }).catch(async (error) => {
       // The folder was taken away while we waited for its lock.
@@ -407,29 +460,24 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
 const idPattern = /^[a-z2-7]{16}$/
 
-async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promise<SandboxRecord> {
-  const { name, label, labels, envVars, lifetimeMs } = spec
-  const createdAt = Date.now()
-  return {
-    version: 1,
-    sandboxId: randomId(),
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
-    labels,
-    envVars,
-    createdAt,
-    ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
-    status: 'creating',
-    incarnation: randomId(),
-    ...(extra ? { extra } : {}),
-    creator: await identityOf(process.pid),
-  }
+/** Clearing up after a failure has failed too. */
+function bothOf(error: unknown, also: unknown, left: string): SandboxError {
+  const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and clearing up')]
+  return new SandboxError(first.code, `${first.message} ${left}: ${second.message}`, {
+    cause: error,
+    hint: first.hint,
+    details: first.details,
+  })
 }
 
 function nameTaken(name: string): SandboxError {
   return new SandboxError('conflict', `There is a sandbox with the name “${name}” already.`, {
     details: { name },
   })
+}
+
+function cannotWrite(error: unknown): boolean {
+  return SandboxError.is(error) && (error.code === 'disk_full' || error.details.errno === 'EROFS')
 }
 
 function ignoreNotFound(error: unknown): undefined {

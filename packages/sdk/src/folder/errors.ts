@@ -25,8 +25,11 @@ const codes: Readonly<Record<string, SandboxErrorCode>> = {
 }
 
 const hints: Readonly<Record<string, string>> = {
-  ENOSPC: 'Free space on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
+  ENOSPC:
+    'Free space, or inodes (df -i), on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
+  EROFS: 'The file system is mounted read-only: mount it writable, or choose a `root` on another disk.',
   EDQUOT: 'This account’s disk quota is used up; free space, or choose another `root`.',
+  EUCLEAN: 'The file system is damaged: repair it with fsck, or put it back from a backup.',
   EMFILE: 'This process has too many open files; raise `ulimit -n`, or run fewer commands at once.',
   EAGAIN: 'The system has no room for another process; raise `ulimit -u`, or run fewer commands at once.',
   ELOOP: 'The path leads through symbolic links that point at each other.',

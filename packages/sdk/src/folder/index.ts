@@ -4,6 +4,7 @@ export { errnoOf, guarded, translate } from './errors.ts'
 export {
   identityOf,
   isAlive,
+  isDamaged,
   type ProcessIdentity,
   readRecord,
   replaceFile,

@@ -2,13 +2,16 @@ import {
   linkSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
+import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
 import { errnoOf, translate } from './errors.ts'
@@ -50,6 +53,26 @@ export interface ProcessIdentity {
   readonly started?: string
 }
 
+/** Of a sandbox that is about to be made, by this process. */
+export async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promise<SandboxRecord> {
+  const { name, label, labels, envVars, lifetimeMs } = spec
+  const createdAt = Date.now()
+  return {
+    version: 1,
+    sandboxId: randomId(),
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { label }),
+    labels,
+    envVars,
+    createdAt,
+    ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
+    status: 'creating',
+    incarnation: randomId(),
+    ...(extra ? { extra } : {}),
+    creator: await identityOf(process.pid),
+  }
+}
+
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
   let text: string
   try {
@@ -70,18 +93,23 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
 }
 
 export async function writeRecord(folder: string, record: SandboxRecord): Promise<void> {
-  await replaceFile(path.join(folder, 'sandbox.json'), JSON.stringify(record))
+  const file = path.join(folder, 'sandbox.json')
+  await replaceFile(file, JSON.stringify(record), 'The sandbox’s record could not be written')
 }
 
 /** Whole or not at all, and for the owner's eyes only. */
-export async function replaceFile(file: string, content: string | Uint8Array): Promise<void> {
+export async function replaceFile(
+  file: string,
+  content: string | Uint8Array,
+  what = `Writing ${path.basename(file)}`,
+): Promise<void> {
   const partial = `${file}.${randomId(8)}`
   try {
     writeFileSync(partial, content, { mode: 0o600, flag: 'wx' })
     renameSync(partial, file)
   } catch (error) {
     rmSync(partial, { force: true })
-    throw translate(error, `Writing ${path.basename(file)}`)
+    throw translate(error, what)
   }
 }
 
@@ -100,46 +128,73 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
   }
 }
 
-/** A link appears with its content or not at all, and fails when the name is taken. */
 async function tryLock(file: string, mine: string): Promise<boolean> {
+  try {
+    if (place(file, mine)) return true
+  } catch (error) {
+    throw translate(error, `The lock of ${path.basename(path.dirname(file))} cannot be taken`)
+  }
+  const holder = holderOf(file)
+  if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
+    takeAway(file, holder)
+  return false
+}
+
+/**
+ * A lock appears with its holder's name or not at all; false when there is one. It is a symbolic link that leads nowhere: a text this short is kept in the
+ * link itself, so a lock can be taken on a full disk, by somebody who is about to free some of it. Windows lets few people make links of that kind.
+ */
+function place(file: string, mine: string): boolean {
   const own = `${file}.${randomId(8)}`
   try {
-    writeFileSync(own, mine, { mode: 0o600 })
-    linkSync(own, file)
+    if (process.platform !== 'win32') symlinkSync(mine, file)
+    else {
+      writeFileSync(own, mine, { mode: 0o600 })
+      linkSync(own, file)
+    }
     return true
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw translate(error, `The lock ${path.basename(file)} cannot be taken`)
+    if (errnoOf(error) === 'EEXIST') return false
+    throw error
   } finally {
-    unlinkIfThere(own)
+    if (process.platform === 'win32') unlinkIfThere(own)
   }
-  const holder = readOr(file)
-  if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
-    takeAway(file, holder, own)
-  return false
+}
+
+/** Undefined when nobody holds it (any more). Earlier versions wrote files. */
+function holderOf(file: string): string | undefined {
+  try {
+    return readlinkSync(file)
+  } catch {
+    return readOr(file)
+  }
 }
 
 /** Clears away what processes have left that were killed while they tried to take a lock in this folder. */
 export async function sweepLocks(folder: string): Promise<void> {
   for (const name of readdirSync(folder).filter((name) => /^lock\.[a-z2-7]{8}$/.test(name))) {
     const file = path.join(folder, name)
-    const holder = readOr(file)
+    const holder = holderOf(file)
     // Empty: killed, or just now writing, who he is.
     const alive = holder ? await isAlive(JSON.parse(holder) as ProcessIdentity) : isNew(file)
-    if (!alive) rmSync(file, { force: true })
+    if (!alive) unlinkIfThere(file)
   }
 }
 
 function isNew(file: string): boolean {
   const stats = statSync(file, { throwIfNoEntry: false })
-  return stats !== undefined && Date.now() - stats.mtimeMs < 10_000
+  // A clock that was set back shows files that are yet to be written: those are not new.
+  return stats !== undefined && Math.abs(Date.now() - stats.mtimeMs) < 10_000
 }
 
 /** Removes a dead holder's lock. Renamed first: of two who find it dead only one succeeds, and a new one is put back. */
-function takeAway(file: string, dead: string, own: string): void {
+function takeAway(file: string, dead: string): void {
+  const own = `${file}.${randomId(8)}`
   try {
     renameSync(file, own)
-    if (readOr(own) !== dead) linkSync(own, file)
-    rmSync(own, { force: true })
+    const taken = holderOf(own)
+    if (taken !== undefined && taken !== dead) place(file, taken)
+    unlinkIfThere(own)
   } catch {
     // Somebody else was faster; the next try finds out how things are.
   }
@@ -171,7 +226,7 @@ function unlinkIfThere(file: string): void {
   try {
     unlinkSync(file)
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
+    if (errnoOf(error) !== 'ENOENT') throw translate(error, `${path.basename(file)} cannot be removed`)
   }
 }
 
@@ -183,13 +238,23 @@ function readOr(file: string): string | undefined {
   }
 }
 
-function parseJson(text: string, where: string): unknown {
+/** Whether the record is there, and none. */
+export function isDamaged(error: unknown): boolean {
+  return SandboxError.is(error) && error.details.damaged === true
+}
+
+function parseJson(text: string, where: string): object {
+  let value: unknown
+  let cause: unknown
   try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new SandboxError('internal', `The record in ${where} is damaged.`, {
-      cause,
-      hint: 'Remove that folder.',
-    })
+    value = JSON.parse(text)
+  } catch (error) {
+    cause = error
   }
+  if (typeof value === 'object' && value !== null) return value
+  throw new SandboxError('internal', `The record in ${where} is damaged.`, {
+    cause,
+    details: { damaged: true },
+    hint: 'Put its file back from a backup; or destroy that sandbox.',
+  })
 }

@@ -14,7 +14,7 @@ const tag = 'commands'
 type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
 type ExecRow = Tracked['row']
 
-export function commandRoutes({ sessions, streams, config, metrics }: Services): Route[] {
+export function commandRoutes({ sessions, streams, config, metrics, patience }: Services): Route[] {
   const most = config.defaults.max_exec_timeout_ms
 
   const timeoutOf = (given: number | undefined): number => {
@@ -39,19 +39,21 @@ export function commandRoutes({ sessions, streams, config, metrics }: Services):
       request,
       incarnationOf(call.request),
     )
-    if (wantsEvents(call, given.stream)) {
-      const release = given.hold ? sessions.context.live.hold(params.id) : undefined
-      try {
-        return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
-      } finally {
-        release?.()
-      }
-    }
-    if (given.detach) {
+    if (given.detach && !wantsEvents(call, given.stream)) {
       reply.code(202)
       return execView(rowOf(found))
     }
-    return viewOf(await ended(found, signal))
+    const release = given.hold ? sessions.context.live.hold(params.id) : undefined
+    try {
+      if (wantsEvents(call, given.stream))
+        return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
+      return viewOf(await ended(found, signal))
+    } finally {
+      release?.()
+      // It belongs to its request, unless its caller chose an id to find it by.
+      const own = given.exec_id === undefined && !given.detach
+      if (own && signal.aborted && 'row' in found) await found.kill('SIGKILL').catch(() => {})
+    }
   }
 
   const eventsOf = async function* (
@@ -228,7 +230,7 @@ export function commandRoutes({ sessions, streams, config, metrics }: Services):
           throw new SandboxError('stdin_closed', 'The command takes no input.', {
             hint: 'Start it with run and stdin_open.',
           })
-        for await (const chunk of bodyChunks(body, 60_000)) await found.write(chunk)
+        for await (const chunk of bodyChunks(body, patience.bodyMs)) await found.write(chunk)
         if (query.eof) await found.closeStdin()
         reply.code(204)
       },

@@ -19,9 +19,8 @@ const octal = z
   .regex(/^[0-7]{1,4}$/, 'must be octal, such as 644')
   .transform((text) => Number.parseInt(text, 8))
 const done = { description: 'Done.', schema: z.object({ ok: z.literal(true) }) }
-const streamIdleMs = 60_000
 
-export function fileRoutes({ sessions, streams }: Services): Route[] {
+export function fileRoutes({ sessions, streams, patience }: Services): Route[] {
   const use = <T>(
     call: Call<{ id: string }>,
     work: (files: Used['sandbox']['files'], used: Used) => Promise<T>,
@@ -144,7 +143,7 @@ export function fileRoutes({ sessions, streams }: Services): Route[] {
       answer: done,
       async handle(call) {
         const { query, body, signal } = call
-        const data = bodyChunks(body, streamIdleMs)
+        const data = bodyChunks(body, patience.bodyMs)
         await use(call, (files) =>
           query.append
             ? files.appendFile(query.path, data, { mode: query.mode, signal })
@@ -359,7 +358,7 @@ export function fileRoutes({ sessions, streams }: Services): Route[] {
           const result = await sandbox.runCommand({
             cmd: 'tar',
             args,
-            stdin: bodyChunks(body, streamIdleMs),
+            stdin: bodyChunks(body, patience.bodyMs),
             signal,
           })
           if (result.exitCode !== 0)

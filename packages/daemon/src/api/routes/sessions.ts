@@ -1,5 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
+import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 import type { Services } from '../services.ts'
@@ -143,7 +144,8 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
         params,
         body: z.strictObject({}).optional(),
         answer: { description: 'The session.', schema: schemas.session },
-        handle: async ({ caller, params }) => sessionView(await sessions[verb](caller, params.id)),
+        handle: async ({ caller, params, request }) =>
+          sessionView(await sessions[verb](caller, params.id, incarnationOf(request))),
       }),
     ),
     route({
@@ -156,8 +158,10 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       params,
       body: z.strictObject({ ttl_seconds: schemas.seconds }),
       answer: { description: 'The session.', schema: schemas.session },
-      handle: async ({ caller, params, body }) =>
-        sessionView(await sessions.extend(caller, params.id, body.ttl_seconds * 1000)),
+      handle: async ({ caller, params, body, request }) =>
+        sessionView(
+          await sessions.extend(caller, params.id, body.ttl_seconds * 1000, incarnationOf(request)),
+        ),
     }),
     route({
       id: 'sessionStats',

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { incarnationOf } from '../incarnation.ts'
 import { problemOf, problemSchema } from '../problems.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
@@ -21,8 +22,10 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       params: schemas.sessionParams,
       body: z.strictObject({ name: schemas.name.optional() }),
       answer: { status: 201, description: 'The snapshot.', schema: schemas.snapshot },
-      handle: async ({ caller, params, body, signal }) =>
-        view(await snapshots.create(caller, params.id, body.name, signal)),
+      handle: async ({ caller, params, body, signal, request }) =>
+        view(
+          await snapshots.create(caller, params.id, { name: body.name, signal, ...incarnationOf(request) }),
+        ),
     }),
     route({
       id: 'listSnapshots',
@@ -91,8 +94,9 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
         description: 'The copies.',
         schema: z.object({ sessions: z.array(z.union([schemas.session, problemSchema])) }),
       },
-      async handle({ caller, params, body, signal }) {
-        const copies = await snapshots.fork(caller, params.id, body.count ?? 1, signal)
+      async handle({ caller, params, body, signal, request }) {
+        const options = { count: body.count ?? 1, signal, ...incarnationOf(request) }
+        const copies = await snapshots.fork(caller, params.id, options)
         return {
           sessions: copies.map((copy) =>
             copy instanceof Error ? problemOf(copy, caller.requestId) : sessionView(copy),

@@ -4,13 +4,17 @@ import type { Caller } from '../../keys/index.ts'
 import type { ExecRow } from '../../store/index.ts'
 import type { Context, Session } from '../context.ts'
 import type { Use, Used, UseOptions } from '../use.ts'
+import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
 import { shellOf } from './shells.ts'
-import { startRun, trackRun } from './tracked-run.ts'
+import { lossOf, startRun, trackRun } from './tracked-run.ts'
 import { trackShell } from './tracked-shell.ts'
 import type { CommandRequest, ExecResult, Tracked } from './types.ts'
 
 const doneKept = 200
+
+/** How one gets at the session of a command. */
+type Taken = () => Promise<Used & { release: () => void }>
 
 /**
  * Commands that carry an id. The row is written before the command is started, the id is the provider's too, and a task
@@ -22,6 +26,7 @@ export class Commands {
   readonly #use: Use
   readonly #tracked = new Map<string, Tracked>()
   readonly #starting = new Map<string, Promise<Tracked | ExecRow>>()
+  readonly #finding = new Map<string, Promise<boolean>>()
   /** Lets go of everything when this process ends; what runs in sandboxes runs on. */
   readonly #closing = new AbortController()
 
@@ -54,10 +59,16 @@ export class Commands {
   /** A command of a session, running or done. */
   async find(caller: Caller, id: string, execId: string): Promise<Tracked | ExecRow> {
     await this.#use.find(caller, id)
-    const tracked = this.#tracked.get(`${id}/${execId}`)
+    const key = `${id}/${execId}`
+    const tracked = this.#tracked.get(key)
     if (tracked) return tracked
     const row = await this.#context.store.execs.get(id, execId)
-    if (row && row.kind !== 'terminal') return row
+    if (row && row.kind !== 'terminal') {
+      if (row.status !== 'running' || !(await this.#stillRuns(caller, row))) return row
+      // Its sandbox could not be reached when this process looked for it.
+      await this.#found(row, () => this.#use.take(caller, id))
+      return this.#tracked.get(key) ?? (await this.#context.store.execs.get(id, execId)) ?? row
+    }
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
       hint: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
     })
@@ -103,9 +114,10 @@ export class Commands {
     return false
   }
 
-  /** After a restart: follows again what an earlier process started. */
-  async recover(session: Session, used: () => Promise<Used & { release: () => void }>): Promise<void> {
-    const { store, log } = this.#context
+  /** After a restart, or when a session goes on: follows again what an earlier process started. What is frozen is left until then. */
+  async recover(session: Session, used: Taken): Promise<void> {
+    if (session.status === 'paused') return
+    const { store } = this.#context
     for (const row of await store.execs.running(session.id)) {
       if (row.kind === 'terminal' || this.#tracked.has(`${row.session_id}/${row.exec_id}`)) continue
       if (row.incarnation !== session.incarnation || session.status !== 'running') {
@@ -116,11 +128,7 @@ export class Commands {
         })
         continue
       }
-      try {
-        await this.#recoverOne(row, await used())
-      } catch (error) {
-        log.warn({ session: session.id, exec: row.exec_id, err: error }, 'a command could not be found again')
-      }
+      if (!(await this.#found(row, used))) void this.#findLater(row, used)
     }
   }
 
@@ -181,7 +189,53 @@ export class Commands {
     )
   }
 
-  async #recoverOne(row: ExecRow, used: Used & { release: () => void }): Promise<void> {
+  /** Follows it again, one at a time for each. False when its sandbox cannot be reached now; whatever else is so is written down. */
+  async #found(row: ExecRow, used: Taken): Promise<boolean> {
+    const key = `${row.session_id}/${row.exec_id}`
+    const other = this.#finding.get(key)
+    if (other) return other
+    const finding = this.#find(row, used)
+    this.#finding.set(key, finding)
+    try {
+      return await finding
+    } finally {
+      this.#finding.delete(key)
+    }
+  }
+
+  async #find(row: ExecRow, used: Taken): Promise<boolean> {
+    if (this.#tracked.has(`${row.session_id}/${row.exec_id}`)) return true
+    try {
+      await this.#follow(row, await used())
+      return true
+    } catch (error) {
+      const { store, log } = this.#context
+      if (isPassing(error) || SandboxError.is(error, 'not_running')) {
+        log.warn(
+          { session: row.session_id, exec: row.exec_id, err: error },
+          'a command is not found again yet',
+        )
+        return false
+      }
+      // It was written down and never started: nobody was told of it, and a repeat may start it.
+      if (SandboxError.is(error, 'not_found')) await store.execs.delete(row.session_id, row.exec_id)
+      else await this.#save(row, { status: 'lost', ended_at: Date.now(), result: lossOf(error) })
+      return true
+    }
+  }
+
+  /** A sandbox that does not answer, on a machine that is busy, may do so later. */
+  async #findLater(row: ExecRow, used: Taken): Promise<void> {
+    for (let waitMs = 500; ; waitMs = Math.min(waitMs * 2, 10_000)) {
+      await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
+      if (this.#closing.signal.aborted) return
+      const session = await this.#context.store.sessions.get(row.session_id).catch(() => undefined)
+      if (session && (session.status !== 'running' || session.incarnation !== row.incarnation)) return
+      if (session && (await this.#found(row, used).catch(() => false))) return
+    }
+  }
+
+  async #follow(row: ExecRow, used: Used & { release: () => void }): Promise<void> {
     const { live } = this.#context
     const save = (changes: Partial<ExecRow>) => this.#save(row, changes)
     const signal = this.#closing.signal
@@ -199,11 +253,7 @@ export class Commands {
       this.#keep(used, tracked)
     } catch (error) {
       used.release()
-      // It was written down and never started: nobody was told of it, and a repeat may start it.
-      if (SandboxError.is(error, 'not_found'))
-        await this.#context.store.execs.delete(row.session_id, row.exec_id)
-      else
-        await save({ status: 'lost', ended_at: Date.now(), result: JSON.stringify({ lost: 'interrupted' }) })
+      throw error
     }
   }
 

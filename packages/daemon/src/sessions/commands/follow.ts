@@ -43,14 +43,16 @@ export async function follow(
         after = oldest - 1
         continue
       }
-      if (!passing.has(error.code)) throw error
+      if (!isPassing(error)) throw error
     }
     await new Promise((resolve) => setTimeout(resolve, waitMs))
   }
 }
 
-/** Errors after which the process may still be there. */
-const passing = new Set(['connection_lost', 'timeout', 'unavailable'])
+/** After which the process may still be there. */
+export function isPassing(error: unknown): boolean {
+  return SandboxError.is(error, 'connection_lost', 'timeout', 'unavailable')
+}
 
 function resultOf(
   exit: Extract<ProcessEvent, { type: 'exit' }>,

@@ -1,9 +1,11 @@
 /** Small images for tests: OCI layouts and `docker save` archives, made of tar archives, and a store to put them in. */
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { imageRights } from '../../isolators/oci/footing.ts'
 import { buildRunner } from '../../runner/build-runner.ts'
 import { ImageStore, type ImageStoreOptions } from '../store.ts'
 import { file, tar } from './tar.ts'
@@ -93,7 +95,8 @@ export async function testStore(): Promise<TestStore> {
   const root = join(folder, 'root')
   const binary = process.env.SANDKASTEN_RUNNER ?? (await buildRunner())
   const another = (options: Partial<ImageStoreOptions> = {}) =>
-    new ImageStore({ root, runner: async () => binary, volatile: true, ...options })
+    new ImageStore({ root, runner: async () => binary, volatile: true, rights: rights(), ...options })
+  const rights = () => (process.getuid?.() === 0 ? undefined : imageRights())
   return {
     folder,
     root,
@@ -101,7 +104,11 @@ export async function testStore(): Promise<TestStore> {
     store: another(),
     runner: binary,
     another,
-    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+    [Symbol.dispose]() {
+      const remove = ['/bin/rm', '-rf', '--', folder] as const
+      const [program, ...args] = rights()?.asSandboxes(binary, ...remove) ?? remove
+      execFileSync(program, args)
+    },
   }
 }
 
@@ -109,5 +116,9 @@ export const reasonToSkip =
   process.platform === 'linux' && process.getuid?.() === 0
     ? undefined
     : 'needs root on Linux: sudo -E npm test'
+
+/** The same for what an account with a range of ids can do too. */
+export const reasonToSkipAnyone =
+  process.platform === 'linux' && process.getuid?.() !== 0 && imageRights() ? undefined : reasonToSkip
 
 const json = (value: unknown) => Buffer.from(JSON.stringify(value))

@@ -98,7 +98,7 @@ export class Images {
 
   /** Looking whether the machine has changed takes a hundred system calls: once a second is often enough. */
   private hostFolders(): { image: HostImage; name: string } {
-    if (this.host && Date.now() - this.host.at < 1000) return this.host
+    if (this.host && performance.now() - this.host.at < 1000) return this.host
     if (process.platform !== 'linux' || process.getuid?.() !== 0)
       throw new SandboxError(
         'unsupported',
@@ -109,7 +109,7 @@ export class Images {
       )
     const image = hostImage(this.folder)
     const name = `localhost/sandkasten-host:${this.owner}-${basename(image.layer).replace('host-', '')}`
-    this.host = { at: Date.now(), image, name }
+    this.host = { at: performance.now(), image, name }
     return this.host
   }
 

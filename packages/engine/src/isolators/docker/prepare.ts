@@ -6,12 +6,12 @@ import type { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type Docker from 'dockerode'
 import type { Container } from 'dockerode'
+import { tarOf } from '../../tar.ts'
 import { COPIED_RUNNER } from './container.ts'
 import type { DaemonFacts } from './daemon.ts'
 import { statusOf } from './errors.ts'
 import type { Labels } from './labels.ts'
 import { dockerProfile } from './seccomp.ts'
-import { tarOf } from './tar.ts'
 
 /** What a container needs before it is started. */
 
@@ -20,8 +20,8 @@ export async function copyRunner(container: Container, runner: string): Promise<
   const [, folder, file] = COPIED_RUNNER.split('/')
   const content = await readFile(runner)
   const archive = tarOf([
-    { name: `${folder}/`, mode: 0o755, owner: 0 },
-    { name: `${folder}/${file}`, mode: 0o755, owner: 0, content },
+    { name: `${folder}/`, mode: 0o755, owner: { uid: 0, gid: 0 } },
+    { name: `${folder}/${file}`, mode: 0o755, owner: { uid: 0, gid: 0 }, content },
   ])
   await container.putArchive(archive, { path: '/' })
 }
@@ -30,12 +30,15 @@ export async function copyRunner(container: Container, runner: string): Promise<
 export async function makeWorkdir(container: Container, workdir: string, user: number): Promise<void> {
   const parts = workdir.split('/').filter(Boolean)
   const archive = tarOf(
-    parts.map((_, index) => ({
-      name: `${parts.slice(0, index + 1).join('/')}/`,
-      mode: 0o755,
+    parts.map((_, index) => {
       // `/home` is the system's, `/home/sandbox/project` the user's.
-      owner: index === 0 && parts.length > 1 ? 0 : user,
-    })),
+      const id = index === 0 && parts.length > 1 ? 0 : user
+      return {
+        name: `${parts.slice(0, index + 1).join('/')}/`,
+        mode: 0o755,
+        owner: { uid: id, gid: id },
+      }
+    }),
   )
   await container.putArchive(archive, { path: '/' })
 }

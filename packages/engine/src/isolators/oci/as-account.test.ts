@@ -1,6 +1,7 @@
 import { accessSync, constants, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { imageStore } from '../../provider/engine-provider.ts'
 import { thisAccount } from './account.ts'
 import { type Bench, type Box, createBench, readOr, reasonToSkip } from './testing/bench.ts'
 
@@ -68,6 +69,16 @@ describe('an account', () => {
     expect(await bench.isolator.remove(again.spec)).toBe(true)
     expect(readOr(join(again.spec.folder, 'disk'))).toBeUndefined()
     expect(bench.leftovers()).toEqual([])
+  })
+
+  it('without a range it has nobody to give an image’s files to, and says who can change that', async () => {
+    const store = imageStore({ root: join(bench.folder, 'images'), oci: { runner: bench.options.runner } })
+    const asked = store.import('oci:/nowhere', { name: 'x' })
+    await expect(asked).rejects.toMatchObject(
+      bench.kind === 'own'
+        ? { code: 'unsupported', hint: expect.stringContaining('doctor') }
+        : { code: 'invalid_argument', message: expect.stringContaining('does not exist') },
+    )
   })
 
   it('refuses what it cannot do: a disk with a limit, a disk that was made with other ids, another runtime than crun', async () => {

@@ -17,7 +17,13 @@ export function rangeOf(places: Places, ranges: IdRanges): number {
   const known = readRange(places)
   if (known !== undefined && ranges.holds(known, places.folder)) return known
   const first = ranges.take(places.folder)
-  writeFileSync(places.range, String(first), { mode: 0o600 })
+  try {
+    writeFileSync(places.range, String(first), { mode: 0o600 })
+  } catch (error) {
+    rmSync(places.range, { force: true })
+    ranges.free(first, places.folder)
+    throw error
+  }
   return first
 }
 
@@ -71,7 +77,12 @@ export class DiskRemover {
     if (there.length === 0) return
     const [program, ...args] = this.#command
     if (!this.#process?.alive) this.#process = new SmallProcess(program, args)
-    const line = await this.#process.ask(['remove', ...there, ''].join('\0'))
+    const line = await this.#process.ask(['remove', ...there, ''].join('\0')).catch((cause: Error) => {
+      throw new SandboxError('unavailable', `a disk could not be removed: ${cause.message}`, {
+        cause,
+        hint: 'Is the runner’s binary where it was? `sandkasten doctor` says what this machine lacks.',
+      })
+    })
     const { error } = JSON.parse(line) as { error?: string }
     // Somebody else may have removed it at the same time.
     if (error !== undefined && there.some((path) => lstatSync(path, { throwIfNoEntry: false })))

@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { HOST_FOLDERS } from '../../images/host.ts'
+import type { ImageRights } from '../../images/rights.ts'
 import type { IsolatorSpec } from '../isolator.ts'
 import { type Account, thisAccount } from './account.ts'
 import { accountLayout, prepareDelegation } from './account-groups.ts'
@@ -114,6 +115,23 @@ export function accountFooting(account: Account, runFolder?: string): Footing {
     prepareGroups: prepareDelegation,
     weaker: (layout) => weaknesses(account, layout),
     folders: accountFolders(account.uid, runFolder),
+  }
+}
+
+/** How an account keeps images: their files have the ids of its range. Undefined for one that has none. */
+export function imageRights(account: Account = thisAccount()): ImageRights | undefined {
+  const { uid, gid, firstUid, firstGid } = account
+  if (account.mode !== 'range' || firstUid === undefined || firstGid === undefined) return undefined
+  const within = (uids: string, gids: string) =>
+    ((runner, program, ...args) => [
+      ...([runner, 'within', '--uids', uids, '--gids', gids, '--', program] as const),
+      ...args,
+    ]) satisfies ImageRights['asSandboxes']
+  // The account itself has a name too, behind all of theirs: the folders that they are in are its own.
+  const whole = (first: number, own: number) => `0:${first}:${RANGE_SIZE},${RANGE_SIZE}:${own}:1`
+  return {
+    asSandboxes: within(whole(firstUid, uid), whole(firstGid, gid)),
+    asOurselves: within(`0:${uid}:1`, `0:${gid}:1`),
   }
 }
 

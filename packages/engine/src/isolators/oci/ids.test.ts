@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -44,4 +44,12 @@ it('refuses a range that holds the host’s own users', () => {
   for (const first of [0, 1000, 65535])
     expect(() => new IdRanges({ folder, first, last: 2 ** 30 })).toThrow(SandboxError)
   expect(() => new IdRanges({ folder, first: 0xffff0000, last: 0xffffffff })).toThrow(SandboxError)
+})
+
+it('one that another engine frees while the folder is read is nobody’s', () => {
+  const mine = new IdRanges(ranges(3))
+  mine.take('a')
+  // Listed, and not there: as a file that was removed in between.
+  symlinkSync(join(folder, 'gone'), join(folder, '10020000'))
+  expect([...mine.owners().values()]).toEqual(['a'])
 })

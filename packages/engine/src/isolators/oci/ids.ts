@@ -51,11 +51,19 @@ export class IdRanges {
     for (let tried = 0; tried < this.count; tried++) {
       const index = this.next
       this.next = (this.next + 1) % this.count
+      const first = this.options.first + index * RANGE_SIZE
       try {
-        const file = openSync(this.path(this.options.first + index * RANGE_SIZE), 'wx', 0o600)
-        writeSync(file, owner)
-        closeSync(file)
-        return this.options.first + index * RANGE_SIZE
+        const file = openSync(this.path(first), 'wx', 0o600)
+        try {
+          writeSync(file, owner)
+        } catch (error) {
+          // A range that says nobody's name would be nobody's to free.
+          unlinkSync(this.path(first))
+          throw error
+        } finally {
+          closeSync(file)
+        }
+        return first
       } catch (cause) {
         if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
       }
@@ -75,23 +83,32 @@ export class IdRanges {
   }
 
   free(first: number, owner: string): void {
-    if (this.holds(first, owner)) unlinkSync(this.path(first))
+    if (this.holds(first, owner)) ifThere(() => unlinkSync(this.path(first)))
   }
 
   /** Whose ranges are taken. */
   owners(): Map<number, string> {
-    let names: string[] = []
-    try {
-      names = readdirSync(this.options.folder)
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
+    const { folder } = this.options
+    const names = ifThere(() => readdirSync(folder)) ?? []
+    const owners = new Map<number, string>()
+    for (const name of names) {
+      // All engines of the machine share the folder: one may have been freed since it was listed.
+      const owner = ifThere(() => readFileSync(join(folder, name), 'utf8'))
+      if (owner !== undefined) owners.set(Number.parseInt(name, 16), owner)
     }
-    return new Map(
-      names.map((name) => [Number.parseInt(name, 16), readFileSync(join(this.options.folder, name), 'utf8')]),
-    )
+    return owners
   }
 
   private path(first: number): string {
     return join(this.options.folder, first.toString(16).padStart(8, '0'))
+  }
+}
+
+function ifThere<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw cause
   }
 }

@@ -1,9 +1,19 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
+import { errnoOf, translate } from '@sandkasten/sdk/folder'
 
 const run = promisify(execFile)
 
@@ -15,7 +25,14 @@ export async function prepareLimitedDisk(file: string, bytes: number, imagesFold
   if (existsSync(file)) return
   const template = join(imagesFolder, `disk-${bytes}.ext4`)
   if (!existsSync(template)) await whole(template, (draft) => format(draft, bytes))
-  await whole(file, (draft) => run('/bin/cp', ['--sparse=always', '--reflink=auto', '--', template, draft]))
+  await whole(file, async (draft) => {
+    const copy = ['--sparse=always', '--reflink=auto', '--', template, draft]
+    await run('/bin/cp', copy).catch((cause) => {
+      throw isFull(dirname(file))
+        ? noRoom(cause)
+        : new SandboxError('internal', 'a disk with a limit could not be copied', { cause })
+    })
+  })
 }
 
 /** No journal: after a power failure the disk of an ordinary sandbox is not whole either. No reserve: there is no root in there to keep it for. */
@@ -35,11 +52,25 @@ async function format(file: string, bytes: number): Promise<void> {
   try {
     await run('mkfs.ext4', [...options, file], { env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' } })
   } catch (cause) {
+    if (errnoOf(cause) !== 'ENOENT' && isFull(dirname(file))) throw noRoom(cause)
     throw new SandboxError('unavailable', 'the file system of a disk with a limit could not be made', {
       cause,
       hint: 'Run: apt-get install e2fsprogs; or leave resources.diskMb out.',
     })
   }
+}
+
+/** Asked while the draft is still there: programs of others say only that they have failed. */
+function isFull(folder: string): boolean {
+  const { bavail, files, ffree } = statfsSync(folder)
+  return bavail === 0 || (files > 0 && ffree === 0)
+}
+
+function noRoom(cause: unknown): SandboxError {
+  return translate(
+    Object.assign(new Error('ENOSPC', { cause }), { code: 'ENOSPC' }),
+    'the disk could not be made',
+  )
 }
 
 /** Others see the file whole or not at all; of several who make the same one, any is as good. */

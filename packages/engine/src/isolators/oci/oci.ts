@@ -1,7 +1,9 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
+import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { type HostImage, hostImage } from '../../images/host.ts'
+import { collectHostImages } from '../../images/host-garbage.ts'
 import {
   type IsolatedSandbox,
   type Isolator,
@@ -92,8 +94,8 @@ export class OciIsolator implements Isolator {
 
   readonly disks: LayeredDisks = {
     upperOf: (spec) => {
-      const { upper, limitedDisk } = placesOf(spec, this.options.runFolder)
-      return spec.limits.diskBytes === undefined ? { folder: upper } : { file: limitedDisk }
+      const disk = this.diskOf(spec, placesOf(spec, this.options.runFolder))
+      return spec.limits.diskBytes === undefined ? { folder: disk } : { file: disk }
     },
     groundOf: (spec) => this.image(spec).layers,
   }
@@ -110,6 +112,7 @@ export class OciIsolator implements Isolator {
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
     try {
+      if (!isNew && !existsSync(this.diskOf(spec, places))) throw lostDisk(this.diskOf(spec, places))
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = this.footing.takeIds(places)
       this.footing.prepareDisk(places, spec)
@@ -137,8 +140,15 @@ export class OciIsolator implements Isolator {
       const witness = await Witness.open(places.witness)
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
       return this.sandbox(spec.sandboxId, places, layout, witness)
-    } catch (error) {
-      await this.undo(spec, places, isNew)
+    } catch (cause) {
+      const error = translate(cause, 'the sandbox could not be started')
+      await this.undo(spec, places, isNew).catch((also: Error) => {
+        throw new SandboxError(error.code, `${error.message}; and then ${also.message}`, {
+          cause,
+          hint: error.hint,
+          details: error.details,
+        })
+      })
       throw error
     }
   }
@@ -185,6 +195,9 @@ export class OciIsolator implements Isolator {
 
   async sweep(below: string): Promise<void> {
     this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
+    const { imagesFolder } = this.options
+    // Nothing of somebody else's, who may keep images of his own there.
+    if (dirname(below) === dirname(imagesFolder)) collectHostImages(imagesFolder)
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
@@ -193,7 +206,7 @@ export class OciIsolator implements Isolator {
       mkdirSync(places.run, { mode: 0o700 })
       return
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
+      if (errnoOf(cause) !== 'EEXIST') throw noRunFolder(cause, places)
     }
     if (await this.attach({ sandboxId, folder: places.folder })) {
       throw new SandboxError('conflict', `sandbox ${sandboxId} runs already`, {
@@ -216,6 +229,11 @@ export class OciIsolator implements Isolator {
     if (isNew) await this.remove(place)
   }
 
+  /** What it writes to. */
+  private diskOf({ limits }: IsolatorSpec, { upper, limitedDisk }: Places): string {
+    return limits.diskBytes === undefined ? upper : limitedDisk
+  }
+
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') {
       if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
@@ -224,8 +242,8 @@ export class OciIsolator implements Isolator {
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
-    if (!this.host || Date.now() - this.host.at > 1000)
-      this.host = { at: Date.now(), image: hostImage(this.options.imagesFolder) }
+    if (!this.host || performance.now() - this.host.at > 1000)
+      this.host = { at: performance.now(), image: hostImage(this.options.imagesFolder) }
     const { layer, binds } = this.host.image
     return { layers: [layer], binds }
   }
@@ -271,6 +289,23 @@ export class OciIsolator implements Isolator {
     makeStage(this.footing)
     return { layout, stage, runtime }
   }
+}
+
+/** It had one; an empty one in its place would look as if all had been deleted. */
+function lostDisk(disk: string): SandboxError {
+  return new SandboxError('internal', 'The disk of the sandbox is gone.', {
+    details: { disk },
+    hint: `Put ${disk} back from a backup, or destroy the sandbox.`,
+  })
+}
+
+function noRunFolder(cause: unknown, { run }: Places): SandboxError {
+  const { code, message, details } = translate(cause, `The folder ${run} could not be made`)
+  return new SandboxError(code, message, {
+    cause,
+    details,
+    hint: `Let this process write ${dirname(run)}, and see that its file system has room (df -h, df -i); or choose another with oci.runFolder.`,
+  })
 }
 
 interface Prepared {

@@ -3,6 +3,8 @@ import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
+import { translate } from '@sandkasten/sdk/folder'
+import { errnoName } from '../../errno.ts'
 import type { SandboxEnd } from '../isolator.ts'
 import type { Launcher } from './launcher.ts'
 import type { Places } from './places.ts'
@@ -16,7 +18,7 @@ const GREETING_MS = 10_000
 /** Resolves when the runner accepts connections. The shim goes on without us. */
 export async function startShim(launcher: Launcher, task: object, sandboxId: string): Promise<void> {
   const failed = (message: string, cause?: unknown) =>
-    new SandboxError('unavailable', `the sandbox could not be started: ${message}`, {
+    new SandboxError('unavailable', `${NOT_STARTED}: ${message}`, {
       sandboxId,
       cause,
       hint: '`sandkasten doctor` says what this machine lacks.',
@@ -26,8 +28,17 @@ export async function startShim(launcher: Launcher, task: object, sandboxId: str
   })
   const fields = parseLine(line)
   if (typeof fields?.pid === 'number') return
-  throw failed(typeof fields?.error === 'string' ? fields.error : 'no answer from its shim')
+  const message = typeof fields?.error === 'string' ? fields.error : 'no answer from its shim'
+  const errno = typeof fields?.errno === 'number' ? fields.errno : 0
+  const code = errnoName(errno)
+  if (!ofTheDisk.includes(code)) throw failed(message)
+  throw translate(Object.assign(new Error(message), { code }), `${NOT_STARTED} (${message})`)
 }
+
+/** What the shim meets in the data folder, and nowhere else. */
+const ofTheDisk = ['ENOSPC', 'EDQUOT', 'EROFS', 'EUCLEAN']
+
+const NOT_STARTED = 'the sandbox could not be started'
 
 /** Who a shim is. A number is used again, so it comes with when that process started. */
 export interface ShimIdentity {

@@ -1,0 +1,47 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import type { SnapshotRow } from '../store/index.ts'
+import type { Context, Sandbox, Session } from './context.ts'
+
+/**
+ * Saves a session's disk and writes that down. To the provider its name is this daemon's: so one without a row, because this process was killed between the
+ * two or while it was deleted, is known for ours at the next start and goes (`Reconciler.tidy`).
+ */
+export async function saveDisk(
+  { store, provider, instanceId, log }: Context,
+  session: Session,
+  sandbox: Sandbox,
+  { name, signal }: { name?: string; signal?: AbortSignal } = {},
+): Promise<SnapshotRow> {
+  if (!provider.capabilities.snapshot)
+    throw new SandboxError('unsupported', 'This sandbox cannot be saved.', { hint: 'Use another isolator.' })
+  const id = randomId()
+  const { snapshotId } = await sandbox.snapshot({ name: `${instanceId}.${id}`, signal })
+  try {
+    const found = (await provider.listSnapshots()).find((snapshot) => snapshot.snapshotId === snapshotId)
+    const row: SnapshotRow = {
+      id,
+      project_id: session.project_id,
+      instance_id: instanceId,
+      session_id: session.id,
+      name: name ?? null,
+      provider_id: snapshotId,
+      image: session.image,
+      size_bytes: found?.sizeBytes ?? null,
+      created_at: Date.now(),
+    }
+    await store.snapshots.insert(row)
+    return row
+  } catch (error) {
+    // Nobody will be told of it.
+    await provider
+      .deleteSnapshot(snapshotId)
+      .catch((cleanUp) => log.warn({ snapshot: snapshotId, err: cleanUp }, 'a snapshot is not undone yet'))
+    throw error
+  }
+}
+
+/** Whether a provider's snapshot was made by this daemon. */
+export function isOurs(instanceId: string, name: string | undefined): boolean {
+  return name?.startsWith(`${instanceId}.`) ?? false
+}

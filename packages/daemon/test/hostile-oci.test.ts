@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
+import { isolationMissing } from '../src/testing/isolator.ts'
+import { fuzz } from './fuzz.ts'
+
+const missing = await isolationMissing()
+
+/** As on the double, where nothing is run; here what is sent reaches real sandboxes. `SANDKASTEN_FUZZ_ROUNDS` for a long run, `SANDKASTEN_FUZZ_SEED` for another one. */
+describe.skipIf(missing)(`isolated sandboxes${missing ? ` (skipped: ${missing})` : ''}`, () => {
+  let daemon: TestDaemon
+  const logged: string[] = []
+  beforeAll(async () => {
+    const note = (facts: object, message: string) =>
+      void logged.push(
+        `${message} ${JSON.stringify(facts, (_, value) => (value instanceof Error ? value.stack : value))}`,
+      )
+    const quiet = () => {}
+    daemon = await startTestDaemon(
+      { isolator: 'oci', quotas: { sessions: 5 }, max_body_mb: 1, defaults: { max_exec_timeout_ms: 2000 } },
+      { log: { debug: quiet, info: quiet, warn: quiet, error: note } },
+    )
+  })
+  afterAll(() => daemon?.stop())
+
+  it('the API, fuzzed: no 500, no hang, and it works as before', async () => {
+    const rounds = Number(process.env.SANDKASTEN_FUZZ_ROUNDS ?? 2)
+    const seed = Number(process.env.SANDKASTEN_FUZZ_SEED ?? 5)
+    const seen = await fuzz(daemon, { seed, rounds, logged })
+    expect(seen).toEqual(expect.arrayContaining([200, 201, 400, 404]))
+    expect(logged).toEqual([])
+    const { sessions } = (await daemon.call('GET', '/v1/sessions?status=running,paused,stopped,crashed')).body
+    for (const { id } of sessions) await daemon.call('DELETE', `/v1/sessions/${id}`)
+    const id = await daemon.session()
+    expect((await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo yes' })).body.output).toBe(
+      'yes\n',
+    )
+  }, 300_000)
+})

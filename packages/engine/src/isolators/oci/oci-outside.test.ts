@@ -1,0 +1,160 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Bench, createBench, reasonToSkip } from './testing/bench.ts'
+
+/** What a sandbox has of the world outside it: an image, mounts, a network. */
+
+const reason = await reasonToSkip()
+
+let bench: Bench
+
+beforeEach((ctx) => ctx.skip(reason !== undefined, reason))
+beforeAll(async () => {
+  if (reason === undefined) bench = await createBench()
+}, 600_000)
+afterEach(async () => {
+  await bench?.clear()
+  expect(bench?.leftovers() ?? []).toEqual([])
+})
+afterAll(() => bench?.[Symbol.asyncDispose]())
+
+describe('images and mounts', () => {
+  it('a folder with a root file system', async () => {
+    const rootfs = join(bench.folder, 'rootfs')
+    for (const folder of ['bin', 'etc', 'proc', 'dev', 'tmp', 'run'])
+      mkdirSync(join(rootfs, folder), { recursive: true })
+    copyFileSync(bench.options.runner, join(rootfs, 'bin/tool'))
+    chmodSync(join(rootfs, 'bin/tool'), 0o755)
+    // A hostile image: were this followed on the host, its target would be changed.
+    symlinkSync(join(bench.folder, 'outside'), join(rootfs, 'workspace'))
+    mkdirSync(join(bench.folder, 'outside'))
+    const box = await bench.start({ image: { rootfs } })
+    const result = await box.client.run({ id: 'tool', argv: ['/bin/tool', 'version'], cwd: '/' })
+    expect(result.stdout.toString()).toMatch(/^\d+\.\d+/)
+    await box.client.files.write('/workspace/new', 'x')
+    expect(existsSync(join(bench.folder, 'outside/new'))).toBe(false)
+    await box.sandbox.kill()
+    expect(existsSync(join(rootfs, 'workspace/new'))).toBe(false)
+  })
+
+  it('extra mounts are there and read-only, for the sandbox’s root too', async () => {
+    const source = join(bench.folder, 'shared')
+    mkdirSync(source)
+    writeFileSync(join(source, 'file'), 'content', { mode: 0o644 })
+    const box = await bench.start({
+      mounts: [
+        { source, target: '/mnt/shared' },
+        { source: join(source, 'file'), target: '/srv/one' },
+      ],
+    })
+    expect((await box.sh('cat /mnt/shared/file /srv/one')).out).toBe('contentcontent')
+    for (const user of ['1000', '0']) {
+      const tries =
+        'echo x > /mnt/shared/file; echo x > /srv/one; touch /mnt/shared/new; rm -f /mnt/shared/file; chmod 777 /mnt/shared'
+      expect((await box.sh(tries, { user })).err.match(/Read-only file system/g)).toHaveLength(5)
+    }
+    expect(readFileSync(join(source, 'file'), 'utf8')).toBe('content')
+  })
+
+  it('a spec that cannot be meant is refused before anything is made', async () => {
+    for (const changes of [
+      { sandboxId: '../up' },
+      { workdir: 'relative' },
+      { workdir: '/a/../b' },
+      { workdir: '/proc/x' },
+      { hostname: 'a b' },
+      { mounts: [{ source: '/no/such', target: '/x' }] },
+      { mounts: [{ source: '/usr', target: '/proc' }] },
+      { env: { 'A=B': '' } },
+      { limits: { memoryBytes: 1 } },
+      { limits: { cpus: 0 } },
+      { limits: { pids: Number.NaN } },
+      { image: { rootfs: '/etc/passwd' } },
+    ]) {
+      await expect(bench.isolator.start(bench.spec(changes))).rejects.toSatisfy((error) =>
+        SandboxError.is(error, 'invalid_argument'),
+      )
+    }
+    expect(bench.leftovers()).toEqual([])
+  })
+})
+
+describe('network open', () => {
+  it('the switches of a network that its root owns are read-only', async () => {
+    const box = await bench.start({ network: 'open' })
+    const { out, err } = await box.sh('echo 7 > /proc/sys/net/ipv4/ip_default_ttl; id -u', { user: '0' })
+    expect(err).toContain('Read-only')
+    expect(out).toBe('0')
+  })
+
+  it('reaches out, not into the host’s loopback, and goes with the sandbox', async (ctx) => {
+    if (!existsSync('/usr/bin/pasta')) ctx.skip('needs pasta: apt-get install passt')
+    if (!existsSync('/dev/net/tun')) ctx.skip('needs /dev/net/tun')
+    if (!existsSync('/usr/sbin/ip') && !existsSync('/sbin/ip')) ctx.skip('needs ip: apt-get install iproute2')
+    await using outside = await outsideHost()
+    const secret = createServer((socket) => socket.end('from its loopback'))
+    try {
+      secret.listen(0, '127.0.0.1')
+      await once(secret, 'listening')
+      const box = await bench.start({ network: 'open' })
+      const reach = (host: string, port: number) =>
+        box.sh(
+          `perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(PeerAddr => "${host}:${port}", Timeout => 2) or die "no: $@"; print <$s>'`,
+        )
+      expect((await reach(outside.address, outside.port)).out).toBe('from outside')
+      const gateway = (await box.sh("ip route show default 2>/dev/null | sed 's/.*via \\([^ ]*\\).*/\\1/'"))
+        .out
+      for (const host of ['127.0.0.1', gateway].filter(Boolean)) {
+        const { port } = secret.address() as { port: number }
+        expect((await reach(host, port)).out).not.toContain('loopback')
+      }
+    } finally {
+      secret.close()
+    }
+  })
+})
+
+/** A host of our own to be reached: a network namespace with a server in it, at the other end of a cable to this machine. */
+async function outsideHost(): Promise<{ address: string; port: number } & AsyncDisposable> {
+  const name = `skt-${process.pid}`
+  const ip = (...args: string[]) => execFileSync('ip', args)
+  ip('netns', 'add', name)
+  try {
+    ip('link', 'add', `${name}a`.slice(-15), 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name)
+    ip('address', 'add', '198.51.100.1/30', 'dev', `${name}a`.slice(-15))
+    ip('link', 'set', `${name}a`.slice(-15), 'up')
+    ip('-n', name, 'address', 'add', '198.51.100.2/30', 'dev', 'eth0')
+    ip('-n', name, 'link', 'set', 'eth0', 'up')
+    const serve = `const s = require('node:net').createServer((c) => c.end('from outside')).listen(0, '198.51.100.2', () => console.log(s.address().port))`
+    const server = spawn('ip', ['netns', 'exec', name, process.execPath, '-e', serve], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const [port] = await once(server.stdout, 'data')
+    return {
+      address: '198.51.100.2',
+      port: Number(String(port)),
+      async [Symbol.asyncDispose]() {
+        server.kill()
+        await once(server, 'exit')
+        // The cable goes with its other end.
+        ip('netns', 'delete', name)
+      },
+    }
+  } catch (error) {
+    ip('netns', 'delete', name)
+    throw error
+  }
+}

@@ -1,0 +1,89 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
+import { EngineProvider } from './engine-provider.ts'
+import { runnersOf } from './test-helper.ts'
+
+/** The machine's clock is set while sandboxes run: forwards, backwards, and between two lives of a process. Here only this process is told so. */
+const skipped = await reasonToSkip()
+const root = mkdtempSync(path.join(tmpdir(), 'sandkasten-clock-'))
+const provider = new EngineProvider({ isolator: 'oci', root })
+const DAY = 24 * 60 * 60 * 1000
+
+const setClock = (ms: number) => {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  vi.setSystemTime(Date.now() + ms)
+}
+
+describe('a clock that jumps', () => {
+  beforeEach(({ skip }) => {
+    if (skipped) skip(skipped)
+  })
+  afterEach(async () => {
+    vi.useRealTimers()
+    for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
+  })
+  afterAll(async () => {
+    await provider.close()
+    rmSync(root, { recursive: true, force: true })
+  })
+
+  it('forwards: a lifetime is over, the disk is not; one without a lifetime goes on', async () => {
+    const short = await provider.create({ name: 'short', lifetimeMs: DAY / 2 })
+    const endless = await provider.create()
+    await short.runCommand({ cmd: 'sh', args: ['-c', 'echo kept > kept'] })
+    setClock(DAY)
+    await expect(short.runCommand({ cmd: 'true' })).rejects.toMatchObject({
+      code: 'not_running',
+      hint: expect.stringContaining('start()'),
+    })
+    expect(runnersOf(short.sandboxId)).toEqual([])
+    expect((await short.info()).rawStatus).toBeUndefined()
+    expect((await endless.runCommand({ cmd: 'echo', args: ['on'] })).stdout).toBe('on\n')
+    await short.start()
+    expect((await short.runCommand({ cmd: 'cat', args: ['kept'] })).stdout).toBe('kept\n')
+    const { expiresAt } = await short.info()
+    expect(expiresAt!.getTime() - Date.now()).toBeGreaterThan(DAY / 4)
+  })
+
+  it('backwards: nothing ends, what is promised is at least kept, and what comes later is made as ever', async () => {
+    const sandbox = await provider.create({ lifetimeMs: DAY })
+    const { snapshotId } = await sandbox.snapshot({ name: 'of tomorrow' })
+    setClock(-400 * DAY)
+    expect((await sandbox.runCommand({ cmd: 'echo', args: ['on'] })).stdout).toBe('on\n')
+    await sandbox.extendTimeout(DAY)
+    expect((await sandbox.info()).expiresAt!.getTime() - Date.now()).toBeGreaterThanOrEqual(DAY)
+    const copy = await provider.create({ snapshotId })
+    const later = await sandbox.snapshot({ name: 'of today' })
+    // By the clock, oldest first: neither is lost.
+    expect((await provider.listSnapshots()).map(({ name }) => name)).toEqual(['of today', 'of tomorrow'])
+    expect(await provider.list()).toHaveLength(2)
+    await copy.destroy()
+    for (const id of [snapshotId, later.snapshotId]) expect(await provider.deleteSnapshot(id)).toBe(true)
+    expect(await provider.sweep()).toEqual([])
+  })
+
+  it.each([-10_000 * DAY, 10_000 * DAY])('by %i: a new process finds and clears all the same', async (ms) => {
+    const kept = await provider.create({ name: 'kept' })
+    const left = await provider.create()
+    const file = path.join(root, 'sandboxes', left.sandboxId, 'sandbox.json')
+    const record = JSON.parse(readFileSync(file, 'utf8'))
+    // As one leaves it that dies while it creates, on a machine whose clock was somewhere else then.
+    const creator = { pid: 2 ** 22 + 1, started: '1' }
+    writeFileSync(
+      file,
+      JSON.stringify({ ...record, status: 'creating', creator, createdAt: Date.now() + ms }),
+    )
+    mkdirSync(path.join(root, 'layers'), { recursive: true })
+    const half = path.join(root, 'layers', 'lock.aaaaaaaa')
+    writeFileSync(half, '')
+    utimesSync(half, new Date(), new Date(Math.max(Date.now() + ms, 0)))
+    await using other = new EngineProvider({ isolator: 'oci', root })
+    expect(await other.sweep()).toEqual([left.sandboxId])
+    expect(readdirSync(path.join(root, 'layers')).filter((name) => name.startsWith('lock'))).toEqual([])
+    expect((await other.list()).map(({ name }) => name)).toEqual(['kept'])
+    expect((await kept.runCommand({ cmd: 'echo', args: ['on'] })).stdout).toBe('on\n')
+  })
+})

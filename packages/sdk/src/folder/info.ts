@@ -1,0 +1,33 @@
+import type { SandboxInfo, SandboxStatus } from '../spec/index.ts'
+import { isAlive, type SandboxRecord } from './record.ts'
+
+/** What a record says to who asks about the sandbox. */
+export async function infoOf(provider: string, record: SandboxRecord): Promise<SandboxInfo> {
+  const { sandboxId, name, label, labels, createdAt, expiresAt } = record
+  const abandoned = record.status === 'creating' && !(await isAlive(record.creator))
+  const status: SandboxStatus = abandoned ? 'failed' : record.status
+  return {
+    id: `${provider}:${sandboxId}`,
+    sandboxId,
+    status,
+    ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { label }),
+    labels: { ...labels },
+    createdAt: new Date(createdAt),
+    ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')
+      ? {}
+      : { expiresAt: new Date(expiresAt) }),
+  }
+}
+
+/** Of one whose record cannot be read: that it is there. */
+export function damagedInfo(provider: string, sandboxId: string): SandboxInfo {
+  return {
+    id: `${provider}:${sandboxId}`,
+    sandboxId,
+    status: 'failed',
+    rawStatus: 'damaged',
+    labels: {},
+  }
+}
