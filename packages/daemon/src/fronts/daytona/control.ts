@@ -40,7 +40,10 @@ export function controlRoutes(routes: Routes): void {
     const { name } = checked(forkBody, call.body)
     if (name !== undefined) throw notSupported('A name for a fork')
     const session = await found(call)
-    const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, 1, call.signal)
+    const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, {
+      count: 1,
+      signal: call.signal,
+    })
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
     await remember(call.place, copy, await recordOf(call.place, session))
     return viewOf(call.place, copy)

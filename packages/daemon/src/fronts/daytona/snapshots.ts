@@ -16,7 +16,7 @@ export function snapshotRoutes(routes: Routes): void {
     const session = await found(call)
     await claimName(call, name)
     try {
-      const row = await place.services.sessions.snapshots.create(caller, session.id, name, signal)
+      const row = await place.services.sessions.snapshots.create(caller, session.id, { name, signal })
       await place.records.put(caller.projectId, snapshotKind, name, { id: row.id })
     } catch (error) {
       await place.records.delete(caller.projectId, snapshotKind, name)
