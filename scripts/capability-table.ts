@@ -4,6 +4,7 @@ import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.t
 import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
+import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
 const meaning: Readonly<Record<Ability, string>> = {
@@ -29,6 +30,7 @@ export function capabilityTable(): string {
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
+    ['`ssh`', sshCapabilities],
     ['`daytona`', daytonaCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]

@@ -14,6 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { unpackFromSuite } from './other-suite.ts'
 import { root, run } from './tools.ts'
 
 const programs = [
@@ -24,6 +25,7 @@ const programs = [
   { program: 'podman', package: 'podman', without: 'sandboxes of Podman (isolator docker)' },
   { program: 'newuidmap', package: 'uidmap', without: 'sandboxes of an ordinary account' },
   { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
+  { program: 'sshd', package: 'openssh-server', without: 'sandboxes on an SSH host' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
 ] as const
 
@@ -37,9 +39,19 @@ const unpacked = [
   { file: 'bin/busybox', package: 'busybox-static', without: 'sandboxes of an image of busybox alone' },
 ] as const
 
+/** Debian 12's is too old for the kernels of today (`sandkasten doctor` finds out); this one needs no library of its own time. */
+const newer = {
+  suite: 'trixie',
+  file: 'usr/bin/runsc',
+  package: 'runsc',
+  without: 'sandboxes in a gVisor (isolator oci with the runtime runsc)',
+} as const
+
 export async function prepare(): Promise<number> {
   const code = await install()
-  return code === 0 && process.platform === 'linux' ? unpack() : code
+  if (code !== 0 || process.platform !== 'linux') return code
+  await unpackNewer()
+  return unpack()
 }
 
 async function install(): Promise<number> {
@@ -58,7 +70,7 @@ export async function installMissing(wanted: readonly string[]): Promise<number>
     return 0
   }
   const packages: string[] = missing.map((one) => one.package)
-  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
+  if (!mayUseApt()) {
     console.log(`Without: ${missing.map(({ without }) => without).join(', ')}.`)
     console.log(`To have them too: as root, apt-get install ${packages.join(' ')}.`)
     return 0
@@ -83,8 +95,7 @@ async function unpack(): Promise<number> {
         ...quietly,
         cwd: folder,
       })
-    const isDebian = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
-    if (isDebian && (await withFreshLists(download)) === 0) {
+    if (mayUseApt() && (await withFreshLists(download)) === 0) {
       mkdirSync(tools, { recursive: true })
       for (const file of globSync('*.deb', { cwd: folder }))
         await run('dpkg-deb', ['--extract', path.join(folder, file), tools])
@@ -96,6 +107,23 @@ async function unpack(): Promise<number> {
   for (const { without, package: name } of absent)
     console.log(`Skipped will be: ${without} (Debian’s ${name} is not here).`)
   return 0
+}
+
+async function unpackNewer(): Promise<void> {
+  const isHere = () => existsSync(path.join(tools, newer.file))
+  if (isHere()) return
+  if (mayUseApt()) await withFreshLists(async () => unpackFrom())
+  if (!isHere()) console.log(`Skipped will be: ${newer.without} (Debian 13’s ${newer.package} is not here).`)
+}
+
+/** Not 0 when it is not there afterwards. */
+async function unpackFrom(): Promise<number> {
+  await unpackFromSuite(newer.suite, [newer.package], tools)
+  return existsSync(path.join(tools, newer.file)) ? 0 : 1
+}
+
+function mayUseApt(): boolean {
+  return process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
 }
 
 const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }

@@ -8,15 +8,16 @@ export const commands: Stage = {
   title: 'One more command (sh -c true)',
   ids: [
     ...['spawn.command', 'spawn.output', 'spawn.silent', 'spawn.here', 'crun.command', 'docker.command'],
-    ...['engine.command', 'engine.shell', 'engine-docker.command'],
+    ...['engine.command', 'engine.shell', 'engine-docker.command', 'engine-gvisor.command'],
   ],
   async run(bench: Bench) {
-    const { crun, docker, ours, oursOnDocker, quick } = bench
+    const { crun, docker, ours, oursOnDocker, oursInGvisor, quick } = bench
     const boxes = [
       { subject: crun, id: 'crun.command', samples: 5 },
       { subject: docker, id: 'docker.command', samples: 3 },
       { subject: ours, id: 'engine.command', samples: 15 },
       { subject: oursOnDocker, id: 'engine-docker.command', samples: 15 },
+      { subject: oursInGvisor, id: 'engine-gvisor.command', samples: 15 },
     ].filter(({ id }) => bench.wants(id))
     const opened = await Promise.all(
       boxes.map(async ({ subject, ...turn }) => ({ ...turn, box: (await subject?.cold())?.box })),

@@ -13,6 +13,7 @@ import { openDocker } from './docker.ts'
 import { dockerMissing } from './dockerd.ts'
 import { files } from './files.ts'
 import { FLAT, growth, mostBoxes } from './growth.ts'
+import { findGvisor } from './gvisor.ts'
 import { idle } from './idle.ts'
 import { lifecycle } from './lifecycle.ts'
 import { openOurs } from './ours.ts'
@@ -65,7 +66,7 @@ async function openSubjects(
   place: Workplace,
   report: Report,
   isNeeded: (name: string) => boolean,
-): Promise<Pick<Bench, 'bare' | 'crun' | 'docker' | 'ours' | 'oursOnDocker'>> {
+): Promise<Pick<Bench, 'bare' | 'crun' | 'docker' | 'ours' | 'oursOnDocker' | 'oursInGvisor'>> {
   const rootfs = makeRootfs(folderIn(place, 'rootfs'))
   const open = async <T>(
     isWanted: boolean,
@@ -96,12 +97,18 @@ async function openSubjects(
       openOursOnDocker(place, docker.socketPath),
     ))
   const ours = await open(isNeeded('engine'), 'engine', crunMissing(), () => openOurs(place, rootfs))
+  const gvisor = isNeeded('engine-gvisor') ? await findGvisor() : { missing: 'nobody asked for it' }
+  const missing = 'missing' in gvisor ? gvisor.missing : undefined
+  const oursInGvisor = await open(isNeeded('engine-gvisor'), 'engine-gvisor', missing, () =>
+    openOurs(place, rootfs, { name: 'engine-gvisor', ...gvisor }),
+  )
   return {
     bare: await openSpawn(place),
     ...(crun && { crun }),
     ...(docker && { docker }),
     ...(ours && { ours }),
     ...(oursOnDocker && { oursOnDocker }),
+    ...(oursInGvisor && { oursInGvisor }),
   }
 }
 

@@ -7,17 +7,17 @@ export const lifecycle: Stage = {
   title: 'Create to first command done; destroy',
   ids: [
     ...['crun.cold', 'crun.destroy', 'docker.cold', 'docker.destroy', 'engine.cold', 'engine.destroy'],
-    ...['engine-docker.cold', 'engine-docker.destroy'],
+    ...['engine-docker.cold', 'engine-docker.destroy', 'engine-gvisor.cold', 'engine-gvisor.destroy'],
   ],
-  async run({ crun, docker, ours, oursOnDocker, quick, report, wants }: Bench) {
-    const subjects = [crun, docker, ours, oursOnDocker].filter(
+  async run({ crun, docker, ours, oursOnDocker, oursInGvisor, quick, report, wants }: Bench) {
+    const subjects = [crun, docker, ours, oursOnDocker, oursInGvisor].filter(
       (subject): subject is Subject =>
         subject !== undefined && (wants(`${subject.name}.cold`) || wants(`${subject.name}.destroy`)),
     )
     const destroyed = new Map<string, number[]>(subjects.map(({ name }) => [name, []]))
     const turns = subjects.map((subject) => ({
       id: subject.name,
-      samples: subject === docker || subject === oursOnDocker ? 1 : 3,
+      samples: subject === docker || subject === oursOnDocker || subject === oursInGvisor ? 1 : 3,
       async measure() {
         const { ms, box } = await subject.cold()
         destroyed.get(subject.name)?.push(await box.destroy())

@@ -25,19 +25,30 @@ export interface Ours extends Subject {
 
 const IDS_FOLDER = '/var/lib/sandkasten/ids'
 
-export async function openOurs(place: Workplace, rootfs: string): Promise<Ours> {
-  const root = folderIn(place, 'ours')
+/** With a runtime of its own it is another subject, of another name. */
+export async function openOurs(
+  place: Workplace,
+  rootfs: string,
+  { name = 'engine', runtime }: { name?: string; runtime?: string } = {},
+): Promise<Ours> {
+  const root = folderIn(place, name)
   // Sockets need a short path. The id ranges stay those of the machine: another sandbox here must never get the same.
-  const runFolder = join('/run', place.name)
+  const runFolder = join('/run', place.name, ...(runtime ? [name] : []))
   // A copy: somebody may build another while we measure.
-  const runner = join(place.folder, 'runner')
+  const runner = join(place.folder, `runner-${name}`)
   copyFileSync(await locateRunner(), runner)
   const provider = new EngineProvider({
     isolator: 'oci',
     root,
-    oci: { runFolder, imagesFolder: join(place.folder, 'images'), cgroupParent: place.group, runner },
+    oci: {
+      runFolder,
+      imagesFolder: join(place.folder, 'images'),
+      cgroupParent: place.group,
+      runner,
+      ...(runtime && { runtime }),
+    },
   })
-  place.cleanup.add('our sandboxes', async () => {
+  place.cleanup.add(`sandboxes of ${name}`, async () => {
     try {
       for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
       await provider.close()
@@ -86,10 +97,10 @@ export async function openOurs(place: Workplace, rootfs: string): Promise<Ours> 
   // The first one also makes the image `host`.
   const first = await create()
   const { stdout } = await first.runCommand({ cmd: 'cat', args: ['/proc/self/status'] })
-  assertHardened('engine', stdout)
+  assertHardened(name, stdout, { ownKernel: provider.isolation === 'gvisor' })
   await destroy(first)
   const deleteSnapshot = (snapshotId: string) => provider.deleteSnapshot(snapshotId)
-  return { name: 'engine', place, rootfs, create, command, destroy, cold, deleteSnapshot, remainsOf: remains }
+  return { name, place, rootfs, create, command, destroy, cold, deleteSnapshot, remainsOf: remains }
 }
 
 /** Only those of sandboxes that were in our own folder. */

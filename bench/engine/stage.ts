@@ -15,6 +15,8 @@ export interface Bench {
   readonly docker?: Subject & { openFiles(): Promise<Files>; openCommit(bytes: number): Promise<Commits> }
   /** The engine’s isolator `docker`, on the same daemon. */
   readonly oursOnDocker?: Subject
+  /** The engine in a gVisor. */
+  readonly oursInGvisor?: Subject
   wants(id: string): boolean
 }
 

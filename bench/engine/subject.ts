@@ -21,12 +21,13 @@ export const LIMITS = { memoryBytes: 1024 ** 3, pids: 512, cpus: 1 } as const
 export const USER = 1000
 
 /** A wall that is not there is faster than any: each isolated subject shows `/proc/self/status` of a command, once. */
-export function assertHardened(name: string, status: string): void {
+export function assertHardened(name: string, status: string, { ownKernel = false } = {}): void {
   const field = (key: string) => new RegExp(`^${key}:\\s+(\\S+)`, 'm').exec(status)?.[1]
   const wrong = [
     field('Uid') !== String(USER) && 'it is another user',
     !/^0+$/.test(field('CapEff') ?? 'none') && 'it has capabilities',
-    field('NoNewPrivs') !== '1' && 'it may gain privileges',
+    // gVisor's kernel does not say it.
+    !ownKernel && field('NoNewPrivs') !== '1' && 'it may gain privileges',
     field('Seccomp') !== '2' && 'its system calls are not filtered',
   ].filter((problem) => problem !== false)
   if (wrong.length > 0) throw new Error(`${name} is not hardened: ${wrong.join(', ')}`)

@@ -28,7 +28,8 @@ fn copy(from: i32, to: i32) -> io::Result<()> {
             Some(0) => return Ok(()),
             Some(count) => count,
             None => {
-                wait(from, libc::POLLIN);
+                // Somebody handed us a descriptor that does not block.
+                sys::wait_for(from, libc::POLLIN);
                 continue;
             }
         };
@@ -36,19 +37,8 @@ fn copy(from: i32, to: i32) -> io::Result<()> {
         while !rest.is_empty() {
             match sys::write(to, rest)? {
                 Some(count) => rest = &rest[count..],
-                None => wait(to, libc::POLLOUT),
+                None => sys::wait_for(to, libc::POLLOUT),
             }
         }
     }
-}
-
-/// Somebody handed us a descriptor that does not block.
-fn wait(fd: i32, events: i16) {
-    let mut poll = libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
-    // SAFETY: one entry, valid for the call.
-    unsafe { libc::poll(&mut poll, 1, -1) };
 }

@@ -12,7 +12,7 @@
 use crate::mark::{self, Set};
 use crate::moment::Moment;
 use crate::server::kill;
-use crate::sys::procfs::{groups, number, pids, read};
+use crate::sys::procfs::{group, groups, is_stopped, number, pids, read};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,32 @@ pub fn kill_since(mark: u32, since: Moment, shell: Option<i32>) {
             whole,
         }
     });
+}
+
+/// The process group that is in the foreground of a terminal, as far as it can be told where the kernel does not: of the jobs of `leader` the one that was
+/// begun last, after `since`, and goes on; of a shell that is one, its own job. None when the leader has no such job.
+pub fn job(mark: u32, leader: i32, since: Option<Moment>) -> Option<i32> {
+    let found = look(mark).found;
+    let goes_on = |pid: u32| {
+        since.is_none_or(|since| since.is_before(pid))
+            && read(pid, "stat").is_some_and(|stat| !is_stopped(&stat))
+    };
+    let mut at = leader as u32;
+    let mut job = None;
+    for _ in 0..found.len() {
+        let own = |carrier: &&Carrier| carrier.parent == at && carrier.group == carrier.pid;
+        let Some(last) = found
+            .iter()
+            .filter(own)
+            .filter(|one| goes_on(one.pid))
+            .max_by_key(|one| one.pid)
+        else {
+            break;
+        };
+        at = last.pid;
+        job = Some(last.group as i32);
+    }
+    job
 }
 
 /// Is it, and is every ancestor below the shell, younger than the command?
@@ -148,7 +174,10 @@ fn look(mark: u32) -> Pass {
             pass.found.push(Carrier {
                 pid,
                 parent,
-                group: number(&status, "NSpgid:").unwrap_or(0),
+                group: number(&status, "NSpgid:")
+                    // gVisor's kernel does not say it here.
+                    .or_else(|| group(&read(pid, "stat")?))
+                    .unwrap_or(0),
             });
         }
     }

@@ -105,6 +105,8 @@ impl Worker {
             match (count, sys::errno()) {
                 (0.., _) => return Ok(Some(count as usize)),
                 (_, libc::EINTR) => continue,
+                // gVisor's kernel does not wait for room in the pipe when the file was opened not to wait.
+                (_, libc::EAGAIN) => sys::wait_for(output, libc::POLLOUT),
                 (_, libc::EINVAL | libc::ENOSYS | libc::EPERM) => return Ok(None),
                 (_, libc::EPIPE) => return Err(cancelled()),
                 (_, code) => return Err(OpError::errno(code, "read")),

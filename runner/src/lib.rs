@@ -6,8 +6,10 @@
 //! server    the loop                      serve    what a connection says        pump    what it is sent
 //! task      a process or a command        process  start, attach, signal …       ring    numbered output
 //! unpack/   image layers, outside
+//! typed     Control-C in a gVisor
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
 //! shim/     a sandbox from outside        tree/    whole disks, on the host
+//! door      where connections come from
 //! mark      whose process it is           hunt     all of a command, wherever it went
 //! reaper    signals, and ends of children
 //! ```
@@ -15,6 +17,7 @@
 pub mod bridge;
 mod conn;
 mod dial;
+mod door;
 mod files;
 mod flow;
 mod hunt;
@@ -41,5 +44,6 @@ mod task;
 mod timers;
 mod token;
 pub mod tree;
+mod typed;
 pub mod unpack;
 pub mod wire;

@@ -3,7 +3,7 @@
 use runner::start::{Options, serve};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
+const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
        runner bridge [--socket PATH]
        runner shim
        runner launcher
@@ -12,7 +12,7 @@ const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N] [--rea
        runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
 
-serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET), or on a socket that it was given, and runs what clients ask for
+serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET), or on a socket that it was given, or is handed connections over one, and runs what clients ask for
 bridge  carries that socket over standard input and output
 shim    prepares and starts a sandbox as standard input says, outside of it, and is its parent and witness
 launcher  starts shims for an engine, whose own process is too large to start them quickly

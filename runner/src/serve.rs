@@ -6,6 +6,7 @@ use crate::server::Server;
 use crate::sys;
 use crate::task::What;
 use crate::timers::Alarm;
+use crate::typed;
 use crate::wire::cbor::{self, Fields, Value};
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::frame::{self, Frame, Kind, Violation};
@@ -272,8 +273,20 @@ impl Server {
                 if task.stdin_owner != Some((key, id)) {
                     return Err(Violation::new("out_of_order", "data on a stream that takes none"));
                 }
+                let leader = match task.what {
+                    What::Process { pid, terminal: true } => Some(pid),
+                    _ => None,
+                };
+                let mark = task.mark;
                 match task.stdin.as_mut().filter(|sink| !sink.closed()) {
-                    Some(sink) => sink.push(bytes),
+                    Some(sink) => {
+                        let rest = match (sink.raw(), leader) {
+                            (Some(master), Some(leader)) => typed::signals(master, leader, mark, bytes),
+                            _ => bytes.into(),
+                        };
+                        task.stdin_consumed += bytes.len() - rest.len();
+                        sink.push(&rest);
+                    }
                     // The process no longer reads; its sender must not wait for it.
                     None => task.stdin_consumed += bytes.len(),
                 }

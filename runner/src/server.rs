@@ -15,13 +15,14 @@
 //! leaves the tables usable: connections are taken out while they are worked on, so a broken one is simply not put back.
 
 use crate::conn::{Conn, Use};
+use crate::door::{Caller, Door};
 use crate::hunt;
 use crate::mark::Marks;
 use crate::reaper::has_children;
 use crate::shell::Shells;
+use crate::sys;
 use crate::sys::epoll::{Epoll, Ready};
 use crate::sys::user::User;
-use crate::sys::{self, own};
 use crate::task::{Exit, Tasks, What};
 use crate::timers::{Alarm, Timers};
 use crate::token::{CONN_MASK, Token};
@@ -60,7 +61,7 @@ pub struct Config {
 pub struct Server {
     pub config: Config,
     pub epoll: Epoll,
-    listener: OwnedFd,
+    door: Door,
     pub signals: OwnedFd,
     /// Rung by workers that have something to say before their first byte.
     bell: OwnedFd,
@@ -87,9 +88,9 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(config: Config, listener: OwnedFd, signals: OwnedFd) -> io::Result<Server> {
+    pub fn new(config: Config, door: Door, signals: OwnedFd) -> io::Result<Server> {
         let epoll = Epoll::new()?;
-        epoll.add(listener.as_raw_fd(), Token::Listener.pack())?;
+        epoll.add(door.as_raw_fd(), Token::Listener.pack())?;
         epoll.add(signals.as_raw_fd(), Token::Signals.pack())?;
         let bell = crate::job::bell()?;
         epoll.add(bell.as_raw_fd(), Token::Bell.pack())?;
@@ -98,7 +99,7 @@ impl Server {
         Ok(Server {
             config,
             epoll,
-            listener,
+            door,
             signals,
             bell,
             conns: HashMap::new(),
@@ -254,23 +255,11 @@ impl Server {
 
     fn accept(&mut self) {
         loop {
-            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            // SAFETY: no address is asked for, so the null pointers are what the call expects.
-            let accepted = own(unsafe {
-                libc::accept4(
-                    self.listener.as_raw_fd(),
-                    std::ptr::null_mut(),
-                    std::ptr::null_mut(),
-                    flags,
-                )
-            });
-            let fd = match accepted.map_err(|error| error.raw_os_error()) {
-                Ok(fd) => fd,
-                // Nobody is waiting any more; or somebody hung up before we came to them.
-                Err(Some(libc::EAGAIN)) => return,
-                Err(Some(libc::ECONNABORTED | libc::EINTR)) => continue,
-                // Out of descriptors or memory: who is waiting is not announced a second time.
-                Err(_) => return self.timers.after(ACCEPT_AGAIN, Alarm::Accept),
+            let fd = match self.door.next() {
+                Caller::Here(fd) => fd,
+                Caller::None => return,
+                Caller::Gone => continue,
+                Caller::Later => return self.timers.after(ACCEPT_AGAIN, Alarm::Accept),
             };
             loop {
                 self.next_conn = (self.next_conn + 1) & CONN_MASK;

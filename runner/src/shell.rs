@@ -11,6 +11,7 @@
 //! Calls interleave only at commands: they queue per shell, and one runs at a time.
 
 use crate::flow::{Finish, Sink};
+use crate::hunt;
 use crate::launch::Launch;
 use crate::process::start_error;
 use crate::serve::Outcome;
@@ -69,6 +70,16 @@ pub struct Live {
     pub reports: Vec<u8>,
     /// The last that came from the controlling terminal.
     pub heard: Vec<u8>,
+}
+
+impl Live {
+    /// The process group in the foreground, where that is not the shell itself. The shell's mark, and what it runs now.
+    pub fn job(&self, mark: Option<u32>, current: Option<&Current>) -> Option<libc::pid_t> {
+        match pty::foreground(self.terminal.as_raw_fd()) {
+            Ok(group) => group.filter(|group| *group != self.pid),
+            Err(_) => hunt::job(mark?, self.pid, Some(current?.begun?)),
+        }
+    }
 }
 
 impl Shells {
@@ -225,8 +236,10 @@ impl Server {
         match &mut shell.live {
             None => self.shell_remove(key),
             Some(live) => {
-                let group = pty::foreground(live.terminal.as_raw_fd());
-                if let Some(group) = group.filter(|group| *group != live.pid && shell.current.is_some()) {
+                if let Some(group) = live
+                    .job(shell.mark, shell.current.as_ref())
+                    .filter(|_| shell.current.is_some())
+                {
                     kill(-group, libc::SIGKILL);
                 }
                 // An idle shell reads the end of its input and leaves; a busy one is hung up on.

@@ -2,11 +2,9 @@
 
 use crate::server::{Server, kill};
 use crate::shell_script::ABORT_SIGNAL;
-use crate::sys::pty;
 use crate::task::Exit;
 use crate::timers::Alarm;
 use crate::wire::error::{OpError, OpResult};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// The steps of an interrupt, and how long each is given: INT, TERM, then KILL again and again for a line that goes on with its
@@ -31,9 +29,9 @@ impl Server {
         ) else {
             return Err(gone());
         };
-        match pty::foreground(live.terminal.as_raw_fd()) {
-            Some(group) if group != live.pid => kill(-group, signal),
-            _ => kill(live.pid, signal),
+        match live.job(found.mark, found.current.as_ref()) {
+            Some(group) => kill(-group, signal),
+            None => kill(live.pid, signal),
         }
         Ok(())
     }
@@ -50,7 +48,7 @@ impl Server {
             return;
         }
         let Some(live) = &mut shell.live else { return };
-        let foreground = pty::foreground(live.terminal.as_raw_fd()).filter(|group| *group != live.pid);
+        let foreground = live.job(shell.mark, Some(current));
         let delay = match step {
             0 => AFTER_INT,
             1 => AFTER_TERM,

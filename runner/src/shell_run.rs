@@ -40,7 +40,7 @@ pub struct Current {
     /// It is being ended: a second request for that changes nothing.
     pub interrupting: bool,
     /// When it was typed: what of the shell is younger was started by it.
-    begun: Option<Moment>,
+    pub begun: Option<Moment>,
 }
 
 impl Current {

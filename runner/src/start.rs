@@ -1,6 +1,7 @@
 //! `runner serve`: from arguments to a listening socket. Where the runner makes it, it takes its name only when it listens, so a client that
 //! finds the name can connect: there is no moment at which it is there and refuses. Where the socket is handed in, nothing in here leads to it.
 
+use crate::door::Door;
 use crate::reaper::signal_descriptor;
 use crate::server::{Config, Server};
 use crate::sys::user::User;
@@ -21,6 +22,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// A socket that listens already, instead of a path.
     pub listen_fd: Option<i32>,
+    /// A socket over which connections are handed in, instead of either.
+    pub handed_fd: Option<i32>,
     /// Gets the byte `\n` when the socket listens, and is then closed.
     pub ready_fd: Option<i32>,
     /// Who processes, shells and file operations run as by default.
@@ -48,14 +51,14 @@ impl Options {
                 "--socket" => options.socket = Some(value.into()),
                 "--cwd" => options.cwd = Some(value.into()),
                 "--user" => options.user = Some(text()?),
-                "--ready-fd" | "--listen-fd" => {
+                "--ready-fd" | "--listen-fd" | "--handed-fd" => {
                     let fd = text()?.parse().ok().filter(|fd| *fd > 2);
                     let fd = fd.ok_or_else(|| format!("{name}: a number above 2"))?;
-                    if name == "--ready-fd" {
-                        options.ready_fd = Some(fd);
-                    } else {
-                        options.listen_fd = Some(fd);
-                    }
+                    *match name.as_str() {
+                        "--ready-fd" => &mut options.ready_fd,
+                        "--listen-fd" => &mut options.listen_fd,
+                        _ => &mut options.handed_fd,
+                    } = Some(fd);
                 }
                 _ => return Err(format!("{name}: no such option")),
             }
@@ -74,11 +77,12 @@ impl Options {
 
 /// Serves until told to stop.
 pub fn serve(options: &Options) -> Result<(), String> {
-    let socket = match options.listen_fd {
+    let given = options.listen_fd.or(options.handed_fd);
+    let socket = match given {
         Some(_) => None,
         None => Some(options.socket()?),
     };
-    prepare_process([options.ready_fd, options.listen_fd]).map_err(|error| format!("preparing: {error}"))?;
+    prepare_process([options.ready_fd, given]).map_err(|error| format!("preparing: {error}"))?;
     let user = options
         .user
         .as_deref()
@@ -97,17 +101,24 @@ pub fn serve(options: &Options) -> Result<(), String> {
         .filter(|(name, _)| !name.starts_with(OUR_PREFIX))
         .collect();
     let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
-    let listener = match (&socket, options.listen_fd) {
-        (Some(socket), _) => listen(socket).map_err(|error| format!("{}: {error}", socket.display()))?,
+    let door = match (&socket, given) {
+        (Some(socket), _) => {
+            Door::Listens(listen(socket).map_err(|error| format!("{}: {error}", socket.display()))?)
+        }
         (None, Some(fd)) => {
             // Whoever handed it on may have changed this: a runtime written in Go does.
-            crate::sys::set_nonblocking(fd).map_err(|error| format!("--listen-fd: {error}"))?;
+            crate::sys::set_nonblocking(fd).map_err(|error| format!("descriptor {fd}: {error}"))?;
             // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked); nothing else here has its number.
-            unsafe { OwnedFd::from_raw_fd(fd) }
+            let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+            if options.listen_fd.is_some() {
+                Door::Listens(socket)
+            } else {
+                Door::Hands(socket)
+            }
         }
         (None, None) => return Err("no socket".to_owned()),
     };
-    let mut server = Server::new(Config { user, cwd, env }, listener, signals)
+    let mut server = Server::new(Config { user, cwd, env }, door, signals)
         .map_err(|error| format!("starting: {error}"))?;
     if let Some(fd) = options.ready_fd {
         // A launcher that has gone meanwhile is no reason not to serve.

@@ -57,6 +57,20 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/local/index.ts`, to: `${sdk}/providers/memory/index.ts` },
   },
   {
+    name: 'the ssh provider knows no other provider; forwarded ports it shares with the engine',
+    room: new RegExp(`^${sdk}/providers/ssh/`),
+    allows: new RegExp(
+      `^(node:|${sdk}/(providers/ssh/|ports/index\\.ts|folder/errors\\.ts|core/|shared/|spec/|errors\\.ts))`,
+    ),
+    example: { from: `${sdk}/providers/ssh/index.ts`, to: `${sdk}/providers/local/index.ts` },
+  },
+  {
+    name: 'the room of forwarded ports knows nobody',
+    room: new RegExp(`^${sdk}/ports/`),
+    allows: /^node:(net|stream)$/,
+    example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/errors.ts` },
+  },
+  {
     name: 'the memory provider runs anywhere: no Node module, no other provider',
     room: new RegExp(`^${sdk}/providers/memory/`),
     allows: new RegExp(`^${sdk}/(providers/memory/|core/|shared/|spec/|errors\\.ts)`),

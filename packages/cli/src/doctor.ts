@@ -65,13 +65,14 @@ async function lookAtOci(): Promise<Finding> {
   }
 }
 
-/** Nothing proves that it works but doing it. */
-async function tryIt(): Promise<string> {
+/** Nothing proves that it works but doing it. (A gVisor that is too old for a kernel may start, and fail as soon as a program looks at a file.) */
+async function tryIt(runtime?: RuntimeKind): Promise<string> {
   const startedAt = performance.now()
-  await using provider = new EngineProvider({ isolator: 'oci' })
+  await using provider = new EngineProvider({ isolator: 'oci', ...(runtime && { oci: { runtime } }) })
   const sandbox = await provider.create()
   try {
-    await sandbox.runCommand({ cmd: 'true' })
+    const { exitCode, stderr } = await sandbox.runCommand({ cmd: 'ls', args: ['-d', '/usr/bin'] })
+    if (exitCode !== 0) throw new Error(`a sandbox started, but its command failed: ${stderr.trim()}`)
     return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
   } finally {
     await sandbox.destroy()
@@ -82,7 +83,8 @@ async function tryIt(): Promise<string> {
 async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
   const what = `runtime ${kind}`
   try {
-    return { what, ok: true, detail: await versionOf(kind) }
+    const detail = await versionOf(kind)
+    return kind === 'runsc' ? await tryGvisor(what) : { what, ok: true, detail }
   } catch {
     return {
       what,
@@ -90,6 +92,19 @@ async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
       detail: 'not installed',
       fix: `For --runtime ${kind}, run: apt-get install ${kind}`,
     }
+  }
+}
+
+/** Whether one works on this kernel, only trying can tell. */
+async function tryGvisor(what: string): Promise<Finding> {
+  const isolator = new OciIsolator({ runner: await locateRunner(), runtime: 'runsc' })
+  const result = await isolator.probe().finally(() => isolator.close())
+  if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
+  try {
+    return { what, ok: true, detail: `${result.detail}; ${await tryIt('runsc')}` }
+  } catch (error) {
+    const fix = 'Get a newer one, and name its path: --runtime /path/to/runsc.'
+    return { what, ok: false, detail: (error as Error).message, fix }
   }
 }
 

@@ -45,7 +45,10 @@ export async function main(argv: readonly string[]): Promise<number> {
         .choices(['auto', 'oci', 'docker', 'process'])
         .default('auto'),
     )
-    .option('--runtime <runtime>', 'what starts it: crun, runc, or the path of one (isolator oci)')
+    .option(
+      '--runtime <runtime>',
+      'what starts it: crun, runc, runsc (gVisor), or the path of one (isolator oci)',
+    )
     .option('--timeout <seconds>', 'end it after this time', Number)
     .option('-i, --interactive', 'keep stdin open (it is forwarded anyway when it is no terminal)')
     .option('-t, --tty', 'give it a terminal')

@@ -191,7 +191,8 @@ describe('sandkasten', () => {
     for (const { ok, fix } of findings) if (!ok) expect(fix).toMatch(/\S/)
     const { stdout: text } = await sandkasten(['doctor'])
     expect(text).toContain('isolator oci')
-    for (const runtime of ['crun', 'runc']) expect(text).toMatch(new RegExp(`[✓✗] runtime ${runtime}: `))
+    for (const runtime of ['crun', 'runc', 'runsc'])
+      expect(text).toMatch(new RegExp(`[✓✗] runtime ${runtime}: `))
   })
 
   it('has the Cloudflare command', async () => {

@@ -38,11 +38,11 @@ impl HostProc {
             .map_err(|error| format!("/proc/{pid}/status: {error}"))
     }
 
-    /// Whom the runtime left behind: its number here, and its number on the host.
-    pub fn adopted(&self, me: u32) -> Result<(libc::pid_t, u32), String> {
+    /// Whom the runtime left behind: its number here, and its number on the host. Among helpers of the runtime it is the one with this number, or else
+    /// the one that is PID 1 of a namespace below ours.
+    pub fn adopted(&self, me: u32, known: Option<libc::pid_t>) -> Result<(libc::pid_t, u32), String> {
         let path = self.path(format_args!("{me}/task/{me}/children"));
         let text = fs::read_to_string(&path).map_err(|error| format!("children: {error}"))?;
-        // Among helpers of the runtime that are about to go, it is the one that is PID 1 of a namespace below ours.
         for host in text
             .split_ascii_whitespace()
             .filter_map(|pid| pid.parse::<u32>().ok())
@@ -52,10 +52,12 @@ impl HostProc {
                 .unwrap_or_default()
                 .split_ascii_whitespace()
                 .collect();
-            if let [.., ours, "1"] = pids[..]
-                && pids.len() >= 3
-                && let Ok(ours) = ours.parse()
-            {
+            let found = match (known, &pids[..]) {
+                (Some(known), [.., ours]) => ours.parse().ok().filter(|ours| *ours == known),
+                (None, [_, .., ours, "1"]) => ours.parse().ok(),
+                _ => None,
+            };
+            if let Some(ours) = found {
                 return Ok((ours, host));
             }
         }

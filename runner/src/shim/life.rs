@@ -1,12 +1,15 @@
 //! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
 
+mod watcher;
+
 use super::cgroup::Groups;
 use super::failure::{Failure, at};
+use super::gvisor::{self, Porter};
 use super::host::HostProc;
 use super::json::Json;
 use super::stopped::Stopped;
 use super::task::Task;
-use super::verify::verify;
+use super::verify::{Kind, verify};
 use super::wait::{listen, now_ms, poll, poll_all, write_whole};
 use super::waiting::{Runtime, Waiting, kill_everyone};
 use super::{answer, birth};
@@ -14,8 +17,9 @@ use crate::sys::read;
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
+use watcher::Watcher;
 
 /// Of what the runtime and the runner write as errors, the beginning is kept: it names the cause. After that they write into nothing.
 const MAX_ERRORS: usize = 4096;
@@ -26,7 +30,9 @@ struct Life<'a> {
     host: HostProc,
     me: u32,
     start_time: i64,
-    account: bool,
+    kind: Kind,
+    /// Where the runner cannot listen itself.
+    porter: Option<Porter>,
     groups: Groups,
     /// Where the groups cannot freeze.
     stopped: Stopped,
@@ -42,13 +48,6 @@ struct Life<'a> {
     kill_asked: bool,
     /// Who we are, in a line. It also says that we live: the kernel would accept a connection for a process that is dying.
     greeting: String,
-}
-
-/// Whoever is connected to us.
-struct Watcher {
-    stream: UnixStream,
-    /// Everything is stopped for as long as this one wants it, and at most as long as it is there.
-    holds: bool,
 }
 
 /// Returns when the sandbox has ended and nothing of it is left.
@@ -76,16 +75,23 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
     let Runtime {
         pid,
         listener,
+        inside,
         ready,
         errors,
     } = runtime;
-    drop(listener);
+    // Where the runner has got the listener it is no longer ours.
+    let porter = inside.map(|inside| Porter { listener, inside });
     let mut life = Life {
         task,
         host,
         me,
         start_time,
-        account,
+        kind: match porter {
+            Some(_) => Kind::Sentry,
+            None if account => Kind::Account,
+            None => Kind::Root,
+        },
+        porter,
         groups,
         stopped: Stopped::default(),
         signals,
@@ -135,12 +141,18 @@ impl Life<'_> {
         self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
         drop(ready);
-        let (init, host_pid) = self.host.adopted(self.me)?;
+        let known = match self.kind {
+            Kind::Sentry => Some(gvisor::sentry()?),
+            _ => None,
+        };
+        let (init, host_pid) = self.host.adopted(self.me, known)?;
         self.init = Some(init);
-        // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
-        // SAFETY: takes numbers, of our own child.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
-        verify(self.task, self.account, &self.host, host_pid)?;
+        if known.is_none() {
+            // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
+            // SAFETY: takes numbers, of our own child.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
+        }
+        verify(self.task, self.kind, &self.host, host_pid)?;
         if let Some(argv) = &self.task.network {
             self.connect(argv, init, deadline)?;
         }
@@ -272,13 +284,22 @@ impl Life<'_> {
         let mut held = false;
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let mut fds = vec![self.signals.as_raw_fd(), errors_fd, witness.as_raw_fd()];
+            let porter_fd = self.porter.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let mut fds = vec![
+                self.signals.as_raw_fd(),
+                errors_fd,
+                witness.as_raw_fd(),
+                porter_fd,
+            ];
             fds.extend(watchers.iter().map(|watcher| watcher.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
             if ready[1] {
                 self.hear();
             }
-            let mut index = 3;
+            if ready[3] {
+                self.porter.iter().for_each(Porter::let_in);
+            }
+            let mut index = 4;
             watchers.retain_mut(|watcher| {
                 index += 1;
                 !ready[index - 1] || self.hear_watcher(watcher, &mut held, &mut paused)
@@ -302,64 +323,6 @@ impl Life<'_> {
             }
         }
         watchers
-    }
-
-    /// False when it has gone, or says what nobody understands.
-    fn hear_watcher(&mut self, watcher: &mut Watcher, held: &mut bool, paused: &mut bool) -> bool {
-        let mut buffer = [0; 64];
-        let count = match read(watcher.stream.as_raw_fd(), &mut buffer) {
-            Ok(None) => return true,
-            Ok(Some(count)) if count > 0 => count,
-            _ => return false,
-        };
-        for line in buffer[..count].split(|byte| *byte == b'\n') {
-            match line {
-                b"" => {}
-                b"kill" => {
-                    self.kill_asked = true;
-                    self.kill_all();
-                }
-                b"hold" => {
-                    if !*held {
-                        *paused = self.is_frozen();
-                        *held = true;
-                    }
-                    let reply = match self.freeze() {
-                        Ok(()) => "{\"held\":true}\n".to_owned(),
-                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
-                    };
-                    watcher.holds = reply.starts_with("{\"held");
-                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
-                        watcher.holds = false;
-                        return false;
-                    }
-                }
-                b"release" => watcher.holds = false,
-                // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
-                b"freeze" | b"thaw" => {
-                    let wanted = line == b"freeze";
-                    let done = match wanted {
-                        true => self.freeze(),
-                        // Whoever holds it lets it go on.
-                        false if *held => Ok(()),
-                        false => {
-                            self.thaw();
-                            Ok(())
-                        }
-                    };
-                    *paused = wanted && done.is_ok();
-                    let reply = match done {
-                        Ok(()) => format!("{{\"held\":{wanted}}}\n"),
-                        Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
-                    };
-                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
-                        return false;
-                    }
-                }
-                _ => return false,
-            }
-        }
-        true
     }
 
     fn hear(&mut self) {

@@ -26,6 +26,7 @@
 mod birth;
 mod cgroup;
 mod failure;
+mod gvisor;
 mod host;
 mod idmap;
 mod json;
@@ -34,7 +35,6 @@ mod life;
 pub(crate) mod limited;
 pub(crate) mod mounts;
 mod network;
-mod pass;
 mod setup;
 mod stage;
 mod stopped;

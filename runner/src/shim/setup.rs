@@ -19,6 +19,8 @@ pub struct Setup {
     pub read_only: Vec<String>,
     /// We are root of an ordinary account's user namespace (see `userns`), not of the host.
     pub account: bool,
+    /// The runtime is gVisor's (see `gvisor`).
+    pub gvisor: bool,
 }
 
 impl Setup {
@@ -36,6 +38,7 @@ impl Setup {
             hide: list(&json, "hide", text_item)?,
             read_only: list(&json, "readOnly", text_item)?,
             account: json.get("account") == Some(&Json::Bool(true)),
+            gvisor: json.get("gvisor") == Some(&Json::Bool(true)),
         })
     }
 }

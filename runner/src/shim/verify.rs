@@ -5,7 +5,18 @@ use super::host::{HostProc, field};
 use super::task::Task;
 use std::fs;
 
-pub fn verify(task: &Task, account: bool, host: &HostProc, pid: u32) -> Result<(), String> {
+/// What PID 1 is.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// The runner.
+    Root,
+    /// The runner, in an account's user namespace.
+    Account,
+    /// gVisor's sentry, in which the runner is: the wall itself.
+    Sentry,
+}
+
+pub fn verify(task: &Task, kind: Kind, host: &HostProc, pid: u32) -> Result<(), String> {
     let status = host.status(pid)?;
     let first = task.first_id.to_string();
     let capabilities = format!("{:016x}", task.capabilities);
@@ -16,7 +27,14 @@ pub fn verify(task: &Task, account: bool, host: &HostProc, pid: u32) -> Result<(
         }
     }
     for name in ["CapBnd", "CapPrm", "CapEff"] {
-        if field(&status, name) != Some(&capabilities) {
+        // Which of them a sentry keeps is its version's to say.
+        let fits = match kind {
+            Kind::Sentry => {
+                u64::from_str_radix(&has(name), 16).is_ok_and(|set| set & !task.capabilities == 0)
+            }
+            _ => has(name) == capabilities,
+        };
+        if !fits {
             return Err(format!(
                 "PID 1 runs with {name} {}, not {capabilities}",
                 has(name)
@@ -35,12 +53,17 @@ pub fn verify(task: &Task, account: bool, host: &HostProc, pid: u32) -> Result<(
     }
     // An account with a range has dropped its own groups; one without may not, and says so.
     let stranger = |group: &str| group != first;
-    if account && task.ids > 1 && has("Groups").split_ascii_whitespace().any(stranger) {
+    if kind == Kind::Account && task.ids > 1 && has("Groups").split_ascii_whitespace().any(stranger) {
         return Err(format!("PID 1 has the groups {}", has("Groups")));
     }
     let mine = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let its = |name: &str| fs::read_link(host.path(format_args!("{pid}/ns/{name}"))).ok();
-    for name in ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"] {
+    // The processes of a sentry are its own to number, and it sees no control group, nor anything else that is mounted out here.
+    let namespaces: &[&str] = match kind {
+        Kind::Sentry => &["user", "mnt", "net", "ipc", "uts"],
+        _ => &["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"],
+    };
+    for name in namespaces {
         if its(name).is_none() || its(name) == mine(name) {
             return Err(format!("PID 1 is in our {name} namespace"));
         }

@@ -8,8 +8,8 @@ use super::host::HostProc;
 use super::idmap::Unmapped;
 use super::setup::Setup;
 use super::wait::{poll, signal_descriptor};
-use super::{network, next_text, pass, stage, userns};
-use crate::sys::{check, own, pipe, socket_pair};
+use super::{gvisor, network, next_text, stage, userns};
+use crate::sys::{check, own, pass, pipe, set_nonblocking, socket_pair};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -32,6 +32,8 @@ pub struct Runtime {
     pub pid: libc::pid_t,
     /// Becomes the runner's: bound when the sandbox has a name.
     pub listener: OwnedFd,
+    /// In a gVisor: the listener stays ours, and the runner gets the other end of this.
+    pub inside: Option<OwnedFd>,
     /// Gets one byte from the runner when it listens.
     pub ready: OwnedFd,
     /// What the runtime and then the runner write as errors.
@@ -117,7 +119,14 @@ fn prepare_root(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), S
     let users = Unmapped::make().map_err(|error| format!("user namespace: {error}"))?;
     let runtime = network::inside(|| {
         let listener = socket()?;
-        start(|pipes| become_runtime(setup, groups, pipes, &listener)).map(|started| started.with(listener))
+        if !setup.gvisor {
+            return start(|pipes| become_runtime(setup, groups, pipes, &listener))
+                .map(|started| started.with(listener, None));
+        }
+        let (inside, theirs) = socket_pair()?;
+        set_nonblocking(inside.as_raw_fd())?;
+        start(|pipes| become_runtime(setup, groups, pipes, &theirs))
+            .map(|started| started.with(listener, Some(inside)))
     });
     runtime
         .map(|runtime| (users, runtime))
@@ -143,7 +152,7 @@ fn prepare_account(setup: &Setup, groups: &Groups) -> Result<Runtime, String> {
     .map_err(at)?;
     drop(there);
     match pass::receive(&here).map_err(at)? {
-        Some(listener) => Ok(started.with(listener)),
+        Some(listener) => Ok(started.with(listener, None)),
         None => {
             let mut text = [0; 1024];
             let length = crate::sys::read(started.errors.as_raw_fd(), &mut text)
@@ -197,11 +206,12 @@ struct Started {
 }
 
 impl Started {
-    fn with(self, listener: OwnedFd) -> Runtime {
+    fn with(self, listener: OwnedFd, inside: Option<OwnedFd>) -> Runtime {
         let Started { pid, ready, errors } = self;
         Runtime {
             pid,
             listener,
+            inside,
             ready,
             errors,
         }
@@ -219,16 +229,21 @@ fn become_runtime(
     setup: &Setup,
     groups: &Groups,
     Pipes { ready, errors }: &Pipes,
-    listener: &OwnedFd,
+    socket: &OwnedFd,
 ) -> String {
     let outcome = groups
         .join()
-        .and_then(|()| streams(ready, listener, errors).map_err(|error| format!("descriptors: {error}")));
+        .and_then(|()| streams(ready, socket, errors).map_err(|error| format!("descriptors: {error}")));
     let [input, errors, output] = match outcome {
         Ok(streams) => streams,
         Err(message) => return message,
     };
     unblock_signals();
+    if setup.gvisor
+        && let Err(error) = gvisor::wait_for_config()
+    {
+        return format!("{}: {error}", stage::CONFIG);
+    }
     let error = Command::new(format!("{}/{}", setup.stage, stage::RUNTIME))
         .arg0(&setup.runtime)
         .args(&setup.arguments)
@@ -246,14 +261,14 @@ fn become_runtime(
 
 /// The runtime hands the descriptors 3 and 4 on to the runner; every other one of ours is closed by its flag. Its standard streams are pipes, never
 /// a device of the host: a runtime gives them to the sandbox's root.
-fn streams(ready: &OwnedFd, listener: &OwnedFd, errors: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
+fn streams(ready: &OwnedFd, socket: &OwnedFd, errors: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
     let (input, _) = pipe()?;
-    let [input, ready, listener] = [above(&input)?, above(ready)?, above(listener)?];
+    let [input, ready, socket] = [above(&input)?, above(ready)?, above(socket)?];
     let [errors, output] = [above(errors)?, above(errors)?];
     // SAFETY: numbers only; nothing that is still needed has the numbers 3 and 4.
     unsafe {
         check(libc::dup2(ready.as_raw_fd(), 3))?;
-        check(libc::dup2(listener.as_raw_fd(), 4))?;
+        check(libc::dup2(socket.as_raw_fd(), 4))?;
     }
     Ok([input, errors, output])
 }

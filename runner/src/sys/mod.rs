@@ -1,6 +1,7 @@
 //! The kernel, wrapped just enough that the rest of the runner is safe Rust.
 
 pub mod epoll;
+pub mod pass;
 pub mod procfs;
 pub mod pty;
 pub mod spawn;
@@ -90,6 +91,17 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
             code => return Err(io::Error::from_raw_os_error(code)),
         }
     }
+}
+
+/// Until one of these events, or the other end's end, has come.
+pub fn wait_for(fd: RawFd, events: i16) {
+    let mut poll = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: one entry, valid for the call.
+    unsafe { libc::poll(&mut poll, 1, -1) };
 }
 
 /// An anonymous file with these bytes, positioned at its start.

@@ -35,6 +35,22 @@ pub fn groups(status: &str) -> impl Iterator<Item = u32> {
         .filter_map(|group| group.parse().ok())
 }
 
+/// Its process group, from `stat`.
+pub fn group(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?
+        .1
+        .split_ascii_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()
+}
+
+/// Stopped, as by Control-Z; from `stat`.
+pub fn is_stopped(stat: &str) -> bool {
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
 /// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.
 pub fn start_tick(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?
@@ -51,6 +67,8 @@ mod tests {
 
     #[test]
     fn what_the_kernel_says_is_read_right() {
+        let stat = "7 (a) b) T 1 5 5 0";
+        assert!(group(stat) == Some(5) && is_stopped(stat) && !is_stopped("7 (a) S 1 5"));
         let status =
             "Name:\tGroups:\\n 7\nState:\tS (sleeping)\nPPid:\t12\nGroups:\t1000 40003 \nNSpgid:\t33\t4\n";
         assert_eq!(groups(status).collect::<Vec<_>>(), [1000, 40003]);

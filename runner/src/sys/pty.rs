@@ -45,19 +45,20 @@ pub fn open(user: Option<&User>, size: Size, discipline: Discipline) -> io::Resu
         check(libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &unlock))?;
         check(libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &mut number))?;
     }
+    let path = CString::new(format!("/dev/pts/{number}")).expect("digits contain no NUL");
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
     // Opened through the master, not by path: no other devpts instance can be meant.
     // SAFETY: TIOCGPTPEER takes open flags and returns a descriptor.
-    let peer = unsafe {
-        libc::ioctl(
-            master.as_raw_fd(),
-            libc::TIOCGPTPEER,
-            libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC,
-        )
+    let slave = match own(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags) }) {
+        // gVisor's kernel cannot; it has one instance only, and nobody in there mounts another.
+        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+            // SAFETY: a C string that outlives the call.
+            as_user(user, || own(unsafe { libc::open(path.as_ptr(), flags) }))??
+        }
+        result => result?,
     };
-    let slave = own(peer)?;
     set_discipline(slave.as_raw_fd(), discipline)?;
     resize(master.as_raw_fd(), size)?;
-    let path = CString::new(format!("/dev/pts/{number}")).expect("digits contain no NUL");
     Ok(Pty { master, slave, path })
 }
 
@@ -73,12 +74,46 @@ pub fn resize(master: RawFd, size: Size) -> io::Result<()> {
     Ok(())
 }
 
-/// The process group in the foreground of the terminal behind `master`.
-pub fn foreground(master: RawFd) -> Option<libc::pid_t> {
+/// The process group in the foreground of the terminal behind `master`. An error where the kernel does not say: gVisor's.
+pub fn foreground(master: RawFd) -> io::Result<Option<libc::pid_t>> {
     let mut group: libc::pid_t = 0;
     // SAFETY: the ioctl writes one pid_t.
-    let result = unsafe { libc::ioctl(master, libc::TIOCGPGRP, &mut group) };
-    (result == 0 && group > 0).then_some(group)
+    check(unsafe { libc::ioctl(master, libc::TIOCGPGRP, &mut group) })?;
+    Ok(Some(group).filter(|group| *group > 0))
+}
+
+/// What a terminal does with what is typed, at this moment.
+pub struct Typing(libc::termios);
+
+impl Typing {
+    pub fn of(master: RawFd) -> io::Result<Typing> {
+        // SAFETY: termios is plain data, filled by tcgetattr before it is read.
+        unsafe {
+            let mut settings: libc::termios = std::mem::zeroed();
+            check(libc::tcgetattr(master, &mut settings))?;
+            Ok(Typing(settings))
+        }
+    }
+
+    /// The signal that this character stands for.
+    pub fn signal(&self, byte: u8) -> Option<i32> {
+        let signals = [
+            (libc::VINTR, libc::SIGINT),
+            (libc::VQUIT, libc::SIGQUIT),
+            (libc::VSUSP, libc::SIGTSTP),
+        ];
+        let stands = |(at, _): &&(usize, i32)| byte != 0 && self.0.c_cc[*at] == byte;
+        let found = signals
+            .iter()
+            .find(stands)
+            .filter(|_| self.0.c_lflag & libc::ISIG != 0);
+        found.map(|(_, signal)| *signal)
+    }
+
+    /// Whole lines go to whoever reads: nobody edits them character by character, as a shell does at its prompt.
+    pub fn is_by_lines(&self) -> bool {
+        self.0.c_lflag & libc::ICANON != 0
+    }
 }
 
 fn set_discipline(slave: RawFd, discipline: Discipline) -> io::Result<()> {

@@ -4,7 +4,8 @@
 //! Two ways to become someone: a child changes all its ids for good (`spawn`), and a thread of the runner borrows
 //! the *file system* ids for one piece of work (`as_user`). The second uses raw system calls on purpose: they act on
 //! one thread, while the C library's wrappers change every thread. The ordinary ids stay ours, so no process of that
-//! user may signal or trace the runner meanwhile.
+//! user may signal or trace the runner meanwhile. gVisor's kernel has no file system ids: there the thread borrows the *effective* ids,
+//! and keeps the real and the saved ones, which are what the right to signal and to trace is judged by.
 
 use crate::wire::error::{OpError, OpResult};
 use std::io;
@@ -77,7 +78,8 @@ impl Borrowed {
             }
         };
         set_groups(&user.groups)?;
-        if set_fsid(libc::SYS_setfsgid, user.gid) && set_fsid(libc::SYS_setfsuid, user.uid) {
+        // The group first: who has become a user may not change groups any more.
+        if set_id(&GROUP, user.gid) && set_id(&USER, user.uid) {
             Ok(before)
         } else {
             drop(before);
@@ -88,8 +90,8 @@ impl Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        set_fsid(libc::SYS_setfsuid, self.uid);
-        set_fsid(libc::SYS_setfsgid, self.gid);
+        set_id(&USER, self.uid);
+        set_id(&GROUP, self.gid);
         // Cannot fail: the same thread was allowed to change its groups a moment ago.
         let _ = set_groups(&self.groups);
     }
@@ -105,12 +107,32 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
     }
 }
 
-/// The call reports no error, only the id before; a second call with an impossible id reads the outcome back.
-fn set_fsid(call: libc::c_long, id: u32) -> bool {
+/// The system calls that change an id of one thread.
+struct Id {
+    file_system: libc::c_long,
+    /// Real, effective and saved.
+    all: libc::c_long,
+}
+
+const USER: Id = Id {
+    file_system: libc::SYS_setfsuid,
+    all: libc::SYS_setresuid,
+};
+const GROUP: Id = Id {
+    file_system: libc::SYS_setfsgid,
+    all: libc::SYS_setresgid,
+};
+
+/// The call reports no error, only the id before; a second call with an impossible id reads the outcome back. Where there is no such call, the
+/// effective id is as good: the kernel takes what we may do away with it, and gives it back with it.
+fn set_id(calls: &Id, id: u32) -> bool {
     // SAFETY: takes and returns integers; acts on this thread only.
     unsafe {
-        libc::syscall(call, id);
-        libc::syscall(call, u32::MAX) as u32 == id
+        if libc::syscall(calls.file_system, id) == -1 && super::errno() == libc::ENOSYS {
+            let unchanged: libc::c_long = -1;
+            return libc::syscall(calls.all, unchanged, id, unchanged) == 0;
+        }
+        libc::syscall(calls.file_system, u32::MAX) as u32 == id
     }
 }
 

@@ -86,7 +86,7 @@ export const fileSchema = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'For `oci`: crun (the default), runc or a path to one. For `docker`: one that its daemon knows.',
+      'For `oci`: crun (the default), runc, runsc (gVisor), or the path of one. For `docker`: one that its daemon knows.',
     ),
   docker: z
     .strictObject({

@@ -1,7 +1,8 @@
 import { daytonaFront } from './daytona/index.ts'
 import type { Front } from './front.ts'
+import { opensandboxFront } from './opensandbox/index.ts'
 
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = [daytonaFront()]
+export const allFronts: readonly Front[] = [daytonaFront(), opensandboxFront]

@@ -1,21 +1,22 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type CreateOption, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
+import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
 import type { TreeRights } from '../layers/index.ts'
 import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
-import { PortForwards } from './ports.ts'
+
 import { EngineSandbox } from './sandbox.ts'
 import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 
 /** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
 export class EngineDriver extends LayeredDriver {
   readonly name = 'engine'
-  readonly isolation = 'container'
+  readonly isolation: Isolation
   readonly capabilities: EngineCapabilities
   protected readonly engineOptions: readonly CreateOption[] = [
     'name',
@@ -49,6 +50,7 @@ export class EngineDriver extends LayeredDriver {
     closeIsolator: () => Promise<void>
     defaults: EngineDefaults
     capabilities: EngineCapabilities
+    isolation?: Isolation
     findImage: FindImage
   }) {
     super(options.root, options.runner, options.rights)
@@ -57,6 +59,7 @@ export class EngineDriver extends LayeredDriver {
     this.#closeIsolator = options.closeIsolator
     this.defaults = options.defaults
     this.capabilities = options.capabilities
+    this.isolation = options.isolation ?? 'container'
   }
 
   override async health(): Promise<boolean> {

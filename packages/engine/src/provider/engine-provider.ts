@@ -11,6 +11,7 @@ import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
+import { isolationOf } from '../isolators/oci/runtime.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { DockerDriver } from './docker-driver.ts'
@@ -146,6 +147,7 @@ function choose(options: EngineProviderOptions): {
       }),
       defaults,
       capabilities: capabilitiesHere(),
+      isolation: isolationOf(options.oci ?? {}),
       rights: process.getuid?.() === 0 ? undefined : footingOf({}),
       findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
     })

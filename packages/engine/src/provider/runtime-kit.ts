@@ -3,13 +3,16 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it } from 'vitest'
+import { isolationOf, type RuntimeKind } from '../isolators/oci/runtime.ts'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
+import { testedRuntime } from '../isolators/oci/testing/runtimes.ts'
 import { EngineProvider } from './engine-provider.ts'
 import { leftoversOf } from './test-helper.ts'
 
 /** The conformance kit on the isolator `oci` with this runtime. */
-export async function runtimeKit(runtime: string): Promise<void> {
-  const title = `conformance: engine on ${runtime} (isolation: container)`
+export async function runtimeKit(kind: RuntimeKind): Promise<void> {
+  const runtime = testedRuntime(kind)
+  const title = `conformance: engine on ${kind} (isolation: ${isolationOf({ runtime })})`
   const skipped = await reasonToSkip('root', runtime)
   if (skipped) {
     describe(title, () => {
@@ -17,7 +20,7 @@ export async function runtimeKit(runtime: string): Promise<void> {
     })
     return
   }
-  const root = await mkdtemp(path.join(tmpdir(), `sandkasten-${runtime}-`))
+  const root = await mkdtemp(path.join(tmpdir(), `sandkasten-${kind}-`))
   const providers: EngineProvider[] = []
   const open = () => {
     const provider = new EngineProvider({ isolator: 'oci', root, oci: { runtime } })

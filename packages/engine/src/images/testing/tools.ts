@@ -16,6 +16,11 @@ export function findTool(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
+/** Only the one that was fetched: the machine's own is another. */
+export function fetchedTool(name: string): string | undefined {
+  return [join(fetched, 'usr/bin', name), join(fetched, 'bin', name)].find((path) => existsSync(path))
+}
+
 /** One that needs no library: an image of it alone works. The one that was fetched is; the machine's own may not be. */
 export function staticBusybox(): string | undefined {
   const places = [join(fetched, 'bin/busybox'), findTool('busybox')]

@@ -21,6 +21,14 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind): void {
         `limits.${name}: at least ${least} is needed${runtime ? ` on ${runtime}` : ''}, not ${value}`,
       )
   }
+  if (runtime === 'runsc' && spec.network === 'open')
+    throw new SandboxError(
+      'unsupported',
+      'a sandbox in a gVisor (runsc) has no network but its own loopback',
+      {
+        hint: 'Use the network none, or the runtime crun or runc.',
+      },
+    )
   const { diskBytes } = limits
   if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
     throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, not ${diskBytes}`)

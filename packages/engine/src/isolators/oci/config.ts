@@ -2,7 +2,7 @@ import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { type Inside, SANDBOX_USER } from './inside.ts'
 import type { RuntimeKind } from './runtime.ts'
 import { filterFor } from './seccomp/compile.ts'
-import { ociSeccomp } from './seccomp/oci-profile.ts'
+import { type OciSeccomp, ociSeccomp, smallSeccomp } from './seccomp/oci-profile.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /**
@@ -63,7 +63,8 @@ export function ociConfig(input: ConfigInput): object {
         'serve',
         '--ready-fd',
         '3',
-        '--listen-fd',
+        // In gVisor, whose kernel knows no socket of the host, the shim listens (`runner/src/shim/gvisor.rs`).
+        input.runtime === 'runsc' ? '--handed-fd' : '--listen-fd',
         '4',
         '--user',
         `${uid}:${gid}`,
@@ -113,6 +114,8 @@ export function ociConfig(input: ConfigInput): object {
         `size=${Math.floor(spec.limits.tmpBytes)}`,
       ]),
       mount('/run', 'tmpfs', 'tmpfs', ['nosuid', 'nodev', 'mode=755', 'size=8m']),
+      // gVisor would put one of its own there.
+      ...(input.runtime === 'runsc' ? [mount('/sys', 'tmpfs', 'tmpfs', ['ro', 'mode=755', 'size=4k'])] : []),
       ...input.binds.map(({ name, target, readOnly, exec }) =>
         mount(target, 'bind', `${stage}/${name}`, [
           'bind',
@@ -148,13 +151,19 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/timer_stats',
       ],
       readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
-      ...(input.runtime === 'crun' ? {} : { seccomp: ociSeccomp(input.architecture) }),
+      ...seccompOf(input),
     },
     // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.
     ...(input.runtime === 'crun'
       ? { annotations: { 'run.oci.seccomp_bpf_data': filterFor(input.architecture) } }
       : {}),
   }
+}
+
+/** crun has got it ready-made. */
+function seccompOf({ runtime, architecture }: ConfigInput): { seccomp?: OciSeccomp } {
+  if (runtime === 'crun') return {}
+  return { seccomp: runtime === 'runsc' ? smallSeccomp(architecture) : ociSeccomp(architecture) }
 }
 
 function environment(env: Readonly<Record<string, string>>): string[] {

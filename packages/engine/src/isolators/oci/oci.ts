@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { SandboxError } from '@sandkasten/sdk'
+import { type Isolation, SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import { collectHostImages } from '../../images/host-garbage.ts'
@@ -24,8 +24,9 @@ import { Launcher } from './launcher.ts'
 import { prepareLimitedDisk } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { probeGvisor } from './probe-gvisor.ts'
 import { findProgram } from './programs.ts'
-import { findRuntime, type Runtime, type RuntimeKind } from './runtime.ts'
+import { findRuntime, isolationOf, type Runtime, type RuntimeKind } from './runtime.ts'
 import { OciSandbox } from './sandbox.ts'
 import { lastShim, readEnd, startShim, Witness } from './shim.ts'
 import { startTimeOf } from './shim-process.ts'
@@ -34,7 +35,7 @@ import { shimSetup, shimTask } from './task.ts'
 export interface OciIsolatorOptions {
   /** The runner's binary: PID 1 inside, and the shim outside. */
   readonly runner: string
-  /** An OCI runtime: `crun` (the default), `runc`, or a path to one. */
+  /** An OCI runtime: `crun` (the default), `runc`, gVisor’s `runsc`, or a path to one. */
   readonly runtime?: string
   /** Whose words it understands, where neither its name nor its version says so. */
   readonly runtimeKind?: RuntimeKind
@@ -54,24 +55,27 @@ export interface OciIsolatorOptions {
 }
 
 /**
- * Sandboxes as OCI containers run by `crun` or `runc`, without any daemon: a shim per sandbox (`runner/src/shim/mod.rs`) is its parent and its witness.
+ * Sandboxes as OCI containers run by `crun`, `runc` or `runsc`, without any daemon: a shim per sandbox (`runner/src/shim/mod.rs`) is its parent and its witness.
  *
  * The small file operations here are synchronous on purpose: each takes microseconds, and a thread pool would cost more than the start itself.
  */
 export class OciIsolator implements Isolator {
   readonly name = 'oci'
-  readonly isolation = 'container'
+  readonly isolation: Isolation
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
     Pick<OciIsolatorOptions, 'runtimeKind'>
   /** What it stands on: root’s rights or an account’s. */
   readonly footing: Footing
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
+  /** What only trying can tell has been tried. */
+  private works = false
   private prepared?: Promise<Prepared> | undefined
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
     this.footing = footingOf(options)
+    this.isolation = isolationOf(options)
     const { folders } = this.footing
     this.launcher = new Launcher(this.footing.command(options.runner, options.runner, 'launcher'))
     this.remover = new DiskRemover(this.footing.command(options.runner, options.runner, 'tree', 'serve'))
@@ -100,8 +104,14 @@ export class OciIsolator implements Isolator {
     groundOf: (spec) => this.image(spec).layers,
   }
 
-  probe(): Promise<ProbeResult> {
-    return probe({ ...this.options, footing: this.footing })
+  async probe(): Promise<ProbeResult> {
+    const result = await probe({ ...this.options, footing: this.footing })
+    if (!result.ok || this.works) return result
+    const { kind, program } = await findRuntime(this.options.runtime, this.options.runtimeKind)
+    if (kind !== 'runsc') return result
+    const tried = await probeGvisor(this, program, result.detail)
+    this.works = tried.ok
+    return tried
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {

@@ -2,8 +2,9 @@ import { chmodSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type CgroupLayout, layoutOfThisMachine } from './cgroups.ts'
-import { findRuntime, kindOf, leastLimits, waysOf } from './runtime.ts'
+import { findRuntime, isolationOf, kindOf, leastLimits, runtimeOverhead, waysOf } from './runtime.ts'
 import { createBench, open, reasonToSkip } from './testing/bench.ts'
+import { testedRuntime } from './testing/runtimes.ts'
 
 const hybrid: CgroupLayout = {
   v1: { memory: '/cg/memory', cpu: '/cg/cpu', cpuacct: '/cg/cpu', devices: '/cg/devices' },
@@ -14,7 +15,11 @@ describe('which runtime it is', () => {
   it('its name says, or its version', async () => {
     expect(kindOf('runc version 1.1.5+ds1')).toBe('runc')
     expect(kindOf('crun version 1.8.1')).toBe('crun')
+    expect(kindOf('runsc version 0.0~20240729.0')).toBe('runsc')
     expect(kindOf('runcible 3')).toBeUndefined()
+    expect(
+      [{}, { runtime: '/opt/runsc' }, { runtime: '/x', runtimeKind: 'runsc' as const }].map(isolationOf),
+    ).toEqual(['container', 'gvisor', 'gvisor'])
     await expect(findRuntime('/bin/true')).rejects.toThrow(/no runtime that is known/)
     await expect(findRuntime('no-such-runtime')).rejects.toThrow(/not installed/)
     expect(await findRuntime('/bin/true', 'runc')).toEqual({ kind: 'runc', program: '/bin/true' })
@@ -30,7 +35,8 @@ describe('which runtime it is', () => {
   })
 })
 
-describe.each(['runc'] as const)('%s', async (runtime) => {
+describe.each(['runc', 'runsc'] as const)('%s', async (kind) => {
+  const runtime = testedRuntime(kind)
   const reason = await reasonToSkip('root', runtime)
   const test = (name: string, body: () => Promise<void>) =>
     it(name, async (ctx) => {
@@ -40,12 +46,13 @@ describe.each(['runc'] as const)('%s', async (runtime) => {
 
   test('starts within the least limits that are accepted, and within no less', async () => {
     await using bench = await createBench(runtime)
-    const limits = leastLimits(runtime)
+    const limits = leastLimits(kind)
     const box = await bench.start({ limits })
     expect((await box.sh('echo in')).out).toBe('in')
-    expect(await box.sandbox.stats()).toMatchObject({ memoryLimitBytes: limits.memoryBytes, oomKills: 0 })
+    const memoryLimitBytes = limits.memoryBytes + runtimeOverhead(kind, limits).memoryBytes
+    expect(await box.sandbox.stats()).toMatchObject({ memoryLimitBytes, oomKills: 0 })
     const less = bench.spec({ limits: { ...limits, memoryBytes: limits.memoryBytes - 1 } })
-    await expect(bench.isolator.start(less)).rejects.toThrow(`needed on ${runtime}`)
+    await expect(bench.isolator.start(less)).rejects.toThrow(`needed on ${kind}`)
     expect(existsSync(less.folder)).toBe(false)
   })
 
@@ -86,7 +93,7 @@ describe.each(['runc'] as const)('%s', async (runtime) => {
     writeFileSync(wrapper, `#!/bin/sh\nexec ${(await findRuntime(runtime)).program} "$@"\n`)
     chmodSync(wrapper, 0o755)
     const another = bench.another({ runtime: wrapper })
-    expect(await another.probe()).toMatchObject({ ok: true, detail: expect.stringContaining(runtime) })
+    expect(await another.probe()).toMatchObject({ ok: true, detail: expect.stringContaining(kind) })
     const spec = bench.spec()
     const box = await open(spec, await another.start(spec))
     expect((await box.sh('echo through')).out).toBe('through')
@@ -94,8 +101,12 @@ describe.each(['runc'] as const)('%s', async (runtime) => {
     await another.remove(spec)
   })
 
-  test('a network that was asked for is there', async () => {
+  test('a network that was asked for is there, or refused', async () => {
     await using bench = await createBench(runtime)
+    if (kind === 'runsc') {
+      await expect(bench.start({ network: 'open' })).rejects.toMatchObject({ code: 'unsupported' })
+      return
+    }
     const box = await bench.start({ network: 'open' })
     const names = (await box.sh('sed 1,2d /proc/net/dev | cut -d: -f1 | tr -d " "')).out.split('\n')
     expect(names).toContain('lo')

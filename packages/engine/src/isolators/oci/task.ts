@@ -7,7 +7,7 @@ import type { Footing } from './footing.ts'
 import { rlimitsFor } from './inside.ts'
 import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
 import type { Places } from './places.ts'
-import { type Runtime, type RuntimeKind, waysOf } from './runtime.ts'
+import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
 import type { Architecture } from './seccomp/policy.ts'
 import { skeletonOf } from './skeleton.ts'
 
@@ -28,6 +28,7 @@ export function shimSetup(input: {
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
     ...waysOf(input.runtime.kind, input.stage, input.machine),
     account: input.footing.kind !== 'root',
+    gvisor: input.runtime.kind === 'runsc',
   }
 }
 
@@ -74,7 +75,7 @@ export function shimTask(input: TaskInput): object {
     end: places.end,
     firstId: input.firstId,
     ids: inside.count,
-    groups: planGroups(input.layout, input.cgroupParent, withNetwork(spec), footing.kind !== 'root'),
+    groups: planGroups(input.layout, input.cgroupParent, withOverhead(input), footing.kind !== 'root'),
     layers: [...(spec.layers ?? []), ...image.layers],
     // Those that sandboxes wrote: above what is made anew for each life.
     written: spec.layers?.length ?? 0,
@@ -92,11 +93,12 @@ export function shimTask(input: TaskInput): object {
         ...input,
         spec: missing.includes('memory') ? smallTmpfs(spec) : spec,
         inside,
-        rlimits: rlimitsFor(spec.limits, missing),
+        // The processes of a gVisor are not the host's, so no control group counts them.
+        rlimits: rlimitsFor(spec.limits, input.runtime === 'runsc' ? [...missing, 'pids'] : missing),
         binds,
       }),
     ),
-    capabilities: inside.capabilityBits,
+    capabilities: inside.capabilityBits + ownCapabilities(input.runtime),
     network: spec.network === 'open' ? pastaArgv(input.pasta, hostNameservers()) : null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
@@ -109,8 +111,13 @@ function smallTmpfs(spec: IsolatorSpec): IsolatorSpec {
   return { ...spec, limits: { ...spec.limits, ...small } }
 }
 
-/** pasta is in the sandbox's groups, so that its traffic is on the sandbox's account; its own size is not. */
-function withNetwork({ limits, network }: IsolatorSpec): Limits {
-  if (network === 'none') return limits
-  return { ...limits, memoryBytes: limits.memoryBytes + PASTA_MEMORY_BYTES, pids: limits.pids + PASTA_PIDS }
+/** pasta and gVisor are in the sandbox's groups, so that their work is on the sandbox's account; their own size is not. */
+function withOverhead({ spec: { limits, network }, runtime }: TaskInput): Limits {
+  const { memoryBytes, pids } = runtimeOverhead(runtime, limits)
+  const [pastaBytes, pastaPids] = network === 'none' ? [0, 0] : [PASTA_MEMORY_BYTES, PASTA_PIDS]
+  return {
+    ...limits,
+    memoryBytes: limits.memoryBytes + memoryBytes + pastaBytes,
+    pids: limits.pids + pids + pastaPids,
+  }
 }

@@ -33,6 +33,8 @@ export interface Traits {
   readonly socket: 'unnamed' | 'named'
   /** How things are mounted is a daemon's choice: there, that setuid gives nothing and no device can be made is up to no-new-privileges and capabilities alone. */
   readonly daemonMounts?: boolean
+  /** Another kernel than the host's is below it: what that one says of itself is its own affair. */
+  readonly ownKernel?: boolean
   /** It is always known whether the kernel has killed for lack of memory. */
   readonly countsOom: boolean
 }

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '../../errors.ts'
+import { bashPrologue } from '../../shared/bash-prologue.ts'
 import { randomId } from '../../shared/ids.ts'
 import { quoteArg } from '../../shared/quote.ts'
 import { checkCwd } from './child.ts'
@@ -45,7 +46,7 @@ export class Bash {
     this.#child = child
     this.pid = child.pid!
     child.stdin!.on('error', () => {})
-    child.stdin!.write(prologue)
+    child.stdin!.write(bashPrologue)
     let text = ''
     const status = child.stdio[3] as Duplex
     status.setEncoding('utf8')
@@ -121,8 +122,3 @@ async function signalSubtree(pid: number, signal: NodeJS.Signals): Promise<void>
     // It has ended by itself.
   }
 }
-
-const prologue = `shopt -s expand_aliases
-trap 'return 130 2>/dev/null' USR1
-__sandkasten_status() { return "$1"; }
-`

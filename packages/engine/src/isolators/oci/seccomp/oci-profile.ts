@@ -10,9 +10,13 @@ import { ENOSYS, EPERM, policyFor } from './policy.ts'
  *
  * Two things cannot be said in it. A call of another architecture, x32 included, ends the thread and not the whole process. And a call that is newer
  * than the runtime's libseccomp does not exist, whether it is on our list or not.
+ *
+ * gVisor makes a filter of it for its own kernel, which has less room: where a call has many refused pieces they are left out, and get the default.
+ * And it knows no errno but EPERM. Its default is to ask a tracer, of whom there is none: that is ENOSYS too. (A tracer in the sandbox may let through
+ * what has the default: a namespace by clone3, which is one of that kernel alone, a raw socket, for which it wants a capability that nobody has.)
  */
 export interface OciSeccomp {
-  readonly defaultAction: 'SCMP_ACT_ERRNO'
+  readonly defaultAction: 'SCMP_ACT_ERRNO' | 'SCMP_ACT_TRACE'
   readonly defaultErrnoRet: number
   readonly architectures: readonly string[]
   readonly syscalls: readonly Entry[]
@@ -42,6 +46,15 @@ export function ociSeccomp(architecture: Architecture): OciSeccomp {
     cache.set(architecture, profile)
   }
   return profile
+}
+
+/** The same policy for gVisor. */
+export function smallSeccomp(architecture: Architecture): OciSeccomp {
+  const profile = ociSeccomp(architecture)
+  const many = ({ names, action }: Entry) =>
+    profile.syscalls.filter((entry) => entry.names[0] === names[0] && entry.action === action).length > 16
+  const needed = (entry: Entry) => entry.action === 'SCMP_ACT_ALLOW' || !entry.args || !many(entry)
+  return { ...profile, defaultAction: 'SCMP_ACT_TRACE', syscalls: profile.syscalls.filter(needed) }
 }
 
 function make(architecture: Architecture): OciSeccomp {

@@ -20,6 +20,7 @@ import { layoutOfThisMachine } from '../cgroups.ts'
 import { DiskRemover } from '../disk.ts'
 import type { Footing } from '../footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../oci.ts'
+import { isolationOf } from '../runtime.ts'
 
 export interface Bench extends AsyncDisposable {
   readonly kind: Footing['kind']
@@ -75,7 +76,10 @@ export async function reasonToSkip(
 ): Promise<string | undefined> {
   if (process.platform !== 'linux' || (who === 'root' && process.getuid?.() !== 0))
     return 'needs root on Linux: sudo -E npm test'
-  const probe = await new OciIsolator({ runner: '/bin/true', runtime }).probe()
+  // gVisor is tried, for which a real one is needed.
+  const runner = isolationOf({ runtime }) === 'gvisor' ? await buildRunner() : '/bin/true'
+  const isolator = new OciIsolator({ runner, runtime })
+  const probe = await isolator.probe().finally(() => isolator.close())
   return probe.ok ? undefined : `${probe.reason}; ${probe.fix}`
 }
 

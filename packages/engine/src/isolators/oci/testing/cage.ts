@@ -3,16 +3,19 @@ import { join } from 'node:path'
 import type { Cage, Captive, SpecChanges } from '../../testing/cage.ts'
 import { readOr } from '../../testing/cage.ts'
 import { createBench } from './bench.ts'
+import { testedRuntime } from './runtimes.ts'
 
 /** What runtimes do differently, in ways that do not matter. */
 const traits = {
   crun: { devices: ['core'], exactErrno: true },
   // It makes the filter by libseccomp.
   runc: { devices: [], exactErrno: true, x32Ends: true },
+  // Devices of its own kernel.
+  runsc: { devices: ['fuse', 'net'], exactErrno: false, ownKernel: true },
 } as const
 
 export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<Cage> {
-  const bench = await createBench(runtime)
+  const bench = await createBench(testedRuntime(runtime))
   return {
     traits: {
       ids: ({ root: 'own', range: 'common', own: 'account' } as const)[bench.kind],

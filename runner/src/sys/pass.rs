@@ -1,6 +1,6 @@
 //! A descriptor from one process to another, over a socket.
 
-use crate::sys::{check, own};
+use super::{check, own};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -28,7 +28,7 @@ pub fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// None when the other side ends without sending one.
+/// None when the other side ends without sending one. Waits for it, unless the socket does not block.
 pub fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut control = Control([0; 64]);

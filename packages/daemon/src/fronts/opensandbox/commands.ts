@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto'
+import { SandboxError } from '@sandkasten/sdk'
+import { type RunRequest, resultOf, type Tracked } from '../../sessions/index.ts'
+import { type Call, type Desk, needed, notSupported, parsed } from './desk.ts'
+import { commandEvents, event, type Found, outputOf, rowOf, sendExecution } from './executions.ts'
+import * as schemas from './schemas.ts'
+import { textSoFar } from './so-far.ts'
+
+/** How long a command has to end by itself once it is interrupted. */
+const graceMs = 3000
+
+/** Shell commands. Each is a command of the session with an id, and so outlives the request that started it, and this daemon. */
+export function commandRoutes(desk: Desk): void {
+  const { sessions } = desk.services
+
+  desk.execd('POST', '/command', 'exec', async (call) => {
+    const body = parsed(schemas.commandBody, call.body)
+    if (body.uid !== undefined || body.gid !== undefined)
+      throw notSupported('uid', 'Leave it out: a sandbox here has one account.')
+    await desk.find(call.caller, call.id)
+    const found = await start(desk, call, body.command, {
+      ...(body.cwd ? { cwd: body.cwd } : {}),
+      ...(body.envs ? { env: body.envs } : {}),
+      ...(body.timeout === undefined ? {} : { timeoutMs: body.timeout }),
+    })
+    if (!body.background)
+      return sendExecution(
+        desk,
+        call,
+        found,
+        (ending) => commandEvents(desk, call.caller, found, ending),
+        (running) => running.kill('SIGKILL'),
+      )
+    const events = async function* () {
+      yield event('init', { text: rowOf(found).exec_id })
+      yield event('execution_complete', { execution_time: 0 })
+    }
+    return desk.services.streams.send(call.reply, events, call.signal)
+  })
+
+  desk.execd('DELETE', '/command', 'exec', async (call) => {
+    const found = await command(desk, call, needed(call, 'id'))
+    if ('row' in found) await interrupt(found)
+  })
+
+  desk.execd('GET', '/command/status/:command', 'read', async (call) => {
+    const found = await command(desk, call, call.params.command!)
+    return statusOf(rowOf(found))
+  })
+
+  desk.execd('GET', '/command/:command/logs', 'read', async (call) => {
+    const found = await command(desk, call, call.params.command!)
+    const { text, cursor } = await textSoFar(
+      (signal) => outputOf(desk.services, call.caller, found, cursorOf(call), signal),
+      cursorOf(call),
+      call.signal,
+      !('row' in found),
+    )
+    call.reply
+      .type('text/plain; charset=utf-8')
+      .header('execd-commands-tail-cursor', String(cursor))
+      .send(text)
+    return undefined
+  })
+
+  const command = async ({ find }: Desk, call: Call, id: string): Promise<Found> => {
+    await find.call(desk, call.caller, call.id)
+    return sessions.commands.find(call.caller, call.id, id).catch((error: unknown) => {
+      throw SandboxError.is(error, 'not_found') ? noCommand(id) : error
+    })
+  }
+}
+
+/** With bash, as execd; where an image has none, with its sh. */
+async function start(
+  { services }: Desk,
+  { caller, id }: Call,
+  line: string,
+  options: Pick<RunRequest, 'cwd' | 'env' | 'timeoutMs'>,
+): Promise<Found> {
+  const run = (cmd: string) =>
+    services.sessions.commands.start(
+      caller,
+      id,
+      randomUUID(),
+      // The events carry its output; the result need not carry it once more.
+      { kind: 'run', cmd, args: ['-c', line], detached: true, maxOutputBytes: 1, ...options },
+      { wake: false },
+    )
+  return run('bash').catch((error: unknown) => {
+    if (SandboxError.is(error, 'command_not_found')) return run('sh')
+    throw error
+  })
+}
+
+export async function interrupt(running: Tracked): Promise<void> {
+  await running.kill('SIGTERM')
+  let timer: NodeJS.Timeout | undefined
+  const patience = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), graceMs)
+  })
+  if (!(await Promise.race([running.done, patience]))) await running.kill('SIGKILL')
+  clearTimeout(timer)
+}
+
+function statusOf(row: Tracked['row']): object {
+  const words: unknown = JSON.parse(row.command)
+  const exitCode = row.status === 'done' ? resultOf(row).exitCode : null
+  return {
+    id: row.exec_id,
+    content: Array.isArray(words) ? words.at(-1) : words,
+    running: row.status === 'running',
+    exit_code: exitCode,
+    ...(row.status === 'lost' ? { error: 'the sandbox ended before the command did' } : {}),
+    ...(exitCode ? { error: `exit status ${exitCode}` } : {}),
+    started_at: new Date(row.created_at).toISOString(),
+    finished_at: row.ended_at === null ? null : new Date(row.ended_at).toISOString(),
+  }
+}
+
+/** The number of the last event that was read. */
+function cursorOf({ query }: Call): number {
+  const { cursor } = query
+  if (cursor === undefined) return 0
+  if (typeof cursor === 'string' && /^\d{1,15}$/.test(cursor)) return Number(cursor)
+  throw new SandboxError('invalid_argument', 'cursor is not a number.', {
+    hint: 'Use what the answer before said.',
+  })
+}
+
+function noCommand(id: string): SandboxError {
+  return new SandboxError('not_found', `Command ${id} not found.`, {
+    details: { opensandboxCode: 'INVALID_REQUEST_BODY' },
+    hint: 'Use the id of its init event.',
+  })
+}

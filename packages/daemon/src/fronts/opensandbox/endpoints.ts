@@ -1,0 +1,69 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { includes } from '../../keys/index.ts'
+import { lifetimeEnd } from '../../sessions/index.ts'
+import { type Call, type Desk, egressPort, execdPort, forbidden } from './desk.ts'
+import { keptOf } from './sandboxes.ts'
+
+/** What the previews' listener takes a token in. */
+const tokenHeader = 'x-sandkasten-token'
+/** The longest that a token may hold. */
+const longestMs = 604_800_000
+
+/**
+ * Where a port of a sandbox is reached: without a scheme, as OpenSandbox says it. Those of its own servers are here; the others are
+ * opened at the listener of previews, to everybody, or with `secureAccess` to who sends the header that comes along.
+ */
+export function endpointRoutes(desk: Desk): void {
+  desk.lifecycle('GET', '/sandboxes/:id/endpoints/:port', 'read', async (call) => {
+    const port = portOf(call)
+    const session = await desk.find(call.caller, call.id)
+    const expires = expiryOf(call)
+    if (port === execdPort || port === egressPort)
+      return { endpoint: withoutScheme(`${desk.place.url}/sandboxes/${call.id}/port/${port}`) }
+    // To open a port is more than to look.
+    if (!includes(call.caller.scopes, 'exec')) throw forbidden('exec')
+    const { ports, config } = desk.services
+    const { secureAccess } = await keptOf(desk, session)
+    const visibility = secureAccess || expires !== undefined ? 'private' : 'public'
+    // A signed address closes nothing that is open already.
+    await ports.open(call.caller, call.id, { port, ...(expires === undefined ? { visibility } : {}) })
+    // Without a domain of the operator's own, names such as 3000-id.localhost resolve in browsers only.
+    const named = config.domain === undefined ? undefined : ports.addresses!.url(call.id, port)
+    if (visibility === 'public')
+      return { endpoint: withoutScheme(named ?? ports.addresses!.pathUrl(call.id, port)) }
+    const ends = expires ?? lifetimeEnd(session) ?? Number.POSITIVE_INFINITY
+    const expiresInMs = Math.min(Math.max(1000, ends - Date.now()), longestMs)
+    const link = await ports.link(call.caller, call.id, String(port), { expiresInMs, path: '' })
+    // In the path, because a client puts its own behind it.
+    if (expires !== undefined) return { endpoint: withoutScheme(link.pathUrl) }
+    return {
+      endpoint: withoutScheme(named ?? ports.addresses!.pathUrl(call.id, port)),
+      headers: { [tokenHeader]: link.token },
+    }
+  })
+}
+
+function portOf({ params }: Call): number {
+  const port = /^[1-9]\d{0,4}$/.test(params.port!) ? Number(params.port) : 0
+  if (port >= 1 && port <= 65_535) return port
+  throw new SandboxError('invalid_argument', `${params.port} is not a port.`, {
+    hint: 'Use one from 1 to 65535.',
+  })
+}
+
+/** `expires` is in seconds since 1970. */
+function expiryOf({ query }: Call): number | undefined {
+  const { expires, use_server_proxy: proxied } = query
+  if (expires === undefined) return undefined
+  if (proxied === 'true')
+    throw new SandboxError('invalid_argument', 'expires cannot be combined with use_server_proxy.')
+  const time = typeof expires === 'string' && /^\d{1,13}$/.test(expires) ? Number(expires) * 1000 : 0
+  if (time > Date.now() && time - Date.now() <= longestMs) return time
+  throw new SandboxError('invalid_argument', 'expires must be a time of the next seven days.', {
+    hint: 'Give it in seconds since 1970.',
+  })
+}
+
+function withoutScheme(url: string): string {
+  return url.replace(/^https?:\/\//, '')
+}

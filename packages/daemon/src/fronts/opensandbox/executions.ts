@@ -1,0 +1,104 @@
+import { type ProcessEvent, type ProcessExit, SandboxError } from '@sandkasten/sdk'
+import type { Services } from '../../api/index.ts'
+import type { ServerEvent } from '../../api/streams.ts'
+import type { Caller } from '../../keys/index.ts'
+import type { Tracked } from '../../sessions/index.ts'
+import type { Call, Desk } from './desk.ts'
+import { Lines } from './lines.ts'
+
+export type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
+
+const touchMs = 10_000
+
+/** What execd calls an event of an execution. */
+export function event(type: string, fields: object = {}): ServerEvent {
+  return { event: type, data: { type, ...fields, timestamp: Date.now() } }
+}
+
+export function failure(ename: string, evalue: string, traceback: readonly string[]): ServerEvent {
+  return event('error', { error: { ename, evalue, traceback } })
+}
+
+/** Sends an execution's events. What is to become of one whose client goes away before its end, `abandon` says. */
+export async function sendExecution(
+  { services }: Desk,
+  call: Call,
+  found: Found,
+  events: (ending: AbortSignal) => AsyncIterable<ServerEvent>,
+  abandon?: (running: Tracked) => Promise<unknown>,
+): Promise<void> {
+  let over = false
+  const source = async function* (ending: AbortSignal) {
+    yield* events(ending)
+    over = true
+  }
+  // Who waits for something uses the sandbox, however quiet it is. A timeout of its own ends it all the same.
+  const { live } = services.sessions.context
+  const using = setInterval(() => live.touch(call.id), touchMs)
+  try {
+    await services.streams.send(call.reply, source, call.signal)
+  } finally {
+    clearInterval(using)
+  }
+  if (abandon && !over && call.signal.aborted && 'row' in found) await abandon(found).catch(() => {})
+}
+
+/** A command from its beginning to its end: `init`, a `stdout` or `stderr` for each line, and how it ended. */
+export async function* commandEvents(
+  { services }: Desk,
+  caller: Caller,
+  found: Found,
+  ending: AbortSignal,
+): AsyncGenerator<ServerEvent> {
+  const { exec_id: id } = rowOf(found)
+  yield event('init', { text: id })
+  const lines = { stdout: new Lines(), stderr: new Lines() }
+  for await (const one of outputOf(services, caller, found, 0, ending)) {
+    if (one.type !== 'exit') {
+      for (const text of lines[one.type].push(one.data)) yield event(one.type, { text })
+      continue
+    }
+    for (const name of ['stdout', 'stderr'] as const)
+      for (const text of lines[name].end()) yield event(name, { text })
+    return void (yield endOf(one))
+  }
+  if (!ending.aborted)
+    yield failure('CommandExecError', 'interrupted', ['the sandbox ended before the command did'])
+}
+
+function endOf({ exitCode, timedOut, signal, durationMs }: ProcessExit): ServerEvent {
+  if (exitCode === 0 && !timedOut)
+    return event('execution_complete', { execution_time: Math.round(durationMs) })
+  const why = timedOut ? 'command timed out' : signal ? `signal: ${signal}` : `exit status ${exitCode}`
+  return failure('CommandExecError', String(exitCode), [why])
+}
+
+/** Its output after an event. Where some of that was dropped meanwhile, it goes on with what is left. */
+export async function* outputOf(
+  { sessions }: Services,
+  caller: Caller,
+  found: Found,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<ProcessEvent> {
+  for (let last = after; ; ) {
+    try {
+      const output =
+        'row' in found ? found.output(last, signal) : sessions.commands.replay(caller, found, last, signal)
+      for await (const one of output) {
+        last = one.seq
+        yield one
+        if (one.type === 'exit') return
+      }
+      return
+    } catch (error) {
+      const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
+      if (typeof oldest !== 'number' || oldest - 1 <= last) throw error
+      last = oldest - 1
+    }
+  }
+}
+
+export function rowOf(found: Found): Tracked['row'] {
+  return 'row' in found ? found.row : found
+}

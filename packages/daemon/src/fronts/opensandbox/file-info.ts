@@ -1,0 +1,28 @@
+import path from 'node:path'
+import type { FileStat } from '@sandkasten/sdk'
+import type { Used } from '../../sessions/index.ts'
+import { notSupported } from './desk.ts'
+
+export type Files = Used['sandbox']['files']
+
+/** Relative paths begin where a session works. */
+export function absolute({ sandbox }: Used, given: string): string {
+  return path.posix.resolve(sandbox.workdir, given)
+}
+
+/** What is known of a file. Its owner, its group and when it was made are not. */
+export function fileInfo(file: string, stat: FileStat): object {
+  return {
+    path: file,
+    type: stat.type,
+    size: stat.size,
+    ...(stat.mtimeMs === undefined ? {} : { modified_at: new Date(stat.mtimeMs).toISOString() }),
+    ...(stat.mode === undefined ? {} : { mode: Number(stat.mode.toString(8)) }),
+  }
+}
+
+/** Everything in a sandbox belongs to its one account. */
+export function refuseOwner({ owner, group }: { owner?: string; group?: string }): void {
+  if (owner !== undefined || group !== undefined)
+    throw notSupported('owner and group', 'Leave them out: a sandbox here has one account.')
+}

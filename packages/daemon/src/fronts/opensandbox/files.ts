@@ -1,0 +1,202 @@
+import type { IncomingMessage } from 'node:http'
+import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
+import { partOf } from '../../api/range.ts'
+import { sendStream } from '../../api/send-stream.ts'
+import type { Used } from '../../sessions/index.ts'
+import { type Call, type Desk, needed, parsed, several } from './desk.ts'
+import { absolute, fileInfo, refuseOwner } from './file-info.ts'
+import { eachUpload } from './form.ts'
+import { matcher } from './glob.ts'
+import * as schemas from './schemas.ts'
+
+/** More is not loaded to replace text in it. */
+const mostReplaced = 67_108_864
+
+/** Files of a sandbox, as execd serves them. */
+export function fileRoutes(desk: Desk): void {
+  const { sessions } = desk.services
+
+  desk.execd('GET', '/files/info', 'read', async (call) => {
+    const paths = several(call, 'path')
+    return desk.use(call, async (used) => {
+      const infos = paths.map(async (file) => {
+        const stat = await used.sandbox.files.lstat(file, { signal: call.signal })
+        return [file, fileInfo(absolute(used, file), stat)] as const
+      })
+      return Object.fromEntries(await Promise.all(infos))
+    })
+  })
+
+  desk.execd('DELETE', '/files', 'exec', async (call) => {
+    const paths = several(call, 'path')
+    await desk.use(call, async ({ sandbox }) => {
+      for (const file of paths) await sandbox.files.rm(file, { signal: call.signal })
+    })
+  })
+
+  desk.execd('POST', '/files/permissions', 'exec', async (call) => {
+    const wanted = Object.entries(parsed(schemas.permissions, call.body))
+    for (const [, permission] of wanted) refuseOwner(permission)
+    await desk.use(call, async ({ sandbox }) => {
+      for (const [file, { mode }] of wanted)
+        if (mode !== undefined) await sandbox.files.chmod(file, mode, { signal: call.signal })
+    })
+  })
+
+  desk.execd('POST', '/files/mv', 'exec', async (call) => {
+    const moves = parsed(schemas.moves, call.body)
+    await desk.use(call, async ({ sandbox }) => {
+      for (const { src, dest } of moves) await move(sandbox, src, dest, call.signal)
+    })
+  })
+
+  desk.execd('GET', '/files/search', 'read', async (call) => {
+    const folder = needed(call, 'path')
+    const { pattern } = call.query
+    const matches = matcher(typeof pattern === 'string' && pattern !== '' ? pattern : '**')
+    return desk.use(call, async (used) => {
+      const entries = await used.sandbox.files.list(folder, { recursive: true, signal: call.signal })
+      const base = absolute(used, folder)
+      return entries
+        .filter((entry) => entry.type !== 'directory' && matches(entry.path))
+        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry))
+    })
+  })
+
+  desk.execd('POST', '/files/replace', 'exec', async (call) => {
+    const wanted = Object.entries(parsed(schemas.replacements, call.body))
+    const done = await desk.use(call, async ({ sandbox }) => {
+      const results: Array<[string, { replacedCount: number }]> = []
+      for (const [file, change] of wanted) {
+        const bytes = await sandbox.files.readFile(file, { maxBytes: mostReplaced, signal: call.signal })
+        const { content, count } = replaced(bytes, change)
+        if (count > 0) await sandbox.files.writeFile(file, content, { signal: call.signal })
+        results.push([file, { replacedCount: count }])
+      }
+      return Object.fromEntries(results)
+    })
+    return call.query.verbose === 'true' ? done : undefined
+  })
+
+  desk.execd(
+    'POST',
+    '/files/upload',
+    'exec',
+    async (call) => {
+      await desk.find(call.caller, call.id)
+      await eachUpload(call.body as IncomingMessage, async (given, content) => {
+        const metadata = parsed(schemas.fileMetadata, given)
+        refuseOwner(metadata)
+        const { path: file, mode } = metadata
+        await desk.use(call, ({ sandbox }) =>
+          sandbox.files.writeFile(file, content, {
+            ...(mode === undefined ? {} : { mode }),
+            signal: call.signal,
+          }),
+        )
+      })
+    },
+    { streamed: true },
+  )
+
+  desk.execd('GET', '/files/download', 'read', async (call) => {
+    const file = needed(call, 'path')
+    const lines = linesAsked(call)
+    if (lines) return sendLines(desk, call, file, lines)
+    await desk.find(call.caller, call.id)
+    const used = await sessions.use.take(call.caller, call.id, { wake: false })
+    try {
+      const { files } = used.sandbox
+      const { type, size } = await files.stat(file, { signal: call.signal })
+      if (type === 'directory') throw new SandboxError('is_a_directory', `${file} is a folder.`)
+      const part = partOf(call.request.headers.range, size)
+      const stream = await files.readStream(file, { ...part, signal: call.signal })
+      const name = encodeURIComponent(path.posix.basename(file))
+      call.reply
+        .header('content-type', 'application/octet-stream')
+        .header('accept-ranges', 'bytes')
+        .header('content-disposition', `attachment; filename*=UTF-8''${name}`)
+      if (part) call.reply.code(206).header('content-range', `bytes ${part.start}-${part.end - 1}/${size}`)
+      // A file of /proc says 0 and has content; then its length is found by reading.
+      const length = part ? part.end - part.start : size
+      await sendStream(call.reply, stream, length > 0 ? length : undefined)
+    } finally {
+      used.release()
+      sessions.context.live.touch(call.id)
+    }
+  })
+}
+
+/** Also from one file system to another, as from /tmp: then by copying, which the sandbox's own mv does. */
+async function move(sandbox: Used['sandbox'], src: string, dest: string, signal: AbortSignal): Promise<void> {
+  try {
+    await sandbox.files.rename(src, dest, { signal })
+  } catch (error) {
+    if (!SandboxError.is(error, 'provider_error')) throw error
+    const { exitCode } = await sandbox
+      .runCommand({ cmd: 'mv', args: ['-T', '--', src, dest], signal })
+      .catch(() => ({ exitCode: 1 }))
+    if (exitCode !== 0) throw error
+  }
+}
+
+/** On bytes, so that what is not text stays as it is: in UTF-8, text is found where its bytes are. */
+function replaced(
+  bytes: Uint8Array,
+  change: { old: string; new: string },
+): { content: Uint8Array; count: number } {
+  const latin = (text: string) => Buffer.from(text).toString('latin1')
+  const parts = Buffer.from(bytes).toString('latin1').split(latin(change.old))
+  return { content: Buffer.from(parts.join(latin(change.new)), 'latin1'), count: parts.length - 1 }
+}
+
+interface LineRange {
+  readonly first: number
+  readonly count: number
+}
+
+/** `offset` is the first line, counted from 1; `limit` how many. */
+function linesAsked({ query, request }: Call): LineRange | undefined {
+  const { offset, limit } = query
+  if (offset === undefined && limit === undefined) return undefined
+  const number = (text: string | string[] | undefined, usual: number) =>
+    text === undefined ? usual : typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : 0
+  const range = { first: number(offset, 1), count: number(limit, Number.MAX_SAFE_INTEGER) }
+  if (range.first >= 1 && range.count >= 1 && request.headers.range === undefined) return range
+  throw new SandboxError('invalid_argument', 'offset and limit must be at least 1, and without Range.', {
+    hint: 'Ask for lines, or for bytes.',
+  })
+}
+
+async function sendLines(desk: Desk, call: Call, file: string, range: LineRange): Promise<void> {
+  await desk.find(call.caller, call.id)
+  const { sessions } = desk.services
+  const used = await sessions.use.take(call.caller, call.id, { wake: false })
+  try {
+    const stream = await used.sandbox.files.readStream(file, { signal: call.signal })
+    call.reply.header('content-type', 'text/plain; charset=utf-8')
+    await sendStream(call.reply, linesOf(stream, range))
+  } finally {
+    used.release()
+    sessions.context.live.touch(call.id)
+  }
+}
+
+/** Only these lines, with their ends, and no more of the file than is needed for them. */
+async function* linesOf(
+  chunks: AsyncIterable<Uint8Array>,
+  { first, count }: LineRange,
+): AsyncGenerator<Uint8Array> {
+  let line = 1
+  const end = first + count
+  for await (const chunk of chunks) {
+    let from = line >= first ? 0 : -1
+    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, at + 1)) {
+      line += 1
+      if (line === first) from = at + 1
+      if (line === end) return void (yield chunk.subarray(from, at + 1))
+    }
+    if (from !== -1 && from < chunk.length) yield chunk.subarray(from)
+  }
+}

@@ -1,0 +1,25 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Desk } from './desk.ts'
+
+/** Sandboxes within a sandbox: there are none, and the SDK can ask before it uses them. */
+export function isolatedRoutes(desk: Desk): void {
+  desk.execd('GET', '/v1/isolated/capabilities', 'read', async ({ caller, id }) => {
+    await desk.find(caller, id)
+    return {
+      available: false,
+      message: 'This server has no isolated sessions within a sandbox.',
+      setpriv_available: false,
+      userns_available: false,
+      commit_supported: false,
+      diff_supported: false,
+    }
+  })
+  for (const method of ['GET', 'POST', 'PATCH', 'DELETE'] as const)
+    desk.execd(method, '/v1/isolated/*', 'exec', async ({ caller, id }) => {
+      await desk.find(caller, id)
+      throw new SandboxError('unavailable', 'Isolated sessions are not available.', {
+        details: { opensandboxCode: 'NOT_SUPPORTED' },
+        hint: 'Create a sandbox of its own instead.',
+      })
+    })
+}

@@ -1,0 +1,103 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { lifetimeEnd, type Session } from '../../sessions/index.ts'
+import { type Call, type Desk, noSandbox, parsed } from './desk.ts'
+import { everything, pageOf, statesAsked } from './pages.ts'
+import { allKept, createSandbox, keptOf, metadataOf, sandboxView, statusesOf } from './sandboxes.ts'
+import * as schemas from './schemas.ts'
+
+/** Sandboxes: made, found, changed and ended. */
+export function lifecycleRoutes(desk: Desk): void {
+  const { sessions } = desk.services
+  const view = async (session: Session) => sandboxView(session, await keptOf(desk, session))
+
+  desk.lifecycle('POST', '/sandboxes', 'exec', async ({ caller, body, reply, signal }) => {
+    const session = await createSandbox(desk, caller, parsed(schemas.createBody, body), signal)
+    reply.code(202).header('location', `/v1/sandboxes/${session.id}`)
+    return view(session)
+  })
+
+  desk.lifecycle('GET', '/sandboxes', 'read', async (call) => {
+    const { caller, query } = call
+    const filter = { status: statusesOf(statesAsked(call)), labels: labelsOf(query.metadata) }
+    const all =
+      filter.status.length === 0
+        ? []
+        : await everything((options) => sessions.list(caller, { ...filter, ...options }))
+    const here = all.filter(({ instance_id }) => instance_id === sessions.context.instanceId)
+    const { items, pagination } = pageOf(call, here)
+    const kept = await allKept(desk, caller.projectId)
+    return { items: items.map((session) => sandboxView(session, kept.get(session.id))), pagination }
+  })
+
+  desk.lifecycle('GET', '/sandboxes/:id', 'read', async ({ caller, id }) => view(await desk.find(caller, id)))
+
+  desk.lifecycle('DELETE', '/sandboxes/:id', 'exec', async ({ caller, id, reply }) => {
+    await desk.find(caller, id)
+    if (!(await sessions.destroy(caller, id))) throw noSandbox(id)
+    reply.code(204)
+  })
+
+  desk.lifecycle('PATCH', '/sandboxes/:id/metadata', 'exec', async ({ caller, id, body }) => {
+    const changes = metadataOf(parsed(schemas.metadataPatch, body))
+    await desk.find(caller, id)
+    return view(await sessions.setLabels(caller, id, changes))
+  })
+
+  desk.lifecycle('POST', '/sandboxes/:id/pause', 'exec', async ({ caller, id, reply }) => {
+    const { status } = await desk.find(caller, id)
+    if (status !== 'running') throw notNow(id, 'running')
+    await sessions.pause(caller, id)
+    reply.code(202)
+  })
+
+  desk.lifecycle('POST', '/sandboxes/:id/resume', 'exec', async ({ caller, id, reply }) => {
+    const { status } = await desk.find(caller, id)
+    if (status === 'running' || status === 'creating') throw notNow(id, 'paused')
+    await sessions.start(caller, id)
+    reply.code(202)
+  })
+
+  desk.lifecycle('POST', '/sandboxes/:id/renew-expiration', 'exec', async (call) => {
+    const session = await desk.find(call.caller, call.id)
+    const until = Date.parse(parsed(schemas.renewBody, call.body).expiresAt)
+    const ends = lifetimeEnd(session)
+    if (!(until > Date.now()))
+      throw new SandboxError('invalid_argument', 'expiresAt must be a time in the future.')
+    if (ends === undefined)
+      throw new SandboxError('conflict', `Sandbox ${call.id} does not expire.`, {
+        hint: 'It was created without a timeout: delete it when it is not needed any more.',
+      })
+    if (until < ends)
+      throw new SandboxError('invalid_argument', 'expiresAt must be after the current expiration.', {
+        hint: `It expires at ${new Date(ends).toISOString()}.`,
+      })
+    const renewed = await sessions.extend(call.caller, call.id, until - Date.now())
+    return { expiresAt: new Date(lifetimeEnd(renewed) ?? until).toISOString() }
+  })
+
+  // What SDKs tell of how long a create took. Nothing is done with it.
+  desk.lifecycle('POST', '/metrics/events', 'read', async ({ reply }: Call) => void reply.code(204))
+}
+
+/** `a=b&c=d`. Parts should be encoded before they are put together; the SDK does not, so what cannot be decoded is taken as it is. */
+function labelsOf(metadata: string | string[] | undefined): Record<string, string> {
+  const parts = [metadata ?? []].flat().flatMap((text) => text.split('&').filter((part) => part !== ''))
+  return Object.fromEntries(
+    parts.map((part) => {
+      const [key = '', ...value] = part.split('=')
+      return [decoded(key), decoded(value.join('='))]
+    }),
+  )
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+function notNow(id: string, needed: string): SandboxError {
+  return new SandboxError('conflict', `Sandbox ${id} is not ${needed}.`, { hint: 'Look at its state.' })
+}

@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto'
+import { SandboxError } from '@sandkasten/sdk'
+import { quoteArg } from '@sandkasten/sdk/provider'
+import { closeShell, type Session, shellOf } from '../../sessions/index.ts'
+import { type Call, type Desk, parsed } from './desk.ts'
+import { commandEvents, sendExecution } from './executions.ts'
+import * as schemas from './schemas.ts'
+
+const kind = 'session'
+
+/** Bash sessions: named shells of ours. Directory, variables and functions live on from one run to the next. */
+export function sessionRoutes(desk: Desk): void {
+  const { place } = desk
+  const keyOf = ({ id }: Session, session: string) => `${id} ${session}`
+
+  const known = async ({ caller, id, params }: Call): Promise<{ session: Session; name: string }> => {
+    const session = await desk.find(caller, id)
+    const name = params.session!
+    const start = await place.records.get<number>(caller.projectId, kind, keyOf(session, name))
+    // Shells end with their sandbox.
+    if (start === session.incarnation) return { session, name }
+    throw noContext(name)
+  }
+
+  desk.execd('POST', '/session', 'exec', async (call) => {
+    const { cwd } = parsed(schemas.sessionBody, call.body)
+    const name = await openShell(desk, call, cwd)
+    const session = await desk.find(call.caller, call.id)
+    await place.records.put(
+      call.caller.projectId,
+      kind,
+      keyOf(session, name),
+      session.incarnation,
+      session.id,
+    )
+    return { session_id: name }
+  })
+
+  desk.execd('POST', '/session/:session/run', 'exec', async (call) => {
+    const { command, cwd, timeout } = parsed(schemas.sessionRunBody, call.body)
+    const { name } = await known(call)
+    const line = cwd ? `cd -- ${quoteArg(cwd)} && eval ${quoteArg(command)}` : command
+    return runInShell(desk, call, name, line, timeout)
+  })
+
+  desk.execd('DELETE', '/session/:session', 'exec', async (call) => {
+    const { session, name } = await known(call)
+    await endShell(desk, call, name)
+    await place.records.delete(call.caller.projectId, kind, keyOf(session, name))
+  })
+}
+
+/** A new shell; its name. */
+export async function openShell(desk: Desk, call: Call, cwd?: string): Promise<string> {
+  const name = `opensandbox-${randomUUID()}`
+  await desk.use(call, ({ open }) => shellOf(open, name, cwd ? { cwd } : {}))
+  return name
+}
+
+export async function endShell(desk: Desk, call: Call, name: string): Promise<void> {
+  await desk.use(call, async ({ open }) => {
+    // After a restart of ours it is not in use yet, and is there all the same.
+    await shellOf(open, name)
+    await closeShell(open, name)
+  })
+}
+
+/** Runs a line in a shell and sends its events. Its output is all `stdout`: a shell of ours is a terminal's. */
+export async function runInShell(
+  desk: Desk,
+  call: Call,
+  shell: string,
+  command: string,
+  timeoutMs = desk.services.config.defaults.max_exec_timeout_ms,
+): Promise<void> {
+  const found = await desk.services.sessions.commands.start(
+    call.caller,
+    call.id,
+    randomUUID(),
+    { kind: 'exec', command, shell, timeoutMs, maxOutputBytes: 1 },
+    { wake: false },
+  )
+  return sendExecution(
+    desk,
+    call,
+    found,
+    (ending) => commandEvents(desk, call.caller, found, ending),
+    (running) => running.kill('SIGKILL'),
+  )
+}
+
+export function noContext(id: string): SandboxError {
+  return new SandboxError('not_found', `Context ${id} not found.`, {
+    details: { opensandboxCode: 'CONTEXT_NOT_FOUND' },
+    hint: 'It was deleted, or has ended with its interpreter or its sandbox.',
+  })
+}

@@ -1,0 +1,55 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { type Desk, parsed } from './desk.ts'
+import { everything, pageOf, statesAsked } from './pages.ts'
+import * as schemas from './schemas.ts'
+
+type Row = Awaited<ReturnType<Desk['services']['sessions']['snapshots']['get']>>
+
+/** Saved disks. They are whole when they are answered, so all are `Ready`. */
+export function snapshotRoutes(desk: Desk): void {
+  const { snapshots, context } = desk.services.sessions
+
+  desk.lifecycle('POST', '/sandboxes/:id/snapshots', 'exec', async ({ caller, id, body, reply, signal }) => {
+    const { name } = parsed(schemas.snapshotBody, body)
+    const { status } = await desk.find(caller, id)
+    if (status !== 'running') throw new SandboxError('conflict', `Sandbox ${id} is not running.`)
+    const row = await snapshots.create(caller, id, { ...(name === undefined ? {} : { name }), signal })
+    reply.code(202)
+    return view(row)
+  })
+
+  desk.lifecycle('GET', '/snapshots', 'read', async (call) => {
+    const { sandboxId, name } = call.query
+    const states = statesAsked(call)
+    const ofOne = typeof sandboxId === 'string' ? { sessionId: sandboxId } : {}
+    const all = await everything((options) => snapshots.list(call.caller, { ...ofOne, ...options }))
+    const wanted = all.filter(
+      (row) =>
+        row.instance_id === context.instanceId &&
+        (name === undefined || row.name === name) &&
+        (states === undefined || states.includes('Ready')),
+    )
+    const { items, pagination } = pageOf(call, wanted)
+    return { items: items.map(view), pagination }
+  })
+
+  desk.lifecycle('GET', '/snapshots/:snapshot', 'read', async ({ caller, params }) =>
+    view(await snapshots.get(caller, params.snapshot!)),
+  )
+
+  desk.lifecycle('DELETE', '/snapshots/:snapshot', 'exec', async ({ caller, params, reply }) => {
+    await snapshots.delete(caller, params.snapshot!)
+    reply.code(204)
+  })
+}
+
+function view(row: Row): object {
+  const createdAt = new Date(row.created_at).toISOString()
+  return {
+    id: row.id,
+    sandboxId: row.session_id,
+    ...(row.name === null ? {} : { name: row.name }),
+    status: { state: 'Ready', reason: 'snapshot_ready', lastTransitionAt: createdAt },
+    createdAt,
+  }
+}

@@ -1,0 +1,3 @@
+import { runtimeKit } from './runtime-kit.ts'
+
+await runtimeKit('runsc')

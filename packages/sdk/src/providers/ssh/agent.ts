@@ -1,0 +1,284 @@
+import { randomBytes } from 'node:crypto'
+import { SandboxError } from '../../errors.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import { quoteArg } from '../../shared/quote.ts'
+import { agentName, agentScript } from './agent/script.ts'
+import { agentError, nameOf } from './errors.ts'
+import type { SshSettings } from './options.ts'
+import type { SshPool } from './pool.ts'
+import type { Ssh2Channel } from './sdk.ts'
+import { sftpCalls } from './sftp.ts'
+
+export interface AgentFacts {
+  /** Where everything is kept, as the host's own true path. */
+  readonly root: string
+  readonly machine: string
+}
+
+export interface AgentCall {
+  /** Lines of input, of any bytes. */
+  readonly input?: ReadonlyArray<string | Uint8Array>
+  readonly signal?: AbortSignal | undefined
+  readonly sandboxId?: string
+  /** Named in an error. */
+  readonly what?: string
+  /** An answer may be that long. Default 64 MiB. */
+  readonly maxBytes?: number
+}
+
+/** Calls of the script on the host (`agent/`). */
+export class Agent {
+  readonly #pool: SshPool
+  readonly #settings: SshSettings
+  #ready: Promise<{ facts: AgentFacts; script: string }> | undefined
+
+  constructor(pool: SshPool, settings: SshSettings) {
+    this.#pool = pool
+    this.#settings = settings
+  }
+
+  async facts(): Promise<AgentFacts> {
+    return (await this.#prepare()).facts
+  }
+
+  /** Its whole answer. Cancelling does not take back what the host has begun. */
+  async call(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<string> {
+    throwIfAborted(call.signal)
+    const { script } = await this.#prepare()
+    return this.#ask(script, verb, args, call)
+  }
+
+  /** Its answer as it comes. */
+  async open(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<AgentStream> {
+    throwIfAborted(call.signal)
+    const { script } = await this.#prepare()
+    return this.#start(script, verb, args, call)
+  }
+
+  async #ask(
+    script: string,
+    verb: string,
+    args: ReadonlyArray<string | number>,
+    call: AgentCall,
+  ): Promise<string> {
+    const stream = await this.#start(script, verb, args, call)
+    stream.endInput()
+    const forget = onAbort(call.signal, () => stream.close())
+    try {
+      const answer = await stream.rest(call.maxBytes ?? 64 * 1024 * 1024)
+      if (call.signal?.aborted) throw abortedError(call.signal)
+      await stream.finish()
+      return answer.toString('utf8')
+    } catch (error) {
+      stream.close()
+      throw call.signal?.aborted ? abortedError(call.signal) : error
+    } finally {
+      forget()
+    }
+  }
+
+  async #start(
+    script: string,
+    verb: string,
+    args: ReadonlyArray<string | number>,
+    call: AgentCall,
+  ): Promise<AgentStream> {
+    for (const word of args)
+      if (!/^[A-Za-z0-9_.:-]+$/.test(String(word)))
+        throw new SandboxError('internal', `The word ${JSON.stringify(word)} cannot be given to a host.`)
+    const nonce = randomBytes(16).toString('hex')
+    const command = `exec /bin/sh ${quoteArg(script)} ${[nonce, verb, ...args].join(' ')}`
+    const { channel, lost } = await this.#pool.exec(command)
+    const stream = new AgentStream(channel, lost, nonce, call)
+    for (const line of call.input ?? []) channel.write(`${Buffer.from(line).toString('base64')}\n`)
+    return stream
+  }
+
+  /** Once for this object: the script is put in its place, and says hello. */
+  #prepare(): Promise<{ facts: AgentFacts; script: string }> {
+    this.#ready ??= this.#install().catch((error) => {
+      this.#ready = undefined
+      throw error
+    })
+    return this.#ready
+  }
+
+  async #install(): Promise<{ facts: AgentFacts; script: string }> {
+    const script = await this.#pool.withSftp(async (raw) => {
+      const sftp = sftpCalls(raw)
+      const home = await sftp.realpath('.')
+      const { root } = this.#settings
+      const bin = `${root.startsWith('/') ? root : `${home}/${root}`}/bin`
+      await sftp.makeFolders(bin)
+      const file = `${bin}/${agentName}`
+      const there = await sftp.stat(file).catch(() => undefined)
+      // Named by its content and renamed into place, so one that is there is whole.
+      if (there?.size !== Buffer.byteLength(agentScript)) {
+        const draft = `${file}.${randomId(8)}`
+        await sftp.writeSmall(draft, Buffer.from(agentScript), 0o600)
+        await sftp.replace(draft, file)
+      }
+      return file
+    })
+    const [first = '', root = ''] = (
+      await this.#ask(script, 'hello', [], { what: nameOf(this.#settings) })
+    ).split('\n')
+    const [system, machine = ''] = first.split(' ')
+    if (system !== 'Linux')
+      throw new SandboxError('unsupported', `${nameOf(this.#settings)} is no Linux host.`, {
+        provider: 'ssh',
+        hint: first.startsWith('missing') ? `Install ${first.slice(8)} there.` : 'Choose a Linux host.',
+      })
+    return { facts: { root: Buffer.from(root, 'base64').toString('utf8'), machine }, script }
+  }
+}
+
+/** One answer: lines, and bytes between them. What comes before the nonce is the login shell's, not ours. */
+export class AgentStream {
+  readonly #channel: Ssh2Channel
+  readonly #lost: () => SandboxError | undefined
+  readonly #call: AgentCall
+  readonly #nonce: string
+  readonly #chunks: AsyncIterator<Buffer>
+  readonly #closed: Promise<void>
+  readonly #writing = new Set<() => void>()
+  #buffer: Buffer = Buffer.alloc(0)
+  #begun = false
+  #discarding: Promise<void> | undefined
+  #status: number | undefined
+  #stderr = ''
+
+  constructor(channel: Ssh2Channel, lost: () => SandboxError | undefined, nonce: string, call: AgentCall) {
+    this.#channel = channel
+    this.#lost = lost
+    this.#nonce = nonce
+    this.#call = call
+    channel.on('error', () => {})
+    channel.on('exit', (status: number | null) => {
+      if (typeof status === 'number') this.#status = status
+    })
+    channel.stderr.on('data', (data: Buffer) => {
+      this.#stderr = (this.#stderr + data.toString('latin1')).slice(-2000)
+    })
+    this.#closed = new Promise((resolve) => {
+      channel.once('close', () => {
+        for (const closed of this.#writing) closed()
+        resolve()
+      })
+    })
+    this.#chunks = channel[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  }
+
+  /** A line, or undefined at the end of the answer. */
+  async line(): Promise<string | undefined> {
+    await this.#begin()
+    return (await this.#line(64 * 1024))?.toString('utf8')
+  }
+
+  async bytes(count: number): Promise<Buffer> {
+    while (this.#buffer.length < count) if (!(await this.#more())) throw await this.problem()
+    return this.#take(count)
+  }
+
+  async rest(maxBytes: number): Promise<Buffer> {
+    await this.#begin()
+    while (await this.#more())
+      if (this.#buffer.length > maxBytes)
+        throw new SandboxError('too_large', 'The host’s answer is too long.', { provider: 'ssh' })
+    return this.#take(this.#buffer.length)
+  }
+
+  /** Resolves when what was written has been taken on its way, which waits while the other side is full. */
+  write(data: Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const closed = () => reject(this.#lost() ?? agentError(81, {}))
+      if (this.#channel.destroyed || this.#channel.writableEnded) return closed()
+      this.#writing.add(closed)
+      this.#channel.write(data, (error) => {
+        this.#writing.delete(closed)
+        if (error) closed()
+        else resolve()
+      })
+    })
+  }
+
+  endInput(): void {
+    this.#channel.end()
+  }
+
+  /** Nothing more of the answer is wanted. A channel closes only when it has been read to its end. */
+  discard(): Promise<void> {
+    this.#discarding ??= (async () => {
+      while (await this.#more()) this.#buffer = Buffer.alloc(0)
+      await this.#closed
+    })()
+    return this.#discarding
+  }
+
+  /** After the answer: throws what went wrong. */
+  async finish(): Promise<void> {
+    await this.discard()
+    if (this.#status !== 0) throw await this.problem()
+  }
+
+  /** Why there is no more of it. */
+  async problem(): Promise<SandboxError> {
+    await this.discard()
+    if (this.#status === undefined) return this.#lost() ?? agentError(undefined, { what: 'it was cut off' })
+    const { sandboxId, what } = this.#call
+    return agentError(this.#status, {
+      ...(sandboxId ? { sandboxId } : {}),
+      ...(what ? { what } : {}),
+      stderr: this.#stderr,
+    })
+  }
+
+  /** Undefined while it is not known: it was cut off, or is not over. */
+  get status(): number | undefined {
+    return this.#status
+  }
+
+  /** What is still on its way is thrown away; only then is the channel closed, and its place on the connection free. */
+  close(): void {
+    this.#channel.close()
+    void this.discard()
+  }
+
+  async #begin(): Promise<void> {
+    if (this.#begun) return
+    for (;;) {
+      const line = await this.#line(1024 * 1024)
+      if (line === undefined) throw await this.problem()
+      if (line.toString('latin1') === this.#nonce) break
+    }
+    this.#begun = true
+  }
+
+  async #line(limit: number): Promise<Buffer | undefined> {
+    for (;;) {
+      const end = this.#buffer.indexOf(10)
+      if (end !== -1) return this.#take(end + 1).subarray(0, end)
+      // A line that long is none of ours; where we are looking for the beginning it is thrown away.
+      if (this.#buffer.length > limit) {
+        if (this.#begun) throw agentError(undefined, { what: 'a line without an end' })
+        this.#buffer = this.#buffer.subarray(-64)
+      }
+      if (!(await this.#more())) return undefined
+    }
+  }
+
+  async #more(): Promise<boolean> {
+    // Cut off in the middle is an end like any other; its reason is asked for afterwards.
+    const next = await this.#chunks.next().catch(() => ({ done: true, value: undefined }))
+    if (next.done || !next.value) return false
+    this.#buffer = this.#buffer.length === 0 ? next.value : Buffer.concat([this.#buffer, next.value])
+    return true
+  }
+
+  #take(count: number): Buffer {
+    const taken = this.#buffer.subarray(0, count)
+    this.#buffer = this.#buffer.subarray(count)
+    return taken
+  }
+}

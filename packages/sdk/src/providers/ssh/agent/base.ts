@@ -1,0 +1,189 @@
+/**
+ * The agent's first part: records, locks, and who belongs to what.
+ *
+ * The agent is a POSIX shell script that is copied to the host once and called for everything that SFTP cannot do. It needs `sh`,
+ * `setsid`, `mkfifo`, `awk`, `dd`, `grep`, `base64`, and a `/proc`: what any Linux has. Nothing of it is a daemon: what outlives a call
+ * is one supervisor for each program, and the clock of a sandbox with a lifetime.
+ *
+ *     ROOT/bin/agent-HASH.sh
+ *     ROOT/names/HASH                    the id of the sandbox with that name
+ *     ROOT/sandboxes/ID/record           what it was made with: base64 of JSON, for the client alone
+ *     ROOT/sandboxes/ID/state            status incarnation expiresAt lifetimeMs boot; changed under `lock`
+ *     ROOT/sandboxes/ID/live-INC         is there while that incarnation runs: one look says whether a handle may act
+ *     ROOT/sandboxes/ID/work             the working directory
+ *     ROOT/sandboxes/ID/run              programs and shells of this incarnation
+ *
+ * Called as `sh agent.sh NONCE VERB ARGS…`: arguments are plain words, everything else comes as lines of base64 on stdin, so no login
+ * shell can misread it. The answer begins after a line with the nonce: whatever start-up files print is before it. `@{` stands for the
+ * shell’s `${`, which a template would take for its own.
+ */
+export const base = String.raw`
+ROOT=$(cd "$(dirname "$0")/.." && pwd -P) || exit 70
+ME=$0
+NONCE=$1
+VERB=$2
+shift 2
+MASK=$(umask)
+umask 077
+NL='
+'
+
+say() { printf '%s\n' "$*"; }
+die() { exit "$1"; }
+unpack() { printf '%s' "$1" | base64 -d; }
+uptime_ms() { read -r up _ </proc/uptime; up=@{up%.*}@{up#*.}; echo $((@{up#0} * 10)); }
+now_ms() {
+  now=$(date +%s%3N)
+  case $now in *[!0-9]*) now=$(date +%s)000 ;; esac
+  echo "$now"
+}
+boot_id() { read -r boot </proc/sys/kernel/random/boot_id; echo "$boot"; }
+
+# Of a process: its parent and its start time, so that a number that is used again is recognised.
+stat_of() {
+  parent= started= kind=
+  read -r line <"/proc/$1/stat" || return 1
+  comm=@{line#*\(}; comm=@{comm%)*}
+  set -- @{line##*) }
+  kind=$1 parent=$2; shift 19; started=$1
+} 2>/dev/null
+
+# Numbers of processes are used again, so whoever is to be signalled later is noted with its start time.
+identity() { stat_of "$1" && echo "$1 $started"; }
+is_there() { [ -n "$1" ] && [ -n "$2" ] && stat_of "$1" && [ "$started" = "$2" ] && [ "$kind" != Z ]; }
+
+lock() {
+  tries=0
+  until mkdir "$1" 2>/dev/null; do
+    [ -d "@{1%/*}" ] || die 71
+    holder= since=
+    read -r holder since 2>/dev/null <"$1/holder"
+    if [ -n "$holder" ]; then
+      is_there "$holder" "$since" || { mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
+    else
+      tries=$((tries + 1))
+      [ $tries -gt 250 ] && { tries=0; mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
+    fi
+    sleep 0.02
+  done
+  identity $$ >"$1/holder"
+}
+unlock() { rm -rf "$1"; }
+
+# A sandbox: its folder, and its state as it is now.
+at() {
+  ID=$1
+  SB=$ROOT/sandboxes/$1
+  RUN=$SB/run
+  case $1 in *[!a-z2-7]* | '') die 71 ;; esac
+  [ -d "$SB" ] || die 71
+}
+load() {
+  STATUS= INC= EXPIRES= LIFE= BOOT=
+  for try in 1 2 3 4 5; do
+    read -r STATUS INC EXPIRES LIFE BOOT 2>/dev/null <"$SB/state" && return 0
+    [ -d "$SB" ] || die 71
+    sleep 0.02
+  done
+  die 71
+}
+save() {
+  echo "$STATUS $INC $EXPIRES $LIFE $BOOT" >"$SB/state.$$" && mv "$SB/state.$$" "$SB/state"
+}
+
+# One that is over, or that a restart of the host has ended, is stopped by whoever looks first.
+look() {
+  load
+  over=
+  case $STATUS in
+    running)
+      [ "$EXPIRES" != - ] && [ "$(now_ms)" -ge "$EXPIRES" ] && over=1
+      [ "$BOOT" != "$(boot_id)" ] && over=1
+      ;;
+    creating) [ "$(now_ms)" -ge "$BOOT" ] && STATUS=failed ;;
+  esac
+  [ -z "$over" ] || { finish "$INC"; load; }
+}
+# May a handle that knows this incarnation act?
+may() {
+  [ -e "$SB/live-$1" ] && return 0
+  look
+  [ "$STATUS" = creating ] && [ "$INC" = "$1" ] && return 0
+  [ "$STATUS" = stopped ] && die 72
+  die 73
+}
+
+# Everything with a mark in its environment. What a mark says ends with a slash, so that no id is the beginning of another.
+marked() {
+  if [ -e "$ROOT/grep-sees" ]; then
+    grep -lF -- "$1" /proc/[0-9]*/environ 2>/dev/null
+  else
+    for file in /proc/[0-9]*/environ; do has_mark "$1" "$file" && echo "$file"; done
+  fi | while IFS=/ read -r _ _ pid _; do
+    [ "$pid" = $$ ] || echo "$pid"
+  done
+}
+# BusyBox’s grep sees nothing beyond the first NUL.
+has_mark() { { tr '\0' '\n' <"$2" | grep -qF -- "$1"; } 2>/dev/null; }
+signal() {
+  for pid in $(marked "$1"); do kill -s "$2" "$pid" 2>/dev/null; done
+}
+# Until two rounds have found nothing: a fork that was under way is caught by the next, and one in the middle of an exec has no environment.
+extinguish() {
+  quiet=0 round=0
+  while [ $quiet -lt 2 ] && [ $round -lt 200 ]; do
+    found=$(marked "$1")
+    if [ -n "$found" ]; then quiet=0; else quiet=$((quiet + 1)); fi
+    for pid in $found; do kill -s KILL "$pid" 2>/dev/null; done
+    round=$((round + 1))
+    [ $quiet -ge 2 ] || sleep 0.02
+  done
+}
+halt() {
+  extinguish "SANDKASTEN_PROCESS=$ID/"
+  # The supervisors note how their programs ended, and whoever reads is told.
+  waited=0
+  while [ $waited -lt 50 ] && [ -n "$(marked "SANDKASTEN_SUPERVISOR=$ID/")" ]; do sleep 0.02; waited=$((waited + 1)); done
+  waited=0
+  for reader in "$RUN"/*/r/*; do
+    read -r _ _ since 2>/dev/null <"$reader" || continue
+    pid=@{reader##*/}
+    while is_there "$pid" "$since" && [ $waited -lt 50 ]; do sleep 0.02; waited=$((waited + 1)); done
+    is_there "$pid" "$since" && kill "$pid" 2>/dev/null
+  done
+  extinguish "SANDKASTEN_SANDBOX=$ID/"
+}
+finish() {
+  lock "$SB/lock"
+  load
+  if [ "$STATUS" != stopped ]; then
+    [ "$INC" = "$1" ] || { unlock "$SB/lock"; die 73; }
+    rm -f "$SB"/live-*
+    STATUS=stopped
+    save
+  fi
+  halt
+  rm -rf "$RUN"
+  unlock "$SB/lock"
+}
+enliven() {
+  mkdir -p "$SB/work" "$RUN"
+  : >"$SB/live-$INC"
+  [ "$EXPIRES" = - ] || detach expire "$ID" "$INC"
+}
+# A copy of the agent that has left this session. Twice setsid: the first makes the second a leader, which therefore forks. Not with an
+# ampersand: a shell makes whatever it puts in the background deaf to SIGINT.
+detach() {
+  SANDKASTEN_UMASK="@{SANDKASTEN_UMASK:-$MASK}" SANDKASTEN_SANDBOX="$ID/" setsid setsid sh "$ME" - "$@" </dev/null >/dev/null 2>&1
+}
+
+remove() {
+  chmod -R u+rwx "$1" 2>/dev/null
+  for try in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf "$1" 2>/dev/null
+    [ -e "$1" ] || return 0
+    sleep 0.05
+  done
+  return 1
+}
+`

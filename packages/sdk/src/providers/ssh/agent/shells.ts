@@ -1,0 +1,211 @@
+/**
+ * The agent's third part: shells that keep their state.
+ *
+ *     keeper ── bash ◄── fifo `in`: lines that run one command's script and say that it is over
+ *     supervisor of a command: gives the lines, pumps its output, waits on the command's fifo `st`
+ *
+ * A command is a program to whoever reads: the same folder, index and pump. Its output is a named pipe of its own, so what a job in the
+ * background prints later is never part of another command's. `source` rather than `eval`, because a trap can `return` out of it: so a
+ * command that will not end is ended without ending the shell.
+ */
+export const shells = String.raw`
+verb_shellopen() { # ID INC NAME; spec, prologue, cwd
+  at "$1"
+  read -r spec
+  read -r prologue
+  read -r cwd
+  may "$2"
+  S=$RUN/s-$3
+  if mkdir "$S.new" 2>/dev/null; then
+    if [ -d "$S" ]; then rm -rf "$S.new"; else
+      unpack "$spec" >"$S.new/spec"
+      unpack "$prologue" >"$S.new/prologue"
+      unpack "$cwd" >"$S.new/cwd"
+      echo 0 >"$S.new/last"
+      mv "$S.new" "$S" || die 72
+      wake "$1" "$2" "$3" || { code=$?; rm -rf "$S"; die $code; }
+    fi
+  else
+    [ -d "$RUN" ] || die 72
+    while [ -d "$S.new" ]; do sleep 0.02; done
+    until [ -e "$S/pid" ]; do [ -d "$S" ] || die 72; sleep 0.02; done
+  fi
+  say "$(base64 <"$S/cwd" | tr -d '\n')"
+}
+wake() { # ID INC NAME
+  rm -f "$S/ready" "$S/ended" "$S/told" "$S/pid"
+  mkfifo "$S/ready"
+  exec 8<>"$S/ready"
+  SANDKASTEN_SUPERVISOR="$1/" detach keep "$1" "$3"
+  read -r word value <&8
+  exec 8<&-
+  rm -f "$S/ready"
+  [ "$word" = ok ] || return "$value"
+}
+verb_keep() { # ID NAME
+  at "$1"
+  S=$RUN/s-$2
+  cd "$S" || exit
+  rm -f in
+  mkfifo in
+  exec 8<>in
+  cat prologue >&8
+  setsid sh ./spec <in >/dev/null 2>&1 8<&-
+  code=$?
+  echo $code >ended.new
+  mv ended.new ended
+  [ -e pid ] || echo "fail 70" 1<>ready
+  [ ! -p p-now/st ] || echo "ended $code" 1<>p-now/st
+  : >told
+}
+quoted() { printf "'"; printf %s "$1" | sed "s/'/'\\\\''/g"; printf "'"; }
+
+verb_exec() { # ID INC NAME COMMAND CAP TIMEOUT; script
+  at "$1"
+  read -r script
+  may "$2"
+  S=$RUN/s-$3 P=$RUN/p-$4
+  [ -d "$S" ] || die 84
+  if mkdir "$P" 2>/dev/null; then
+    mkdir "$P/r" "$P/w"
+    : >"$P/index"
+    echo "$3" >"$P/shell"
+    unpack "$script" >"$P/script"
+    SANDKASTEN_SUPERVISOR="$1/" detach command "$@"
+  fi
+  [ -d "$P" ] || die 72
+  say started
+  follow 0
+}
+verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
+  at "$1"
+  S=$RUN/s-$3 P=$RUN/p-$4 SHELL_MARK=SANDKASTEN_PROCESS=$1/$2/s-$3/
+  cd "$P" || exit
+  identity $$ >supervisor
+  lock "$S/busy"
+  restarted=0
+  if [ ! -d "$S" ]; then
+    note_end "137 - 0 0 0 -"
+    exit
+  fi
+  if [ -e "$S/ended" ]; then
+    restarted=1
+    wake "$1" "$2" "$3" || { unlock "$S/busy"; note_end "126 - 0 0 1 -"; exit; }
+  fi
+  # Who cancels says so first and looks for this second; we the other way round. So one of us sees the other.
+  (cd /proc && echo [0-9]*) | tr ' ' '\n' >before
+  : >given
+  if [ -e cancelled ]; then
+    : >over
+    unlock "$S/busy"
+    note_end "130 - 0 0 0 -"
+    exit
+  fi
+  mkfifo st
+  exec 9<>st
+  open_pipe o 4 5
+  (exec 5>&- 9<&-; pump o "$5") & pump_o=$!
+  rm -f "$S/p-now"
+  ln -s "$P" "$S/p-now"
+  read -r last <"$S/last"
+  again=
+  [ "$last" = 0 ] || again="__sandkasten_status $last || "
+  begun=$(uptime_ms)
+  {
+    printf '%s\\builtin source %s </dev/null >%s 2>&1\n' "$again" "$(quoted "$P/script")" "$(quoted "$P/o")"
+    printf '\\builtin printf "%%s\\n" "$?" >|%s; \\builtin pwd >|%s; \\builtin printf "done\\n" >|%s\n' \
+      "$(quoted "$P/code")" "$(quoted "$P/cwd")" "$(quoted "$P/st")"
+  } 1<>"$S/in"
+  clock=
+  if [ "$6" != - ]; then
+    (
+      exec 4<&- 5>&- 9<&-
+      sleep "$6" & nap=$!
+      trap 'kill $nap; exit' TERM
+      wait $nap
+      trap : TERM
+      : >timedout
+      interrupt
+    ) & clock=$!
+  fi
+  read -r word value <&9
+  took=$(($(uptime_ms) - begun))
+  : >over
+  if [ "$word" = done ]; then read -r code <code; else code=$value; fi
+  if [ -n "$clock" ]; then
+    if [ -e timedout ]; then wait $clock; else kill $clock; fi
+  fi
+  while read -r pid since 2>/dev/null <interrupting && is_there "$pid" "$since"; do sleep 0.02; done
+  exec 5>&- 9<&-
+  settle $pump_o o
+  timed=0
+  [ ! -e timedout ] || timed=1
+  echo "$code" >"$S/last"
+  [ "$word" = done ] && cp cwd "$S/cwd.new" && mv "$S/cwd.new" "$S/cwd"
+  [ "$word" = done ] || echo 0 >"$S/last"
+  rm -f script before "$S/p-now"
+  note_end "$code - $timed $took $restarted $(base64 <"$S/cwd" | tr -d '\n')"
+  unlock "$S/busy"
+  [ -e o.eof ] || cat <&4 >/dev/null 2>&1 &
+}
+# Ends what a command of a shell runs, not the shell unless it will not let go, and nothing of earlier commands.
+interrupt() { # with P, S and SHELL_MARK
+  : >"$P/cancelled"
+  [ -e "$P/given" ] || return 0
+  sh -c 'echo $PPID' >"$P/interrupter"
+  read -r me <"$P/interrupter"
+  identity "$me" >"$P/interrupting"
+  read -r bash 2>/dev/null <"$S/pid" || bash=0
+  round=0
+  while [ ! -e "$P/over" ] && [ $round -lt 60 ]; do
+    sig=INT
+    [ $round -lt 3 ] || sig=KILL
+    for kid in $(children "$bash"); do
+      grep -qx "$kid" "$P/before" 2>/dev/null || subtree "$kid" $sig
+    done
+    [ ! -e "$P/over" ] || break
+    kill -s USR1 "$bash" 2>/dev/null
+    sleep 0.03
+    round=$((round + 1))
+  done
+  [ -e "$P/over" ] || kill -s KILL "$bash" 2>/dev/null
+  quiet=0 round=0
+  while [ $quiet -lt 2 ] && [ $round -lt 50 ]; do
+    quiet=$((quiet + 1)) round=$((round + 1))
+    for pid in $(marked "$SHELL_MARK"); do
+      younger "$pid" && kill -s KILL "$pid" 2>/dev/null && quiet=0
+    done
+    [ $quiet -ge 2 ] || sleep 0.02
+  done
+  rm -f "$P/interrupting"
+}
+children() { kids=; read -r kids 2>/dev/null <"/proc/$1/task/$1/children"; echo "$kids"; }
+subtree() {
+  for kid in $(children "$1"); do (subtree "$kid" "$2"); done
+  kill -s "$2" "$1" 2>/dev/null
+}
+# Neither it nor anything between it and the shell was there before.
+younger() {
+  up=$1
+  [ "$up" != "$bash" ] || return 1
+  while [ "$up" -gt 1 ]; do
+    ! grep -qx "$up" "$P/before" 2>/dev/null || { [ "$up" = "$bash" ]; return; }
+    stat_of "$up" || return 0
+    [ "$parent" != "$bash" ] || return 0
+    up=$parent
+  done
+  return 0
+}
+verb_shellclose() { # ID INC NAME
+  at "$1"
+  may "$2"
+  S=$RUN/s-$3
+  mv "$S" "$S.gone.$$" 2>/dev/null || { say 0; return; }
+  extinguish "SANDKASTEN_PROCESS=$1/$2/s-$3/"
+  # Its keeper tells whoever waits for a command that this was the end.
+  waited=0
+  until [ -e "$S.gone.$$/told" ] || [ $waited -gt 250 ]; do sleep 0.02; waited=$((waited + 1)); done
+  rm -rf "$S.gone.$$"
+  say 1
+}
+`

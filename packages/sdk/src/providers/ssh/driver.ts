@@ -1,0 +1,262 @@
+import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { PortForwards } from '../../ports/index.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import { pageOf } from '../../shared/page.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxInfo,
+  SandboxPage,
+  SandboxStatus,
+} from '../../spec/index.ts'
+import { Agent } from './agent.ts'
+import { sshCapabilities } from './capabilities.ts'
+import { agentError } from './errors.ts'
+import type { SshSettings } from './options.ts'
+import { SshPool } from './pool.ts'
+import { SshSandbox } from './sandbox.ts'
+import { keyOf } from './shell.ts'
+
+/** What is known of a sandbox: the host's state, and the record that this library keeps there. */
+export interface Known {
+  readonly sandboxId: string
+  readonly status: SandboxStatus
+  readonly incarnation: string
+  readonly expiresAt?: number
+  readonly record: SandboxRecord
+}
+
+interface SandboxRecord {
+  readonly version: 1
+  readonly name?: string
+  readonly label?: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly envVars: Readonly<Record<string, string>>
+  readonly createdAt: number
+}
+
+/** Sandboxes of one account on one host. The truth is there; any number of processes may use it at once. */
+export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
+  readonly name = 'ssh'
+  readonly isolation = 'none'
+  readonly capabilities = sshCapabilities
+  readonly createOptions: readonly CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'lifetimeMs',
+    'ports',
+    'repo',
+    'gitToken',
+  ]
+  readonly pool: SshPool
+  readonly agent: Agent
+  readonly #forwards = new Map<string, PortForwards>()
+
+  constructor(settings: SshSettings) {
+    this.pool = new SshPool(settings)
+    this.agent = new Agent(this.pool, settings)
+  }
+
+  async create(spec: CreateSpec, call: CallOptions): Promise<SshSandbox> {
+    const { name, label, labels, envVars, lifetimeMs, deferReady } = spec
+    const record: SandboxRecord = {
+      version: 1,
+      ...(name === undefined ? {} : { name }),
+      ...(label === undefined ? {} : { label }),
+      labels,
+      envVars,
+      createdAt: Date.now(),
+    }
+    const [sandboxId, incarnation] = [randomId(), randomId()]
+    const life = lifetimeMs === undefined ? '-' : Math.ceil(lifetimeMs)
+    const hash = name === undefined ? '-' : await keyOf(name)
+    const { root } = await this.agent.facts()
+    throwIfAborted(call.signal, 'Creating the sandbox')
+    try {
+      await this.agent.call('create', [sandboxId, incarnation, life, hash, deferReady ? 0 : 1], {
+        input: [JSON.stringify(record)],
+        sandboxId,
+        ...(name === undefined ? {} : { what: name }),
+      })
+      throwIfAborted(call.signal, 'Creating the sandbox')
+    } catch (error) {
+      // Also where the answer was lost: whether it was made is then not known.
+      if (!SandboxError.is(error, 'conflict')) await this.#clearUp(sandboxId, error)
+      throw error
+    }
+    return new SshSandbox(this, { sandboxId, incarnation, record, status: 'running' }, root)
+  }
+
+  async open(
+    sandboxId: string,
+    { resume }: { resume: boolean },
+    { signal }: CallOptions,
+  ): Promise<SshSandbox> {
+    const { root } = await this.agent.facts()
+    let known = await this.known(sandboxId, { signal })
+    // Somebody is still creating it: wait for him, or clean up after him.
+    for (let waited = 1; known.status === 'creating'; waited += 1) {
+      throwIfAborted(signal)
+      await new Promise((resolve) => setTimeout(resolve, Math.min(waited * 20, 500)))
+      known = await this.known(sandboxId, { signal })
+    }
+    if (known.status === 'failed') {
+      await this.destroy(sandboxId, {})
+      throw agentError(71, { sandboxId, what: sandboxId })
+    }
+    if (known.status === 'stopped' && resume) known = await this.start(sandboxId, { signal })
+    return new SshSandbox(this, known, root)
+  }
+
+  async find(name: string, { signal }: CallOptions): Promise<string | undefined> {
+    const found = (await this.agent.call('find', [await keyOf(name)], { signal })).trim()
+    return found === '' ? undefined : checkId(found)
+  }
+
+  async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
+    const lines = (await this.agent.call('list', [], { signal })).split('\n').filter(Boolean)
+    return pageOf(
+      lines.map((line) => infoOf(knownFrom(line))),
+      filter,
+    )
+  }
+
+  async destroy(sandboxId: string, { signal }: CallOptions): Promise<boolean> {
+    if (!idPattern.test(sandboxId)) return false
+    await this.#letGo(sandboxId)
+    try {
+      await this.agent.call('destroy', [sandboxId], { sandboxId, what: sandboxId, signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  async health({ signal }: CallOptions): Promise<boolean> {
+    try {
+      await this.agent.call('health', [], { signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'aborted', 'sdk_missing')) throw error
+      return false
+    }
+  }
+
+  // For handles
+
+  async known(sandboxId: string, { signal }: CallOptions = {}): Promise<Known> {
+    if (!idPattern.test(sandboxId)) throw agentError(71, { sandboxId, what: sandboxId })
+    return knownFrom(
+      (await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })).trim(),
+    )
+  }
+
+  async info(sandboxId: string, call: CallOptions): Promise<SandboxInfo> {
+    return infoOf(await this.known(sandboxId, call))
+  }
+
+  async start(sandboxId: string, { signal }: CallOptions): Promise<Known> {
+    const line = await this.agent.call('start', [sandboxId, randomId()], {
+      sandboxId,
+      what: sandboxId,
+      signal,
+    })
+    return knownFrom(line.trim())
+  }
+
+  async stop(sandboxId: string, incarnation: string, { signal }: CallOptions): Promise<void> {
+    await this.#letGo(sandboxId)
+    await this.agent.call('stop', [sandboxId, incarnation], { sandboxId, what: sandboxId, signal })
+  }
+
+  forwards(sandboxId: string): PortForwards {
+    let forwards = this.#forwards.get(sandboxId)
+    if (!forwards) {
+      forwards = new PortForwards((port) => this.pool.forward(port))
+      this.#forwards.set(sandboxId, forwards)
+    }
+    return forwards
+  }
+
+  async close(): Promise<void> {
+    for (const sandboxId of [...this.#forwards.keys()]) await this.#letGo(sandboxId)
+    this.pool.close()
+  }
+
+  /** When that fails too, both are told. */
+  async #clearUp(sandboxId: string, error: unknown): Promise<void> {
+    await this.destroy(sandboxId, {}).catch((also) => {
+      const { code, message } = error as SandboxError
+      if (!SandboxError.is(error)) throw error
+      throw new SandboxError(code, `${message} What it may have left could not be removed.`, {
+        provider: 'ssh',
+        sandboxId,
+        hint: `Destroy ${sandboxId} when the host can be reached.`,
+        cause: new AggregateError([error, also]),
+      })
+    })
+  }
+
+  async #letGo(sandboxId: string): Promise<void> {
+    const forwards = this.#forwards.get(sandboxId)
+    this.#forwards.delete(sandboxId)
+    await forwards?.close()
+  }
+}
+
+const idPattern = /^[a-z2-7]{16}$/
+
+function checkId(id: string): string {
+  if (idPattern.test(id)) return id
+  throw agentError(undefined, { what: 'an id that is none' })
+}
+
+/** `id status incarnation expiresAt record`, as the agent says it. */
+function knownFrom(line: string): Known {
+  const [id = '', status = '', incarnation = '', expires = '', encoded = ''] = line.split(' ')
+  const sandboxId = checkId(id)
+  let record: SandboxRecord
+  try {
+    record = JSON.parse(Buffer.from(encoded, 'base64').toString('utf8')) as SandboxRecord
+  } catch (cause) {
+    throw new SandboxError('provider_error', `The record of the sandbox ${sandboxId} is damaged.`, {
+      provider: 'ssh',
+      cause,
+    })
+  }
+  if (record.version !== 1)
+    throw new SandboxError('unsupported', `The sandbox ${sandboxId} was made by a newer version.`, {
+      provider: 'ssh',
+      hint: 'Update @sandkasten/sdk.',
+    })
+  const known = statuses.has(status) ? (status as SandboxStatus) : 'unknown'
+  return {
+    sandboxId,
+    status: known,
+    incarnation,
+    record,
+    ...(/^\d+$/.test(expires) ? { expiresAt: Number(expires) } : {}),
+  }
+}
+
+const statuses = new Set(['creating', 'running', 'stopped', 'failed'])
+
+function infoOf({ sandboxId, status, expiresAt, record }: Known): SandboxInfo {
+  const { name, label, labels, createdAt } = record
+  return {
+    id: `ssh:${sandboxId}`,
+    sandboxId,
+    status,
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { label }),
+    labels: { ...labels },
+    createdAt: new Date(createdAt),
+    ...(expiresAt === undefined || status !== 'running' ? {} : { expiresAt: new Date(expiresAt) }),
+  }
+}

@@ -1,0 +1,80 @@
+import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import type { SshSettings } from './options.ts'
+
+/** What an exit status of the agent means. Above 63, so that none is taken for one of a shell's own. */
+const agentCodes: Readonly<Record<number, [SandboxErrorCode, string]>> = {
+  70: ['provider_error', 'The host could not start it'],
+  71: ['not_found', 'There is no such sandbox'],
+  72: ['not_running', 'The sandbox is stopped'],
+  73: ['interrupted', 'The sandbox was restarted since this handle was made'],
+  74: ['conflict', 'There is a sandbox with that name already'],
+  75: ['cwd_not_found', 'The working directory does not exist'],
+  76: ['command_not_found', 'There is no such program on the host'],
+  77: ['permission_denied', 'The account may not do that'],
+  78: ['path_outside', 'The path leads out of the sandbox’s folder'],
+  79: ['not_found', 'There is no such process in this sandbox'],
+  81: ['stdin_closed', 'The program’s stdin is closed'],
+  82: ['disk_full', 'The host could not write it down'],
+  83: ['not_running', 'The terminal’s program has ended'],
+  84: ['not_running', 'The shell is closed'],
+  85: ['unsupported', 'The host lacks a program that is needed'],
+}
+
+export function agentError(
+  status: number | undefined,
+  facts: { sandboxId?: string; what?: string; stderr?: string; hint?: string },
+): SandboxError {
+  const [code, words] = agentCodes[status ?? -1] ?? [
+    'provider_error',
+    `The host answered with ${String(status)}`,
+  ]
+  const what = facts.what ? `: ${facts.what}` : ''
+  const said = code === 'provider_error' && facts.stderr ? ` (${facts.stderr.trim().slice(-500)})` : ''
+  return new SandboxError(code, `${words}${what}${said}.`, {
+    provider: 'ssh',
+    ...(facts.sandboxId ? { sandboxId: facts.sandboxId } : {}),
+    ...(facts.hint ? { hint: facts.hint } : {}),
+    details: { status },
+  })
+}
+
+export function connectionLost(settings: SshSettings, cause?: unknown): SandboxError {
+  return new SandboxError('connection_lost', `The connection to ${nameOf(settings)} was lost.`, {
+    provider: 'ssh',
+    hint: 'Whether the call arrived is not known; nothing is repeated. Programs go on: re-attach with getProcess(id) and output({ after }).',
+    cause,
+  })
+}
+
+/** Why a connection could not be made. By ssh2's levels and the system's error numbers, never by words. */
+export function connectError(settings: SshSettings, error: unknown): SandboxError {
+  if (SandboxError.is(error)) return error
+  const { level, code } = error as { level?: unknown; code?: unknown }
+  const host = nameOf(settings)
+  const options = { provider: 'ssh', cause: error }
+  if (level === 'client-authentication')
+    return new SandboxError('unauthenticated', `${host} refused the account ${settings.username}.`, {
+      ...options,
+      hint: 'Check `username`, and that the key or the agent’s key is in ~/.ssh/authorized_keys there.',
+    })
+  if (level === 'agent')
+    return new SandboxError('unauthenticated', `The ssh-agent at ${settings.agent} could not be used.`, {
+      ...options,
+      hint: 'Check SSH_AUTH_SOCK, or pass `privateKeyPath`.',
+    })
+  if (level === 'client-timeout')
+    return new SandboxError('unavailable', `${host} did not answer within ${settings.connectTimeoutMs} ms.`, {
+      ...options,
+      hint: 'Check the host, or raise connectTimeoutMs.',
+    })
+  const reason = typeof code === 'string' ? ` (${code})` : ''
+  return new SandboxError('unavailable', `${host} cannot be reached${reason}.`, {
+    ...options,
+    hint: 'Check `host` and `port`, and that an SSH server listens there.',
+    ...(typeof code === 'string' ? { details: { errno: code } } : {}),
+  })
+}
+
+export function nameOf({ host, port }: Pick<SshSettings, 'host' | 'port'>): string {
+  return port === 22 ? host : `${host}:${port}`
+}

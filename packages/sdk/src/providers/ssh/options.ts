@@ -1,0 +1,112 @@
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { checkKnown, checkMs, checkPath, checkPort, invalid } from '../../core/validate.ts'
+import type { Ssh2 } from './sdk.ts'
+
+export interface SshProviderOptions {
+  host: string
+  /** Default 22. */
+  port?: number
+  /** Default: this process's account name. */
+  username?: string
+  /** A private key: its text, in OpenSSH's or PEM form. Default: the agent, then `~/.ssh/id_ed25519`, `id_ecdsa` and `id_rsa`. */
+  privateKey?: string | Uint8Array
+  /** The file of a private key. */
+  privateKeyPath?: string
+  /** Opens the private key. */
+  passphrase?: string
+  /** The socket of an ssh-agent. Default: `SSH_AUTH_SOCK`, unless a key is given. `false`: none. */
+  agent?: string | false
+  /** Files that say which key belongs to which host. Default: `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`. */
+  knownHosts?: string | readonly string[]
+  /** The host's key itself (`ssh-ed25519 AAAA…`) or its fingerprint (`SHA256:…`), instead of `knownHosts`. */
+  hostKey?: string | readonly string[]
+  /** Talk to a host whose key nobody has confirmed. Whoever sits between can then read and change everything. A key that has changed is refused all the same. */
+  acceptUnknownHost?: boolean
+  /** Where sandboxes are kept on the host. Relative to the account's home. Default `.sandkasten/ssh`. */
+  root?: string
+  /** How long a connection may take. Default 20 s. */
+  connectTimeoutMs?: number
+  /** How many sessions one connection may carry; more are opened on further connections. Default 8: OpenSSH allows 10. */
+  maxSessions?: number
+  /** You know that commands can do whatever the account can; no warning is shown. */
+  acceptNoIsolation?: boolean
+  /** The module `ssh2`, if you have loaded it yourself. */
+  sdk?: Ssh2
+}
+
+/** Options that are checked and complete. */
+export interface SshSettings {
+  readonly host: string
+  readonly port: number
+  readonly username: string
+  readonly privateKey?: string | Uint8Array
+  readonly privateKeyPath?: string
+  readonly passphrase?: string
+  readonly agent: string | undefined
+  readonly knownHosts: readonly string[]
+  readonly hostKeys: readonly string[]
+  readonly acceptUnknownHost: boolean
+  readonly root: string
+  readonly connectTimeoutMs: number
+  readonly maxSessions: number
+  readonly sdk?: Ssh2
+}
+
+export function settingsOf(options: SshProviderOptions, env = process.env): SshSettings {
+  if (typeof options !== 'object' || options === null)
+    throw invalid('SshProvider needs options.', "For example new SshProvider({ host: 'build.example' }).")
+  checkKnown(options, known, 'SshProvider')
+  const host = checkPath(options.host, 'host')
+  if (/[\s,*?!|\p{Cc}]|^-/u.test(host))
+    throw invalid(`\`host\` is ${JSON.stringify(host)}, which is no host.`)
+  const username = options.username ?? env.USER ?? env.LOGNAME ?? ''
+  if (username === '') throw invalid('`username` is not given, and this process has no account name.')
+  const { privateKey, privateKeyPath, passphrase, sdk } = options
+  if (privateKey !== undefined && privateKeyPath !== undefined)
+    throw invalid('`privateKey` and `privateKeyPath` are both given.', 'Leave one of them out.')
+  const hasKey = privateKey !== undefined || privateKeyPath !== undefined
+  const agent = options.agent ?? (hasKey ? undefined : env.SSH_AUTH_SOCK)
+  const sessions = options.maxSessions ?? 8
+  if (!Number.isInteger(sessions) || sessions < 2 || sessions > 1000)
+    throw invalid(`\`maxSessions\` is ${String(sessions)}.`, 'Use a whole number from 2 to 1000.')
+  const home = path.join(homedir(), '.ssh')
+  return {
+    host,
+    port: options.port === undefined ? 22 : checkPort(options.port),
+    username,
+    ...(privateKey === undefined ? {} : { privateKey }),
+    ...(privateKeyPath === undefined ? {} : { privateKeyPath: checkPath(privateKeyPath, 'privateKeyPath') }),
+    ...(passphrase === undefined ? {} : { passphrase }),
+    agent: agent || undefined,
+    knownHosts: listOf(options.knownHosts) ?? [path.join(home, 'known_hosts'), '/etc/ssh/ssh_known_hosts'],
+    hostKeys: listOf(options.hostKey) ?? [],
+    acceptUnknownHost: options.acceptUnknownHost ?? false,
+    root: checkPath(options.root ?? '.sandkasten/ssh', 'root'),
+    connectTimeoutMs: checkMs(options.connectTimeoutMs ?? 20_000, 'connectTimeoutMs'),
+    maxSessions: sessions,
+    ...(sdk ? { sdk } : {}),
+  }
+}
+
+function listOf(value: string | readonly string[] | undefined): readonly string[] | undefined {
+  return typeof value === 'string' ? [value] : value
+}
+
+const known: ReadonlyArray<keyof SshProviderOptions> = [
+  'host',
+  'port',
+  'username',
+  'privateKey',
+  'privateKeyPath',
+  'passphrase',
+  'agent',
+  'knownHosts',
+  'hostKey',
+  'acceptUnknownHost',
+  'root',
+  'connectTimeoutMs',
+  'maxSessions',
+  'acceptNoIsolation',
+  'sdk',
+]

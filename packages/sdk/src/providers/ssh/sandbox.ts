@@ -1,0 +1,288 @@
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { checkCount } from '../../core/validate.ts'
+import { SandboxError } from '../../errors.ts'
+import { bashPrologue } from '../../shared/bash-prologue.ts'
+import { encode } from '../../shared/bytes.ts'
+import { randomId } from '../../shared/ids.ts'
+import type {
+  CallOptions,
+  OpenShellOptions,
+  OpenTerminalOptions,
+  ProcessInfo,
+  SandboxEndpoint,
+  SandboxInfo,
+  SandboxShell,
+  SandboxTerminal,
+} from '../../spec/index.ts'
+import type { Agent, AgentStream } from './agent.ts'
+import type { Known, SshDriver } from './driver.ts'
+import { agentError } from './errors.ts'
+import { SshFiles } from './files.ts'
+import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
+import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
+import { keyOf, SshShell, seconds } from './shell.ts'
+import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
+
+/** One incarnation of a sandbox on the host, as one handle sees it. */
+export class SshSandbox implements SandboxDriver, ProcessPlace {
+  readonly sandboxId: string
+  readonly name?: string
+  readonly workdir: string
+  readonly files: SshFiles
+  readonly agent: Agent
+  readonly #driver: SshDriver
+  readonly #folder: string
+  readonly #env: Readonly<Record<string, string>>
+  #incarnation: string
+
+  constructor(driver: SshDriver, { sandboxId, incarnation, record }: Known, root: string) {
+    this.#driver = driver
+    this.agent = driver.agent
+    this.sandboxId = sandboxId
+    if (record.name !== undefined) this.name = record.name
+    this.#incarnation = incarnation
+    this.#env = record.envVars
+    this.#folder = `${root}/sandboxes/${sandboxId}`
+    this.workdir = `${this.#folder}/work`
+    this.files = new SshFiles({
+      workdir: this.workdir,
+      partial: `${this.#folder}/partial`,
+      withSftp: (work) => driver.pool.withSftp((sftp) => work(sftpCalls(sftp))),
+      check: (sftp) => this.#lives(sftp),
+      remove: async (path, { signal }) => {
+        await this.agent.call('remove', this.#words([]), { input: [path], sandboxId, what: path, signal })
+      },
+    })
+  }
+
+  get incarnation(): string {
+    return this.#incarnation
+  }
+
+  async check(): Promise<void> {
+    await this.#driver.pool.withSftp((sftp) => this.#lives(sftpCalls(sftp)))
+  }
+
+  info(call: CallOptions): Promise<SandboxInfo> {
+    return this.#driver.info(this.sandboxId, call)
+  }
+
+  async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
+    const processId = spec.processId ?? randomId()
+    const script = programScript(this.#launch(processId, spec.cwd, spec.env), spec.cmd, spec.args)
+    const stdin = spec.stdin !== 'empty'
+    const { pid, existed, stream } = await this.#start(
+      processId,
+      script,
+      {
+        what: spec.cmd,
+        cwd: spec.cwd,
+        stdin,
+        reading: spec.reading,
+        ring: spec.outputBufferBytes,
+        timeoutMs: spec.timeoutMs,
+      },
+      call,
+    )
+    const process = new SshProcess(this.#bound(), { processId, pid }, stream)
+    if (spec.stdin !== 'empty' && spec.stdin !== 'pipe' && !existed) void process.feed(spec.stdin)
+    return process
+  }
+
+  async getProcess(processId: string, { signal }: CallOptions): Promise<ProcessDriver> {
+    if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(processId)) throw agentError(79, { what: processId })
+    const words = this.#words([processId])
+    const [pid] = (
+      await this.agent.call('status', words, { sandboxId: this.sandboxId, what: processId, signal })
+    ).split(' ')
+    return new SshProcess(this.#bound(), {
+      processId,
+      ...(/^\d+$/.test(pid ?? '') ? { pid: Number(pid) } : {}),
+    })
+  }
+
+  async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
+    const answer = await this.agent.call('processes', this.#words([]), { sandboxId: this.sandboxId, signal })
+    return answer
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => {
+        const [processId = '', ...words] = line.split(' ')
+        return { processId, ...statusFrom(words) }
+      })
+  }
+
+  async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    const name = options.name ?? `shell-${randomId(8)}`
+    const key = await keyOf(name)
+    const launch = this.#launch(`s-${key}`, options.cwd, options.env ?? {})
+    const input = [shellScript(launch), bashPrologue, `${launch.cwd}\n`]
+    const cwd = await this.#named(options.cwd, 'bash', () =>
+      this.agent.call('shellopen', this.#words([key]), {
+        input,
+        sandboxId: this.sandboxId,
+        signal: call.signal,
+      }),
+    )
+    return new SshShell(this.#bound(), { name, key, cwd: folderFrom(cwd.trim()) })
+  }
+
+  async openTerminal(
+    options: OpenTerminalOptions & { cols: number; rows: number },
+    call: CallOptions,
+  ): Promise<SandboxTerminal> {
+    const terminalId = options.terminalId ?? `terminal-${randomId(8)}`
+    const env = { TERM: 'xterm-256color', ...options.env }
+    const { cmd, args = [], cols, rows } = options
+    const script = terminalScript(this.#launch(terminalId, options.cwd, env), {
+      cols,
+      rows,
+      args,
+      ...(cmd === undefined ? {} : { cmd }),
+    })
+    const { pid } = await this.#start(
+      terminalId,
+      script,
+      { what: cmd ?? 'script', cwd: options.cwd, stdin: true, reading: false, ring: 8 * 1024 * 1024 },
+      call,
+    )
+    return this.#terminal(new SshProcess(this.#bound(), { processId: terminalId, pid }))
+  }
+
+  async getEndpoint(port: number): Promise<SandboxEndpoint> {
+    await this.check()
+    const local = await this.#driver.forwards(this.sandboxId).localPort(port)
+    return { url: `http://127.0.0.1:${local}`, headers: {} }
+  }
+
+  async stop(call: CallOptions): Promise<void> {
+    await this.#driver.stop(this.sandboxId, this.#incarnation, call)
+  }
+
+  async start(call: CallOptions): Promise<void> {
+    this.#incarnation = (await this.#driver.start(this.sandboxId, call)).incarnation
+  }
+
+  async extendLifetime(ms: number, { signal }: CallOptions): Promise<void> {
+    await this.agent.call('extend', this.#words([Math.ceil(ms)]), { sandboxId: this.sandboxId, signal })
+  }
+
+  async ready({ signal }: CallOptions): Promise<void> {
+    await this.agent.call('ready', [this.sandboxId], { sandboxId: this.sandboxId, signal })
+  }
+
+  destroy(call: CallOptions): Promise<boolean> {
+    return this.#driver.destroy(this.sandboxId, call)
+  }
+
+  /** One look at the host. What is wrong is asked for only if something is. */
+  async #lives(sftp: SftpCalls): Promise<void> {
+    const alive = await sftp.stat(`${this.#folder}/live-${this.#incarnation}`).then(
+      () => true,
+      (error) => {
+        if (statusOf(error) !== sftpStatus.noSuchFile) throw error
+        return false
+      },
+    )
+    if (alive) return
+    const { status, incarnation } = await this.#driver.known(this.sandboxId)
+    if (status === 'stopped') throw agentError(72, { sandboxId: this.sandboxId, what: this.sandboxId })
+    if (incarnation !== this.#incarnation)
+      throw agentError(73, { sandboxId: this.sandboxId, what: this.sandboxId })
+  }
+
+  async #start(
+    processId: string,
+    script: string,
+    how: {
+      what: string
+      cwd: string | undefined
+      stdin: boolean
+      reading: boolean
+      ring: number
+      timeoutMs?: number | undefined
+    },
+    { signal }: CallOptions,
+  ): Promise<{ pid: number; existed: boolean; stream?: AgentStream }> {
+    const timeout = how.timeoutMs === undefined ? '-' : seconds(how.timeoutMs)
+    const words = this.#words([processId, how.ring, timeout, how.stdin ? 1 : 0, how.reading ? 1 : 0])
+    const call = { input: [script], sandboxId: this.sandboxId, what: how.what, signal }
+    return this.#named(how.cwd, how.what, async () => {
+      const stream = await this.agent.open('spawn', words, call)
+      const [word, pid, existed] = ((await stream.line()) ?? '').split(' ')
+      if (word !== 'started') throw await stream.problem()
+      if (!how.reading) stream.close()
+      return {
+        pid: Number(pid),
+        existed: existed === '1',
+        ...(how.reading ? { stream } : {}),
+      }
+    })
+  }
+
+  /** The host says what failed; we know its name. */
+  async #named<T>(cwd: string | undefined, cmd: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      const options = { provider: 'ssh', cause: error, sandboxId: this.sandboxId, details: { cmd, cwd } }
+      if (SandboxError.is(error, 'cwd_not_found'))
+        throw new SandboxError('cwd_not_found', `The working directory ${cwd} does not exist.`, options)
+      if (SandboxError.is(error, 'path_outside'))
+        throw new SandboxError(
+          'path_outside',
+          `The working directory ${cwd} is outside the sandbox’s folder.`,
+          options,
+        )
+      if (SandboxError.is(error, 'command_not_found'))
+        throw new SandboxError('command_not_found', `There is no program “${cmd}” on the host.`, options)
+      if (SandboxError.is(error, 'permission_denied'))
+        throw new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
+          ...options,
+          hint: 'Make it executable with files.chmod(path, 0o755).',
+        })
+      throw error
+    }
+  }
+
+  #terminal(process: SshProcess): SandboxTerminal {
+    const words = this.#words([process.processId])
+    return {
+      terminalId: process.processId,
+      write: (data) => process.write(encode(data)),
+      resize: async (size, { signal } = {}) => {
+        const [cols, rows] = [checkCount(size?.cols, 'cols', 1000), checkCount(size?.rows, 'rows', 1000)]
+        await this.agent.call('resize', [...words, cols, rows], { sandboxId: this.sandboxId, signal })
+      },
+      output: ({ after = 0, signal } = {}) => process.events(after, signal),
+      kill: (signal = 'SIGTERM', call = {}) => process.kill(signal, call),
+      status: (call = {}) => process.status(call),
+    }
+  }
+
+  #launch(id: string, cwd: string | undefined, env: Readonly<Record<string, string>>): Launch {
+    return {
+      cwd: this.#path(cwd),
+      workdir: this.workdir,
+      env: { ...this.#env, ...env },
+      mark: `${this.sandboxId}/${this.#incarnation}/${id}/`,
+    }
+  }
+
+  #path(cwd: string | undefined): string {
+    if (cwd === undefined) return this.workdir
+    if (!cwd.startsWith('/')) return `${this.workdir}/${cwd}`
+    if (cwd === this.workdir || cwd.startsWith(`${this.workdir}/`)) return cwd
+    throw agentError(78, { sandboxId: this.sandboxId, what: cwd })
+  }
+
+  /** Processes belong to the incarnation that they were started in, whatever becomes of this handle. */
+  #bound(): ProcessPlace {
+    const { agent, sandboxId, incarnation } = this
+    return { agent, sandboxId, incarnation, check: () => this.check() }
+  }
+
+  #words(more: ReadonlyArray<string | number>): Array<string | number> {
+    return [this.sandboxId, this.#incarnation, ...more]
+  }
+}

@@ -1,0 +1,134 @@
+import { checkCount, checkMs, invalid } from '../../core/validate.ts'
+import { SandboxError } from '../../errors.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { HeadTail } from '../../shared/collect.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
+import type { AgentStream } from './agent.ts'
+import { type FollowedExit, follow, type ProcessPlace } from './process.ts'
+
+/** A bash on the host. It lives on there, and so do its commands: another process of the user's finds both by their names. */
+export class SshShell implements SandboxShell {
+  readonly name: string
+  readonly #place: ProcessPlace
+  readonly #key: string
+  #cwd: string
+  #closed = false
+  #queue: Promise<unknown> = Promise.resolve()
+
+  constructor(place: ProcessPlace, shell: { name: string; key: string; cwd: string }) {
+    this.#place = place
+    this.name = shell.name
+    this.#key = shell.key
+    this.#cwd = shell.cwd
+  }
+
+  get cwd(): string {
+    return this.#cwd
+  }
+
+  async exec(command: string, options: ShellExecOptions = {}): Promise<ShellResult> {
+    if (typeof command !== 'string') throw invalid('`command` must be a string.')
+    if (command.includes('\0')) throw invalid('`command` contains a NUL character.')
+    const timeout = options.timeoutMs === undefined ? '-' : seconds(checkMs(options.timeoutMs, 'timeoutMs'))
+    const id = options.commandId === undefined ? `c-${randomId()}` : await commandKey(options.commandId)
+    const turn = this.#queue.then(async () => {
+      throwIfAborted(options.signal, 'The command')
+      if (this.#closed) throw closed(this.name)
+      const { agent, sandboxId, incarnation } = this.#place
+      const words = [sandboxId, incarnation, this.#key, id, RING, timeout]
+      const stream = await agent.open('exec', words, { input: [command], sandboxId, what: this.name })
+      return this.#follow(id, stream, 'started', options)
+    })
+    this.#queue = turn.catch(() => {})
+    return turn
+  }
+
+  async attach(
+    commandId: string,
+    options: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'> = {},
+  ): Promise<ShellResult> {
+    const { agent, sandboxId, incarnation } = this.#place
+    const id = await commandKey(commandId)
+    const stream = await agent.open('follow', [sandboxId, incarnation, id, 0], { sandboxId, what: commandId })
+    return this.#follow(id, stream, 'found', options)
+  }
+
+  async close({ signal }: CallOptions = {}): Promise<boolean> {
+    if (this.#closed) return false
+    this.#closed = true
+    const { agent, sandboxId, incarnation } = this.#place
+    return (
+      (await agent.call('shellclose', [sandboxId, incarnation, this.#key], { sandboxId, signal })).trim() ===
+      '1'
+    )
+  }
+
+  async #follow(
+    id: string,
+    stream: AgentStream,
+    word: string,
+    { signal, onOutput, onFound, maxOutputBytes }: ShellExecOptions,
+  ): Promise<ShellResult> {
+    const kept = new HeadTail(checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30))
+    if ((await stream.line()) !== word) throw await stream.problem()
+    onFound?.()
+    const { agent, sandboxId, incarnation } = this.#place
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+    const stop = () => agent.call('kill', [sandboxId, incarnation, id, 'KILL'], { sandboxId }).catch(() => {})
+    const forget = onAbort(signal, () => void stop())
+    let exit: FollowedExit | undefined
+    try {
+      for await (const event of follow(this.#place, stream, 0)) {
+        if (event.type === 'exit') exit = event
+        else {
+          kept.push(event.data)
+          tell(onOutput, decoder.decode(event.data, { stream: true }))
+        }
+      }
+      tell(onOutput, decoder.decode())
+    } finally {
+      forget()
+    }
+    if (signal?.aborted) throw abortedError(signal, 'The command')
+    if (exit!.cwd !== undefined) this.#cwd = exit!.cwd
+    return {
+      exitCode: exit!.exitCode,
+      output: kept.text(),
+      cwd: this.#cwd,
+      timedOut: exit!.timedOut,
+      truncated: kept.truncated,
+      durationMs: exit!.durationMs,
+      shellRestarted: exit!.restarted ?? false,
+    }
+  }
+}
+
+/** What a command of a shell keeps for readers that come later. */
+const RING = 8 * 1024 * 1024
+
+/** As sleep(1) takes it. */
+export function seconds(ms: number): string {
+  return (Math.max(1, Math.round(ms)) / 1000).toFixed(3)
+}
+
+/** Any text as a word that can be part of a file name. */
+export async function keyOf(text: string): Promise<string> {
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
+  return Buffer.from(hash).toString('hex').slice(0, 40)
+}
+
+async function commandKey(commandId: string): Promise<string> {
+  return `k-${await keyOf(commandId)}`
+}
+
+function tell(listener: ((text: string) => void) | undefined, text: string): void {
+  if (text !== '') listener?.(text)
+}
+
+function closed(name: string): SandboxError {
+  return new SandboxError('not_running', `The shell “${name}” is closed.`, {
+    provider: 'ssh',
+    hint: 'Open a new one with openShell().',
+  })
+}
