@@ -5,6 +5,7 @@ import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capab
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
+import { vercelCapabilities } from '../packages/sdk/src/providers/vercel/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
 const meaning: Readonly<Record<Ability, string>> = {
@@ -32,6 +33,7 @@ export function capabilityTable(): string {
     ['`daemon`', daemonCapabilities],
     ['`ssh`', sshCapabilities],
     ['`daytona`', daytonaCapabilities],
+    ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const rows = Object.entries(meaning).map(([ability, text]) => [

@@ -95,6 +95,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/daytona/sdk.ts`, to: '@daytona/sdk' },
   },
   {
+    name: 'a provider on a vendor’s SDK knows neither the SDK’s package nor another provider',
+    room: new RegExp(`^${sdk}/providers/vercel/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(providers/vercel/|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/vercel/sdk.ts`, to: '@vercel/sandbox' },
+  },
+  {
     name: 'recipes see only the spec',
     room: new RegExp(`^${sdk}/recipes/`),
     allows: new RegExp(`^(node:|${sdk}/(recipes/|shared/|spec/|errors\\.ts|core/supports\\.ts))`),

@@ -89,6 +89,15 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
       )
   })
 
+  it('a fork has the files, and the name that it is given', async () => {
+    await sandbox.fs.uploadFile(Buffer.from('then'), 'forked.txt')
+    const copy = await sandbox.fork({ name: 'a-copy' })
+    expect((await client().get('a-copy')).id).toBe(copy.id)
+    expect(String(await copy.fs.downloadFile('forked.txt'))).toBe('then')
+    expect(await status(sandbox.fork({ name: 'a-copy' }))).toBe(409)
+    await copy.delete()
+  })
+
   it('auto-stop, time to live and ephemeral are the session’s leases', async () => {
     const made = await client().create({
       autoStopInterval: 7,

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
@@ -16,9 +17,12 @@ export type Fault =
   /** The connection ends before the server has seen it, or after it has done what was asked. */
   | { readonly kind: 'cut-before' }
   | { readonly kind: 'cut-after' }
-  /** The first half of the answer, or one with other bytes in it. */
+  /** The first half of the answer, or one with other bytes in it: each third one, or these instead of those. */
   | { readonly kind: 'half' }
-  | { readonly kind: 'corrupt' }
+  | { readonly kind: 'corrupt'; readonly from?: string; readonly to?: string }
+  /** So many bytes of the answer as it comes; then the connection ends, or nothing more comes. */
+  | { readonly kind: 'cut-at'; readonly bytes: number }
+  | { readonly kind: 'stall-at'; readonly bytes: number }
   /** The server gets it twice, and the second answer counts. */
   | { readonly kind: 'duplicate' }
 
@@ -32,9 +36,11 @@ export interface FaultRule {
   readonly after?: number
 }
 
-/** Between a client and a server: passes everything on, except what the rules say. */
+/** Between a client and a server: passes everything on as it comes, except what the rules say. */
 export class FaultProxy {
-  readonly #server = createServer((incoming, answer) => void this.#handle(incoming, answer))
+  readonly #server = createServer((incoming, answer) => {
+    this.#handle(incoming, answer).catch(() => answer.destroy())
+  })
   readonly #open = new Set<Socket>()
   #rules: Array<FaultRule & { seen: number }> = []
   /** Where it passes on to. */
@@ -70,12 +76,13 @@ export class FaultProxy {
     await closed
   }
 
+  /** The first rule that has not had its share yet. */
   #faultOf(line: string): Fault | undefined {
     for (const rule of this.#rules) {
-      if (!rule.on.test(line)) continue
-      rule.seen += 1
       const { after = 0, times = 1 } = rule
-      if (rule.seen > after && rule.seen <= after + times) return rule.fault
+      if (!rule.on.test(line) || rule.seen >= after + times) continue
+      rule.seen += 1
+      if (rule.seen > after) return rule.fault
     }
     return undefined
   }
@@ -91,45 +98,70 @@ export class FaultProxy {
         .writeHead(fault.status, { 'content-type': 'text/html', ...fault.headers })
         .end(fault.body)
     if (fault?.kind === 'delay') await new Promise((resolve) => setTimeout(resolve, fault.ms))
-    try {
-      if (fault?.kind === 'duplicate') await this.#pass(incoming, line, body)
-      const got = await this.#pass(incoming, line, body)
-      if (fault?.kind === 'cut-after') return void answer.destroy()
-      const { 'transfer-encoding': _, ...headers } = got.headers
-      const content = fault?.kind === 'corrupt' ? corrupted(got.body) : got.body
-      answer.writeHead(got.status, { ...headers, 'content-length': String(content.length) })
-      if (fault?.kind !== 'half') return void answer.end(content)
-      answer.write(content.subarray(0, Math.ceil(content.length / 2)), () => answer.destroy())
-    } catch {
-      answer.destroy()
+    if (fault?.kind === 'duplicate') await bytesOf(await this.#pass(incoming, line, body))
+    const got = await this.#pass(incoming, line, body)
+    answer.once('close', () => got.destroy())
+    if (fault?.kind === 'cut-after') {
+      await bytesOf(got)
+      return void answer.destroy()
     }
+    const whole = fault?.kind === 'half' || fault?.kind === 'corrupt' || isJson(got)
+    if (whole) return this.#sendWhole(got, answer, fault)
+    return sendAsItComes(got, answer, fault)
   }
 
-  #pass(
-    { method, url, headers }: IncomingMessage,
-    line: string,
-    body: Buffer,
-  ): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
+  async #sendWhole(got: IncomingMessage, answer: ServerResponse, fault: Fault | undefined): Promise<void> {
+    const { 'transfer-encoding': _, 'content-length': __, ...headers } = got.headers
+    const body = this.#renamed(got, await bytesOf(got))
+    const content = fault?.kind === 'corrupt' ? corrupted(body, fault) : body
+    answer.writeHead(got.statusCode ?? 502, { ...headers, 'content-length': String(content.length) })
+    const cut = fault?.kind === 'half' || fault?.kind === 'cut-at' || fault?.kind === 'stall-at'
+    if (!cut) return void answer.end(content)
+    const bytes = fault.kind === 'half' ? Math.ceil(content.length / 2) : fault.bytes
+    answer.write(content.subarray(0, bytes), () => fault.kind !== 'stall-at' && answer.destroy())
+  }
+
+  #pass({ method, url, headers }: IncomingMessage, line: string, body: Buffer): Promise<IncomingMessage> {
     this.passed.push(line)
     return new Promise((resolve, reject) => {
       const { 'transfer-encoding': _, ...rest } = headers
-      const outgoing = request(
-        `${this.target}${url}`,
-        { method, headers: { ...rest, 'content-length': String(body.length) }, agent: false },
-        async (got) =>
-          resolve({ status: got.statusCode ?? 0, headers: got.headers, body: await this.#renamed(got) }),
-      )
+      const length = body.length > 0 ? { 'content-length': String(body.length) } : {}
+      const options = { method, headers: { ...rest, ...length }, agent: false as const }
+      const outgoing = request(`${this.target}${url}`, options, resolve)
       outgoing.on('error', reject)
       outgoing.end(body)
     })
   }
 
   /** Addresses that the server names are ours, so that the client comes back through here. */
-  async #renamed(got: IncomingMessage): Promise<Buffer> {
-    const body = await bytesOf(got)
-    if (!got.headers['content-type']?.includes('json')) return body
-    return Buffer.from(body.toString().replaceAll(this.target, this.url))
+  #renamed(got: IncomingMessage, body: Buffer): Buffer {
+    return isJson(got) ? Buffer.from(body.toString().replaceAll(this.target, this.url)) : body
   }
+}
+
+async function sendAsItComes(
+  got: IncomingMessage,
+  answer: ServerResponse,
+  fault: Fault | undefined,
+): Promise<void> {
+  const { 'transfer-encoding': _, ...headers } = got.headers
+  answer.writeHead(got.statusCode ?? 502, headers)
+  answer.flushHeaders()
+  let left = fault?.kind === 'cut-at' || fault?.kind === 'stall-at' ? fault.bytes : Infinity
+  for await (const chunk of got as AsyncIterable<Buffer>) {
+    if (chunk.length > left) {
+      answer.write(chunk.subarray(0, left), () => fault?.kind === 'cut-at' && answer.destroy())
+      return
+    }
+    left -= chunk.length
+    if (!answer.write(chunk)) await Promise.race([once(answer, 'drain'), once(answer, 'close')])
+  }
+  if (fault?.kind === 'cut-at') answer.destroy()
+  else if (fault?.kind !== 'stall-at') answer.end()
+}
+
+function isJson({ headers }: IncomingMessage): boolean {
+  return /^application\/(problem\+)?json/.test(headers['content-type'] ?? '')
 }
 
 /** What came of it, even if it breaks off. */
@@ -143,7 +175,8 @@ async function bytesOf(message: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-function corrupted(body: Buffer): Buffer {
+function corrupted(body: Buffer, { from, to }: { from?: string; to?: string }): Buffer {
+  if (from !== undefined) return Buffer.from(body.toString('latin1').replaceAll(from, to ?? ''), 'latin1')
   const copy = Buffer.from(body)
   for (let at = 0; at < copy.length; at += 3) copy[at] = 0x23
   return copy

@@ -74,7 +74,7 @@ describe('the packed SDK', () => {
     expect(JSON.parse(stdout)).toEqual({
       daytona: 'sdk_missing',
       e2b: 'unsupported',
-      vercel: 'unsupported',
+      vercel: 'sdk_missing',
       modal: 'unsupported',
     })
   })
@@ -310,6 +310,11 @@ import { LocalProvider } from '@sandkasten/sdk/local'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { conformance } from '@sandkasten/sdk/testing'
 import { uploadProject } from '@sandkasten/sdk/recipes'
+import { VercelProvider } from '@sandkasten/sdk/vercel'
+const remote = await new VercelProvider({ token: 't', teamId: 't', projectId: 'p' }).create()
+await remote.extendTimeout(1000)
+// @ts-expect-error
+await remote.pause()
 const sandbox = await new LocalProvider().create()
 const code: number = (await sandbox.runCommand({ cmd: 'true' })).exitCode
 // @ts-expect-error

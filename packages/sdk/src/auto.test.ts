@@ -120,6 +120,9 @@ describe('autoDetectProvider', () => {
 
   it.each(sets)('%s gives that provider, or says that it is not there; never a value', (_, row, names) => {
     const env = { ...setAll(names), SANDKASTEN_URL: 'http://127.0.0.1:1' }
+    // One that says itself whose it is has to say so.
+    const claims = btoa(JSON.stringify({ owner_id: 'team', project_id: 'project' }))
+    if (names.includes('VERCEL_OIDC_TOKEN')) Object.assign(env, { VERCEL_OIDC_TOKEN: `h.${claims}.s` })
     if (row.make) {
       expect(autoDetectProvider({ env })).toMatchObject({ name: row.provider })
       return

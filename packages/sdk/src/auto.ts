@@ -2,6 +2,7 @@ import { SandboxError } from './errors.ts'
 import { DaemonProvider } from './providers/daemon/index.ts'
 import { DaytonaProvider } from './providers/daytona/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
+import { VercelProvider, vercelOptionsOf } from './providers/vercel/index.ts'
 import type { SandboxProvider } from './spec/index.ts'
 
 export interface DetectionRow {
@@ -47,6 +48,7 @@ export const detectionTable: readonly DetectionRow[] = [
     // What somebody set by hand goes before what Vercel sets by itself.
     variables: [['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID'], ['VERCEL_OIDC_TOKEN']],
     sdk: '@vercel/sandbox',
+    make: (env) => new VercelProvider(vercelOptionsOf(env)),
   },
   {
     provider: 'daemon',

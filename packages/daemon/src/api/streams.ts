@@ -113,7 +113,8 @@ export function encode({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
 }
 
-function drained(raw: ServerResponse): Promise<void> {
+/** Resolves when there is room for more, or nobody who would take it. */
+export function drained(raw: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       raw.off('drain', done)

@@ -51,11 +51,7 @@ export class Creator {
             },
           }),
     })
-    if (inserted.kind === 'name-taken')
-      throw new SandboxError('conflict', `There is a session with the name “${request.name}” already.`, {
-        details: { name: request.name },
-        hint: 'Choose another name, or find it with GET /v1/sessions?name=.',
-      })
+    if (inserted.kind === 'name-taken') throw nameTaken(request.name)
     if (inserted.kind === 'repeat') {
       if (inserted.fingerprint !== fingerprint)
         throw new SandboxError('conflict', 'This idempotency key was used for a different request.', {
@@ -80,17 +76,18 @@ export class Creator {
   }
 
   /** A copy that the provider has made already, as a session of its own. */
-  async adopt(caller: Caller, origin: Session, sandbox: Sandbox): Promise<Session> {
+  async adopt(caller: Caller, origin: Session, sandbox: Sandbox, name?: string): Promise<Session> {
     const now = Date.now()
     const row: Session = {
       ...origin,
       ...fresh(caller, now),
-      name: null,
+      name: name ?? null,
       sandbox_id: sandbox.sandboxId,
       cwd: null,
     }
     const { store } = this.#context
-    await store.sessions.insert(row)
+    const { kind } = await store.sessions.insert(row)
+    if (kind === 'name-taken') throw nameTaken(name)
     return (await mark(this.#context, row, 'running', {
       by: `key:${caller.keyId}`,
       reason: `forked from ${origin.id}`,
@@ -212,6 +209,13 @@ function fresh(caller: Caller, now: number) {
     last_activity: now,
     live: 1,
   }
+}
+
+function nameTaken(name: string | undefined): SandboxError {
+  return new SandboxError('conflict', `There is a session with the name “${name}” already.`, {
+    details: { name },
+    hint: 'Choose another name, or find it with GET /v1/sessions?name=.',
+  })
 }
 
 /** What makes two requests the same one. A hash: environments hold secrets. */

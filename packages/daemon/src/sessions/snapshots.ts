@@ -64,12 +64,13 @@ export class SnapshotsOfSessions {
     return true
   }
 
-  /** Running copies; one that could not be made is its error, in its place. */
+  /** Running copies; one that could not be made is its error, in its place. `names` are theirs, in order. */
   fork(
     caller: Caller,
     id: string,
-    { count, signal, ...meant }: Meant & { count: number; signal?: AbortSignal },
+    options: Meant & { count: number; names?: readonly string[]; signal?: AbortSignal },
   ): Promise<Array<Session | Error>> {
+    const { count, names = [], signal, ...meant } = options
     const work = async ({ sandbox, session }: Used) => {
       const quotas = await quotasOf(this.#context, caller.projectId)
       const usage = await this.#context.store.sessions.usage(caller.projectId)
@@ -81,15 +82,22 @@ export class SnapshotsOfSessions {
       checkQuotas(quotas, { ...usage, sessions: usage.sessions + count - 1 }, plan)
       const copies = await sandbox.fork({ count, signal })
       return Promise.all(
-        copies.map((copy) => (copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox))),
+        copies.map((copy, at) =>
+          copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox, names[at]),
+        ),
       )
     }
     return this.#use.use(caller, id, work, meant)
   }
 
-  async #adopt(caller: Caller, origin: Session, copy: Sandbox): Promise<Session | Error> {
+  async #adopt(
+    caller: Caller,
+    origin: Session,
+    copy: Sandbox,
+    name: string | undefined,
+  ): Promise<Session | Error> {
     try {
-      return await this.#creator.adopt(caller, origin, copy)
+      return await this.#creator.adopt(caller, origin, copy, name)
     } catch (error) {
       await copy.destroy().catch(() => {})
       return error as Error

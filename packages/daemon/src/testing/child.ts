@@ -5,5 +5,5 @@ import { startDaemon } from '../daemon.ts'
 const daemon = await startDaemon({ config: configOf(JSON.parse(process.argv[2]!)) })
 process.on('SIGTERM', () => void daemon.close())
 process.stdout.write(
-  `${JSON.stringify({ url: daemon.url, fronts: daemon.fronts, firstKey: daemon.firstKey })}\n`,
+  `${JSON.stringify({ url: daemon.url, firstKey: daemon.firstKey, fronts: daemon.fronts })}\n`,
 )

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 
 export interface SpawnedDaemon {
   readonly url: string
-  /** Where its fronts are, by name. */
+  /** Where each configured front is reached. */
   readonly fronts: Readonly<Record<string, string>>
   readonly process: ChildProcess
   /** Resolves when it has ended, with how. */

@@ -29,9 +29,9 @@ describe('getSandboxExecutor', () => {
     )
   })
 
-  it('says plainly, when a sandbox is needed, that Vercel’s provider is not there yet', async () => {
+  it('says plainly, when a sandbox is needed, which credentials of Vercel are missing', async () => {
     await expect(getSandboxExecutor({ kind: 'vercel' }).execute('true')).rejects.toMatchObject({
-      code: 'unsupported',
+      code: 'unauthenticated',
       provider: 'vercel',
     })
   })

@@ -1,4 +1,4 @@
-import { SandboxError } from '../errors.ts'
+import { VercelProvider, type VercelProviderOptions, vercelOptionsOf } from '../providers/vercel/index.ts'
 import type { SandboxCore } from '../spec/index.ts'
 import {
   type ExecutorProvider,
@@ -9,13 +9,16 @@ import {
 export interface VercelSandboxExecutorOptions extends Partial<ProviderSandboxExecutorOptions> {
   /** Default `python3.13`. */
   runtime?: string
+  /** For the provider, where none is given. Default: the credentials of the environment. */
+  vercel?: VercelProviderOptions
 }
 
 /** The executor over Vercel: its defaults are Python, five minutes, and no allow-list, because a microVM isolates. */
 export class VercelSandboxExecutor extends ProviderSandboxExecutor {
   constructor({
     runtime = 'python3.13',
-    provider = missingProvider,
+    vercel,
+    provider = new LateVercelProvider(vercel),
     create,
     ...rest
   }: VercelSandboxExecutorOptions = {}) {
@@ -27,18 +30,19 @@ export class VercelSandboxExecutor extends ProviderSandboxExecutor {
   }
 }
 
-/** Stands in until the provider is part of this package, so that the error comes when a sandbox is needed. */
-const missingProvider: ExecutorProvider = {
-  name: 'vercel',
-  createOptions: new Set(),
-  async getOrCreate(): Promise<SandboxCore> {
-    throw new SandboxError(
-      'unsupported',
-      'The provider “vercel” is not part of this version of @sandkasten/sdk.',
-      {
-        provider: 'vercel',
-        hint: 'Pass `provider` to VercelSandboxExecutor, or use getSandboxExecutor({ kind: "local" }).',
-      },
-    )
-  },
+/** Made when a sandbox is first needed: that credentials are missing, or have expired, is that call's error. */
+class LateVercelProvider implements ExecutorProvider {
+  readonly name = 'vercel'
+  readonly createOptions = new Set(['runtime', 'lifetimeMs'] as const)
+  readonly #options: VercelProviderOptions | undefined
+  #provider: VercelProvider | undefined
+
+  constructor(options: VercelProviderOptions | undefined) {
+    this.#options = options
+  }
+
+  async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
+    this.#provider ??= new VercelProvider(this.#options ?? vercelOptionsOf(process.env))
+    return (await this.#provider.getOrCreate(options)) as unknown as SandboxCore
+  }
 }

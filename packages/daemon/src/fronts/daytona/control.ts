@@ -38,10 +38,10 @@ export function controlRoutes(routes: Routes): void {
 
   routes.add('POST', '/api/sandbox/:id/fork', 'exec', async (call) => {
     const { name } = checked(forkBody, call.body)
-    if (name !== undefined) throw notSupported('A name for a fork')
     const session = await found(call)
     const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, {
       count: 1,
+      names: name === undefined ? [] : [name],
       signal: call.signal,
     })
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')

@@ -1,0 +1,195 @@
+import { type ProcessEvent, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import { z } from 'zod'
+import * as schemas from '../../api/schemas.ts'
+import type { Session, Tracked } from '../../sessions/index.ts'
+import { notHere, parsed, type VercelCall, type VercelDesk, type VercelRoute } from './desk.ts'
+import { sendLines } from './ndjson.ts'
+import { running } from './sessions.ts'
+import { commandView } from './views.ts'
+
+const base = '/v2/sandboxes/sessions/:sid/cmd'
+/** The vendor keeps all output; this is as much as a sandbox here can. */
+const outputBytes = 16 * 1024 * 1024
+
+const commandBody = z.looseObject({
+  command: z.string().min(1),
+  args: z.array(z.string()).default([]),
+  cwd: z.string().min(1).optional(),
+  env: schemas.env.default({}),
+  sudo: z.boolean().default(false),
+  wait: z.boolean().default(false),
+  timeout: z.number().positive().optional(),
+})
+
+type ExecRow = Tracked['row']
+type Found = Tracked | ExecRow
+
+export function commandRoutes(desk: VercelDesk): VercelRoute[] {
+  const { sessions } = desk.services
+
+  const find = async (call: VercelCall): Promise<{ session: Session; found: Found }> => {
+    const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
+    const found = await sessions.commands.find(call.caller, session.id, call.params.cmdId!)
+    if (rowOf(found).incarnation === incarnation) return { session, found }
+    throw new SandboxError('not_found', `The session has no command ${call.params.cmdId}.`)
+  }
+
+  /** Its output as log lines; how it ended is the caller's to say. */
+  const logs = async function* (call: VercelCall, found: Found, ending: AbortSignal): AsyncGenerator<object> {
+    const decoders = { stdout: textDecoder(), stderr: textDecoder() }
+    for await (const event of wholeOutput(call, found, ending)) {
+      if (event.type === 'exit') break
+      const data = decoders[event.type].decode(event.data, { stream: true })
+      if (data !== '') yield { stream: event.type, data }
+    }
+    for (const stream of ['stdout', 'stderr'] as const) {
+      const data = decoders[stream].decode()
+      if (data !== '') yield { stream, data }
+    }
+  }
+
+  /** From the beginning, or from the oldest that is left of it. */
+  const wholeOutput = async function* (
+    call: VercelCall,
+    found: Found,
+    ending: AbortSignal,
+  ): AsyncGenerator<ProcessEvent> {
+    let after = 0
+    for (;;) {
+      try {
+        const output =
+          'row' in found
+            ? found.output(after, ending)
+            : sessions.commands.replay(call.caller, found, after, ending)
+        for await (const event of output) {
+          after = event.seq
+          yield event
+        }
+        return
+      } catch (error) {
+        if (!SandboxError.is(error, 'gone')) throw error
+        const { oldest } = error.details
+        if (typeof oldest !== 'number' || oldest - 1 <= after) return
+        after = oldest - 1
+      }
+    }
+  }
+
+  const final = async (found: Found): Promise<ExecRow> => ('row' in found ? found.done : found)
+
+  return [
+    {
+      method: 'POST',
+      path: base,
+      scope: 'exec',
+      async handle(call) {
+        const body = parsed(commandBody, call.body)
+        const session = await running(desk, call)
+        if (body.sudo && !(await isRoot(desk, call, session)))
+          throw notHere('sudo', 'Programs run here as the sandbox’s user; use an image whose user is root.')
+        const found = await sessions.commands.start(
+          call.caller,
+          session.id,
+          `cmd_${randomId(24)}`,
+          {
+            kind: 'run',
+            cmd: body.command,
+            args: body.args,
+            env: body.env,
+            ...(body.cwd === undefined ? {} : { cwd: body.cwd }),
+            ...(body.timeout === undefined ? {} : { timeoutMs: body.timeout }),
+            // Nobody's wait puts off the end of a sandbox whose time is over.
+            detached: true,
+            // The events have all of it.
+            maxOutputBytes: 1,
+            outputBufferBytes: outputBytes,
+          },
+          { incarnation: session.incarnation },
+        )
+        if (!body.wait) return { command: commandView(session, rowOf(found)) }
+        return sendLines(desk, call.reply, call.signal, async function* (ending) {
+          yield { command: { ...commandView(session, rowOf(found)), exitCode: null } }
+          yield* logs(call, found, ending)
+          const row = await final(found)
+          if (row.status === 'lost') yield lost
+          else yield { command: commandView(session, row) }
+        })
+      },
+    },
+    {
+      method: 'GET',
+      path: `${base}/:cmdId`,
+      scope: 'read',
+      async handle(call) {
+        const { session, found } = await find(call)
+        if (call.query.wait !== 'true' || !('row' in found))
+          return { command: commandView(session, rowOf(found)) }
+        const gone = new Promise<undefined>((resolve) =>
+          call.signal.addEventListener('abort', () => resolve(undefined), { once: true }),
+        )
+        const row = await Promise.race([found.done, gone])
+        return { command: commandView(session, row ?? found.row) }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${base}/:cmdId/logs`,
+      scope: 'read',
+      async handle(call) {
+        const { found } = await find(call)
+        return sendLines(desk, call.reply, call.signal, async function* (ending) {
+          yield* logs(call, found, ending)
+          if ((await final(found)).status === 'lost') yield lost
+        })
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/:cmdId/kill`,
+      scope: 'exec',
+      async handle(call) {
+        const { signal } = parsed(z.looseObject({ signal: z.int().default(15) }), call.body)
+        const name = signals[signal]
+        if (name === undefined) throw notHere(`The signal ${signal}`)
+        const { session, found } = await find(call)
+        if ('row' in found) await found.kill(name)
+        return { command: commandView(session, rowOf(found)) }
+      },
+    },
+  ]
+}
+
+const lost = {
+  stream: 'error',
+  data: { code: 'sandbox_stopped', message: 'The sandbox was stopped while the command ran.' },
+}
+
+const signals: Readonly<Record<number, ProcessSignal>> = {
+  1: 'SIGHUP',
+  2: 'SIGINT',
+  3: 'SIGQUIT',
+  9: 'SIGKILL',
+  10: 'SIGUSR1',
+  12: 'SIGUSR2',
+  15: 'SIGTERM',
+  18: 'SIGCONT',
+  19: 'SIGSTOP',
+}
+
+function rowOf(found: Found): ExecRow {
+  return 'row' in found ? found.row : found
+}
+
+function textDecoder() {
+  return new TextDecoder('utf-8', { ignoreBOM: true })
+}
+
+async function isRoot(desk: VercelDesk, call: VercelCall, session: Session): Promise<boolean> {
+  return desk.services.sessions.use.use(
+    call.caller,
+    session.id,
+    async ({ sandbox }) => (await sandbox.runCommand({ cmd: 'id', args: ['-u'] })).stdout.trim() === '0',
+    { incarnation: session.incarnation },
+  )
+}

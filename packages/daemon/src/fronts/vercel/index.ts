@@ -1,0 +1,44 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Front } from '../front.ts'
+import { commandRoutes } from './commands.ts'
+import { VercelDesk } from './desk.ts'
+import { fileRoutes } from './files.ts'
+import { refusal } from './refusal.ts'
+import { sandboxRoutes } from './sandboxes.ts'
+import { sessionRoutes } from './sessions.ts'
+import { snapshotRoutes } from './snapshots.ts'
+
+/**
+ * The wire of `@vercel/sandbox` 2.x and 3.x. A sandbox there is a name with a disk; a session is one run of it:
+ *
+ *     sandbox „my-app“     our session, by its name
+ *     session sbx_<id>_3   the third start of it; every other one is 410, and the SDK then asks for the one that is
+ *     command cmd_<id>     a command of ours that carries this id
+ *
+ * The SDK repeats any request that was answered with 5xx, so what would fail again, or has been begun, is never that.
+ */
+export const vercelFront: Front = {
+  name: 'vercel',
+  register(app, place) {
+    const desk = new VercelDesk(app, place)
+    // Both with the SDK's own prefix and without: `fetch` may replace the host alone, or the prefix with it.
+    for (const route of [
+      ...sandboxRoutes(desk),
+      ...sessionRoutes(desk),
+      ...commandRoutes(desk),
+      ...fileRoutes(desk),
+      ...snapshotRoutes(desk),
+    ])
+      desk.add(route)
+    app.setNotFoundHandler((request) => {
+      throw new SandboxError(
+        'not_found',
+        `There is no ${request.method} ${request.url.split('?')[0]} here.`,
+        {
+          hint: 'See docs/fronts.md for what this front speaks.',
+        },
+      )
+    })
+  },
+  refuse: refusal,
+}

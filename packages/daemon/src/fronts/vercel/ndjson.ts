@@ -1,0 +1,59 @@
+import type { FastifyReply } from 'fastify'
+import { drained } from '../../api/streams.ts'
+import type { VercelDesk } from './desk.ts'
+
+const beatMs = 15_000
+
+/**
+ * Lines of JSON until there are no more. The SDK compares the type exactly, and takes each piece of the network for text
+ * of its own: a character in two pieces would be lost, so there is none outside ASCII. Blank lines are skipped by it, and
+ * keep a silent connection alive.
+ */
+export async function sendLines(
+  desk: VercelDesk,
+  reply: FastifyReply,
+  gone: AbortSignal,
+  source: (ending: AbortSignal) => AsyncIterable<unknown>,
+): Promise<void> {
+  const { signal, leave } = desk.services.streams.enter()
+  const ending = AbortSignal.any([signal, gone])
+  reply.hijack()
+  const { raw } = reply
+  raw.writeHead(200, {
+    'content-type': 'application/x-ndjson',
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+    'x-request-id': reply.request.id,
+  })
+  raw.flushHeaders()
+  const beat = setInterval(() => raw.write('\n'), beatMs)
+  const over = new Promise<'over'>((resolve) => {
+    if (ending.aborted) resolve('over')
+    ending.addEventListener('abort', () => resolve('over'), { once: true })
+  })
+  const lines = source(ending)[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const next = lines.next()
+      next.catch(() => {})
+      const result = await Promise.race([next, over])
+      if (result === 'over' || result.done) break
+      if (!raw.write(`${ascii(result.value)}\n`)) await Promise.race([drained(raw), over])
+    }
+  } catch {
+    // The stream is cut: its reader sees that it is not whole.
+    raw.destroy()
+  } finally {
+    clearInterval(beat)
+    void Promise.resolve(lines.return?.()).catch(() => {})
+    if (!raw.destroyed) raw.end()
+    leave()
+  }
+}
+
+export function ascii(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

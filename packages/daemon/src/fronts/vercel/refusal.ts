@@ -1,0 +1,37 @@
+import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
+import type { FastifyRequest } from 'fastify'
+import type { FrontRefusal } from '../front.ts'
+
+/** The vendor's words for our errors: `{ error: { code, message } }`. */
+export function refusal(error: SandboxError, request: FastifyRequest): FrontRefusal {
+  const { retryAfterMs } = error.details
+  const code = codes[error.code] ?? error.code
+  return {
+    status: statusOf(error, request),
+    body: { error: { code, message: error.hint ? `${error.message} ${error.hint}` : error.message } },
+    headers: {
+      'x-request-id': request.id,
+      ...(typeof retryAfterMs === 'number'
+        ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
+        : {}),
+    },
+  }
+}
+
+/** What a stopped sandbox answers: the SDK then asks for the sandbox again, with `resume`, and repeats the call. */
+const codes: Partial<Record<SandboxErrorCode, string>> = {
+  not_running: 'sandbox_stopped',
+  interrupted: 'sandbox_stopped',
+  gone: 'sandbox_stopped',
+  invalid_argument: 'bad_request',
+  unsupported: 'unsupported',
+  unauthenticated: 'forbidden',
+}
+
+function statusOf(error: SandboxError, request: FastifyRequest): number {
+  if (codes[error.code] === 'sandbox_stopped') return 410
+  if (error.code === 'unsupported') return 400
+  // A client that repeats everything from 500 on would run a command again: it learns that it may only when nothing was begun.
+  if (error.status >= 500 && error.code !== 'unavailable' && request.method !== 'GET') return 422
+  return error.status === 499 ? 400 : error.status
+}

@@ -1,0 +1,232 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { randomId } from '@sandkasten/sdk/provider'
+import { z } from 'zod'
+import type { Caller } from '../../keys/index.ts'
+import type { Session } from '../../sessions/index.ts'
+import { createSandbox, networkOf, openPorts, overrides, refuseAbsent } from './create.ts'
+import {
+  frontLabel,
+  frontName,
+  type Kept,
+  notHere,
+  parsed,
+  type VercelDesk,
+  type VercelRoute,
+} from './desk.ts'
+import { routesOf, sandboxView, sessionView } from './views.ts'
+
+const mostInPage = 100
+
+const listQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(mostInPage).optional(),
+  sortBy: z.enum(['createdAt', 'name', 'statusUpdatedAt', 'currentSnapshotSizeBytes']).optional(),
+  sortOrder: z.enum(['asc', 'desc']).optional(),
+  namePrefix: z.string().optional(),
+  cursor: z.string().optional(),
+  tags: z.union([z.string(), z.array(z.string())]).optional(),
+})
+
+const patchBody = overrides.omit({ name: true, env: true })
+
+/** Sandboxes by their names. */
+export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
+  const { sessions } = desk.services
+
+  const whole = async (session: Session, kept: Kept, resumed?: boolean) => ({
+    sandbox: sandboxView(session, kept),
+    session: sessionView(desk, session),
+    routes: await routesOf(desk, session),
+    ...(resumed === undefined ? {} : { resumed }),
+  })
+
+  const create = async (call: Parameters<VercelRoute['handle']>[0]) => {
+    const { session, kept } = await createSandbox(desk, call)
+    return whole(session, kept)
+  }
+
+  return [
+    { method: 'POST', path: '/v3/sandboxes', scope: 'exec', handle: create },
+    { method: 'POST', path: '/v2/sandboxes', scope: 'exec', handle: create },
+    {
+      method: 'GET',
+      path: '/v2/sandboxes',
+      scope: 'read',
+      async handle({ caller, query }) {
+        const { limit = mostInPage, cursor, ...filter } = parsed(listQuery, query)
+        const all = await matching(desk, caller, filter)
+        const start = cursor === undefined ? 0 : all.findIndex(({ id }) => id === cursor) + 1
+        if (cursor !== undefined && start === 0)
+          throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.')
+        const page = all.slice(start, start + limit)
+        const more = start + limit < all.length
+        const views = await Promise.all(
+          page.map(async (session) => sandboxView(session, await desk.kept(session))),
+        )
+        return { sandboxes: views, pagination: { count: views.length, next: more ? page.at(-1)!.id : null } }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/v2/sandboxes/:name',
+      scope: 'read',
+      async handle({ caller, params, query }) {
+        const session = await desk.byName(caller, params.name!)
+        const kept = await desk.kept(session)
+        if (query.resume !== 'true' || session.status === 'running') return whole(session, kept, false)
+        desk.allow(caller, 'exec')
+        await sessions.start(caller, session.id)
+        return whole(await sessions.setLifetime(caller, session.id, kept.timeoutMs), kept, true)
+      },
+    },
+    {
+      method: 'PATCH',
+      path: '/v2/sandboxes/:name',
+      scope: 'exec',
+      async handle({ caller, params, body }) {
+        const changes = parsed(patchBody, body)
+        refuseAbsent(changes)
+        const session = await desk.byName(caller, params.name!)
+        const { vcpus } = changes.resources ?? {}
+        if (vcpus !== undefined && vcpus !== session.cpu) throw notHere('Changing the resources of a sandbox')
+        const network = networkOf(changes.networkPolicy)
+        if (network !== undefined && network !== session.network)
+          throw notHere('Changing the network policy of a sandbox', 'Give it when the sandbox is created.')
+        if (changes.ports) await openPorts(desk, caller, session, changes.ports)
+        if (changes.tags) await replaceTags(desk, caller, session, changes.tags)
+        const before = await desk.kept(session)
+        if (changes.persistent === false && before.persistent)
+          throw notHere('Making a persistent sandbox one that is not')
+        const kept: Kept = {
+          ...before,
+          ...(changes.timeout === undefined ? {} : { timeoutMs: Math.min(changes.timeout, desk.longestMs) }),
+          ...(changes.snapshotExpiration === undefined
+            ? {}
+            : { snapshotExpirationMs: changes.snapshotExpiration }),
+        }
+        await desk.keep(session, kept)
+        const changed = await sessions.get(caller, session.id)
+        return { sandbox: sandboxView(changed, kept), routes: await routesOf(desk, changed) }
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/v2/sandboxes/:name',
+      scope: 'exec',
+      async handle({ caller, params, query }) {
+        const session = await desk.byName(caller, params.name!)
+        const kept = await desk.kept(session)
+        // Of several at once, one has ended it.
+        if (!(await sessions.destroy(caller, session.id))) await desk.byName(caller, params.name!)
+        if (query.deleteOrphanSnapshots === 'true') await purge(desk, caller, session)
+        return { sandbox: sandboxView(await sessions.get(caller, session.id), kept) }
+      },
+    },
+    {
+      method: 'POST',
+      path: '/v2/sandboxes/:name/fork',
+      scope: 'exec',
+      async handle({ caller, params, body, signal }) {
+        const asked = parsed(overrides, body)
+        refuseAbsent(asked)
+        if (asked.env) throw notHere('Other environment variables for a fork')
+        if (asked.resources?.vcpus !== undefined) throw notHere('Other resources for a fork')
+        if (asked.image ?? asked.runtime) throw notHere('Another image for a fork')
+        const origin = await desk.byName(caller, params.name!)
+        if (networkOf(asked.networkPolicy) !== undefined && networkOf(asked.networkPolicy) !== origin.network)
+          throw notHere('Another network policy for a fork')
+        const copy = await forkOf(desk, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
+        try {
+          const kept = {
+            ...(await desk.kept(origin)),
+            ...(asked.timeout ? { timeoutMs: asked.timeout } : {}),
+          }
+          await desk.keep(copy, kept)
+          await sessions.setLifetime(caller, copy.id, kept.timeoutMs)
+          const ports = (await routesOf(desk, origin)).map(({ port }) => port)
+          await openPorts(desk, caller, copy, asked.ports ?? ports)
+          if (asked.tags) await replaceTags(desk, caller, copy, asked.tags)
+          return await whole(await sessions.get(caller, copy.id), kept)
+        } catch (error) {
+          await sessions.destroy(caller, copy.id)
+          throw error
+        }
+      },
+    },
+  ]
+}
+
+/** A copy of the disk of this moment. One that is stopped runs for that moment. */
+async function forkOf(
+  desk: VercelDesk,
+  caller: Caller,
+  origin: Session,
+  name: string,
+  signal: AbortSignal,
+): Promise<Session> {
+  const { sessions } = desk.services
+  const asleep = origin.status !== 'running'
+  if (asleep) await sessions.start(caller, origin.id)
+  try {
+    const [copy] = await sessions.snapshots.fork(caller, origin.id, { count: 1, names: [name], signal })
+    if (copy === undefined || copy instanceof Error) throw copy
+    return copy
+  } finally {
+    if (asleep) await sessions.stop(caller, origin.id)
+  }
+}
+
+async function matching(
+  desk: VercelDesk,
+  caller: Caller,
+  filter: Omit<z.infer<typeof listQuery>, 'limit' | 'cursor'>,
+): Promise<Session[]> {
+  const { sortBy = 'createdAt', sortOrder = 'desc', namePrefix = '' } = filter
+  const given = filter.tags === undefined ? [] : [filter.tags].flat()
+  const labels = Object.fromEntries(
+    given.map((tag) => [tag.slice(0, tag.indexOf(':')), tag.slice(tag.indexOf(':') + 1)]),
+  )
+  const found: Session[] = []
+  let after: { createdAt: number; id: string } | undefined
+  for (;;) {
+    const page = await desk.services.sessions.list(caller, {
+      labels: { ...labels, [frontLabel]: frontName },
+      status: ['creating', 'running', 'paused', 'stopped', 'crashed'],
+      limit: 500,
+      ...(after ? { after } : {}),
+    })
+    found.push(...page.filter(({ name }) => name?.startsWith(namePrefix)))
+    const last = page.at(-1)
+    if (page.length < 500 || !last) break
+    after = { createdAt: last.created_at, id: last.id }
+  }
+  const keyOf = (session: Session) =>
+    sortBy === 'name' ? session.name! : sortBy === 'statusUpdatedAt' ? session.status_at : session.created_at
+  const order = sortOrder === 'asc' ? 1 : -1
+  return found.sort((a, b) => order * (compare(keyOf(a), keyOf(b)) || compare(a.id, b.id)))
+}
+
+function compare<T extends string | number>(a: T, b: T): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+async function replaceTags(
+  desk: VercelDesk,
+  caller: Caller,
+  session: Session,
+  tags: Readonly<Record<string, string>>,
+): Promise<void> {
+  const gone = Object.keys(JSON.parse(session.labels) as object).map((key) => [key, null] as const)
+  await desk.services.sessions.setLabels(caller, session.id, {
+    ...Object.fromEntries(gone),
+    ...tags,
+    [frontLabel]: frontName,
+  })
+}
+
+/** Snapshots that were made of it, and that no other sandbox was made from. */
+async function purge(desk: VercelDesk, caller: Caller, session: Session): Promise<void> {
+  const { snapshots } = desk.services.sessions
+  const used = new Set((await matching(desk, caller, {})).map(({ snapshot_id: id }) => id))
+  for (const { id } of await snapshots.list(caller, { sessionId: session.id, limit: 1000 }))
+    if (!used.has(id)) await snapshots.delete(caller, id)
+}

@@ -1,0 +1,105 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import { lifetimeEnd, type Session } from '../../sessions/index.ts'
+import { networkOf, networkPolicy } from './create.ts'
+import { notHere, parsed, type VercelCall, type VercelDesk, type VercelRoute } from './desk.ts'
+import { routesOf, sandboxView, sessionView, sidOf } from './views.ts'
+
+const base = '/v2/sandboxes/sessions/:sid'
+
+/** Runs of sandboxes: how long one goes on, and its end. */
+export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
+  const { sessions } = desk.services
+
+  return [
+    {
+      method: 'GET',
+      path: '/v2/sandboxes/sessions',
+      scope: 'read',
+      async handle({ caller, query }) {
+        const { name } = query
+        if (typeof name !== 'string') throw notHere('A list of the sessions of all sandboxes', 'Give a name.')
+        // What is known of earlier runs is that they are over; the last one stands for the sandbox.
+        const session = await desk.byName(caller, name)
+        return { sessions: [sessionView(desk, session)], pagination: { count: 1, next: null } }
+      },
+    },
+    {
+      method: 'GET',
+      path: base,
+      scope: 'read',
+      async handle({ caller, params }) {
+        const { session, incarnation } = await desk.bySession(caller, params.sid!)
+        return {
+          session: sessionView(desk, session, incarnation),
+          routes: await routesOf(desk, session),
+        }
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/stop`,
+      scope: 'exec',
+      async handle(call) {
+        const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
+        const kept = await desk.kept(session)
+        if (incarnation !== session.incarnation || session.status !== 'running')
+          return { session: sessionView(desk, session, incarnation), sandbox: sandboxView(session, kept) }
+        // One that is not persistent has nothing to come back to.
+        if (!kept.persistent) await sessions.destroy(call.caller, session.id)
+        else await sessions.stop(call.caller, session.id, { incarnation })
+        const stopped = await sessions.get(call.caller, session.id)
+        return { session: sessionView(desk, stopped), sandbox: sandboxView(stopped, kept) }
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/extend-timeout`,
+      scope: 'exec',
+      async handle(call) {
+        const { duration } = parsed(z.looseObject({ duration: z.number().positive() }), call.body)
+        const session = await running(desk, call)
+        const end = lifetimeEnd(session)
+        if (end === undefined) return { session: sessionView(desk, session) }
+        // The vendor adds to what is left; ours says how long from now on.
+        const leftMs = end + duration - Date.now()
+        return { session: sessionView(desk, await sessions.setLifetime(call.caller, session.id, leftMs)) }
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/network-policy`,
+      scope: 'exec',
+      async handle(call) {
+        const session = await running(desk, call)
+        if (networkOf(parsed(networkPolicy, call.body)) !== session.network)
+          throw notHere('Changing the network policy of a sandbox', 'Give it when the sandbox is created.')
+        return { session: sessionView(desk, session) }
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/interactive`,
+      scope: 'exec',
+      handle: async () => {
+        throw notHere(
+          'An interactive terminal',
+          'Use POST /v1/sessions/{id}/terminals of this server’s own API.',
+        )
+      },
+    },
+  ]
+}
+
+/** The run that is meant, if it is the one that runs now. */
+export async function running(desk: VercelDesk, call: VercelCall): Promise<Session> {
+  const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
+  if (incarnation === session.incarnation && session.status === 'running') return session
+  throw stopped(session, incarnation)
+}
+
+export function stopped(session: Session, incarnation: number): SandboxError {
+  return new SandboxError('not_running', `The session ${sidOf(session, incarnation)} is stopped.`, {
+    hint: 'Get the sandbox again with resume.',
+  })
+}

@@ -1,0 +1,118 @@
+import type { Session, Tracked } from '../../sessions/index.ts'
+import { frontLabel, type Kept, type VercelDesk } from './desk.ts'
+
+/** Our rows in the shapes that the SDK's validators accept. */
+
+/** The one that there is. */
+export const region = 'local'
+
+export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' | 'aborted' | 'snapshotting'
+
+const statuses: Readonly<Record<Session['status'], Status>> = {
+  creating: 'pending',
+  running: 'running',
+  // It goes on with `resume`, as one that is stopped does.
+  paused: 'stopped',
+  stopped: 'stopped',
+  crashed: 'stopped',
+  failed: 'failed',
+  expired: 'stopped',
+  destroyed: 'stopped',
+}
+
+export function sidOf(session: Session, incarnation = session.incarnation): string {
+  return `sbx_${session.id}_${incarnation}`
+}
+
+export function tagsOf(session: Session): Record<string, string> {
+  const { [frontLabel]: _, ...tags } = JSON.parse(session.labels) as Record<string, string>
+  return tags
+}
+
+export function sandboxView(session: Session, kept: Kept) {
+  return {
+    name: session.name ?? session.id,
+    persistent: kept.persistent,
+    region,
+    vcpus: session.cpu,
+    memory: session.mem_mb,
+    ...(kept.runtime === undefined ? { image: session.image } : { runtime: kept.runtime }),
+    timeout: kept.timeoutMs,
+    networkPolicy: policyOf(session),
+    createdAt: session.created_at,
+    updatedAt: session.status_at,
+    currentSessionId: sidOf(session),
+    ...(kept.currentSnapshotId === undefined ? {} : { currentSnapshotId: kept.currentSnapshotId }),
+    status: statuses[session.status],
+    statusUpdatedAt: session.status_at,
+    ...(session.workdir === null ? {} : { cwd: session.workdir }),
+    tags: tagsOf(session),
+    ...(kept.snapshotExpirationMs === undefined ? {} : { snapshotExpiration: kept.snapshotExpirationMs }),
+  }
+}
+
+/** One run; an earlier one than the session's last is over. */
+export function sessionView(desk: VercelDesk, session: Session, incarnation = session.incarnation) {
+  const status = incarnation === session.incarnation ? statuses[session.status] : 'stopped'
+  return {
+    id: sidOf(session, incarnation),
+    memory: session.mem_mb,
+    vcpus: session.cpu,
+    region,
+    timeout: session.lifetime_ms ?? desk.longestMs,
+    status,
+    requestedAt: session.started_at,
+    startedAt: session.started_at,
+    createdAt: session.started_at,
+    updatedAt: session.status_at,
+    ...(status === 'stopped' ? { stoppedAt: session.status_at } : {}),
+    cwd: session.workdir ?? '/',
+    ...(session.snapshot_id === null ? {} : { sourceSnapshotId: session.snapshot_id }),
+    networkPolicy: policyOf(session),
+  }
+}
+
+function policyOf(session: Session): { mode: 'allow-all' | 'deny-all' } {
+  return { mode: session.network === 'open' ? 'allow-all' : 'deny-all' }
+}
+
+/** The ports that were opened, each with an address that works from where the client is. */
+export async function routesOf(desk: VercelDesk, session: Session) {
+  const { ports, sessions } = desk.services
+  const { addresses } = ports
+  if (!addresses) return []
+  const rows = await sessions.context.store.ports.list(session.id)
+  return rows.map(({ port }) => ({
+    // Not every machine knows that names below `localhost` are itself.
+    url:
+      (addresses.domain === 'localhost' ? undefined : addresses.url(session.id, port)) ??
+      addresses.pathUrl(session.id, port),
+    subdomain: `${port}-${session.id}`,
+    port,
+  }))
+}
+
+type ExecRow = Tracked['row']
+
+export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
+  const [name = '', ...args] = JSON.parse(row.command) as string[]
+  const result =
+    row.result === null ? undefined : (JSON.parse(row.result) as { exitCode?: number; durationMs?: number })
+  return {
+    id: row.exec_id,
+    name,
+    args,
+    cwd: session.workdir ?? '/',
+    sessionId: sidOf(session, row.incarnation),
+    exitCode: exitCodeOf(row),
+    startedAt: row.created_at,
+    ...(result?.durationMs === undefined ? {} : { durationMs: Math.round(result.durationMs) }),
+  }
+}
+
+/** One whose sandbox ended before it has no exit code of its own; a wait for it must end all the same. */
+export function exitCodeOf(row: Omit<ExecRow, 'events'>): number | null {
+  if (row.status === 'running') return null
+  if (row.status === 'lost') return 137
+  return (JSON.parse(row.result ?? '{}') as { exitCode?: number }).exitCode ?? 137
+}

@@ -1,0 +1,273 @@
+import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import { pageOf } from '../../shared/page.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxPage,
+  SnapshotInfo,
+} from '../../spec/index.ts'
+import { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
+import { translating } from './errors.ts'
+import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
+import type { CreateParams, VendorSandbox } from './sdk.ts'
+import {
+  idOf,
+  infoOf,
+  isOurs,
+  notFound,
+  ownTag,
+  partsOf,
+  setupSince,
+  tagsOf,
+  vendorName,
+} from './translation.ts'
+
+/** How long somebody may take to set a new sandbox up before others stop waiting for it. */
+const setupMs = 15 * 60_000
+/** How long one may be on its way from one status to another. */
+const betweenMs = 5 * 60_000
+const memoryPerCpuMb = 2048
+
+/** Options of create() that are the vendor's alone, under its own names. */
+const vendorOptions = [
+  'networkPolicy',
+  'persistent',
+  'region',
+  'failoverRegions',
+  'snapshotExpiration',
+  'keepLastSnapshots',
+  'mounts',
+  'networkId',
+]
+
+export class VercelDriver implements ProviderDriver<VercelCapabilities> {
+  readonly name = 'vercel'
+  readonly isolation = 'vm'
+  readonly capabilities = vercelCapabilities
+  readonly createOptions: readonly CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'lifetimeMs',
+    'snapshotId',
+    'image',
+    'runtime',
+    'ports',
+    'resources',
+    'repo',
+    'gitToken',
+    'providerOptions',
+  ]
+  readonly #place: SandboxPlace
+
+  constructor(place: SandboxPlace) {
+    this.#place = place
+  }
+
+  async create(spec: CreateSpec, { signal }: CallOptions): Promise<VercelSandbox> {
+    const { namePrefix, vendor } = this.#place
+    const name =
+      spec.name === undefined ? `${namePrefix}${randomId()}` : await vendorName(namePrefix, spec.name)
+    const params = { ...createParams(spec), name }
+    // Not cancelled on the way: what a cancelled create has made is known only when it is answered, and is then ended.
+    const creating = this.#made(params, vendor.create(params), spec)
+    return new VercelSandbox(this.#place, await undoneOnAbort(creating, signal))
+  }
+
+  async open(
+    sandboxId: string,
+    { resume }: { resume: boolean },
+    { signal }: CallOptions,
+  ): Promise<VercelSandbox> {
+    const settled = await this.#settled(sandboxId, signal)
+    if (!resume || settled.status === 'running') return new VercelSandbox(this.#place, settled)
+    return new VercelSandbox(
+      this.#place,
+      await this.#place.vendor.get(settled.name, { resume: true, signal }),
+    )
+  }
+
+  async find(name: string, { signal }: CallOptions): Promise<string | undefined> {
+    const { namePrefix, vendor } = this.#place
+    const found = await vendor.find(await vendorName(namePrefix, name), signal)
+    return found && idOf(found.name, found.createdAt.getTime())
+  }
+
+  async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
+    const all = await this.#place.vendor.list(this.#place.namePrefix, signal)
+    return pageOf(all.filter(isOurs).map(infoOf), filter)
+  }
+
+  async destroy(sandboxId: string, { signal }: CallOptions): Promise<boolean> {
+    try {
+      const sandbox = await this.#existing(sandboxId, signal)
+      await translating(sandbox.delete(signal ? { signal } : {}), { signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  async health({ signal }: CallOptions): Promise<boolean> {
+    try {
+      await this.#place.vendor.look(signal)
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'aborted', 'sdk_missing')) throw error
+      return false
+    }
+  }
+
+  async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
+    const all = await this.#place.vendor.snapshots(signal)
+    return all
+      .filter(({ status }) => status === 'created')
+      .map(({ id, sizeBytes, createdAt }) => ({ snapshotId: id, sizeBytes, createdAt: new Date(createdAt) }))
+  }
+
+  deleteSnapshot(snapshotId: string, { signal }: CallOptions): Promise<boolean> {
+    return this.#place.vendor.deleteSnapshot(snapshotId, signal)
+  }
+
+  async #existing(sandboxId: string, signal: AbortSignal | undefined): Promise<VendorSandbox> {
+    const { name, createdAt } = partsOf(sandboxId)
+    const sandbox = await this.#place.vendor.find(name, signal)
+    if (sandbox && (createdAt === undefined || sandbox.createdAt.getTime() === createdAt)) return sandbox
+    throw notFound(sandboxId)
+  }
+
+  /** The sandbox once nobody sets it up any more, and once it is neither on its way up nor down. */
+  async #settled(sandboxId: string, signal: AbortSignal | undefined): Promise<VendorSandbox> {
+    const begun = Date.now()
+    for (;;) {
+      const sandbox = await this.#existing(sandboxId, signal)
+      const since = setupSince(sandbox.tags)
+      if (since === undefined && !between.has(sandbox.status)) return sandbox
+      if (since !== undefined && Date.now() - since > setupMs)
+        throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up to its end.`, {
+          provider: this.name,
+          sandboxId,
+          hint: 'Whoever created it went away meanwhile. Destroy it, and create it again.',
+        })
+      if (since === undefined && Date.now() - begun > betweenMs)
+        throw new SandboxError(
+          'timeout',
+          `The sandbox ${sandboxId} has been ${sandbox.status} for too long.`,
+          {
+            provider: this.name,
+            sandboxId,
+          },
+        )
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      throwIfAborted(signal)
+    }
+  }
+
+  /** What was made; when that is not known, it is looked for and taken away, so that nothing is left that is paid for. */
+  async #made(params: CreateParams & { name: string }, creating: Promise<VendorSandbox>, spec: CreateSpec) {
+    try {
+      return await creating
+    } catch (error) {
+      const refused = SandboxError.is(
+        error,
+        'unauthenticated',
+        'forbidden',
+        'sdk_missing',
+        'rate_limited',
+        'quota_exceeded',
+      )
+      if (refused) throw error
+      const found = await this.#place.vendor.find(params.name).catch(() => undefined)
+      if (found?.tags?.[ownTag] === params.tags?.[ownTag]) await found?.delete().catch(() => {})
+      else if (found && spec.name !== undefined && SandboxError.is(error, 'conflict', 'invalid_argument'))
+        throw new SandboxError('conflict', `There is a sandbox with the name “${spec.name}” already.`, {
+          provider: this.name,
+          cause: error,
+          ...(error.requestId === undefined ? {} : { requestId: error.requestId }),
+        })
+      throw error
+    }
+  }
+}
+
+const between = new Set(['pending', 'stopping', 'snapshotting'])
+
+function createParams(spec: CreateSpec): CreateParams {
+  const { image, runtime, snapshotId, lifetimeMs, ports, resources, providerOptions, envVars } = spec
+  if (image !== undefined && runtime !== undefined)
+    throw invalid('`image` and `runtime` are both given.', 'Use image; runtime is the vendor’s older option.')
+  if (snapshotId !== undefined && (image !== undefined || runtime !== undefined))
+    throw invalid('`snapshotId` is given beside an image.', 'A snapshot has its own.')
+  for (const option of Object.keys(providerOptions ?? {}))
+    if (!vendorOptions.includes(option))
+      throw invalid(`\`providerOptions.${option}\` is not known.`, `Use one of ${vendorOptions.join(', ')}.`)
+  const vcpus = vcpusOf(resources)
+  return {
+    tags: tagsOf(spec, spec.deferReady),
+    env: { ...envVars },
+    ...(lifetimeMs === undefined ? {} : { timeout: lifetimeMs }),
+    ...(ports === undefined ? {} : { ports: [...new Set(ports)] }),
+    ...(image === undefined ? {} : { image }),
+    ...(runtime === undefined ? {} : { runtime }),
+    ...(snapshotId === undefined ? {} : { source: { type: 'snapshot', snapshotId } }),
+    ...(vcpus === undefined ? {} : { resources: { vcpus } }),
+    ...providerOptions,
+  }
+}
+
+/** The vendor sells processors, each with its memory, on a disk of its own choice. */
+function vcpusOf(resources: CreateSpec['resources']): number | undefined {
+  if (!resources) return undefined
+  const { vcpus, memoryMb, diskMb } = resources
+  if (diskMb !== undefined) throw unsupportedResource('diskMb', 'the size of the disk')
+  if (memoryMb === undefined || memoryMb === (vcpus ?? memoryMb / memoryPerCpuMb) * memoryPerCpuMb)
+    return vcpus ?? (memoryMb === undefined ? undefined : memoryMb / memoryPerCpuMb)
+  throw unsupportedResource('memoryMb', `any memory but ${memoryPerCpuMb} MB for each processor`)
+}
+
+function unsupportedResource(option: string, what: string): SandboxError {
+  return new SandboxError('unsupported', `Vercel does not let its users choose ${what}.`, {
+    provider: 'vercel',
+    details: { option: `resources.${option}` },
+    hint: `Leave resources.${option} out.`,
+  })
+}
+
+function invalid(message: string, hint: string): SandboxError {
+  return new SandboxError('invalid_argument', message, { provider: 'vercel', hint })
+}
+
+/** What was made, unless the signal has fired meanwhile: then it is ended, and the call is. */
+async function undoneOnAbort(
+  creating: Promise<VendorSandbox>,
+  signal: AbortSignal | undefined,
+): Promise<VendorSandbox> {
+  let forget = () => {}
+  const patience = new Promise<never>((_, reject) => {
+    forget = onAbort(signal, () => {
+      const timer = setTimeout(() => reject(abortedError(signal!, 'Creating the sandbox')), 20_000)
+      creating.finally(() => clearTimeout(timer)).catch(() => {})
+    })
+  })
+  try {
+    const made = await Promise.race([creating, patience])
+    if (!signal?.aborted) return made
+    await made.delete()
+    throw abortedError(signal, 'Creating the sandbox')
+  } catch (error) {
+    if (signal?.aborted) {
+      // One that is answered later is taken away later.
+      creating.then((made) => made.delete()).catch(() => {})
+      throw abortedError(signal, 'Creating the sandbox')
+    }
+    throw error
+  } finally {
+    forget()
+  }
+}

@@ -1,0 +1,3 @@
+export { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
+export { vercelOptionsOf } from './credentials.ts'
+export { VercelProvider, type VercelProviderOptions } from './provider.ts'

@@ -1,0 +1,61 @@
+import { concat } from '../../shared/bytes.ts'
+
+/** Input goes to a program in pieces of this size: the vendor takes each whole. */
+export const inputBytes = 1024 * 1024
+
+/** A source read ahead a little, so that what came while a piece was on its way goes with the next one. */
+export class Coalesced {
+  readonly #iterator: AsyncIterator<Uint8Array>
+  #waiting: Uint8Array[] = []
+  #bytes = 0
+  #over = false
+  #failure: { error: unknown } | undefined
+  #wake: () => void = () => {}
+  #more: () => void = () => {}
+
+  constructor(source: AsyncIterable<Uint8Array>) {
+    this.#iterator = source[Symbol.asyncIterator]()
+    void this.#read()
+  }
+
+  async next(): Promise<Uint8Array | undefined> {
+    while (this.#waiting.length === 0) {
+      if (this.#failure) throw this.#failure.error
+      if (this.#over) return undefined
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    const piece = concat(this.#waiting)
+    this.#waiting = []
+    this.#bytes = 0
+    this.#more()
+    return piece
+  }
+
+  release(): void {
+    this.#over = true
+    this.#more()
+    void Promise.resolve(this.#iterator.return?.()).catch(() => {})
+  }
+
+  async #read(): Promise<void> {
+    try {
+      while (!this.#over) {
+        const { done, value } = await this.#iterator.next()
+        if (done) break
+        this.#waiting.push(value)
+        this.#bytes += value.byteLength
+        this.#wake()
+        if (this.#bytes >= inputBytes && !this.#over)
+          await new Promise<void>((resolve) => {
+            this.#more = resolve
+          })
+      }
+    } catch (error) {
+      this.#failure = { error }
+    }
+    this.#over = true
+    this.#wake()
+  }
+}

@@ -1,0 +1,58 @@
+import { DriverProvider } from '../../core/provider.ts'
+import { SandboxError } from '../../errors.ts'
+import type { VercelCapabilities } from './capabilities.ts'
+import { credentialsOf } from './credentials.ts'
+import { VercelDriver } from './driver.ts'
+import { Vendor } from './vendor.ts'
+import { Wire } from './wire.ts'
+
+export interface VercelProviderOptions {
+  /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */
+  token?: string
+  teamId?: string
+  projectId?: string
+  /** Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. */
+  oidcToken?: string
+  /** An API that speaks Vercel's wire, such as a daemon's front; default Vercel's own. */
+  baseUrl?: string
+  /** Instead of the global one. */
+  fetch?: typeof globalThis.fetch
+  /** The module `@vercel/sandbox`, where it cannot be imported by that name. */
+  sdk?: unknown
+  /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
+  namePrefix?: string
+  /** How long an answer may take to come. Default 60,000. */
+  requestTimeoutMs?: number
+  /** How long output may be silent before we look whether its command is still there. Default 60,000. */
+  silenceMs?: number
+}
+
+/** Sandboxes of Vercel, by its own SDK, which is loaded when it is first needed. */
+export class VercelProvider extends DriverProvider<VercelCapabilities> {
+  constructor(options: VercelProviderOptions = {}) {
+    const { baseUrl, namePrefix = 'sk-', requestTimeoutMs = 60_000, silenceMs = 60_000 } = options
+    if (!/^[a-z][a-z0-9-]{0,19}$/.test(namePrefix))
+      throw invalid(
+        '`namePrefix` must be up to 20 small letters, digits and dashes, and begin with a letter.',
+      )
+    for (const [option, ms] of Object.entries({ requestTimeoutMs, silenceMs }))
+      if (!Number.isFinite(ms) || ms <= 0 || ms > 2 ** 31 - 1)
+        throw invalid(`\`${option}\` is not a time in ms.`)
+    if (baseUrl !== undefined && !/^https?:\/\//.test(baseUrl))
+      throw invalid('`baseUrl` must begin with http:// or https://.')
+    const env = (globalThis as { process?: { env: Record<string, string | undefined> } }).process?.env ?? {}
+    const credentials = credentialsOf(options, env)
+    const wire = new Wire({
+      baseUrl: baseUrl?.replace(/\/+$/, ''),
+      fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
+      requestTimeoutMs,
+      secrets: [credentials.token],
+    })
+    const vendor = new Vendor({ ...credentials, fetch: wire.fetch }, wire, options.sdk)
+    super(new VercelDriver({ vendor, namePrefix, silenceMs }))
+  }
+}
+
+function invalid(message: string): SandboxError {
+  return new SandboxError('invalid_argument', message, { provider: 'vercel' })
+}

@@ -1,0 +1,231 @@
+import type { ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { CallOptions, ProcessInfo, SandboxEndpoint, SandboxInfo } from '../../spec/index.ts'
+import { translated, translating } from './errors.ts'
+import { unpacked, VercelFiles } from './files.ts'
+import { Guest } from './guest/guest.ts'
+import * as scripts from './guest/programs.ts'
+import { exitOf } from './log.ts'
+import { findProcess, type ProcessPlace, startProcess, type VercelProcess } from './process.ts'
+import type { VendorSandbox } from './sdk.ts'
+import { idOf, infoOfSandbox, nameOf, notFound, ownTag, readyTags, tagsOf } from './translation.ts'
+import type { Vendor } from './vendor.ts'
+
+export interface SandboxPlace {
+  readonly vendor: Vendor
+  readonly namePrefix: string
+  readonly silenceMs: number
+}
+
+/**
+ * One sandbox, bound to one run of it. Everything is asked of the run, never of the sandbox: the SDK starts a sandbox anew when a call finds
+ * it stopped, and our handles promise not to.
+ */
+export class VercelSandbox implements SandboxDriver {
+  readonly sandboxId: string
+  readonly name?: string
+  readonly workdir: string
+  readonly files: VercelFiles
+  readonly #place: SandboxPlace
+  readonly #vendorName: string
+  readonly #createdAt: number
+  #sandbox: VendorSandbox
+  #guest: Guest
+
+  constructor(place: SandboxPlace, sandbox: VendorSandbox) {
+    this.#place = place
+    this.#sandbox = sandbox
+    this.#vendorName = sandbox.name
+    this.#createdAt = sandbox.createdAt.getTime()
+    this.sandboxId = idOf(sandbox.name, this.#createdAt)
+    const name = nameOf(sandbox.tags)
+    if (name !== undefined) this.name = name
+    this.workdir = sandbox.currentSession().cwd
+    this.#guest = this.#bound(sandbox)
+    this.files = new VercelFiles(() => this.#guest, this.workdir)
+  }
+
+  async info({ signal }: CallOptions): Promise<SandboxInfo> {
+    return infoOfSandbox(await this.#fresh(signal))
+  }
+
+  spawn(spec: ProcessSpec, call: CallOptions): Promise<VercelProcess> {
+    return startProcess(this.#processes, spec, call)
+  }
+
+  getProcess(processId: string, { signal }: CallOptions): Promise<VercelProcess> {
+    return findProcess(this.#processes, processId, signal)
+  }
+
+  async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
+    const { exitCode, stdout } = await this.#guest.ask(scripts.list, [this.#guest.root], signal)
+    if (exitCode !== 0)
+      throw new SandboxError('provider_error', `The programs could not be listed (${exitCode}).`)
+    const lines = stdout.split('\n').filter((line) => line !== '')
+    return lines.map((line) => {
+      const [processId = '', , state = '', argv = ''] = line.split('\t')
+      const [cmd, ...args] = unpacked(argv).split('\0').slice(0, -1)
+      const exit = exitOf(state)
+      return {
+        processId,
+        running: !exit,
+        ...(exit ? { exit } : {}),
+        ...(cmd === undefined ? {} : { cmd, args }),
+      }
+    })
+  }
+
+  async getEndpoint(port: number, { signal }: CallOptions): Promise<SandboxEndpoint> {
+    // The vendor takes the whole list of ports, so one is added at a time.
+    return this.#place.vendor.wire.turn(`ports of ${this.#vendorName}`, async () => {
+      const sandbox = await this.#running(signal)
+      const known = () => sandbox.routes.find((route) => route.port === port)
+      if (!known()) {
+        const ports = [...sandbox.routes.map((route) => route.port), port]
+        await translating(sandbox.update({ ports }, signal ? { signal } : {}), { signal })
+      }
+      // Its own address first: the one that the SDK makes is always the vendor's.
+      return { url: known()?.url ?? sandbox.domain(port), headers: {} }
+    })
+  }
+
+  async stop({ signal }: CallOptions): Promise<void> {
+    const sandbox = await this.#fresh(signal)
+    if (sandbox.status !== 'running' && sandbox.status !== 'pending') return
+    this.#refuseOther(sandbox)
+    await translating(this.#guest.session.stop(signal ? { signal } : {}), { signal })
+  }
+
+  async start({ signal }: CallOptions): Promise<void> {
+    await this.#fresh(signal)
+    await this.#resume(signal)
+  }
+
+  /** The vendor stops a sandbox to save it. It is started again, and this handle with it; what ran has ended. */
+  async snapshot(_name: string | undefined, { signal }: CallOptions): Promise<{ snapshotId: string }> {
+    await this.#running(signal)
+    const { snapshotId } = await this.#guest.do(
+      (session) => session.snapshot(signal ? { signal } : {}),
+      signal,
+    )
+    await this.#resume()
+    return { snapshotId }
+  }
+
+  /** From a snapshot of this moment: the vendor's own fork is of the last one that was made. */
+  async fork(count: number, call: CallOptions): Promise<Array<VercelSandbox | Error>> {
+    const { [ownTag]: _, ...labels } = this.#sandbox.tags ?? {}
+    const { label } = await this.info(call)
+    const { snapshotId } = await this.snapshot(undefined, call)
+    const { vendor, namePrefix } = this.#place
+    const copies = await Promise.all(
+      Array.from({ length: count }, async () => {
+        const name = `${namePrefix}${randomId()}`
+        try {
+          return new VercelSandbox(
+            this.#place,
+            await vendor.fork(this.#vendorName, { name, tags: tagsOf({ label, labels }, false) }),
+          )
+        } catch (error) {
+          await vendor.find(name).then(
+            (made) => made?.delete(),
+            () => {},
+          )
+          return error as Error
+        }
+      }),
+    )
+    await vendor.deleteSnapshot(snapshotId).catch(() => {})
+    return copies
+  }
+
+  /** The vendor adds to what is left; ours is counted from now: only what is missing is added. */
+  async extendLifetime(ms: number, { signal }: CallOptions): Promise<void> {
+    const sandbox = await this.#running(signal)
+    const missingMs = Date.now() + ms - (sandbox.expiresAt?.getTime() ?? Infinity)
+    if (missingMs <= 0) return
+    await this.#guest.do(
+      (session) => session.extendTimeout(Math.ceil(missingMs), signal ? { signal } : {}),
+      signal,
+    )
+  }
+
+  async ready({ signal }: CallOptions): Promise<void> {
+    const sandbox = await this.#fresh(signal)
+    await translating(sandbox.update({ tags: readyTags(sandbox.tags) }, signal ? { signal } : {}), { signal })
+  }
+
+  async destroy({ signal }: CallOptions): Promise<boolean> {
+    try {
+      const sandbox = await this.#fresh(signal)
+      await translating(sandbox.delete(signal ? { signal } : {}), { signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  get #processes(): ProcessPlace {
+    const { vendor, silenceMs } = this.#place
+    return { guest: this.#guest, wire: vendor.wire, workdir: this.workdir, silenceMs }
+  }
+
+  /** The sandbox as it is now, if it is still the one that is meant. */
+  async #fresh(signal: AbortSignal | undefined): Promise<VendorSandbox> {
+    const sandbox = await this.#place.vendor.find(this.#vendorName, signal)
+    if (sandbox?.createdAt.getTime() === this.#createdAt) return sandbox
+    throw notFound(this.sandboxId)
+  }
+
+  async #running(signal: AbortSignal | undefined): Promise<VendorSandbox> {
+    const sandbox = await this.#fresh(signal)
+    this.#refuseOther(sandbox)
+    if (sandbox.status === 'running') return sandbox
+    throw this.#notRunning(sandbox.status)
+  }
+
+  async #resume(signal?: AbortSignal): Promise<void> {
+    const sandbox = await this.#place.vendor.get(this.#vendorName, { resume: true, signal })
+    if (sandbox.createdAt.getTime() !== this.#createdAt) throw notFound(this.sandboxId)
+    this.#sandbox = sandbox
+    this.#guest = this.#bound(sandbox)
+  }
+
+  #bound(sandbox: VendorSandbox): Guest {
+    return new Guest(sandbox.currentSession(), (error, signal) => this.#explained(error, signal))
+  }
+
+  #refuseOther(sandbox: VendorSandbox): void {
+    if (sandbox.currentSession().sessionId === this.#guest.session.sessionId) return
+    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was started anew since.`, {
+      provider: 'vercel',
+      sandboxId: this.sandboxId,
+    })
+  }
+
+  #notRunning(status: string, cause?: SandboxError): SandboxError {
+    return new SandboxError('not_running', `The sandbox ${this.sandboxId} is ${status}.`, {
+      provider: 'vercel',
+      sandboxId: this.sandboxId,
+      ...(cause ? { cause } : {}),
+      ...(cause?.requestId === undefined ? {} : { requestId: cause.requestId }),
+    })
+  }
+
+  /** Of a run that is over the vendor says only that: whether there is another one, or no sandbox at all, has to be asked. */
+  async #explained(error: unknown, signal: AbortSignal | undefined): Promise<unknown> {
+    const known = translated(error, { signal })
+    if (!SandboxError.is(known, 'not_running', 'not_found') || known.sandboxId !== undefined) return known
+    try {
+      const sandbox = await this.#fresh(undefined)
+      this.#refuseOther(sandbox)
+      // The run is there, so it was something in it that is not.
+      if (known.code === 'not_found' && sandbox.status === 'running') return known
+      return this.#notRunning(sandbox.status, known)
+    } catch (found) {
+      return found
+    }
+  }
+}

@@ -1,0 +1,177 @@
+import { SandboxError } from '../../errors.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
+import type { VendorSandbox, VendorSandboxData } from './sdk.ts'
+
+/**
+ * The vendor's words and ours. There a sandbox is its name; here a name can be free again while an id never is, and may hold what the
+ * vendor's may not. So:
+ *
+ *     ours „Ada's box“  ──►  sk-ada-s-box-1f0c…   the vendor's name: readable, and unique because of a hash of ours
+ *     id                     sk-ada-s-box-1f0c….m3k2x   and when it was made
+ *     tag „sandkasten“       what is ours alone: name, label, whether somebody is setting it up
+ */
+
+export const ownTag = 'sandkasten'
+/** The vendor has five, one of which is ours. */
+const mostLabels = 4
+
+interface Own {
+  /** Name. */
+  n?: string
+  /** Label for people. */
+  l?: string
+  /** Its creator is setting it up, since this time. */
+  s?: number
+  /** Which call made it: by this a create whose answer was lost is told from somebody else's. */
+  c?: string
+}
+
+export async function vendorName(prefix: string, name: string): Promise<string> {
+  const slug = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 24)
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(name))
+  const hash = Array.from(new Uint8Array(digest, 0, 10), (byte) => byte.toString(16).padStart(2, '0')).join(
+    '',
+  )
+  return `${prefix}${slug === '' ? '' : `${slug}-`}${hash}`
+}
+
+export function idOf(name: string, createdAt: number): string {
+  return `${name}.${createdAt.toString(36)}`
+}
+
+/** The vendor's name in an id, and when the sandbox that is meant was made; a bare name means whichever there is. */
+export function partsOf(sandboxId: string): { name: string; createdAt?: number } {
+  const [, name, made] = /^([A-Za-z0-9_-]{1,200})(?:\.([0-9a-z]{1,12}))?$/.exec(sandboxId) ?? []
+  if (name === undefined) throw notFound(sandboxId)
+  return made === undefined ? { name } : { name, createdAt: Number.parseInt(made, 36) }
+}
+
+export function tagsOf(
+  given: { name?: string | undefined; label?: string | undefined; labels: Readonly<Record<string, string>> },
+  setup: boolean,
+): Record<string, string> {
+  const keys = Object.keys(given.labels)
+  if (keys.length > mostLabels)
+    throw new SandboxError(
+      'invalid_argument',
+      `Vercel keeps ${mostLabels} labels of a sandbox, and ${keys.length} are given.`,
+      {
+        provider: 'vercel',
+        hint: 'Use fewer labels.',
+      },
+    )
+  if (keys.includes(ownTag))
+    throw new SandboxError('invalid_argument', `The label “${ownTag}” is used by this library.`, {
+      provider: 'vercel',
+    })
+  const own: Own = {
+    ...(given.name === undefined ? {} : { n: given.name }),
+    ...(given.label === undefined ? {} : { l: given.label }),
+    ...(setup ? { s: Date.now() } : {}),
+    c: randomId(8),
+  }
+  return { ...given.labels, [ownTag]: packed(own) }
+}
+
+/** The tags of one that is set up. */
+export function readyTags(tags: Readonly<Record<string, string>> | undefined): Record<string, string> {
+  const { s: _, ...own } = ownOf(tags)
+  return { ...tags, [ownTag]: packed(own) }
+}
+
+/** Undefined when nobody is setting it up. */
+export function setupSince(tags: Readonly<Record<string, string>> | undefined): number | undefined {
+  return ownOf(tags).s
+}
+
+export function nameOf(tags: Readonly<Record<string, string>> | undefined): string | undefined {
+  return ownOf(tags).n
+}
+
+export function infoOf(data: {
+  name: string
+  status: string
+  createdAt: number
+  expiresAt?: number | undefined
+  tags?: Readonly<Record<string, string>> | undefined
+}): SandboxInfo {
+  const sandboxId = idOf(data.name, data.createdAt)
+  const { [ownTag]: _, ...labels } = data.tags ?? {}
+  const own = ownOf(data.tags)
+  return {
+    id: `vercel:${sandboxId}`,
+    sandboxId,
+    status: own.s === undefined ? statusOf(data.status) : 'creating',
+    rawStatus: data.status,
+    ...(own.n === undefined ? {} : { name: own.n }),
+    ...(own.l === undefined ? {} : { label: own.l }),
+    labels,
+    createdAt: new Date(data.createdAt),
+    ...(data.expiresAt === undefined ? {} : { expiresAt: new Date(data.expiresAt) }),
+  }
+}
+
+export function infoOfSandbox(sandbox: VendorSandbox): SandboxInfo {
+  const { name, status, createdAt, expiresAt, tags } = sandbox
+  const runs = status === 'running'
+  return infoOf({
+    name,
+    status,
+    createdAt: createdAt.getTime(),
+    ...(runs && expiresAt ? { expiresAt: expiresAt.getTime() } : {}),
+    tags,
+  })
+}
+
+export function isOurs({ tags }: Pick<VendorSandboxData, 'tags'>): boolean {
+  return tags?.[ownTag] !== undefined
+}
+
+export function statusOf(status: string): SandboxStatus {
+  return statuses[status] ?? 'unknown'
+}
+
+const statuses: Readonly<Record<string, SandboxStatus>> = {
+  pending: 'creating',
+  running: 'running',
+  stopping: 'stopped',
+  stopped: 'stopped',
+  snapshotting: 'stopped',
+  failed: 'failed',
+  aborted: 'failed',
+}
+
+export function notFound(sandboxId: string, cause?: unknown): SandboxError {
+  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
+    provider: 'vercel',
+    sandboxId,
+    ...(cause === undefined ? {} : { cause }),
+    ...(SandboxError.is(cause) && cause.requestId !== undefined ? { requestId: cause.requestId } : {}),
+  })
+}
+
+function packed(own: Own): string {
+  const bytes = new TextEncoder().encode(JSON.stringify(own))
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '')
+}
+
+function ownOf(tags: Readonly<Record<string, string>> | undefined): Own {
+  const text = tags?.[ownTag]
+  if (text === undefined) return {}
+  try {
+    const bytes = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (char) => char.charCodeAt(0)))) as Own
+  } catch {
+    // Somebody else's tag of that name.
+    return {}
+  }
+}
