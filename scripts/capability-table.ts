@@ -1,6 +1,7 @@
 /** The README's provider × capability table, made from what the providers say of themselves. */
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
+import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
@@ -31,6 +32,7 @@ export function capabilityTable(): string {
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
     ['`ssh`', sshCapabilities],
+    ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]

@@ -1,3 +1,4 @@
+import { daytonaFront } from './daytona/index.ts'
 import type { Front } from './front.ts'
 import { opensandboxFront } from './opensandbox/index.ts'
 import { vercelFront } from './vercel/index.ts'
@@ -5,4 +6,4 @@ import { vercelFront } from './vercel/index.ts'
 export { type Fronts, startFronts } from './start.ts'
 
 /** Every front there is. */
-export const allFronts: readonly Front[] = [opensandboxFront, vercelFront]
+export const allFronts: readonly Front[] = [daytonaFront(), opensandboxFront, vercelFront]
