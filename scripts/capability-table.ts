@@ -2,6 +2,7 @@
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
+import { e2bCapabilities } from '../packages/sdk/src/providers/e2b/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
@@ -31,6 +32,7 @@ export function capabilityTable(): string {
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
+    ['`e2b`', e2bCapabilities],
     ['`ssh`', sshCapabilities],
     ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],

@@ -56,6 +56,7 @@ const mustCover = [
   'daemon on SQLite',
   'daemon on Postgres',
   'daytona',
+  'e2b',
   'vercel',
 ]
 

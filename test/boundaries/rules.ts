@@ -95,6 +95,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/daytona/sdk.ts`, to: '@daytona/sdk' },
   },
   {
+    name: 'the E2B provider knows neither its vendor’s package nor another provider, and no Node module',
+    room: new RegExp(`^${sdk}/providers/e2b/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(providers/e2b/|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/e2b/sdk.ts`, to: 'e2b' },
+  },
+  {
     name: 'a provider on a vendor’s SDK knows neither the SDK’s package nor another provider',
     room: new RegExp(`^${sdk}/providers/vercel/(?!.*\\.test\\.ts$)`),
     allows: new RegExp(`^${sdk}/(providers/vercel/|core/|shared/|spec/|errors\\.ts)`),

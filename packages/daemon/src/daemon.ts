@@ -121,6 +121,8 @@ async function assemble(
     config,
     sessions,
     ports: previews.ports,
+    visits: previews.visits,
+    connections: previews.connections,
     keys,
     events,
     audit,

@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
+import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
@@ -35,6 +36,27 @@ describe('leases', () => {
     expect((await daemon.call('POST', `/v1/sessions/${destroyed}/exec`, { cmd: 'true' })).body).toMatchObject(
       { code: 'gone', details: { status: 'expired' } },
     )
+  })
+
+  it('pause a session that is to be paused, once, and leave it so', async () => {
+    // Plain processes cannot be paused.
+    const other = await startTestDaemon(
+      { reaper_interval_seconds: 3600 },
+      { provider: new MemoryProvider() as never },
+    )
+    try {
+      const end = { ttl_seconds: 100, on_idle: 'pause', lifetime_seconds: 50, on_lifetime: 'pause' }
+      const id = await other.session(end)
+      const look = async () => (await other.call('GET', `/v1/sessions/${id}`)).body
+      await other.daemon.sessions.reaper.run(Date.now() + 60_000)
+      const paused = await look()
+      expect(paused).toMatchObject({ status: 'paused', status_by: 'reaper' })
+      await other.daemon.sessions.reaper.run(Date.now() + 1_000_000)
+      expect(await look()).toMatchObject({ status: 'paused', status_at: paused.status_at })
+      expect((await daemon.call('POST', '/v1/sessions', end)).body.code).toBe('unsupported')
+    } finally {
+      await other.stop()
+    }
   })
 
   it('are extended by use, never by looking', async () => {

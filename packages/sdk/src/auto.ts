@@ -1,6 +1,7 @@
 import { SandboxError } from './errors.ts'
 import { DaemonProvider } from './providers/daemon/index.ts'
 import { DaytonaProvider } from './providers/daytona/index.ts'
+import { E2BProvider, e2bOptionsOf } from './providers/e2b/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 import { VercelProvider, vercelOptionsOf } from './providers/vercel/index.ts'
 import type { SandboxProvider } from './spec/index.ts'
@@ -42,6 +43,7 @@ export const detectionTable: readonly DetectionRow[] = [
     variables: [['E2B_API_KEY']],
     optional: ['E2B_DOMAIN', 'E2B_API_URL', 'E2B_SANDBOX_URL'],
     sdk: 'e2b',
+    make: (env) => new E2BProvider(e2bOptionsOf(env)),
   },
   {
     provider: 'vercel',

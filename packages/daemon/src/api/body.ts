@@ -8,7 +8,7 @@ export async function readJson(
 ): Promise<unknown> {
   const declared = Number(payload.headers['content-length'] ?? 0)
   if (declared > options.maxBytes) throw tooLarge(options.maxBytes)
-  const bytes = await collect(payload, options)
+  const bytes = await readBytes(payload, options)
   if (bytes.length === 0) return {}
   let text: string
   try {
@@ -30,7 +30,8 @@ export async function readJson(
   }
 }
 
-function collect(
+/** All of a body, bounded in size and time. */
+export function readBytes(
   payload: IncomingMessage,
   { maxBytes, maxMs }: { maxBytes: number; maxMs: number },
 ): Promise<Buffer> {

@@ -200,6 +200,6 @@ function observe({ metrics, audit, log }: Services, request: FastifyRequest, rep
 }
 
 /** The caller's own id, if it is one that can stand in logs and headers. */
-function requestId(header: string | string[] | undefined): string {
+export function requestId(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\w.-]{1,100}$/.test(header) ? header : randomUUID()
 }

@@ -2,7 +2,7 @@ import type { DaemonConfig } from '../config/index.ts'
 import type { KeyRing } from '../keys/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { PortService } from '../ports/index.ts'
+import type { Connections, PortService, Visits } from '../ports/index.ts'
 import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
 import type { Streams } from './streams.ts'
@@ -20,6 +20,9 @@ export interface Services {
   readonly config: DaemonConfig
   readonly sessions: SessionService
   readonly ports: PortService
+  /** How visitors of ports are led to the sandbox, and those who are there. */
+  readonly visits: Visits
+  readonly connections: Connections
   readonly keys: KeyRing
   readonly events: EventBus
   readonly audit: Audit

@@ -9,7 +9,7 @@ const seconds = z.int().positive().max(31_536_000)
 const megabytes = z.int().positive().max(16_777_216)
 
 /** What happens to a session whose time is up. */
-export const endAction = z.enum(['stop', 'snapshot-and-stop', 'destroy'])
+export const endAction = z.enum(['stop', 'snapshot-and-stop', 'pause', 'destroy'])
 export type EndAction = z.infer<typeof endAction>
 
 const quotas = z.strictObject({

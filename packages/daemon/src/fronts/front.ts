@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -16,6 +16,8 @@ export interface Front {
   register(app: FastifyInstance, place: FrontPlace): void
   /** An error as the vendor would answer it. */
   refuse(error: SandboxError, request: FastifyRequest): FrontRefusal
+  /** Takes a request before any route sees it, such as one for a port of a sandbox. True when it has. */
+  take?(request: IncomingMessage, response: ServerResponse, place: FrontPlace): boolean
   /** Takes upgrades of connections to this listener; without it they are refused. */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer, place: FrontPlace): void
 }

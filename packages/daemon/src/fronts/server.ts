@@ -1,7 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readJson } from '../api/body.ts'
 import { translate } from '../api/problems.ts'
+import { requestId } from '../api/server.ts'
 import type { Front, FrontPlace } from './front.ts'
 
 const jsonMs = 30_000
@@ -11,7 +12,7 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   const { config, log, metrics, audit } = place.services
   const app = Fastify({
     logger: false,
-    genReqId: () => randomUUID(),
+    genReqId: ({ headers }) => requestId(headers['x-request-id']),
     bodyLimit: Number.MAX_SAFE_INTEGER,
     requestTimeout: 0,
     connectionTimeout: 0,
@@ -47,10 +48,25 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
     audit.add(request.caller, { action: route, target: id, status: reply.statusCode })
   })
   front.register(app, place)
+  if (front.take) takeFirst(app, (request, response) => front.take!(request, response, place))
   app.server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy())
     if (front.upgrade) front.upgrade(request, socket, head, place)
     else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
   })
   return app
+}
+
+/** Requests that `take` takes never reach the routes, nor the framework's own opinions about their paths. */
+function takeFirst(
+  { server }: FastifyInstance,
+  take: (request: IncomingMessage, response: ServerResponse) => boolean,
+): void {
+  const routes = server.listeners('request') as Array<
+    (request: IncomingMessage, response: ServerResponse) => void
+  >
+  server.removeAllListeners('request')
+  server.on('request', (request, response) => {
+    if (!take(request, response)) for (const route of routes) route(request, response)
+  })
 }

@@ -38,7 +38,11 @@ export async function startFronts(
         },
       }
       const app = buildFront(front, place)
-      undo.push(() => app.close())
+      undo.push(() => {
+        // Tunnels to ports are no longer the server's, and it would wait for them.
+        services.connections.cutAll()
+        return app.close()
+      })
       const { host, port } = wanted.listen
       const at = await app.listen({ host, port }).catch((cause: NodeJS.ErrnoException) => {
         throw new SandboxError(

@@ -45,6 +45,13 @@ export class KeyRing {
     return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId }
   }
 
+  /** Who a key of the project is, as long as it is worth something. */
+  async callerOf(projectId: string, keyId: string, requestId: string): Promise<Caller | undefined> {
+    const row = await this.#store.keys.get(projectId, keyId)
+    if (!row || row.revoked_at !== null || (row.expires_at ?? Infinity) <= Date.now()) return undefined
+    return { projectId, keyId, scopes: scopesOf(row), requestId }
+  }
+
   async create(
     projectId: string,
     options: { name: string; scopes: readonly Scope[]; expiresAt?: number },

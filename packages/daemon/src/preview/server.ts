@@ -235,7 +235,7 @@ interface Admitted {
 }
 
 /** What a parser lets through and a proxy must not: two servers could read it in two ways. */
-function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMessage): void {
+export function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMessage): void {
   const count = (name: string) =>
     rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length
   const encoding = headers['transfer-encoding']

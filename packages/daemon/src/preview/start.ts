@@ -5,6 +5,8 @@ import { PreviewServer } from './server.ts'
 
 export interface Previews {
   readonly ports: PortService
+  readonly visits: Visits
+  readonly connections: Connections
   /** Where they are served; undefined when they are off. */
   readonly url?: string
   /** Another listener of this daemon: never behind a preview. */
@@ -24,7 +26,7 @@ export async function startPreviews(
   const visits = new Visits(sessions, links)
   const ports = new PortService(sessions, links, connections)
   const own = (url: string) => void visits.own.add(Number(new URL(url).port))
-  if (!config.preview_listen) return { ports, own, close: async () => {} }
+  if (!config.preview_listen) return { ports, visits, connections, own, close: async () => {} }
   metrics.onRead(() => metrics.set('sandkasten_preview_connections', {}, connections.size))
   const server = new PreviewServer({
     visits,
@@ -41,5 +43,5 @@ export async function startPreviews(
   ports.addresses = new Addresses(config, url)
   server.serve(ports.addresses)
   log.info({ url, domain: ports.addresses.domain }, 'previews')
-  return { ports, url, own, close: () => server.close() }
+  return { ports, visits, connections, url, own, close: () => server.close() }
 }

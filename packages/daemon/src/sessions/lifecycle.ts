@@ -133,6 +133,12 @@ export class Lifecycle {
         if (session.sandbox_id !== null) await provider.destroy(session.sandbox_id)
         return true
       }
+      if (action === 'pause') {
+        if (session.status === 'paused') return false
+        await (await this.#sandbox(session)).pause()
+        await this.#mark(session, 'paused', 'reaper', reason)
+        return true
+      }
       if (action === 'snapshot-and-stop') await this.#save(session)
       await this.#stop(session, 'reaper', reason)
       return true

@@ -90,6 +90,10 @@ export function planOf(
           hint: 'Use stop or destroy.',
         },
       )
+  if ([plan.onIdle, plan.onLifetime].includes('pause') && !provider.capabilities.pause)
+    throw new SandboxError('unsupported', 'Sandboxes here cannot be paused.', {
+      hint: 'Use stop or destroy.',
+    })
   return plan
 }
 

@@ -40,11 +40,13 @@ export class Reaper {
   #due(session: Session, now: number): { action: EndAction; reason: string } | undefined {
     if (session.status !== 'running' && session.status !== 'paused') return undefined
     const end = lifetimeEnd(session)
-    if (end !== undefined && end <= now)
+    // What is to be paused, and is, has got what it was to get.
+    const rests = (action: string) => action === 'pause' && session.status === 'paused'
+    if (end !== undefined && end <= now && !rests(session.on_lifetime))
       return { action: session.on_lifetime as EndAction, reason: 'its lifetime is over' }
     const touched = this.#context.live.touched(session.id)
     const used = { ...session, last_activity: Math.max(session.last_activity, touched?.at ?? 0) }
-    if (idleEnd(used) > now) return undefined
+    if (idleEnd(used) > now || rests(session.on_idle)) return undefined
     return { action: session.on_idle as EndAction, reason: `idle for ${Math.round(session.ttl_ms / 1000)} s` }
   }
 

@@ -35,7 +35,7 @@ export type SessionStatus =
   | 'failed'
   | 'destroyed'
 
-export type EndAction = 'stop' | 'snapshot-and-stop' | 'destroy'
+export type EndAction = 'stop' | 'snapshot-and-stop' | 'pause' | 'destroy'
 
 export interface SessionInfo {
   id: string

@@ -1,9 +1,10 @@
 import type { SandboxClient, SessionInfo } from '../../client/index.ts'
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { matches } from '../../shared/page.ts'
+import { undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -50,9 +51,13 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
   }
 
   async create(spec: CreateSpec, { signal }: CallOptions): Promise<DaemonSandbox> {
-    // Not cancelled on the way: what a cancelled create has made is known only when it is answered, and is then ended.
     const creating = this.#client.create(createOptions(spec))
-    const { info } = await undoneOnAbort(creating, signal)
+    const { info } = await undoneOnAbort(
+      creating,
+      ({ session }) => session.end(),
+      signal,
+      'Creating the sandbox',
+    )
     return this.#sandbox(info)
   }
 
@@ -170,30 +175,4 @@ function createOptions(spec: CreateSpec) {
 
 function defined<T extends object>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
-}
-
-/** What was made, unless the signal has fired meanwhile: then it is ended, and the call is. */
-async function undoneOnAbort<T extends { session: { end(): Promise<boolean> } }>(
-  creating: Promise<T>,
-  signal: AbortSignal | undefined,
-): Promise<T> {
-  let forget = () => {}
-  const patience = new Promise<never>((_, reject) => {
-    // A daemon that does not answer must not hold up who has given up; what it makes then carries a time to end.
-    forget = onAbort(signal, () => {
-      const timer = setTimeout(() => reject(abortedError(signal!, 'Creating the sandbox')), 10_000)
-      creating.finally(() => clearTimeout(timer)).catch(() => {})
-    })
-  })
-  try {
-    const made = await Promise.race([creating, patience])
-    if (!signal?.aborted) return made
-    await made.session.end()
-    throw abortedError(signal, 'Creating the sandbox')
-  } catch (error) {
-    if (signal?.aborted) throw abortedError(signal, 'Creating the sandbox')
-    throw error
-  } finally {
-    forget()
-  }
 }

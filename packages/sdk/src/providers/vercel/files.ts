@@ -2,9 +2,9 @@ import type { FilesDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
 import { concat } from '../../shared/bytes.ts'
+import * as scripts from '../../shared/guest/files.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, FileEntry, FileStat, FileType } from '../../spec/index.ts'
-import * as scripts from './guest/files.ts'
 import type { Guest } from './guest/guest.ts'
 
 /** The vendor takes an upload whole, so a long one goes in parts. */

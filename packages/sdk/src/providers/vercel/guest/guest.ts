@@ -1,6 +1,6 @@
 import { SandboxError, type SandboxErrorCode } from '../../../errors.ts'
+import { refused } from '../../../shared/guest/script.ts'
 import type { VendorSession } from '../sdk.ts'
-import { refused } from './script.ts'
 
 /** One run of a sandbox, as our scripts reach it. */
 export class Guest {

@@ -1,4 +1,4 @@
-import { script } from './script.ts'
+import { script } from '../../../shared/guest/script.ts'
 
 /**
  * Programs in a sandbox whose vendor runs a command and gives back text: no bytes, no stdin, no signal to a whole tree, no telling a signal

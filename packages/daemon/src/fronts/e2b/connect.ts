@@ -1,0 +1,200 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SandboxError } from '@sandkasten/sdk'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { readBytes } from '../../api/body.ts'
+import { translate } from '../../api/problems.ts'
+import type { Scope } from '../../keys/index.ts'
+import type { FrontPlace } from '../front.ts'
+import type { DataPlane, Entered } from './data-plane.ts'
+import { callCode, isGone } from './errors.ts'
+
+/**
+ * The Connect protocol with JSON, as far as E2B's SDKs speak it. A unary call is a POST with a message; a stream answers with frames
+ *
+ *     [flags: 1][length: 4, big-endian][JSON]
+ *
+ * whose last one has the flag 2 and says how it ended. A stream that fails is answered with 200, and the error is in its last frame.
+ */
+export type Message = Readonly<Record<string, unknown>>
+
+export interface Call extends Entered {
+  readonly message: Message
+  /** Fires when the client goes away, or the daemon ends. */
+  readonly signal: AbortSignal
+  /** How long the client wants to wait at most. */
+  readonly deadlineMs?: number
+}
+
+export class ConnectService {
+  readonly #app: FastifyInstance
+  readonly #place: FrontPlace
+  readonly #plane: DataPlane
+
+  constructor(app: FastifyInstance, place: FrontPlace, plane: DataPlane) {
+    this.#app = app
+    this.#place = place
+    this.#plane = plane
+  }
+
+  unary(path: string, scope: Scope, handle: (call: Call) => Promise<object>): void {
+    this.#app.post(path, async (request, reply) => {
+      const entered = await this.#plane.enter(request, scope)
+      const message = (request.body ?? {}) as Message
+      const gone = goneSignal(reply.raw)
+      const answer = await handle({ ...entered, message, signal: gone, ...deadlineOf(request) })
+      return reply.header('x-request-id', request.id).send(answer)
+    })
+  }
+
+  /** `keepalive`: what is sent when there was nothing to send for a while. */
+  stream(path: string, scope: Scope, keepalive: object, handle: (call: Call) => AsyncIterable<object>): void {
+    this.#app.post(path, { config: { streamed: true } }, async (request, reply) => {
+      const { streams, log } = this.#place.services
+      const { signal: ending, leave } = streams.enter()
+      const signal = AbortSignal.any([ending, goneSignal(reply.raw)])
+      const keepaliveMs = Number(request.headers['keepalive-ping-interval'] ?? 50) * 1000
+      const sender = new Sender(reply, keepaliveMs, keepalive)
+      try {
+        const entered = await this.#plane.enter(request, scope)
+        const message = await this.#envelope(request)
+        for await (const answer of handle({ ...entered, message, signal, ...deadlineOf(request) }))
+          await sender.send(answer, signal)
+        sender.end({})
+      } catch (error) {
+        const known = translate(error)
+        // Who is not let in, and what is not there, is said by the status: proxies answer so, and the SDKs expect it.
+        if (
+          !reply.raw.headersSent &&
+          (isGone(known) || SandboxError.is(known, 'unauthenticated', 'forbidden'))
+        ) {
+          sender.drop()
+          throw known
+        }
+        if (known.code === 'internal')
+          log.error({ front: 'e2b', request: request.id, err: known.cause ?? known }, 'a defect')
+        sender.end({ error: { code: callCode(known), message: known.message } })
+      } finally {
+        leave()
+      }
+    })
+  }
+
+  async #envelope(request: FastifyRequest): Promise<Message> {
+    const maxBytes = this.#place.services.config.max_body_mb * 1_048_576
+    const bytes = await readBytes(request.body as IncomingMessage, { maxBytes, maxMs: 30_000 })
+    const length = bytes.length >= 5 ? bytes.readUInt32BE(1) : -1
+    if (bytes[0] !== 0 || length !== bytes.length - 5)
+      throw new SandboxError(
+        'invalid_argument',
+        'The body is not one uncompressed message of the Connect protocol.',
+      )
+    try {
+      return JSON.parse(bytes.subarray(5).toString('utf8'))
+    } catch (cause) {
+      throw new SandboxError('invalid_argument', 'The message is not JSON.', { cause })
+    }
+  }
+}
+
+/** Sends frames, no faster than they are taken. The head goes out with the first of them. */
+class Sender {
+  readonly #raw: ServerResponse
+  readonly #beat: NodeJS.Timeout | undefined
+  readonly #begin: () => void
+
+  constructor(reply: FastifyReply, keepaliveMs: number, keepalive: object) {
+    this.#raw = reply.raw
+    const { id } = reply.request
+    this.#begin = () => {
+      if (this.#raw.headersSent) return
+      reply.hijack()
+      this.#raw.writeHead(200, {
+        'content-type': 'application/connect+json',
+        'cache-control': 'no-store',
+        'x-request-id': id,
+      })
+    }
+    if (keepaliveMs >= 1000)
+      this.#beat = setInterval(() => {
+        if (this.#raw.headersSent) this.#raw.write(frame(0, keepalive))
+      }, keepaliveMs).unref()
+  }
+
+  async send(message: object, signal: AbortSignal): Promise<void> {
+    this.#begin()
+    if (signal.aborted || this.#raw.write(frame(0, message))) return
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        this.#raw.off('drain', done).off('close', done)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      this.#raw.on('drain', done).on('close', done)
+      signal.addEventListener('abort', done, { once: true })
+    })
+  }
+
+  drop(): void {
+    clearInterval(this.#beat)
+  }
+
+  end(last: object): void {
+    this.drop()
+    this.#begin()
+    this.#raw.end(frame(2, last))
+  }
+}
+
+function frame(flags: number, message: object): Buffer {
+  const json = Buffer.from(JSON.stringify(message))
+  const bytes = Buffer.allocUnsafe(5 + json.length)
+  bytes[0] = flags
+  bytes.writeUInt32BE(json.length, 1)
+  json.copy(bytes, 5)
+  return bytes
+}
+
+function deadlineOf({ headers }: FastifyRequest): { deadlineMs?: number } {
+  const text = headers['connect-timeout-ms']
+  return typeof text === 'string' && /^\d{1,10}$/.test(text) && Number(text) > 0
+    ? { deadlineMs: Number(text) }
+    : {}
+}
+
+function goneSignal(raw: ServerResponse): AbortSignal {
+  const controller = new AbortController()
+  raw.once('close', () => controller.abort())
+  return controller.signal
+}
+
+/** What is in a message is somebody else's word. */
+export function text(message: Message, name: string): string {
+  const value = message[name]
+  if (typeof value === 'string') return value
+  throw new SandboxError('invalid_argument', `${name} must be a string.`)
+}
+
+export function part(message: Message, name: string): Message | undefined {
+  const value = message[name]
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Message) : undefined
+}
+
+export function base64(message: Message, name: string): Uint8Array | undefined {
+  const value = message[name]
+  return typeof value === 'string' ? Buffer.from(value, 'base64') : undefined
+}
+
+/** A stream that ends with `timeout` when its deadline has passed. */
+export async function* within<T>(
+  { deadlineMs, signal }: Pick<Call, 'deadlineMs' | 'signal'>,
+  open: (signal: AbortSignal) => AsyncIterable<T>,
+): AsyncGenerator<T> {
+  if (deadlineMs === undefined) return yield* open(signal)
+  const clock = AbortSignal.timeout(deadlineMs)
+  try {
+    yield* open(AbortSignal.any([signal, clock]))
+  } catch (error) {
+    if (!clock.aborted || signal.aborted) throw error
+  }
+  if (clock.aborted && !signal.aborted) throw new SandboxError('timeout', 'The deadline has passed.')
+}

@@ -1,0 +1,135 @@
+import type { IncomingMessage } from 'node:http'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import { createGunzip, createGzip } from 'node:zlib'
+import { SandboxError } from '@sandkasten/sdk'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { bodyChunks } from '../../api/body.ts'
+import { partOf } from '../../api/range.ts'
+import { sendStream } from '../../api/send-stream.ts'
+import type { FrontPlace } from '../front.ts'
+import type { DataPlane, Entered } from './data-plane.ts'
+import { absolute } from './entries.ts'
+import { keepMetadata, metadataOf } from './file-metadata.ts'
+import { eachFile } from './multipart.ts'
+
+interface Query {
+  path?: string
+  username?: string
+  signature?: string
+  signature_expiration?: string
+}
+
+const idleMs = 60_000
+
+/** The files of a sandbox as E2B's daemon inside serves them, and its health. */
+export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataPlane): void {
+  const { sessions } = place.services
+
+  app.get('/health', async (request, reply) => {
+    await plane.enter(request, 'read')
+    return reply.code(204).send()
+  })
+
+  app.get('/files', async (request, reply) => {
+    const query = request.query as Query
+    const { caller, session } = await plane.enterFile(request, 'read', query)
+    const file = absolute(needed(query.path), session)
+    const used = await sessions.use.take(caller, session.id, { wake: false })
+    try {
+      await send(request, reply, used.sandbox.files, file)
+    } finally {
+      used.release()
+      sessions.context.live.touch(session.id)
+    }
+    return reply
+  })
+
+  app.post('/files', { config: { streamed: true } }, async (request, reply) => {
+    const query = request.query as Query
+    const entered = await plane.enterFile(request, 'write', query)
+    const payload = request.body as IncomingMessage
+    const metadata = metadataOf(request)
+    const written: object[] = []
+    const write = async (given: string, content: AsyncIterable<Uint8Array>) => {
+      const file = absolute(given, entered.session)
+      await put(entered, file, content)
+      await keepMetadata(place, entered.session, file, metadata)
+      written.push({
+        name: path.posix.basename(file),
+        path: file,
+        type: 'file',
+        ...(metadata ? { metadata } : {}),
+      })
+    }
+    if (/^multipart\/form-data\b/i.test(request.headers['content-type'] ?? ''))
+      await eachFile(payload, idleMs, (name, content) => write(query.path || needed(name), content))
+    else await write(needed(query.path), unzipped(request, bodyChunks(payload, idleMs)))
+    if (written.length === 0) throw new SandboxError('invalid_argument', 'There is no file in this request.')
+    return reply.send(written)
+  })
+
+  const put = ({ caller, session }: Entered, file: string, content: AsyncIterable<Uint8Array>) =>
+    sessions.use.use(caller, session.id, ({ sandbox }) => sandbox.files.writeFile(file, content), {
+      wake: false,
+    })
+}
+
+type Files = Awaited<ReturnType<FrontPlace['services']['sessions']['use']['take']>>['sandbox']['files']
+
+async function send(request: FastifyRequest, reply: FastifyReply, files: Files, file: string): Promise<void> {
+  const { size } = await files.stat(file)
+  const zipped = /^\s*gzip\s*$/i.test(request.headers['accept-encoding'] ?? '')
+  const range = zipped || size === 0 ? undefined : partOf(request.headers.range, size)
+  const chunks = Readable.fromWeb(
+    (await files.readStream(file, range ? { start: range.start, end: range.end } : {})) as never,
+  )
+  const name = encodeURIComponent(path.posix.basename(file))
+  reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')
+  reply.header('content-disposition', `inline; filename*=UTF-8''${name}`)
+  if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end - 1}/${size}`)
+  if (zipped) {
+    reply.header('content-encoding', 'gzip')
+    const gzip = createGzip()
+    chunks.on('error', (error) => gzip.destroy(error))
+    return sendStream(reply, chunks.pipe(gzip))
+  }
+  if (size > 0) return sendStream(reply, chunks, range ? range.end - range.start : size)
+  // A file of /proc says 0 and has content. One that is empty must say so: the SDKs look at the length.
+  const rest = chunks[Symbol.asyncIterator]()
+  const first = await rest.next()
+  if (first.done) return void reply.header('content-length', 0).send('')
+  await sendStream(reply, Readable.from(preceded(first.value, rest)))
+}
+
+async function* preceded<T>(first: T, rest: AsyncIterator<T>): AsyncGenerator<T> {
+  yield first
+  for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value
+}
+
+function unzipped(request: FastifyRequest, chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  const encoding = request.headers['content-encoding']
+  if (encoding === undefined || encoding === 'identity') return chunks
+  if (encoding !== 'gzip')
+    throw new SandboxError('invalid_argument', `The encoding ${encoding} is not understood.`, {
+      hint: 'Use gzip, or none.',
+    })
+  const source = Readable.from(chunks)
+  const gunzip = createGunzip()
+  source.on('error', (error) => gunzip.destroy(error))
+  return translated(source.pipe(gunzip))
+}
+
+async function* translated(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream
+  } catch (cause) {
+    if (SandboxError.is(cause)) throw cause
+    throw new SandboxError('invalid_argument', 'The body is not gzip.', { cause })
+  }
+}
+
+function needed(file: string | undefined): string {
+  if (file) return file
+  throw new SandboxError('invalid_argument', 'path is missing.')
+}

@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { SandboxError } from '@sandkasten/sdk'
+import { translate } from '../../api/problems.ts'
+import type { Caller } from '../../keys/index.ts'
+import type { Target, Visit } from '../../ports/index.ts'
+import { forward } from '../../preview/forward.ts'
+import { pairsOf, requestHeaders } from '../../preview/request-headers.ts'
+import { refuseOdd } from '../../preview/server.ts'
+import { asksForWebSocket, tunnel } from '../../preview/tunnel.ts'
+import type { FrontPlace } from '../front.ts'
+import type { Access } from './access.ts'
+import { gone, isGone, sandboxGone } from './errors.ts'
+import type { Routed } from './routing.ts'
+import type { Sandboxes } from './sandboxes.ts'
+
+/** What is said to us, and is none of the sandbox's business. */
+const ours = new Set([
+  'e2b-traffic-access-token',
+  'e2b-sandbox-id',
+  'e2b-sandbox-port',
+  'x-access-token',
+  'x-api-key',
+])
+
+/** The ports of sandboxes, as E2B shows them: all of them, to everybody, or with a token if the sandbox was created so. */
+export class Ports {
+  readonly #place: FrontPlace
+  readonly #access: Access
+  readonly #sandboxes: Sandboxes
+
+  constructor(place: FrontPlace, access: Access, sandboxes: Sandboxes) {
+    this.#place = place
+    this.#access = access
+    this.#sandboxes = sandboxes
+  }
+
+  async request(routed: Routed, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { visits, connections } = this.#place.services
+    response.on('error', () => response.destroy())
+    let leave = () => {}
+    try {
+      const { visit, target, endpoint } = await this.#admit(routed, request)
+      leave = connections.enter(routed.id, routed.port, () => response.destroy())
+      await forward(request, response, {
+        endpoint,
+        target,
+        path: request.url!,
+        headers: this.#headers(request, target),
+        bodyIdleMs: 60_000,
+        touch: () => visits.touch(visit),
+      })
+    } catch (error) {
+      if (response.headersSent || response.destroyed) return void response.destroy()
+      const { status, body } = this.#refusal(routed, error)
+      response.writeHead(status, {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        ...(request.complete ? {} : { connection: 'close' }),
+      })
+      response.end(body)
+    } finally {
+      leave()
+    }
+  }
+
+  async upgrade(routed: Routed, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const { visits, connections } = this.#place.services
+    let leave = () => {}
+    try {
+      if (!asksForWebSocket(request))
+        throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.')
+      const { visit, target, endpoint } = await this.#admit(routed, request)
+      leave = connections.enter(routed.id, routed.port, () => socket.destroy())
+      await tunnel(socket, head, {
+        endpoint,
+        target,
+        path: request.url!,
+        headers: this.#headers(request, target, true),
+        touch: () => visits.touch(visit),
+      })
+    } catch (error) {
+      if (!socket.writable) return void socket.destroy()
+      const { status, body } = this.#refusal(routed, error)
+      socket.end(
+        `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+      )
+    } finally {
+      leave()
+    }
+  }
+
+  async #admit(routed: Routed, request: IncomingMessage) {
+    refuseOdd(request)
+    const { services } = this.#place
+    const { store, instanceId } = services.sessions.context
+    const requestId = randomUUID()
+    const session = await store.sessions.get(routed.id)
+    const record = session && (await this.#sandboxes.record(session))
+    const known = await this.#access.bringsTrafficToken(request, routed.id)
+    // The same for one that is closed to strangers and for none.
+    if (
+      !session ||
+      session.instance_id !== instanceId ||
+      session.live === 0 ||
+      !(known || record!.publicTraffic)
+    )
+      throw sandboxGone(routed.id)
+    const caller: Caller = { projectId: session.project_id, keyId: 'e2b-traffic', scopes: [], requestId }
+    const awake = await this.#sandboxes.reached(caller, session)
+    const visit: Visit = {
+      session: awake,
+      row: {
+        session_id: awake.id,
+        port: routed.port,
+        visibility: known ? 'token' : 'public',
+        wake: 0,
+        token_hash: null,
+        generation: '',
+        created_at: awake.created_at,
+      },
+      stranger: !known,
+    }
+    const target: Target = { ...routed, form: 'name', prefix: '', rest: request.url! }
+    return { visit, target, endpoint: await services.visits.reach(visit, requestId) }
+  }
+
+  #headers(request: IncomingMessage, target: Target, websocket = false): string[] {
+    const { config } = this.#place.services
+    const { cookie } = request.headers
+    const flat = requestHeaders(
+      request,
+      {
+        target,
+        brought: {
+          tokens: [],
+          cookies: [],
+          keys: [],
+          path: request.url!,
+          ...(cookie ? { cookieHeader: cookie } : {}),
+        },
+        dropAuthorization: false,
+        secure: this.#place.url.startsWith('https:'),
+        behindProxy: config.behind_tls,
+      },
+      websocket,
+    )
+    return [...pairsOf(flat)].filter(([name]) => !ours.has(name.toLowerCase())).flat()
+  }
+
+  #refusal({ id, port }: Routed, error: unknown): { status: number; body: string } {
+    const known = translate(error)
+    if (known.code === 'internal')
+      this.#place.services.log.error({ front: 'e2b', err: known.cause ?? known }, 'a defect')
+    const closed = SandboxError.is(known, 'connection_lost')
+      ? new SandboxError('unavailable', 'The sandbox is running but port is not open', {
+          details: { e2bGone: id, port },
+        })
+      : known
+    if (isGone(closed)) return { status: 502, body: JSON.stringify(gone(closed)) }
+    return { status: known.status, body: JSON.stringify({ code: known.status, message: known.message }) }
+  }
+}

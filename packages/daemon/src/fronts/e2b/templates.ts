@@ -1,0 +1,23 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Caller } from '../../keys/index.ts'
+import type { FrontPlace } from '../front.ts'
+
+type Source = { image?: string } | { snapshotId: string }
+
+/** What a template is here: `base` is the default image, other names are allowed images, and what is left are snapshots, by id or name. */
+export async function templateOf(
+  { services }: Pick<FrontPlace, 'services'>,
+  caller: Caller,
+  template: string,
+): Promise<Source> {
+  const { config, sessions } = services
+  if (config.allowed_images.includes(template)) return { image: template }
+  if (template === 'base') return {}
+  const name = template.replace(/:default$/, '')
+  const all = await sessions.snapshots.list(caller, { limit: 1000 })
+  const found = all.find(({ id }) => id === name) ?? all.find((snapshot) => snapshot.name === name)
+  if (found) return { snapshotId: found.id }
+  throw new SandboxError('not_found', `The template '${template}' was not found.`, {
+    hint: `Use base, ${config.allowed_images.join(', ')}, or a snapshot. Names for images are given in the daemon's configuration (images, allowed_images).`,
+  })
+}

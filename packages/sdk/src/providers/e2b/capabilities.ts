@@ -1,0 +1,24 @@
+/** What E2B's sandboxes can do through its SDK. Its daemon keeps no output, so a process is not found again with its history. */
+export interface E2BCapabilities {
+  readonly stdin: 'native'
+  readonly terminal: 'native'
+  readonly ports: 'native'
+  readonly watch: 'native'
+  readonly stop: 'native'
+  readonly pause: 'native'
+  readonly snapshot: 'native'
+  readonly fork: 'native'
+  readonly lifetime: 'native'
+}
+
+export const e2bCapabilities: E2BCapabilities = Object.freeze({
+  stdin: 'native',
+  terminal: 'native',
+  ports: 'native',
+  watch: 'native',
+  stop: 'native',
+  pause: 'native',
+  snapshot: 'native',
+  fork: 'native',
+  lifetime: 'native',
+})

@@ -1,0 +1,260 @@
+import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { matches } from '../../shared/page.ts'
+import { undoneOnAbort } from '../../shared/undo.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxPage,
+  SandboxStatus,
+  SnapshotInfo,
+} from '../../spec/index.ts'
+import { type E2BCapabilities, e2bCapabilities } from './capabilities.ts'
+import { translating } from './errors.ts'
+import { Life, Lives } from './lives.ts'
+import { destroySandbox, E2BSandbox, resumeMs, type SandboxHome } from './sandbox.ts'
+import type { VendorSandbox } from './sdk.ts'
+import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark } from './translation.ts'
+import type { Vendor } from './vendor.ts'
+
+/** What a caller may not say in `providerOptions`, because it is said elsewhere. */
+const reserved = [
+  'apiKey',
+  'apiUrl',
+  'sandboxUrl',
+  'domain',
+  'metadata',
+  'envs',
+  'timeoutMs',
+  'template',
+  'signal',
+  'headers',
+  'debug',
+]
+
+export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
+  readonly name = 'e2b'
+  readonly isolation = 'vm'
+  readonly capabilities = e2bCapabilities
+  readonly createOptions: readonly CreateOption[] = [
+    'label',
+    'labels',
+    'envVars',
+    'lifetimeMs',
+    'snapshotId',
+    'image',
+    'repo',
+    'gitToken',
+    'providerOptions',
+  ]
+  readonly vendor: Vendor
+  readonly lives = new Lives()
+  readonly #template: string
+
+  constructor(vendor: Vendor, template: string) {
+    this.vendor = vendor
+    this.#template = template
+  }
+
+  async create(spec: CreateSpec, { signal }: CallOptions): Promise<E2BSandbox> {
+    const { template, options } = this.#createOptions(spec)
+    const making = this.vendor
+      .call((sdk, access) => sdk.create(template, { ...access, ...options }))
+      .catch(async (error: unknown) => {
+        await this.#unmake(error, options.metadata[makingLabel]!)
+        throw error
+      })
+    const what = 'Creating the sandbox'
+    const sandbox = await undoneOnAbort(making, (made) => made.kill(), signal, what)
+    try {
+      return new E2BSandbox(this, sandbox.sandboxId, this.lives.begin(await bound(sandbox)))
+    } catch (error) {
+      await sandbox.kill().catch((cleanUp: unknown) => {
+        throw new AggregateError(
+          [error, cleanUp],
+          `The sandbox ${sandbox.sandboxId} could not be used, nor ended.`,
+        )
+      })
+      throw error
+    }
+  }
+
+  async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<E2BSandbox> {
+    if (!isId(sandboxId)) throw notFound(sandboxId)
+    if (!resume) {
+      const { state } = await this.vendor.info(sandboxId, call.signal)
+      if (state !== 'running') return new E2BSandbox(this, sandboxId, undefined)
+    }
+    return new E2BSandbox(this, sandboxId, await this.connect(sandboxId, call))
+  }
+
+  /** Wakes it if it rests. A sandbox that runs on is the one that was known. */
+  async connect(sandboxId: string, { signal }: CallOptions): Promise<Life> {
+    const known = this.lives.current(sandboxId)
+    const sandbox = await this.vendor
+      .call((sdk, access) => sdk.connect(sandboxId, { ...access, timeoutMs: resumeMs }), {
+        signal,
+        sandboxId,
+      })
+      .catch((error: unknown) => {
+        throw SandboxError.is(error, 'not_found') ? notFound(sandboxId) : error
+      })
+    if (known && !known.over) {
+      const same = await known
+        .check(() => this.vendor.info(sandboxId, signal), { now: true })
+        .then(
+          () => true,
+          () => false,
+        )
+      if (same && !known.paused) return known
+      if (known.paused) {
+        this.lives.rest.delete(sandboxId)
+        known.resume()
+        return known
+      }
+    }
+    return this.lives.begin(await bound(sandbox, signal))
+  }
+
+  /** The vendor has no names. */
+  async find(): Promise<undefined> {
+    return undefined
+  }
+
+  async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
+    const state = statesOf(filter.status)
+    if (state.length === 0 || filter.name !== undefined) return []
+    const { limit, cursor } = filter
+    const page: SandboxPage = []
+    for (let nextToken = cursor; ; ) {
+      const { items, next } = await this.vendor.call(
+        async (sdk, access) => {
+          const pages = sdk.list({
+            ...access,
+            query: { metadata: { ...filter.labels, [ownMark]: '1' }, state },
+            limit: Math.min(limit ?? 100, 100),
+            ...(nextToken === undefined ? {} : { nextToken }),
+          })
+          return { items: await pages.nextItems(), next: pages.hasNext ? pages.nextToken : undefined }
+        },
+        { signal },
+      )
+      const infos = items.map((item) => infoOf(item, this.lives.rest.get(item.sandboxId)))
+      page.push(...infos.filter((info) => matches(info, filter)))
+      nextToken = next
+      if (limit !== undefined && nextToken !== undefined) page.nextCursor = nextToken
+      if (limit !== undefined || nextToken === undefined) return page
+    }
+  }
+
+  destroy(sandboxId: string, { signal }: CallOptions): Promise<boolean> {
+    return destroySandbox(this, sandboxId, signal)
+  }
+
+  async health({ signal }: CallOptions): Promise<boolean> {
+    try {
+      await this.vendor.call(
+        (sdk, access) => sdk.list({ ...access, query: { metadata: {} }, limit: 1 }).nextItems(),
+        { signal },
+      )
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'sdk_missing', 'aborted')) throw error
+      return false
+    }
+  }
+
+  async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
+    return this.vendor.call(
+      async (sdk, access) => {
+        const all: SnapshotInfo[] = []
+        const pages = sdk.listSnapshots({ ...access })
+        while (pages.hasNext)
+          for (const { snapshotId, names } of await pages.nextItems())
+            all.push({ snapshotId, ...(names[0] === undefined ? {} : { name: names[0] }) })
+        return all
+      },
+      { signal },
+    )
+  }
+
+  async deleteSnapshot(snapshotId: string, { signal }: CallOptions): Promise<boolean> {
+    if (!isSnapshotId(snapshotId)) return false
+    return this.vendor
+      .call((sdk, access) => sdk.deleteSnapshot(snapshotId, access), { signal })
+      .catch((error: unknown) => {
+        if (SandboxError.is(error, 'not_found')) return false
+        throw error
+      })
+  }
+
+  #createOptions(spec: CreateSpec) {
+    const { snapshotId, image, providerOptions: own = {}, lifetimeMs } = spec
+    if (snapshotId !== undefined && image !== undefined)
+      throw new SandboxError('invalid_argument', '`snapshotId` and `image` are both given.', {
+        provider: 'e2b',
+      })
+    if (snapshotId !== undefined && !isSnapshotId(snapshotId))
+      throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, { provider: 'e2b' })
+    const taken = Object.keys(own).find((name) => reserved.includes(name))
+    if (taken !== undefined)
+      throw new SandboxError('invalid_argument', `\`providerOptions.${taken}\` has an option of its own.`, {
+        provider: 'e2b',
+        hint: 'Give it to the provider, or to create() under our name for it.',
+      })
+    const { lifecycle = { onTimeout: { action: 'pause', keepMemory: false } }, network, ...rest } = own
+    return {
+      template: snapshotId ?? image ?? this.#template,
+      options: {
+        ...rest,
+        // When its time is up it is stopped, and keeps its disk.
+        lifecycle,
+        // Its ports are for those who have its token, unless somebody wants it otherwise.
+        network: { allowPublicTraffic: false, ...(network as object | undefined) },
+        metadata: metadataOf(spec, { stops: own.lifecycle === undefined }),
+        envs: { ...spec.envVars },
+        ...(lifetimeMs === undefined ? {} : { timeoutMs: lifetimeMs }),
+      },
+    }
+  }
+
+  /** A create that failed may have made something all the same, if only its answer was lost. Nothing that costs is left. */
+  async #unmake(error: unknown, making: string): Promise<void> {
+    if (!SandboxError.is(error, 'timeout', 'connection_lost', 'unavailable', 'provider_error', 'aborted'))
+      return
+    try {
+      const left = await this.vendor.call((sdk, access) =>
+        sdk.list({ ...access, query: { metadata: { [makingLabel]: making } } }).nextItems(),
+      )
+      for (const { sandboxId } of left) await this.vendor.call((sdk, access) => sdk.kill(sandboxId, access))
+    } catch {
+      // Who cannot be asked cannot be told either; what is there has a time to end.
+    }
+  }
+}
+
+/** Asks where the sandbox works: also a proof that its inside answers. */
+async function bound(sandbox: VendorSandbox, signal?: AbortSignal): Promise<Life> {
+  const { path } = await translating(sandbox.files.getInfo('.', signal ? { signal } : {}), {
+    signal,
+    sandboxId: sandbox.sandboxId,
+  })
+  return new Life(sandbox, path)
+}
+
+function statesOf(wanted: ListSandboxesOpts['status']): Array<'running' | 'paused'> {
+  if (wanted === undefined) return ['running', 'paused']
+  const list: readonly SandboxStatus[] = Array.isArray(wanted) ? wanted : [wanted as SandboxStatus]
+  return [
+    ...(list.includes('running') ? (['running'] as const) : []),
+    ...(list.includes('paused') || list.includes('stopped') ? (['paused'] as const) : []),
+  ]
+}
+
+/** Names of snapshots have slashes and colons; what would be another path of the vendor's API has not. */
+function isSnapshotId(id: string): boolean {
+  return (
+    /^[A-Za-z0-9][\w.:/-]{0,300}$/.test(id) && !id.split('/').some((part) => part === '.' || part === '..')
+  )
+}

@@ -1,0 +1,206 @@
+import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
+import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { CallOptions, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
+import { Feed, type FeedOptions } from './feed.ts'
+import type { Guest } from './guest.ts'
+import { hunt, markVariable, start } from './programs.ts'
+
+/**
+ * A program in the sandbox, read by this process from its first byte on: E2B's daemon tells what happens, and keeps nothing of it. So the
+ * history is here, for as long as this process has it.
+ */
+export class E2BProcess implements ProcessDriver {
+  readonly processId: string
+  readonly pid: number
+  readonly #guest: Guest
+  readonly #feed: Feed
+  readonly #mark: string
+  readonly #piped: boolean
+  #stdinClosed = false
+
+  constructor(
+    guest: Guest,
+    given: { processId: string; pid: number; mark: string; feed: Feed; piped: boolean },
+  ) {
+    this.#guest = guest
+    this.processId = given.processId
+    this.pid = given.pid
+    this.#mark = given.mark
+    this.#feed = given.feed
+    this.#piped = given.piped
+  }
+
+  get ended(): boolean {
+    return this.#feed.exit !== undefined
+  }
+
+  events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
+    return this.#feed.read(after, signal)
+  }
+
+  async kill(signal: ProcessSignal, { signal: call }: CallOptions): Promise<boolean> {
+    if (this.ended) return false
+    const found = await this.#guest.ask(hunt, [signal.replace(/^SIG/, ''), this.#mark], call)
+    return found.stdout !== 'none'
+  }
+
+  async status({ signal }: CallOptions): Promise<ProcessStatus> {
+    throwIfAborted(signal)
+    const exit = this.#feed.exit
+    if (!exit) return { running: await this.#feed.running() }
+    const { seq: _, type: __, ...facts } = exit
+    return { running: false, exit: facts }
+  }
+
+  async write(data: Uint8Array, { signal }: CallOptions): Promise<void> {
+    for (let at = 0; at === 0 || at < data.byteLength; at += pieceBytes) {
+      if (!this.#piped || this.#stdinClosed || this.ended) throw stdinClosed()
+      await this.#send(data.subarray(at, at + pieceBytes), signal)
+    }
+  }
+
+  async closeStdin({ signal }: CallOptions): Promise<void> {
+    if (!this.#piped || this.#stdinClosed) return
+    this.#stdinClosed = true
+    if (this.ended) return
+    await this.#feed
+      .inside(({ commands }) => commands.closeStdin(this.#feed.pid, callOptions(signal)))
+      .catch(async (error: unknown) => {
+        // Of a program that has ended it is closed.
+        if (isLost(error) || !(await this.#feed.over(endMs))) throw error
+      })
+  }
+
+  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  async feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    const unwanted = (error: unknown): 'over' => {
+      if (isLost(error)) throw error
+      return 'over'
+    }
+    try {
+      for await (const chunk of chunks) if ((await this.write(chunk, {}).catch(unwanted)) === 'over') return
+      await this.closeStdin({}).catch(unwanted)
+    } catch {
+      // The source broke off, or the way: the program must not take what it has for all there is.
+      await this.kill('SIGKILL', {}).catch(() => {})
+    }
+  }
+
+  async #send(piece: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await this.#feed.inside(({ commands }) =>
+        commands.sendStdin(this.#feed.pid, piece, callOptions(signal)),
+      )
+    } catch (error) {
+      // The vendor has several words for a pipe that nobody reads. That its reader has ended is told by the other stream, a moment later.
+      const lost = SandboxError.is(
+        error,
+        'aborted',
+        'connection_lost',
+        'timeout',
+        'unavailable',
+        'not_running',
+      )
+      if (!lost && (await this.#feed.over(endMs))) throw stdinClosed()
+      throw error
+    }
+  }
+}
+
+const endMs = 5_000
+
+/** What a request may carry, as base64 in JSON. */
+const pieceBytes = 64 * 1024
+
+/** No time limit: a program that does not read makes who writes wait. */
+function callOptions(signal: AbortSignal | undefined): { requestTimeoutMs: number; signal?: AbortSignal } {
+  return { requestTimeoutMs: 0, ...(signal ? { signal } : {}) }
+}
+
+/** Not what became of the program, but that nobody knows. */
+function isLost(error: unknown): boolean {
+  return SandboxError.is(error, 'aborted', 'connection_lost', 'timeout', 'unavailable', 'not_running')
+}
+
+function stdinClosed(): SandboxError {
+  return new SandboxError('stdin_closed', 'The program’s stdin is closed.', { provider: 'e2b' })
+}
+
+/** Resolves when the program runs. It is started once: a start whose answer is lost is not repeated. */
+export async function startProcess(
+  guest: Guest,
+  spec: ProcessSpec,
+  { signal }: CallOptions,
+): Promise<E2BProcess> {
+  const { life } = guest
+  const processId = spec.processId ?? randomId()
+  const mark = randomId()
+  const nonce = randomId()
+  const cwd =
+    spec.cwd === undefined
+      ? life.workdir
+      : spec.cwd.startsWith('/')
+        ? spec.cwd
+        : `${life.workdir}/${spec.cwd}`
+  const greeted = begin(guest, nonce, {
+    request: {
+      process: {
+        cmd: '/bin/sh',
+        args: ['-c', start, 'sandkasten', nonce, cwd, spec.cmd, ...spec.args],
+        envs: { ...spec.env, [markVariable]: mark },
+      },
+      tag: processId,
+      stdin: spec.stdin !== 'empty',
+    },
+    capacityBytes: spec.outputBufferBytes,
+    signal,
+  })
+  greeted.catch((error: unknown) => {
+    // It may run although nobody was told so: then nobody could ever end it.
+    if (SandboxError.is(error, 'aborted', 'connection_lost', 'timeout'))
+      guest.ask(hunt, ['KILL', mark]).catch(() => {})
+  })
+  const { feed, greeting } = await greeted
+  const [word = '', pid = ''] = greeting.split(' ')
+  if (word !== 'started')
+    throw new SandboxError(
+      word as SandboxErrorCode,
+      refusals[word]?.(spec) ?? `${spec.cmd} cannot be started.`,
+      {
+        provider: 'e2b',
+        sandboxId: life.sandboxId,
+      },
+    )
+  const process = new E2BProcess(guest, {
+    processId,
+    pid: Number(pid),
+    mark,
+    feed,
+    piped: spec.stdin !== 'empty',
+  })
+  // Whoever gave up while it was being started has nobody to tell; the program is not wanted.
+  if (signal?.aborted) {
+    await process.kill('SIGKILL', {}).catch(() => {})
+    throwIfAborted(signal, `The command ${spec.cmd}`)
+  }
+  if (spec.timeoutMs !== undefined) feed.limit(spec.timeoutMs, () => process.kill('SIGKILL', {}))
+  if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
+  return process
+}
+
+async function begin(
+  guest: Guest,
+  nonce: string,
+  options: FeedOptions,
+): Promise<{ feed: Feed; greeting: string }> {
+  const feed = await Feed.start(guest, options)
+  return { feed, greeting: await feed.greeting(nonce, options.signal) }
+}
+
+const refusals: Readonly<Record<string, (spec: ProcessSpec) => string>> = {
+  command_not_found: ({ cmd }) => `There is no program ${cmd}.`,
+  cwd_not_found: ({ cwd }) => `There is no folder ${cwd}.`,
+  permission_denied: ({ cmd }) => `${cmd} may not be run.`,
+}

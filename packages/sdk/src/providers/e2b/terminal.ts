@@ -1,0 +1,105 @@
+import { checkCount } from '../../core/validate.ts'
+import { SandboxError } from '../../errors.ts'
+import { encode } from '../../shared/bytes.ts'
+import { randomId } from '../../shared/ids.ts'
+import type {
+  CallOptions,
+  OpenTerminalOptions,
+  OutputOptions,
+  ProcessEvent,
+  ProcessSignal,
+  ProcessStatus,
+  SandboxTerminal,
+} from '../../spec/index.ts'
+import { Feed } from './feed.ts'
+import type { Guest } from './guest.ts'
+import { hunt, markVariable } from './programs.ts'
+
+/** A pseudo-terminal of the vendor's; what its screen was sent is kept in this process. */
+export class E2BTerminal implements SandboxTerminal {
+  readonly terminalId: string
+  readonly #guest: Guest
+  readonly #feed: Feed
+  readonly #mark: string
+
+  constructor(guest: Guest, given: { terminalId: string; mark: string; feed: Feed }) {
+    this.#guest = guest
+    this.terminalId = given.terminalId
+    this.#mark = given.mark
+    this.#feed = given.feed
+  }
+
+  get ended(): boolean {
+    return this.#feed.exit !== undefined
+  }
+
+  async write(data: string | Uint8Array, { signal }: CallOptions = {}): Promise<void> {
+    if (this.ended) throw new SandboxError('stdin_closed', 'The terminal has ended.', { provider: 'e2b' })
+    const options = signal ? { signal } : {}
+    await this.#guest.do(({ pty }) => pty.sendInput(this.#feed.pid, encode(data), options), signal)
+  }
+
+  async resize(size: { cols: number; rows: number }, { signal }: CallOptions = {}): Promise<void> {
+    const checked = { cols: checkCount(size?.cols, 'cols', 1000), rows: checkCount(size?.rows, 'rows', 1000) }
+    await this.#guest.do(({ pty }) => pty.resize(this.#feed.pid, checked, signal ? { signal } : {}), signal)
+  }
+
+  output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {
+    return this.#feed.read(after, signal)
+  }
+
+  async kill(signal: ProcessSignal = 'SIGTERM', { signal: call }: CallOptions = {}): Promise<boolean> {
+    if (this.ended) return false
+    const found = await this.#guest.ask(hunt, [signal.replace(/^SIG/, ''), this.#mark], call)
+    return found.stdout !== 'none'
+  }
+
+  async status(_: CallOptions = {}): Promise<ProcessStatus> {
+    const exit = this.#feed.exit
+    if (!exit) return { running: await this.#feed.running() }
+    const { seq: _seq, type: _type, ...facts } = exit
+    return { running: false, exit: facts }
+  }
+}
+
+/** A login shell unless told otherwise, in the folder where the sandbox works. */
+export async function openTerminal(
+  guest: Guest,
+  options: OpenTerminalOptions & { cols: number; rows: number; terminalId: string },
+  { signal }: CallOptions,
+): Promise<E2BTerminal> {
+  const { life } = guest
+  const mark = randomId()
+  const cwd =
+    options.cwd === undefined
+      ? life.workdir
+      : options.cwd.startsWith('/')
+        ? options.cwd
+        : `${life.workdir}/${options.cwd}`
+  const command =
+    options.cmd === undefined ? ['/bin/bash', '-i', '-l'] : [options.cmd, ...(options.args ?? [])]
+  const envs = {
+    TERM: 'xterm-256color',
+    LANG: 'C.UTF-8',
+    LC_ALL: 'C.UTF-8',
+    ...options.env,
+    [markVariable]: mark,
+  }
+  const feed = await Feed.start(guest, {
+    request: {
+      process: {
+        cmd: '/bin/sh',
+        args: ['-c', 'cd -- "$1" && shift && exec "$@"', 'sandkasten', cwd, ...command],
+        envs,
+      },
+      tag: options.terminalId,
+      stdin: true,
+      pty: { size: { cols: options.cols, rows: options.rows } },
+    },
+    capacityBytes: screenBytes,
+    signal,
+  })
+  return new E2BTerminal(guest, { terminalId: options.terminalId, mark, feed })
+}
+
+const screenBytes = 8 * 1024 * 1024

@@ -1,0 +1,104 @@
+import type { CreateSpec } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
+import type { VendorListed } from './sdk.ts'
+
+/** The vendor's words and ours. Its metadata are our labels, and a few of our own that nobody is shown. */
+
+/** What `list()` finds ours by. */
+export const ownMark = 'sandkasten'
+const peopleLabel = 'sandkasten.label'
+const createdLabel = 'sandkasten.created'
+/** One create: if its answer is lost, what it made is found by this. */
+export const makingLabel = 'sandkasten.making'
+/** When its time is up it is stopped: the vendor says `paused` for that too. */
+const stopsLabel = 'sandkasten.stops'
+
+export function metadataOf(
+  { labels, label }: CreateSpec,
+  options: { stops: boolean },
+): Record<string, string> {
+  const reserved = Object.keys(labels).find((key) => key === ownMark || key.startsWith(`${ownMark}.`))
+  if (reserved !== undefined)
+    throw new SandboxError('invalid_argument', `The label ${reserved} is one of our own.`, {
+      provider: 'e2b',
+      hint: 'Choose a name that does not begin with sandkasten.',
+    })
+  return {
+    ...labels,
+    [ownMark]: '1',
+    [makingLabel]: randomId(),
+    [createdLabel]: new Date().toISOString(),
+    ...(options.stops ? { [stopsLabel]: '1' } : {}),
+    ...(label === undefined ? {} : { [peopleLabel]: label }),
+  }
+}
+
+export function infoOf(vendor: VendorListed, rest: 'paused' | 'stopped' | undefined): SandboxInfo {
+  const { sandboxId, metadata, state } = vendor
+  const created = Date.parse(metadata[createdLabel] ?? '')
+  const label = metadata[peopleLabel]
+  return {
+    id: `e2b:${sandboxId}`,
+    sandboxId,
+    status: statusOf(vendor, rest),
+    rawStatus: state,
+    ...(label === undefined ? {} : { label }),
+    labels: Object.fromEntries(
+      Object.entries(metadata).filter(([key]) => key !== ownMark && !key.startsWith(`${ownMark}.`)),
+    ),
+    ...(Number.isFinite(created) ? { createdAt: new Date(created) } : {}),
+    ...(Number.isFinite(vendor.endAt.getTime()) ? { expiresAt: vendor.endAt } : {}),
+  }
+}
+
+/** One whose memory was kept and one whose was not are both `paused` there; what we did ourselves we know. */
+function statusOf(
+  { state, metadata, endAt }: VendorListed,
+  rest: 'paused' | 'stopped' | undefined,
+): SandboxStatus {
+  if (state === 'running') return 'running'
+  if (state !== 'paused') return 'unknown'
+  if (rest) return rest
+  return metadata[stopsLabel] === '1' && endAt.getTime() <= Date.now() ? 'stopped' : 'paused'
+}
+
+/** An id that could be one; anything else would be a path of the vendor's API. */
+export function isId(id: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/.test(id)
+}
+
+export function notFound(sandboxId: string): SandboxError {
+  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, { provider: 'e2b', sandboxId })
+}
+
+/** The words of Go, in which the vendor tells how a program ended. */
+export const signalNames: Readonly<Record<string, readonly [name: string, number: number]>> = {
+  hangup: ['SIGHUP', 1],
+  interrupt: ['SIGINT', 2],
+  quit: ['SIGQUIT', 3],
+  'illegal instruction': ['SIGILL', 4],
+  'trace/breakpoint trap': ['SIGTRAP', 5],
+  aborted: ['SIGABRT', 6],
+  'bus error': ['SIGBUS', 7],
+  'floating point exception': ['SIGFPE', 8],
+  killed: ['SIGKILL', 9],
+  'user defined signal 1': ['SIGUSR1', 10],
+  'segmentation fault': ['SIGSEGV', 11],
+  'user defined signal 2': ['SIGUSR2', 12],
+  'broken pipe': ['SIGPIPE', 13],
+  'alarm clock': ['SIGALRM', 14],
+  terminated: ['SIGTERM', 15],
+}
+
+/** What the vendor says of a program's end: `exit status 3`, `signal: killed (core dumped)`. */
+export function exitOf({ exitCode, status }: { exitCode: number; status: string }): {
+  exitCode: number
+  signal?: string
+} {
+  const word = /^signal: (.+?)(?: \(core dumped\))?$/.exec(status)?.[1]
+  if (word === undefined) return { exitCode }
+  const [signal, number] = signalNames[word] ?? [word, 0]
+  return { exitCode: 128 + number, signal }
+}

@@ -1,0 +1,39 @@
+import { abortedError, onAbort } from './abort.ts'
+
+/**
+ * What was made, unless the signal has fired meanwhile: then it is unmade, and the call is cancelled. The making itself is not cancelled
+ * on its way: what a cancelled request has made elsewhere is known only when it is answered. Who gave up is not held up for long; what
+ * is made after that is unmade when it is known.
+ */
+export async function undoneOnAbort<T>(
+  making: Promise<T>,
+  unmake: (made: T) => Promise<unknown>,
+  signal: AbortSignal | undefined,
+  what: string,
+): Promise<T> {
+  let forget = () => {}
+  let late = false
+  const patience = new Promise<never>((_, reject) => {
+    forget = onAbort(signal, () => {
+      const timer = setTimeout(() => {
+        late = true
+        reject(abortedError(signal!, what))
+      }, patienceMs)
+      making.finally(() => clearTimeout(timer)).catch(() => {})
+    })
+  })
+  making.then((made) => late && unmake(made).catch(() => {})).catch(() => {})
+  try {
+    const made = await Promise.race([making, patience])
+    if (!signal?.aborted) return made
+    await unmake(made)
+    throw abortedError(signal, what)
+  } catch (error) {
+    if (signal?.aborted) throw abortedError(signal, what)
+    throw error
+  } finally {
+    forget()
+  }
+}
+
+const patienceMs = 10_000
