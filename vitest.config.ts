@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 const conditions = ['sandkasten-source']
@@ -15,6 +16,8 @@ export default defineConfig({
     // test or of what it tests, but not a reason to throw a whole run away.
     retry: process.env.CI && process.env.CI !== 'false' ? 1 : 0,
     pool: 'forks',
+    // Most of the time is spent waiting for sandboxes: two files at a time, also where there are only two cores.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     execArgv: ['--conditions=sandkasten-source'],
   },
 })

@@ -1,6 +1,7 @@
 /** The README's provider × capability table, made from what the providers say of themselves. */
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
+import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
 import { e2bCapabilities } from '../packages/sdk/src/providers/e2b/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
@@ -33,6 +34,7 @@ export function capabilityTable(): string {
     ['`daemon`', daemonCapabilities],
     ['`e2b`', e2bCapabilities],
     ['`ssh`', sshCapabilities],
+    ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]

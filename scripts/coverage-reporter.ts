@@ -55,6 +55,7 @@ const mustCover = [
   'ssh',
   'daemon on SQLite',
   'daemon on Postgres',
+  'daytona',
   'e2b',
   'vercel',
 ]

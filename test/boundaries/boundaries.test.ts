@@ -34,7 +34,10 @@ describe('dependencies', () => {
   })
 
   it('are pinned exactly, everywhere', () => {
-    for (const file of ['package.json', ...globSync('packages/*/package.json', { cwd: root })]) {
+    for (const file of [
+      'package.json',
+      ...globSync(['packages/*/package.json', 'test/*/package.json'], { cwd: root }),
+    ]) {
       const manifest = JSON.parse(readFileSync(path.join(root, file), 'utf8'))
       for (const [name, version] of Object.entries({
         ...manifest.dependencies,

@@ -89,6 +89,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/daemon/process.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
+    name: 'the Daytona provider knows neither its vendor’s package nor another provider',
+    room: new RegExp(`^${sdk}/providers/daytona/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^${sdk}/(providers/daytona/|core/|shared/|spec/|errors\\.ts)`),
+    example: { from: `${sdk}/providers/daytona/sdk.ts`, to: '@daytona/sdk' },
+  },
+  {
     name: 'the E2B provider knows neither its vendor’s package nor another provider, and no Node module',
     room: new RegExp(`^${sdk}/providers/e2b/(?!.*\\.test\\.ts$)`),
     allows: new RegExp(`^${sdk}/(providers/e2b/|core/|shared/|spec/|errors\\.ts)`),
@@ -179,6 +185,15 @@ export const rules: readonly Rule[] = [
     example: {
       from: 'packages/daemon/src/fronts/e2b/index.ts',
       to: 'packages/daemon/src/fronts/vercel/index.ts',
+    },
+  },
+  {
+    name: 'Daytona’s front never imports another front',
+    room: /^packages\/daemon\/src\/fronts\/daytona\//,
+    forbids: /^packages\/daemon\/src\/fronts\/(e2b|vercel|opensandbox)\//,
+    example: {
+      from: 'packages/daemon/src/fronts/daytona/index.ts',
+      to: 'packages/daemon/src/fronts/e2b/index.ts',
     },
   },
   {

@@ -72,8 +72,8 @@ describe('the packed SDK', () => {
     const { stdout } = await inFolder('node', 'vendors.js')
     // A provider that is there says `sdk_missing` and the line that installs it.
     expect(JSON.parse(stdout)).toEqual({
-      daytona: 'unsupported',
-      e2b: 'sdk_missing',
+      daytona: 'sdk_missing',
+      e2b: 'unsupported',
       vercel: 'sdk_missing',
       modal: 'unsupported',
     })

@@ -1,5 +1,6 @@
 import { SandboxError } from './errors.ts'
 import { DaemonProvider } from './providers/daemon/index.ts'
+import { DaytonaProvider } from './providers/daytona/index.ts'
 import { E2BProvider, e2bOptionsOf } from './providers/e2b/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 import { VercelProvider, vercelOptionsOf } from './providers/vercel/index.ts'
@@ -30,6 +31,12 @@ export const detectionTable: readonly DetectionRow[] = [
     variables: [['DAYTONA_API_KEY']],
     optional: ['DAYTONA_API_URL', 'DAYTONA_TARGET'],
     sdk: '@daytona/sdk',
+    make: (env) =>
+      new DaytonaProvider({
+        apiKey: env.DAYTONA_API_KEY!,
+        ...(env.DAYTONA_API_URL === undefined ? {} : { apiUrl: env.DAYTONA_API_URL }),
+        ...(env.DAYTONA_TARGET === undefined ? {} : { target: env.DAYTONA_TARGET }),
+      }),
   },
   {
     provider: 'e2b',

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { Target } from '../ports/index.ts'
 
-export const tokenHeader = 'x-sandkasten-token'
-const tokenQuery = 'sandkasten_token'
+/** Ours, and those in which clients of vendors whose wire we speak bring a token. */
+export const tokenHeaders: readonly string[] = ['x-sandkasten-token', 'x-daytona-preview-token']
+const tokenQueries: readonly string[] = ['sandkasten_token', 'DAYTONA_SANDBOX_AUTH_KEY']
 
 /** What a visitor's request brings to be let in, and what is left of it for the sandbox, which sees none of that. */
 export interface Brought {
@@ -26,12 +27,14 @@ export function cookieName(secure: boolean): string {
 
 export function broughtBy(request: IncomingMessage, target: Target, secure: boolean): Brought {
   const { headers } = request
-  const header = headers[tokenHeader]
   const { path, token: queryToken } = withoutToken(target.rest)
   const cookies = cookiesOf(headers.cookie)
   const ours = cookies.filter(({ name }) => name === cookieName(secure)).map(({ value }) => value)
   const others = cookies.filter(({ name }) => !isOurs(name)).map(({ text }) => text)
-  const given = typeof header === 'string' ? [header] : []
+  const given = tokenHeaders.flatMap((name) => {
+    const header = headers[name]
+    return typeof header === 'string' ? [header] : []
+  })
   return {
     tokens: [...given, ...(queryToken ? [queryToken] : []), ...(target.token ? [target.token] : [])],
     cookies: target.form === 'name' && ownPage(request) ? ours : [],
@@ -55,8 +58,8 @@ function withoutToken(url: string): { path: string; token?: string } {
   const at = url.indexOf('?')
   if (at === -1) return { path: url }
   const parts = url.slice(at + 1).split('&')
-  const isToken = (part: string) => part.startsWith(`${tokenQuery}=`)
-  const token = parts.find(isToken)?.slice(tokenQuery.length + 1)
+  const isToken = (part: string) => tokenQueries.some((name) => part.startsWith(`${name}=`))
+  const token = parts.find(isToken)?.replace(/^[^=]*=/, '')
   if (token === undefined) return { path: url }
   const query = parts.filter((part) => !isToken(part)).join('&')
   return { path: `${url.slice(0, at)}${query === '' ? '' : `?${query}`}`, token }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Target } from '../ports/index.ts'
-import { type Brought, tokenHeader } from './credentials.ts'
+import { type Brought, tokenHeaders } from './credentials.ts'
 
 /** Meant for the next machine only, never passed on. */
 export const hopByHop: ReadonlySet<string> = new Set([
@@ -24,7 +24,7 @@ const replaced = new Set([
   'cookie',
   'forwarded',
   'x-real-ip',
-  tokenHeader,
+  ...tokenHeaders,
 ])
 
 export interface Passing {

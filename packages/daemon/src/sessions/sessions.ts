@@ -1,4 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
+import type { EndAction } from '../config/index.ts'
 import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
@@ -14,6 +15,14 @@ import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable, refuseOther } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
+
+export interface LeaseChanges {
+  ttlMs?: number
+  onIdle?: EndAction
+  /** From now. */
+  lifetimeMs?: number | null
+  onLifetime?: EndAction
+}
 
 /** The room's door: everything that can be done with sessions, for a caller. */
 export class SessionService {
@@ -119,25 +128,41 @@ export class SessionService {
     return (await store.sessions.update(id, undefined, changes)) ?? session
   }
 
-  /** From now on it lives exactly this long, longer or shorter than before; null: until it is idle. */
-  async setLifetime(caller: Caller, id: string, ms: number | null): Promise<Session> {
+  /** Other leases than it was created with, from now on. Setting one is activity. */
+  async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
     const { store, config, live } = this.context
-    if (ms !== null && ms > config.max_ttl_seconds * 1000)
-      throw new SandboxError(
-        'invalid_argument',
-        `A lifetime of more than ${config.max_ttl_seconds} s is not allowed here.`,
-        { hint: 'Ask for less, or raise max_ttl_seconds.' },
-      )
+    for (const ms of [leases.ttlMs, leases.lifetimeMs])
+      if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
+        throw new SandboxError(
+          'invalid_argument',
+          `A lifetime, or an idle time, of more than ${config.max_ttl_seconds} s is not allowed here.`,
+          { hint: 'Ask for less, or raise max_ttl_seconds.' },
+        )
     await this.use.findHere(caller, id)
     // Alone: a start at the same time would count from another moment.
     return live.locked(id, async () => {
       const session = await this.use.findHere(caller, id)
       if (session.live === 0) throw notUsable(session)
-      const now = Date.now()
       live.touch(id)
-      const changes = { lifetime_ms: ms === null ? null : now - session.started_at + ms, last_activity: now }
+      const now = Date.now()
+      const { ttlMs, onIdle, lifetimeMs, onLifetime } = leases
+      const changes = {
+        ...(ttlMs === undefined ? {} : { ttl_ms: ttlMs }),
+        ...(onIdle === undefined ? {} : { on_idle: onIdle }),
+        // Counted from now: the row counts from the last start.
+        ...(lifetimeMs === undefined
+          ? {}
+          : { lifetime_ms: lifetimeMs === null ? null : now - session.started_at + lifetimeMs }),
+        ...(onLifetime === undefined ? {} : { on_lifetime: onLifetime }),
+        last_activity: now,
+      }
       return (await store.sessions.update(id, undefined, changes)) ?? session
     })
+  }
+
+  /** From now on it lives exactly this long, longer or shorter than before; null: until it is idle. */
+  setLifetime(caller: Caller, id: string, ms: number | null): Promise<Session> {
+    return this.setLeases(caller, id, { lifetimeMs: ms })
   }
 
   /** Changes those that are given; null takes one away. Labelling is not activity. */

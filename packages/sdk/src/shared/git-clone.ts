@@ -22,21 +22,28 @@ export function cloneCommand(spec: CloneSpec): { cmd: string; args: string[]; en
   if (spec.branch !== undefined) args.push(`--branch=${spec.branch}`)
   args.push('--', url, spec.target)
   const env: Record<string, string> = { GIT_TERMINAL_PROMPT: '0' }
-  if (spec.token !== undefined) {
-    const { protocol, host } = new URL(url)
-    const helper =
-      '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" x-access-token "$SANDKASTEN_GIT_TOKEN"; }; f'
-    Object.assign(env, {
-      SANDKASTEN_GIT_TOKEN: spec.token,
-      // The empty value first: no other helper is asked, so none can store the token.
-      GIT_CONFIG_COUNT: '2',
-      GIT_CONFIG_KEY_0: 'credential.helper',
-      GIT_CONFIG_VALUE_0: '',
-      GIT_CONFIG_KEY_1: `credential.${protocol}//${host}.helper`,
-      GIT_CONFIG_VALUE_1: helper,
-    })
-  }
+  if (spec.token !== undefined) Object.assign(env, gitCredentials(url, { password: spec.token }))
   return { cmd: 'git', args, env }
+}
+
+/** Variables that hand a git process its password, for the address's host only. */
+export function gitCredentials(
+  url: string,
+  { username = 'x-access-token', password }: { username?: string; password: string },
+): Record<string, string> {
+  const { protocol, host } = new URL(url)
+  const helper =
+    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$SANDKASTEN_GIT_USER" "$SANDKASTEN_GIT_TOKEN"; }; f'
+  return {
+    SANDKASTEN_GIT_USER: username,
+    SANDKASTEN_GIT_TOKEN: password,
+    // The empty value first: no other helper is asked, so none can store the token.
+    GIT_CONFIG_COUNT: '2',
+    GIT_CONFIG_KEY_0: 'credential.helper',
+    GIT_CONFIG_VALUE_0: '',
+    GIT_CONFIG_KEY_1: `credential.${protocol}//${host}.helper`,
+    GIT_CONFIG_VALUE_1: helper,
+  }
 }
 
 function checkedUrl({ url, token }: CloneSpec): string {

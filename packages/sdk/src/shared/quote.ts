@@ -1,6 +1,7 @@
 /** One argument for a POSIX shell, for vendors that take only a shell line. The only place where we quote. */
 export function quoteArg(arg: string): string {
-  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(arg)) return arg
+  // Not with `=` at its beginning: zsh would look for a program of that name.
+  if (/^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$/.test(arg)) return arg
   return `'${arg.replaceAll("'", `'\\''`)}'`
 }
 

@@ -66,6 +66,10 @@ describe('quoteArgs', () => {
   ])('a shell gives %j back as it was', (arg) => {
     expect(execFileSync('sh', ['-c', `printf %s ${quoteArgs([arg])}`], { encoding: 'utf8' })).toBe(arg)
   })
+
+  it('quotes what zsh alone would expand', () => {
+    expect(quoteArgs(['=ls', 'a=b'])).toBe("'=ls' a=b")
+  })
 })
 
 describe('ids', () => {

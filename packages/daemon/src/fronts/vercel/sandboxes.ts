@@ -115,8 +115,13 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       async handle({ caller, params, query }) {
         const session = await desk.byName(caller, params.name!)
         const kept = await desk.kept(session)
+        const ended = await sessions.destroy(caller, session.id).catch(async (error: unknown) => {
+          // Written down as ended: what is left of it, reconciliation removes. A client that repeats would be told that there is none.
+          if ((await sessions.get(caller, session.id)).live === 0) return true
+          throw error
+        })
         // Of several at once, one has ended it.
-        if (!(await sessions.destroy(caller, session.id))) await desk.byName(caller, params.name!)
+        if (!ended) await desk.byName(caller, params.name!)
         if (query.deleteOrphanSnapshots === 'true') await purge(desk, caller, session)
         return { sandbox: sandboxView(await sessions.get(caller, session.id), kept) }
       },

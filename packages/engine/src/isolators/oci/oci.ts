@@ -251,8 +251,8 @@ export class OciIsolator implements Isolator {
       if (stored) return { layers: stored.layers, binds: [] }
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
-    // Looking whether the machine has changed takes a hundred system calls: once a second is often enough.
-    if (!this.host || performance.now() - this.host.at > 1000)
+    // Looking whether the machine has changed takes a hundred system calls: once a second is often enough, unless somebody has cleared it away.
+    if (!this.host || performance.now() - this.host.at > 1000 || !existsSync(this.host.image.layer))
       this.host = { at: performance.now(), image: hostImage(this.options.imagesFolder) }
     const { layer, binds } = this.host.image
     return { layers: [layer], binds }

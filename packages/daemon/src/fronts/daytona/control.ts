@@ -1,0 +1,205 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import { cursorOf, placeOf } from '../../api/views.ts'
+import type { Session } from '../../sessions/index.ts'
+import { type Call, checked, found, notSupported, optional, type Routes } from './call.ts'
+import { createSandbox, leasesOf } from './create.ts'
+import {
+  liveStatuses,
+  recordOf,
+  remember,
+  type SandboxRecord,
+  type SandboxView,
+  states,
+  viewOf,
+} from './sandboxes.ts'
+
+const labelsBody = z.object({ labels: z.record(z.string(), z.string()) })
+const forkBody = z.object({ name: z.string().optional() })
+
+/** The control plane: sandboxes and what happens to them as a whole. */
+export function controlRoutes(routes: Routes): void {
+  routes.add('POST', '/api/sandbox', 'exec', createSandbox)
+  routes.add('GET', '/api/sandbox', 'read', listSandboxes)
+  routes.add('GET', '/api/sandbox/:id', 'read', async (call) => viewOf(call.place, await found(call)))
+
+  routes.add('DELETE', '/api/sandbox/:id', 'exec', async (call) => {
+    const session = await found(call)
+    const view = await viewOf(call.place, session)
+    const ended = await call.place.services.sessions.destroy(call.caller, session.id)
+    if (!ended) throw new SandboxError('not_found', `Sandbox with ID or name ${call.params.id} not found`)
+    return { ...view, state: 'destroyed', desiredState: 'destroyed' }
+  })
+
+  change(routes, 'start', (sessions, caller, id) => sessions.start(caller, id))
+  change(routes, 'recover', (sessions, caller, id) => sessions.start(caller, id))
+  change(routes, 'stop', (sessions, caller, id) => sessions.stop(caller, id), deleteEphemeral)
+  change(routes, 'pause', (sessions, caller, id) => sessions.pause(caller, id))
+
+  routes.add('POST', '/api/sandbox/:id/fork', 'exec', async (call) => {
+    const { name } = checked(forkBody, call.body)
+    const session = await found(call)
+    const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, {
+      count: 1,
+      names: name === undefined ? [] : [name],
+      signal: call.signal,
+    })
+    if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
+    await remember(call.place, copy, await recordOf(call.place, session))
+    return viewOf(call.place, copy)
+  })
+
+  routes.add('PUT', '/api/sandbox/:id/labels', 'exec', async (call) => {
+    const { labels } = checked(labelsBody, call.body)
+    const session = await found(call)
+    const before = Object.keys(JSON.parse(session.labels) as object)
+    const changed = await call.place.services.sessions.setLabels(call.caller, session.id, {
+      ...Object.fromEntries(before.map((key) => [key, null])),
+      ...labels,
+    })
+    return { labels: JSON.parse(changed.labels) }
+  })
+
+  routes.add('POST', '/api/sandbox/:id/last-activity', 'exec', async (call) => {
+    const session = await found(call)
+    call.place.services.sessions.context.live.touch(session.id)
+  })
+
+  interval(routes, 'autostop', 0, (autoStopInterval) => ({ autoStopInterval }))
+  interval(routes, 'autoarchive', 0, (autoArchiveInterval) => ({ autoArchiveInterval }))
+  interval(routes, 'autodelete', -1, (autoDeleteInterval) => {
+    if (autoDeleteInterval > 0) throw notSupported('Deleting a stopped sandbox after a while')
+    return { autoDeleteInterval }
+  })
+  interval(routes, 'autopause', 0, (value) => {
+    if (value > 0) throw notSupported('Pausing by itself')
+    return {}
+  })
+  routes.add('POST', '/api/sandbox/:id/ttl/:value', 'exec', async (call) => {
+    const session = await found(call)
+    const value = wholeOf(call, 0)
+    const changed = await call.place.services.sessions.setLeases(call.caller, session.id, {
+      lifetimeMs: value === 0 ? null : value * 60_000,
+      onLifetime: 'destroy',
+    })
+    return viewOf(call.place, changed)
+  })
+
+  for (const path of ['archive', 'resize', 'backup', 'network-settings', 'ssh-access'])
+    routes.add('POST', `/api/sandbox/:id/${path}`, 'exec', async (call) => {
+      await found(call)
+      throw notSupported(unsupportedWords[path]!)
+    })
+  routes.add('GET', '/api/sandbox/:id/toolbox-proxy-url', 'read', async (call) => {
+    await found(call)
+    return { url: `${call.place.url}/toolbox` }
+  })
+  routes.add('GET', '/api/config', 'read', async ({ place }) => ({
+    version: place.services.version,
+    proxyToolboxUrl: `${place.url}/toolbox`,
+    defaultSnapshot: place.services.config.default_image,
+  }))
+  for (const path of ['/api/volumes', '/api/secrets'])
+    for (const method of ['GET', 'POST'] as const)
+      routes.add(method, path, 'read', async () => {
+        throw notSupported(path === '/api/volumes' ? 'A volume' : 'A secret')
+      })
+}
+
+const unsupportedWords: Readonly<Record<string, string>> = {
+  archive: 'Archiving',
+  resize: 'Changing a sandbox’s size',
+  backup: 'A backup',
+  'network-settings': 'Changing the network of a sandbox',
+  'ssh-access': 'SSH',
+}
+
+type Sessions = Call['place']['services']['sessions']
+
+function change(
+  routes: Routes,
+  path: string,
+  work: (sessions: Sessions, caller: Call['caller'], id: string) => Promise<Session>,
+  then?: (call: Call, session: Session) => Promise<SandboxView | undefined>,
+): void {
+  routes.add('POST', `/api/sandbox/:id/${path}`, 'exec', async (call) => {
+    const { id } = await found(call)
+    const session = await work(call.place.services.sessions, call.caller, id)
+    return (await then?.(call, session)) ?? viewOf(call.place, session)
+  })
+}
+
+/** One that is to be deleted as soon as it stops. */
+async function deleteEphemeral(call: Call, session: Session): Promise<SandboxView | undefined> {
+  if ((await recordOf(call.place, session)).autoDeleteInterval !== 0) return undefined
+  const view = await viewOf(call.place, session)
+  await call.place.services.sessions.destroy(call.caller, session.id)
+  return { ...view, state: 'destroyed', desiredState: 'destroyed' }
+}
+
+function interval(
+  routes: Routes,
+  path: string,
+  least: number,
+  changes: (value: number) => Partial<SandboxRecord>,
+): void {
+  routes.add('POST', `/api/sandbox/:id/${path}/:value`, 'exec', async (call) => {
+    const session = await found(call)
+    const { config, sessions } = call.place.services
+    const change = changes(wholeOf(call, least))
+    const known = { ...(await recordOf(call.place, session)), ...change }
+    const { ttlMs, onIdle } = leasesOf(known, config.max_ttl_seconds * 1000)
+    const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle })
+    await remember(call.place, session, change)
+    return viewOf(call.place, changed)
+  })
+}
+
+function wholeOf(call: Call, least: number): number {
+  const value = Number(call.params.value)
+  if (Number.isSafeInteger(value) && value >= least) return value
+  throw new SandboxError('invalid_argument', `${call.params.value} is not a number of minutes`)
+}
+
+/** Newest first; `nextCursor` goes on. */
+async function listSandboxes(call: Call) {
+  const { place, caller } = call
+  const limit = Number(optional(call, 'limit') ?? 100)
+  if (!Number.isInteger(limit) || limit < 1 || limit > 200)
+    throw new SandboxError('invalid_argument', 'limit must be a whole number from 1 to 200')
+  const name = optional(call, 'name')
+  const id = optional(call, 'id')
+  const labels = labelsOf(optional(call, 'labels'))
+  const status = statusesOf(call.query.states)
+  const rows =
+    status.length === 0
+      ? []
+      : await place.services.sessions.list(caller, {
+          status,
+          ...(name === undefined ? {} : { name }),
+          ...(labels ? { labels } : {}),
+          limit: limit + 1,
+          after: placeOf(optional(call, 'cursor')),
+        })
+  const page = rows.slice(0, limit)
+  const shown = id === undefined ? page : page.filter((row) => row.id.startsWith(id))
+  return {
+    items: await Promise.all(shown.map((row) => viewOf(place, row))),
+    nextCursor: rows.length > limit ? cursorOf(page.at(-1)!) : null,
+  }
+}
+
+function labelsOf(text: string | undefined): Record<string, string> | undefined {
+  if (text === undefined) return undefined
+  try {
+    return z.record(z.string(), z.string()).parse(JSON.parse(text))
+  } catch (cause) {
+    throw new SandboxError('invalid_argument', 'labels must be a JSON object of strings', { cause })
+  }
+}
+
+function statusesOf(given: string | string[] | undefined): Session['status'][] {
+  if (given === undefined || given === '') return [...liveStatuses]
+  const wanted = Array.isArray(given) ? given : given.split(',')
+  return liveStatuses.filter((status) => wanted.includes(states[status]))
+}

@@ -1,0 +1,157 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import type { CreateRequest } from '../../sessions/index.ts'
+import { type Call, checked, notSupported } from './call.ts'
+import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
+import { snapshotNamed } from './snapshots.ts'
+
+/** Minutes without use after which the vendor stops a sandbox that does not say otherwise. */
+const defaultAutoStop = 15
+/** Regions that the vendor has, so that code which names one goes on; and what this is. */
+const targets = ['us', 'eu', 'local']
+/** The one account that a sandbox has, under its own name and the vendor's. */
+const users = ['sandbox', 'daytona']
+
+const minutes = z.number().int().nonnegative()
+const strings = z.record(z.string(), z.string())
+
+const createBody = z.object({
+  name: z.string().min(1).max(200).optional(),
+  snapshot: z.string().min(1).optional(),
+  buildInfo: z
+    .object({ dockerfileContent: z.string(), contextHashes: z.array(z.string()).optional() })
+    .optional(),
+  user: z.string().optional(),
+  env: strings.optional(),
+  labels: strings.optional(),
+  public: z.boolean().optional(),
+  target: z.string().optional(),
+  cpu: z.number().positive().optional(),
+  memory: z.number().positive().optional(),
+  disk: z.number().positive().optional(),
+  gpu: z.number().optional(),
+  autoStopInterval: minutes.optional(),
+  autoPauseInterval: minutes.optional(),
+  autoArchiveInterval: minutes.optional(),
+  autoDeleteInterval: z.number().int().optional(),
+  ttlMinutes: minutes.optional(),
+  networkBlockAll: z.boolean().optional(),
+  networkAllowList: z.string().optional(),
+  domainAllowList: z.string().optional(),
+  outboundProxyUrl: z.string().optional(),
+  volumes: z.array(z.unknown()).optional(),
+  secrets: z.array(z.unknown()).optional(),
+  linkedSandbox: z.string().optional(),
+  spot: z.boolean().optional(),
+})
+
+type CreateBody = z.infer<typeof createBody>
+
+/** Makes a sandbox, running when it is answered: so no client has to ask again. */
+export async function createSandbox(call: Call): Promise<SandboxView> {
+  const { caller, place, reply } = call
+  const body = checked(createBody, call.body)
+  refuseUnknown(body)
+  const { sessions, config } = place.services
+  const request: CreateRequest = {
+    ...(await sourceOf(call, body)),
+    name: body.name,
+    labels: body.labels,
+    env: body.env,
+    limits: limitsOf(body),
+    network: networkOf(body, config.allowed_networks),
+    ...leasesOf(body, config.max_ttl_seconds * 1000),
+    wakeOnUse: false,
+  }
+  const { session } = await sessions.create(caller, request)
+  // Nobody would ever know of one whose creator went away meanwhile.
+  if (reply.raw.destroyed && !reply.raw.writableEnded) {
+    await sessions.destroy(caller, session.id)
+    throw new SandboxError('aborted', 'The client went away.')
+  }
+  const record = await remember(place, session, recordFrom(body))
+  return sandboxView(place, session, record)
+}
+
+/** Idle time and lifetime. Stopping when idle is the vendor's rule; an ephemeral sandbox is deleted instead. */
+export function leasesOf(
+  {
+    autoStopInterval = defaultAutoStop,
+    autoDeleteInterval,
+    ttlMinutes,
+  }: Pick<CreateBody, 'autoStopInterval' | 'autoDeleteInterval' | 'ttlMinutes'>,
+  longestMs: number,
+) {
+  return {
+    ttlMs: autoStopInterval === 0 ? longestMs : autoStopInterval * 60_000,
+    onIdle: autoDeleteInterval === 0 ? ('destroy' as const) : ('stop' as const),
+    onLifetime: 'destroy' as const,
+    ...(ttlMinutes ? { lifetimeMs: ttlMinutes * 60_000 } : {}),
+  }
+}
+
+async function sourceOf(
+  call: Call,
+  { snapshot, buildInfo }: CreateBody,
+): Promise<Pick<CreateRequest, 'image' | 'snapshotId'>> {
+  if (buildInfo) {
+    // What the SDK sends for `image: 'name'`. Anything else would have to be built.
+    const [, image] = /^\s*FROM\s+(\S+)\s*$/i.exec(buildInfo.dockerfileContent) ?? []
+    if (image === undefined || buildInfo.contextHashes?.length) throw notSupported('Building an image')
+    return { image }
+  }
+  if (snapshot === undefined) return {}
+  const { config } = call.place.services
+  if (config.allowed_images.includes(snapshot)) return { image: snapshot }
+  const saved = await snapshotNamed(call, snapshot)
+  if (saved) return { snapshotId: saved.id }
+  throw new SandboxError('not_found', `Snapshot ${snapshot} not found`)
+}
+
+function limitsOf({ cpu, memory, disk }: CreateBody): CreateRequest['limits'] {
+  if (cpu === undefined && memory === undefined && disk === undefined) return undefined
+  return {
+    ...(cpu === undefined ? {} : { cpu }),
+    ...(memory === undefined ? {} : { memoryMb: Math.round(memory * 1024) }),
+    ...(disk === undefined ? {} : { diskMb: Math.round(disk * 1024) }),
+  }
+}
+
+/** The vendor's sandboxes have a network unless it is blocked; here the operator decides whether there is one to have. */
+function networkOf(
+  { networkBlockAll }: CreateBody,
+  allowed: readonly string[],
+): CreateRequest['network'] | undefined {
+  if (networkBlockAll === undefined) return undefined
+  return networkBlockAll ? (allowed.includes('none') ? 'none' : undefined) : 'open'
+}
+
+function refuseUnknown(body: CreateBody): void {
+  if (body.target !== undefined && !targets.includes(body.target))
+    throw new SandboxError('not_found', `Region ${body.target} not found`)
+  if (body.user !== undefined && !users.includes(body.user))
+    throw notSupported('Another user than the sandbox’s')
+  if (body.gpu) throw notSupported('A GPU')
+  if (body.spot) throw notSupported('A spot sandbox')
+  if (body.autoPauseInterval) throw notSupported('Pausing by itself')
+  if (body.autoDeleteInterval !== undefined && body.autoDeleteInterval > 0)
+    throw notSupported('Deleting a stopped sandbox after a while')
+  if (body.networkAllowList ?? body.domainAllowList ?? body.outboundProxyUrl)
+    throw notSupported('A list of allowed addresses')
+  if (body.volumes?.length) throw notSupported('Mounting volumes')
+  if (body.secrets?.length) throw notSupported('Secrets')
+  if (body.linkedSandbox !== undefined) throw notSupported('Linking sandboxes')
+}
+
+function recordFrom(body: CreateBody): SandboxRecord {
+  const image = /^\s*FROM\s+(\S+)/i.exec(body.buildInfo?.dockerfileContent ?? '')?.[1]
+  const snapshot = body.snapshot ?? image
+  return {
+    public: body.public ?? false,
+    target: body.target ?? 'local',
+    autoStopInterval: body.autoStopInterval ?? defaultAutoStop,
+    autoArchiveInterval: body.autoArchiveInterval ?? 0,
+    autoDeleteInterval: body.autoDeleteInterval ?? -1,
+    ...(snapshot === undefined ? {} : { snapshot }),
+  }
+}

@@ -1,0 +1,83 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { type Call, found, notSupported, optional, type Routes } from './call.ts'
+import { recordOf, remember } from './sandboxes.ts'
+
+/** The longest that a token of ours may hold. */
+const daySeconds = 86_400
+
+/**
+ * Ports of a sandbox. A token is a signed link of our own previews (`ports/links.ts`): nothing is kept, a new generation of the
+ * port ends them all. The previews' listener takes it in the vendor's header, too.
+ */
+export function previewRoutes(routes: Routes): void {
+  routes.add('GET', '/api/sandbox/:id/ports/:port/preview-url', 'exec', async (call) => {
+    const { sandboxId, url, token } = await opened(call, daySeconds)
+    return { sandboxId, url, token }
+  })
+
+  routes.add('GET', '/api/sandbox/:id/ports/:port/signed-preview-url', 'exec', async (call) => {
+    const seconds = Number(optional(call, 'expiresInSeconds') ?? 60)
+    if (!Number.isFinite(seconds) || seconds < 1 || seconds > daySeconds)
+      throw new SandboxError('invalid_argument', `expiresInSeconds must be from 1 to ${daySeconds}`)
+    const { sandboxId, port, signed, token } = await opened(call, seconds)
+    return { sandboxId, port, token, url: signed }
+  })
+
+  // One cannot be taken back without the others of its port.
+  routes.add(
+    'POST',
+    '/api/sandbox/:id/ports/:port/signed-preview-url/:token/expire',
+    'exec',
+    async (call) => {
+      const { id } = await found(call)
+      await call.place.services.ports.open(call.caller, id, { port: portOf(call), rotate: true })
+    },
+  )
+
+  routes.add('POST', '/api/sandbox/:id/public/:value', 'exec', async (call) => {
+    const session = await found(call)
+    const isPublic = call.params.value === 'true'
+    const { ports } = call.place.services
+    await remember(call.place, session, { public: isPublic })
+    for (const { port, row } of await ports.list(call.caller, session.id))
+      if (row)
+        await ports.open(call.caller, session.id, { port, visibility: isPublic ? 'public' : 'private' })
+  })
+
+  for (const [method, path] of [
+    ['GET', 'signing-key'],
+    ['POST', 'signing-key/rotate'],
+  ] as const)
+    routes.add(method, `/api/sandbox/:id/${path}`, 'exec', async (call) => {
+      await found(call)
+      throw notSupported('A signed URL of a file')
+    })
+}
+
+async function opened(call: Call, seconds: number) {
+  const { place, caller } = call
+  const session = await found(call)
+  const port = portOf(call)
+  const record = await recordOf(place, session)
+  const { ports, config } = place.services
+  await ports.open(caller, session.id, { port, visibility: record.public ? 'public' : 'private' })
+  const link = await ports.link(caller, session.id, String(port), {
+    expiresInMs: seconds * 1000,
+    path: '/',
+  })
+  // Without a domain of the operator's own, names such as 3000-id.localhost resolve in browsers only.
+  const named = config.domain === undefined ? undefined : ports.addresses!.url(session.id, port)
+  return {
+    sandboxId: session.id,
+    port,
+    url: named ?? ports.addresses!.pathUrl(session.id, port),
+    signed: named ? link.url! : link.pathUrl,
+    token: link.token,
+  }
+}
+
+function portOf(call: Call): number {
+  const port = Number(call.params.port)
+  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port
+  throw new SandboxError('invalid_argument', `${call.params.port} is not a port`)
+}

@@ -1,0 +1,64 @@
+import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
+import type { FrontRefusal } from '../front.ts'
+
+/** Our errors in the vendor's words: status, and a code that its SDKs make classes of. */
+const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number, code: string]>>> = {
+  invalid_argument: [400, 'BAD_REQUEST'],
+  path_outside: [400, 'BAD_REQUEST'],
+  cwd_not_found: [400, 'BAD_REQUEST'],
+  command_not_found: [400, 'BAD_REQUEST'],
+  is_a_directory: [400, 'BAD_REQUEST'],
+  not_a_directory: [400, 'BAD_REQUEST'],
+  directory_not_empty: [400, 'BAD_REQUEST'],
+  unauthenticated: [401, 'UNAUTHORIZED'],
+  forbidden: [403, 'FORBIDDEN'],
+  quota_exceeded: [403, 'FORBIDDEN'],
+  permission_denied: [403, 'FILE_ACCESS_DENIED'],
+  not_found: [404, 'NOT_FOUND'],
+  file_not_found: [404, 'FILE_NOT_FOUND'],
+  timeout: [408, 'REQUEST_TIMEOUT'],
+  conflict: [409, 'CONFLICT'],
+  file_exists: [409, 'CONFLICT'],
+  not_running: [409, 'CONFLICT'],
+  interrupted: [409, 'CONFLICT'],
+  stdin_closed: [410, 'COMMAND_ALREADY_COMPLETED'],
+  gone: [410, 'GONE'],
+  rate_limited: [429, 'TOO_MANY_REQUESTS'],
+  unsupported: [501, 'NOT_IMPLEMENTED'],
+}
+
+/** `details.daytonaCode` says more than our code does. */
+export function refuse(
+  error: SandboxError,
+  request: { id: string; method: string; url: string },
+): FrontRefusal & { body: ErrorBody } {
+  const [status, code] = words[error.code] ?? [error.status, 'INTERNAL_SERVER_ERROR']
+  const { retryAfterMs, daytonaCode } = error.details
+  const path = request.url.split('?')[0]!
+  return {
+    status,
+    headers: {
+      'x-request-id': request.id,
+      ...(typeof retryAfterMs === 'number' ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
+    },
+    body: {
+      statusCode: status,
+      message: error.message,
+      code: typeof daytonaCode === 'string' ? daytonaCode : code,
+      source: path.startsWith('/toolbox/') ? 'DAYTONA_DAEMON' : 'DAYTONA_API',
+      timestamp: new Date().toISOString(),
+      method: request.method,
+      path,
+    },
+  }
+}
+
+export interface ErrorBody {
+  statusCode: number
+  message: string
+  code: string
+  source: string
+  timestamp: string
+  method: string
+  path: string
+}

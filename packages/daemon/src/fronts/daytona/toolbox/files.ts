@@ -1,0 +1,151 @@
+import { Readable } from 'node:stream'
+import { type FileStat, SandboxError } from '@sandkasten/sdk'
+import { bodyChunks } from '../../../api/body.ts'
+import { sendStream } from '../../../api/send-stream.ts'
+import type { Used } from '../../../sessions/index.ts'
+import { found, needed, optional, type Routes, using } from '../call.ts'
+
+const streamIdleMs = 60_000
+
+export function fileRoutes(routes: Routes): void {
+  const at = '/toolbox/:id/files'
+
+  routes.add('GET', at, 'read', async (call) => {
+    const folder = optional(call, 'path') ?? '.'
+    const depth = Number(optional(call, 'depth') ?? 1)
+    if (!Number.isInteger(depth) || depth < 1)
+      throw new SandboxError('invalid_argument', 'depth must be a whole number of at least 1')
+    return using(call, async ({ sandbox: { files } }) => {
+      const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
+      return entries
+        .filter(({ path }) => path.split('/').length <= depth)
+        .map((entry) => ({ ...fileView(entry.name, entry), path: joined(folder, entry.path) }))
+    })
+  })
+
+  routes.add('GET', `${at}/info`, 'read', async (call) => {
+    const path = needed(call, 'path')
+    return using(call, async ({ sandbox: { files } }) => ({
+      ...fileView(path.split('/').findLast((part) => part !== '') ?? '/', await files.stat(path)),
+      path,
+    }))
+  })
+
+  routes.add(
+    'POST',
+    `${at}/folder`,
+    'exec',
+    async (call) => {
+      const path = needed(call, 'path')
+      const mode = modeOf(optional(call, 'mode'))
+      await using(call, ({ sandbox: { files } }) =>
+        files.mkdir(path, { recursive: true, ...(mode === undefined ? {} : { mode }) }),
+      )
+    },
+    { status: 201 },
+  )
+
+  routes.add(
+    'DELETE',
+    at,
+    'exec',
+    async (call) => {
+      const path = needed(call, 'path')
+      const recursive = optional(call, 'recursive') === 'true'
+      await using(call, ({ sandbox: { files } }) => files.rm(path, { recursive }))
+    },
+    { status: 204 },
+  )
+
+  routes.add('POST', `${at}/move`, 'exec', async (call) => {
+    const [source, destination] = [needed(call, 'source'), needed(call, 'destination')]
+    await using(call, ({ sandbox: { files } }) => files.rename(source, destination))
+  })
+
+  routes.add('POST', `${at}/permissions`, 'exec', async (call) => {
+    const path = needed(call, 'path')
+    const mode = modeOf(optional(call, 'mode'))
+    const owner = [optional(call, 'owner') ?? '', optional(call, 'group') ?? ''].join(':')
+    await using(call, async ({ sandbox }) => {
+      if (mode !== undefined) await sandbox.files.chmod(path, mode)
+      if (owner !== ':') await changeOwner(sandbox, owner, path)
+    })
+  })
+
+  routes.add('GET', `${at}/download`, 'read', async (call) => {
+    const path = needed(call, 'path')
+    const { sessions } = call.place.services
+    const used = await sessions.use.take(call.caller, (await found(call)).id, { wake: false })
+    try {
+      const { size } = await used.sandbox.files.stat(path)
+      const stream = await used.sandbox.files.readStream(path, { signal: call.signal })
+      call.reply.header('content-type', 'application/octet-stream')
+      await sendStream(call.reply, Readable.fromWeb(stream as never), size > 0 ? size : undefined)
+    } finally {
+      used.release()
+      sessions.context.live.touch(used.session.id)
+    }
+  })
+
+  for (const name of ['upload-v2', 'upload'])
+    routes.add(
+      'POST',
+      `${at}/${name}`,
+      'exec',
+      async (call) => {
+        const path = needed(call, 'path')
+        const data = bodyChunks((call.body ?? call.request.raw) as NodeJS.ReadableStream, streamIdleMs)
+        await using(call, ({ sandbox: { files } }) => files.writeFile(path, data, { signal: call.signal }))
+      },
+      { streamed: true },
+    )
+
+  routes.add('GET', '/toolbox/:id/user-home-dir', 'read', async (call) => ({
+    dir: await using(call, ({ sandbox }) => printed(sandbox, 'printf %s "$HOME"')),
+  }))
+  routes.add('GET', '/toolbox/:id/work-dir', 'read', async (call) => ({
+    dir: await using(call, async ({ sandbox }) => sandbox.workdir),
+  }))
+}
+
+/** A file's facts as the vendor tells them. Who owns it is not told here. */
+export function fileView(name: string, stat: FileStat) {
+  const mode = stat.mode ?? 0
+  const modified = new Date(stat.mtimeMs ?? 0).toISOString()
+  return {
+    name,
+    size: stat.size,
+    isDir: stat.type === 'directory',
+    mode: `${letters[stat.type]}${rights(mode)}`,
+    permissions: `0${(mode & 0o777).toString(8).padStart(3, '0')}`,
+    modTime: modified,
+    modifiedAt: modified,
+    owner: '',
+    group: '',
+  }
+}
+
+const letters = { file: '-', directory: 'd', symlink: 'L', other: '?' } as const
+
+function rights(mode: number): string {
+  return Array.from('rwxrwxrwx', (letter, bit) => (mode & (1 << (8 - bit)) ? letter : '-')).join('')
+}
+
+function modeOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (/^[0-7]{1,4}$/.test(text)) return Number.parseInt(text, 8)
+  throw new SandboxError('invalid_argument', `mode ${text} is not octal, such as 755`)
+}
+
+async function changeOwner(sandbox: Used['sandbox'], owner: string, path: string): Promise<void> {
+  const { exitCode, stderr } = await sandbox.runCommand({ cmd: 'chown', args: ['--', owner, path] })
+  if (exitCode !== 0) throw new SandboxError('invalid_argument', stderr.trim().slice(-300))
+}
+
+export async function printed(sandbox: Used['sandbox'], script: string): Promise<string> {
+  return (await sandbox.runCommand({ cmd: '/bin/sh', args: ['-c', script] })).stdout
+}
+
+function joined(folder: string, path: string): string {
+  return folder.endsWith('/') ? `${folder}${path}` : `${folder}/${path}`
+}

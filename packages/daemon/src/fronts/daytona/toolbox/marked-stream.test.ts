@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest'
+import { MarkedStream } from './marked-stream.ts'
+
+const nonce = '0123456789abcdef'
+const marker = (text: string) => `\x1e${nonce} ${text}\n`
+
+/** Output put together again, and markers, whatever pieces the stream came in. */
+function read(bytes: Buffer, cuts: readonly number[]): Array<string | object> {
+  const stream = new MarkedStream(nonce)
+  const found: Array<string | object> = []
+  let from = 0
+  for (const cut of [...cuts, bytes.length]) {
+    for (const piece of stream.push(bytes.subarray(from, cut))) {
+      const last = found.at(-1)
+      if (!Buffer.isBuffer(piece)) found.push(piece)
+      else if (typeof last === 'string') found[found.length - 1] = last + piece.toString('latin1')
+      else found.push(piece.toString('latin1'))
+    }
+    from = cut
+  }
+  const rest = stream.flush().toString('latin1')
+  if (rest !== '') found.push(rest)
+  return found
+}
+
+const text = `${marker('begin a 0')}no newline\x1e\x1e${nonce.slice(0, 5)}${marker('end a 3')}${marker('begin b 0')}\xff\x00\n${marker('end b 0')}`
+const bytes = Buffer.from(text, 'latin1')
+const wanted = [
+  { kind: 'begin', commandId: 'a', exitCode: 0 },
+  `no newline\x1e\x1e${nonce.slice(0, 5)}`,
+  { kind: 'end', commandId: 'a', exitCode: 3 },
+  { kind: 'begin', commandId: 'b', exitCode: 0 },
+  '\xff\x00\n',
+  { kind: 'end', commandId: 'b', exitCode: 0 },
+]
+
+describe('MarkedStream', () => {
+  it('finds the markers, and gives every other byte back, wherever the stream is cut', () => {
+    expect(read(bytes, [])).toEqual(wanted)
+    for (let cut = 1; cut < bytes.length; cut += 1)
+      expect(read(bytes, [cut]), `cut at ${cut}`).toEqual(wanted)
+    const everywhere = Array.from({ length: bytes.length - 1 }, (_, index) => index + 1)
+    expect(read(bytes, everywhere)).toEqual(wanted)
+  })
+
+  it('holds nothing back that cannot be a marker', () => {
+    const stream = new MarkedStream(nonce)
+    expect(String(Buffer.concat(stream.push(Buffer.from('prompt> ')) as Buffer[]))).toBe('prompt> ')
+    expect(stream.holds).toBe(false)
+    stream.push(Buffer.from(`\x1e${nonce.slice(0, 3)}`))
+    expect(stream.holds).toBe(true)
+    expect(String(stream.flush())).toBe(`\x1e${nonce.slice(0, 3)}`)
+  })
+})

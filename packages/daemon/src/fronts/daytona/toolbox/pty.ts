@@ -1,0 +1,186 @@
+import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
+import type { WebSocket } from 'ws'
+import { z } from 'zod'
+import type { Caller } from '../../../keys/index.ts'
+import type { FrontPlace } from '../../front.ts'
+import { type Call, checked, found, type Routes } from '../call.ts'
+
+const size = z.coerce.number().int().min(1).max(1000)
+const createBody = z.object({
+  id: z.string().min(1).max(100),
+  cols: size.optional(),
+  rows: size.optional(),
+  cwd: z.string().optional(),
+  envs: z.record(z.string(), z.string()).optional(),
+  lazyStart: z.boolean().optional(),
+})
+const sizeBody = z.object({ cols: size, rows: size })
+
+export type PtyRequest = z.infer<typeof createBody>
+export { createBody as ptySchema }
+
+/** What the vendor tells of a terminal. Never its environment. */
+interface PtyRecord {
+  readonly sandboxId: string
+  readonly id: string
+  readonly cols: number
+  readonly rows: number
+  readonly cwd: string
+  readonly createdAt: string
+}
+
+const kind = 'pty'
+
+/** Terminals of the toolbox: ours, under the id that the client chose. */
+export class Ptys {
+  readonly #place: FrontPlace
+
+  constructor(place: FrontPlace) {
+    this.#place = place
+  }
+
+  register(routes: Routes): void {
+    const at = '/toolbox/:id/process/pty'
+    routes.add(
+      'POST',
+      at,
+      'exec',
+      async (call) => {
+        const body = checked(createBody, call.body)
+        await this.open(call.caller, (await found(call)).id, body)
+        return { sessionId: body.id }
+      },
+      { status: 201 },
+    )
+    routes.add('GET', at, 'read', async (call) => ({ sessions: await this.#list(call) }))
+    routes.add('GET', `${at}/:pid`, 'read', async (call) => {
+      const one = (await this.#list(call)).find(({ id }) => id === call.params.pid)
+      if (one) return one
+      throw noPty()
+    })
+    routes.add('DELETE', `${at}/:pid`, 'exec', async (call) => {
+      const { id } = await found(call)
+      const { terminals } = this.#place.services.sessions
+      await this.#attach(call.caller, id, call.params.pid!, (terminal) => terminal.kill('SIGKILL'))
+      await terminals.ended(id, call.params.pid!, { killed: true })
+      await this.#place.records.delete(call.caller.projectId, kind, `${id}/${call.params.pid}`)
+      return { message: 'PTY session deleted' }
+    })
+    routes.add('POST', `${at}/:pid/resize`, 'exec', async (call) => {
+      const { cols, rows } = checked(sizeBody, call.body)
+      const { id } = await found(call)
+      await this.#attach(call.caller, id, call.params.pid!, (terminal) => terminal.resize({ cols, rows }))
+      const key = `${id}/${call.params.pid}`
+      const record = await this.#place.records.get<PtyRecord>(call.caller.projectId, kind, key)
+      if (!record) throw noPty()
+      const changed = { ...record, cols, rows }
+      await this.#place.records.put(call.caller.projectId, kind, key, changed, id)
+      return view(changed, true)
+    })
+  }
+
+  async open(caller: Caller, sandboxId: string, request: PtyRequest): Promise<void> {
+    const { terminals } = this.#place.services.sessions
+    const { cols = 80, rows = 24, cwd, envs } = request
+    const known = await this.#place.records.get(caller.projectId, kind, `${sandboxId}/${request.id}`)
+    if (known && (await this.#runs(caller, sandboxId, request.id)))
+      throw new SandboxError('conflict', `PTY session with ID ${request.id} already exists`)
+    await terminals.open(caller, sandboxId, {
+      terminalId: request.id,
+      cols,
+      rows,
+      ...(cwd ? { cwd } : {}),
+      env: { TERM: 'xterm-256color', ...envs },
+    })
+    const record: PtyRecord = {
+      sandboxId,
+      id: request.id,
+      cols,
+      rows,
+      cwd: cwd ?? '',
+      createdAt: new Date().toISOString(),
+    }
+    await this.#place.records.put(caller.projectId, kind, `${sandboxId}/${request.id}`, record, sandboxId)
+  }
+
+  /** Output as binary messages; what is said about it as text; what comes from the client is typed. */
+  async connect(
+    caller: Caller,
+    sandboxId: string,
+    id: string,
+    leaving: AbortSignal,
+  ): Promise<(socket: WebSocket) => Promise<void>> {
+    const { terminals } = this.#place.services.sessions
+    const terminal = await this.#attach(caller, sandboxId, id, async (attached) => attached)
+    return async (socket) => {
+      socket.send(JSON.stringify({ type: 'control', status: 'connected' }))
+      socket.on('message', (data) => {
+        terminals.touch(sandboxId)
+        // What is typed into a terminal that is ending is lost, as it would be at any other.
+        void terminal.write(data as Buffer).catch(() => {})
+      })
+      for await (const event of terminal.output({ signal: leaving })) {
+        if (event.type !== 'exit') {
+          socket.send(event.data, { binary: true })
+          while (socket.bufferedAmount > 1_048_576 && !leaving.aborted)
+            await new Promise((resolve) => setTimeout(resolve, 5))
+          continue
+        }
+        const exit = { exitCode: event.exitCode, ...(event.signal ? { exitReason: event.signal } : {}) }
+        socket.send(JSON.stringify({ type: 'control', status: 'exited', ...exit }))
+        socket.close(1000, JSON.stringify(exit).slice(0, 120))
+        await terminals.ended(sandboxId, id, exit)
+        return
+      }
+    }
+  }
+
+  async #list(call: Call) {
+    const session = await found(call)
+    const records = await this.#place.records.list<PtyRecord>(call.caller.projectId, kind)
+    const rows = await this.#place.services.sessions.terminals.list(call.caller, session.id)
+    const running = new Set(
+      rows
+        .filter(({ status, incarnation }) => status === 'running' && incarnation === session.incarnation)
+        .map(({ exec_id: id }) => id),
+    )
+    return records
+      .filter(({ data }) => data.sandboxId === session.id)
+      .map(({ data }) => view(data, running.has(data.id)))
+  }
+
+  async #runs(caller: Caller, sandboxId: string, id: string): Promise<boolean> {
+    const { sessions } = this.#place.services
+    const { incarnation } = await sessions.get(caller, sandboxId)
+    const rows = await sessions.terminals.list(caller, sandboxId)
+    return rows.some(
+      (row) => row.exec_id === id && row.status === 'running' && row.incarnation === incarnation,
+    )
+  }
+
+  async #attach<T>(
+    caller: Caller,
+    sandboxId: string,
+    id: string,
+    work: (terminal: SandboxTerminal) => Promise<T>,
+  ): Promise<T> {
+    try {
+      return await this.#place.services.sessions.terminals.attach(caller, sandboxId, id, work, {
+        wake: false,
+      })
+    } catch (error) {
+      throw SandboxError.is(error, 'not_found') ? noPty() : error
+    }
+  }
+}
+
+function view(record: PtyRecord, active: boolean) {
+  const { id, cols, rows, cwd, createdAt } = record
+  return { id, cols, rows, cwd, createdAt, envs: {}, active, lazyStart: false }
+}
+
+function noPty(): SandboxError {
+  return new SandboxError('not_found', 'PTY session not found', {
+    details: { daytonaCode: 'PROCESS_NOT_FOUND' },
+  })
+}

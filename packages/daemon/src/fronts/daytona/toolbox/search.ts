@@ -1,0 +1,83 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import type { Used } from '../../../sessions/index.ts'
+import { type Call, checked, needed, type Routes, using } from '../call.ts'
+
+const replaceBody = z.object({
+  files: z.array(z.string().min(1)).max(1000),
+  pattern: z.string().min(1),
+  newValue: z.string(),
+})
+const mostFileBytes = 16 * 1024 * 1024
+
+/** Names and contents, looked for by the sandbox's own `find` and `grep`: nothing is carried out of it but what was found. */
+export function searchRoutes(routes: Routes): void {
+  const at = '/toolbox/:id/files'
+
+  routes.add('GET', `${at}/search`, 'read', async (call) => {
+    const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
+    return using(call, async ({ sandbox }) => {
+      await sandbox.files.stat(folder)
+      const { stdout } = await sandbox.runCommand({
+        cmd: 'find',
+        args: [operand(folder), '-name', pattern, '-print0'],
+        timeoutMs: 60_000,
+        signal: call.signal,
+      })
+      return { files: stdout.split('\0').filter((name) => name !== '') }
+    })
+  })
+
+  routes.add('GET', `${at}/find`, 'read', async (call) => {
+    const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
+    return using(call, async ({ sandbox }) => {
+      await sandbox.files.stat(folder)
+      const { stdout } = await sandbox.runCommand({
+        cmd: 'grep',
+        // -Z: a file's name ends with NUL, so it may hold anything; -I: not in what is no text.
+        args: ['-rnIZ', '-F', '-e', pattern, '--', folder],
+        timeoutMs: 60_000,
+        signal: call.signal,
+      })
+      return matchesOf(stdout)
+    })
+  })
+
+  routes.add('POST', `${at}/replace`, 'exec', async (call) => {
+    const body = checked(replaceBody, call.body)
+    return using(call, ({ sandbox }) =>
+      Promise.all(body.files.map((file) => replaced(call, sandbox, file, body))),
+    )
+  })
+}
+
+/** `find` takes what begins with a dash for an option. */
+function operand(path: string): string {
+  return path.startsWith('-') ? `./${path}` : path
+}
+
+function matchesOf(output: string): Array<{ file: string; line: number; content: string }> {
+  return output.split('\n').flatMap((text) => {
+    const [, file, line, content] = /^([^\0]+)\0(\d+):(.*)$/s.exec(text) ?? []
+    return file === undefined ? [] : [{ file, line: Number(line), content: content! }]
+  })
+}
+
+async function replaced(
+  call: Call,
+  sandbox: Used['sandbox'],
+  file: string,
+  { pattern, newValue }: z.infer<typeof replaceBody>,
+) {
+  try {
+    const content = await sandbox.files.readFile(file, { maxBytes: mostFileBytes, signal: call.signal })
+    const text = content.toString('utf8')
+    if (!Buffer.from(text).equals(content)) throw new SandboxError('invalid_argument', `${file} is no text`)
+    const changed = text.replaceAll(pattern, () => newValue)
+    if (changed !== text) await sandbox.files.writeFile(file, changed, { signal: call.signal })
+    return { file, success: true }
+  } catch (error) {
+    if (!SandboxError.is(error) || error.status >= 500) throw error
+    return { file, success: false, error: error.message }
+  }
+}

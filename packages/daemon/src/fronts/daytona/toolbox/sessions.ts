@@ -1,0 +1,271 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { SandboxError } from '@sandkasten/sdk'
+import { HeadTail } from '@sandkasten/sdk/provider'
+import type { WebSocket } from 'ws'
+import { z } from 'zod'
+import type { Used } from '../../../sessions/index.ts'
+import type { FrontPlace } from '../../front.ts'
+import { type Call, checked, notSupported, type Routes, using } from '../call.ts'
+import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
+
+const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
+const execBody = z.object({
+  command: z.string().min(1),
+  runAsync: z.boolean().optional(),
+  async: z.boolean().optional(),
+  suppressInputEcho: z.boolean().optional(),
+})
+const inputBody = z.object({ data: z.string() })
+
+const kind = 'process-session'
+
+interface SessionRecord extends SessionFacts {
+  readonly sandboxId: string
+  readonly sessionId: string
+  readonly incarnation: number
+  readonly commands: ReadonlyArray<{ id: string; command: string }>
+}
+
+/** Where a command of a session is found; for requests and for WebSockets. */
+export interface CommandAddress {
+  readonly sessionId: string
+  readonly commandId: string
+}
+
+export interface FoundCommand {
+  readonly command: SessionCommand
+  readonly session: ShellSession
+}
+
+/** Sessions of the toolbox, by sandbox, its start, and the name that the client chose. What is held here is found again after a restart. */
+export class ToolboxSessions {
+  readonly #place: FrontPlace
+  readonly #open = new Map<string, Promise<ShellSession>>()
+
+  constructor(place: FrontPlace) {
+    this.#place = place
+  }
+
+  register(routes: Routes): void {
+    const at = '/toolbox/:id/process/session'
+    routes.add('POST', at, 'exec', (call) => this.#create(call), { status: 201 })
+    routes.add('GET', at, 'read', (call) => using(call, (used) => this.#list(used)))
+    for (const path of ['entrypoint', 'entrypoint/logs'])
+      routes.add('GET', `${at}/${path}`, 'read', async () => {
+        throw notSupported('The entrypoint’s session')
+      })
+    routes.add('GET', `${at}/:sid`, 'read', (call) =>
+      using(call, async (used) => this.#view(await this.#record(used, call.params.sid!), used)),
+    )
+    routes.add('DELETE', `${at}/:sid`, 'exec', (call) => this.#delete(call), { status: 204 })
+    routes.add('POST', `${at}/:sid/exec`, 'exec', (call) => this.#execute(call))
+    routes.add('GET', `${at}/:sid/command/:cid`, 'read', (call) =>
+      using(call, async (used) => commandView((await this.command(used, addressOf(call))).command)),
+    )
+    routes.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
+      using(call, async (used) => outputOf(await this.command(used, addressOf(call)), call.signal, false)),
+    )
+    routes.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
+  }
+
+  /** The command, running or ended, and its session. */
+  async command(used: Used, { sessionId, commandId }: CommandAddress): Promise<FoundCommand> {
+    const session = await this.#session(used, await this.#record(used, sessionId))
+    const command = session.get(commandId)
+    if (command) return { command, session }
+    throw new SandboxError('not_found', 'command not found', {
+      details: { daytonaCode: 'PROCESS_NOT_FOUND' },
+    })
+  }
+
+  /** Lets go of all of them; they run on. */
+  async close(): Promise<void> {
+    for (const session of this.#open.values()) await session.then((open) => open.close()).catch(() => {})
+    this.#open.clear()
+  }
+
+  async #create(call: Call): Promise<void> {
+    const { sessionId } = checked(sessionBody, call.body)
+    await using(call, async (used) => {
+      const { id, incarnation, project_id: project } = used.session
+      const word = createHash('sha256').update(sessionId).digest('hex').slice(0, 24)
+      const record: SessionRecord = {
+        sandboxId: id,
+        sessionId,
+        incarnation,
+        processId: `daytona-${word}-${randomBytes(4).toString('hex')}`,
+        nonce: randomBytes(16).toString('hex'),
+        folder: `/tmp/.daytona-${word}`,
+        commands: [],
+      }
+      if (!(await this.#place.records.insert(project, kind, keyOf(id, sessionId), record, id))) {
+        const known = await this.#known(used, sessionId)
+        if (known) throw new SandboxError('conflict', 'session already exists')
+        await this.#save(used, record)
+      }
+      try {
+        await this.#keep(record, ShellSession.start(used.sandbox, record))
+      } catch (error) {
+        this.#open.delete(record.processId)
+        await this.#place.records.delete(project, kind, keyOf(id, sessionId))
+        throw error
+      }
+    })
+  }
+
+  async #list(used: Used) {
+    const { id, project_id: project, incarnation } = used.session
+    const all = await this.#place.records.list<SessionRecord>(project, kind)
+    const own = all.filter(({ data }) => data.sandboxId === id && data.incarnation === incarnation)
+    return Promise.all(own.map(({ data }) => this.#view(data, used)))
+  }
+
+  async #delete(call: Call): Promise<void> {
+    await using(call, async (used) => {
+      const record = await this.#record(used, call.params.sid!)
+      await (await this.#session(used, record)).kill()
+      this.#open.delete(record.processId)
+      const { id, project_id: project } = used.session
+      await this.#place.records.delete(project, kind, keyOf(id, record.sessionId))
+    })
+  }
+
+  async #execute(call: Call) {
+    const body = checked(execBody, call.body)
+    const runAsync = body.runAsync ?? body.async ?? false
+    const cmdId = randomUUID()
+    return using(call, async (used) => {
+      const { live } = this.#place.services.sessions.context
+      const found = await live.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
+        const record = await this.#record(used, call.params.sid!)
+        const session = await this.#session(used, record)
+        // Written down first: so it is known again after a restart.
+        await this.#save(used, {
+          ...record,
+          commands: [...record.commands, { id: cmdId, command: body.command }].slice(-mostCommands),
+        })
+        return { session, command: await session.run(cmdId, body.command, runAsync) }
+      })
+      if (runAsync) {
+        call.reply.code(202)
+        return { cmdId }
+      }
+      const output = await outputOf(found, call.signal, true)
+      await found.session.ended(found.command, call.signal)
+      return { cmdId, exitCode: found.command.exitCode ?? -1, ...output }
+    })
+  }
+
+  async #input(call: Call): Promise<void> {
+    const { data } = checked(inputBody, call.body)
+    await using(call, async (used) => {
+      const { command, session } = await this.command(used, addressOf(call))
+      if (command.exitCode !== undefined)
+        throw new SandboxError('stdin_closed', 'the command has completed', {
+          details: { daytonaCode: 'COMMAND_ALREADY_COMPLETED' },
+        })
+      const { exitCode } = await used.sandbox.runCommand({
+        cmd: '/bin/sh',
+        args: ['-c', 'test -p "$0" && exec cat >"$0"', session.inputFile(command.id)],
+        stdin: data,
+        timeoutMs: 10_000,
+        signal: call.signal,
+      })
+      if (exitCode !== 0)
+        throw new SandboxError('conflict', 'the command takes no input: start it with runAsync')
+    })
+  }
+
+  /** Open here, or found again. */
+  #session(used: Used, record: SessionRecord): Promise<ShellSession> {
+    const open = this.#open.get(record.processId)
+    return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))
+  }
+
+  /** For as long as its shell lives. Of one that has ended, the sandbox knows all there is. */
+  #keep({ processId }: SessionRecord, opening: Promise<ShellSession>): Promise<ShellSession> {
+    this.#open.set(processId, opening)
+    const forget = () => {
+      if (this.#open.get(processId) === opening) this.#open.delete(processId)
+    }
+    void opening.then((session) => session.over).then(forget, forget)
+    return opening
+  }
+
+  async #record(used: Used, sessionId: string): Promise<SessionRecord> {
+    const known = await this.#known(used, sessionId)
+    if (known) return known
+    throw new SandboxError('not_found', 'session not found')
+  }
+
+  /** One of an earlier start of the sandbox ended with it. */
+  async #known(used: Used, sessionId: string): Promise<SessionRecord | undefined> {
+    const { id, project_id: project, incarnation } = used.session
+    const record = await this.#place.records.get<SessionRecord>(project, kind, keyOf(id, sessionId))
+    return record?.incarnation === incarnation ? record : undefined
+  }
+
+  async #save(used: Used, record: SessionRecord): Promise<void> {
+    const { id, project_id: project } = used.session
+    await this.#place.records.put(project, kind, keyOf(id, record.sessionId), record, id)
+  }
+
+  async #view(record: SessionRecord, used: Used) {
+    const session = await this.#session(used, record)
+    return { sessionId: record.sessionId, commands: session.list().map(commandView) }
+  }
+}
+
+/** Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. */
+export async function streamLogs(
+  socket: WebSocket,
+  { command, session }: FoundCommand,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for await (const { type, data } of session.output(command, signal)) {
+      const mark = type === 'stdout' ? 1 : 2
+      socket.send(Buffer.concat([Buffer.from([mark, mark, mark]), data]), { binary: true })
+      while (socket.bufferedAmount > 1_048_576 && !signal.aborted)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    // Its exit code is asked for next.
+    await session.ended(command, signal)
+    socket.close(1000, 'exit')
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
+}
+
+function keyOf(sandboxId: string, sessionId: string): string {
+  return `${sandboxId}/${sessionId}`
+}
+
+function addressOf({ params }: Call): CommandAddress {
+  return { sessionId: params.sid!, commandId: params.cid! }
+}
+
+function commandView({ id, command, exitCode }: SessionCommand) {
+  return { id, command, ...(exitCode === undefined ? {} : { exitCode }) }
+}
+
+/** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
+async function outputOf({ command, session }: FoundCommand, signal: AbortSignal, wait: boolean) {
+  const [output, stdout, stderr] = [new HeadTail(mostBytes), new HeadTail(mostBytes), new HeadTail(mostBytes)]
+  // Of one that runs there is no end to wait for: what it has said is there at once.
+  const enough =
+    wait || command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
+  try {
+    for await (const { type, data } of session.output(command, enough)) {
+      output.push(data)
+      const stream = type === 'stdout' ? stdout : stderr
+      stream.push(data)
+    }
+  } catch (error) {
+    if (signal.aborted || !SandboxError.is(error, 'aborted')) throw error
+  }
+  return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
+}
+
+const mostBytes = 16 * 1024 * 1024
+const lookMs = 300

@@ -1,0 +1,273 @@
+import { type ProcessEvent, type ProcessHandle, SandboxError } from '@sandkasten/sdk'
+import { quoteArg } from '@sandkasten/sdk/provider'
+import type { Sandbox } from '../../../sessions/index.ts'
+import { MarkedStream, type Marker } from './marked-stream.ts'
+
+const keptBytes = 8 * 1024 * 1024
+export const mostCommands = 200
+/** One that is found again is read until it has nothing more to say, for this long at a time. */
+const quietMs = 100
+const catchUpMs = 5_000
+
+/** What is known of a command. Its output stays in the sandbox. */
+export interface SessionCommand {
+  readonly id: string
+  readonly command: string
+  exitCode?: number
+  /** Where its output begins and ends, in the numbers of the shell's own. */
+  from?: number
+  to?: number
+}
+
+export type CommandOutput = { readonly type: 'stdout' | 'stderr'; readonly data: Buffer }
+
+/** What is needed to find a session again. */
+export interface SessionFacts {
+  readonly processId: string
+  readonly nonce: string
+  readonly folder: string
+}
+
+/**
+ * A session of the vendor's toolbox: one bash that lives on, in which commands run one after another, so that directory and
+ * variables stay, and whose two streams stay apart.
+ *
+ *     its stdin ──► marker · eval 'command' · marker     its stdout, stderr ──► markers say whose output it is
+ *
+ * All of it is in the shell's own output, which the sandbox keeps: here is only where a command's part of it begins and ends, and another
+ * process of ours finds that again by reading it from its beginning. (Our own shells put both streams together.)
+ */
+export class ShellSession {
+  readonly #process: ProcessHandle
+  readonly #facts: SessionFacts
+  readonly #commands = new Map<string, SessionCommand>()
+  readonly #leaving = new AbortController()
+  #news = Promise.withResolvers<void>()
+  /** Resolves when its shell has ended, or we have let go of it. */
+  readonly over: Promise<void>
+
+  private constructor(
+    process: ProcessHandle,
+    facts: SessionFacts,
+    commands: ReadonlyArray<{ id: string; command: string }>,
+  ) {
+    this.#process = process
+    this.#facts = facts
+    for (const { id, command } of commands) this.#commands.set(id, { id, command })
+    this.over = this.#follow().catch(() => {})
+  }
+
+  static async start(sandbox: Sandbox, facts: SessionFacts): Promise<ShellSession> {
+    const process = await sandbox.spawn({
+      cmd: '/bin/sh',
+      // An image without bash has a shell that can do this, too.
+      args: ['-c', 'if [ -x /bin/bash ]; then exec /bin/bash; else exec /bin/sh; fi'],
+      processId: facts.processId,
+      stdin: 'pipe',
+      detached: true,
+      outputBufferBytes: keptBytes,
+    })
+    return new ShellSession(process, facts, [])
+  }
+
+  /** One that an earlier process of ours has started, or whose shell has ended. */
+  static async find(
+    sandbox: Sandbox,
+    facts: SessionFacts,
+    commands: ReadonlyArray<{ id: string; command: string }>,
+  ): Promise<ShellSession> {
+    const session = new ShellSession(await sandbox.getProcess(facts.processId), facts, commands)
+    await session.#caughtUp()
+    return session
+  }
+
+  get(id: string): SessionCommand | undefined {
+    return this.#commands.get(id)
+  }
+
+  list(): SessionCommand[] {
+    return [...this.#commands.values()]
+  }
+
+  /** `input`: it may be fed while it runs; otherwise it has nothing to read. */
+  async run(id: string, command: string, input: boolean): Promise<SessionCommand> {
+    const made: SessionCommand = { id, command }
+    this.#commands.set(id, made)
+    for (const oldest of [...this.#commands.keys()].slice(0, -mostCommands)) this.#commands.delete(oldest)
+    try {
+      await this.#process.writeStdin(this.#script(id, command, input))
+    } catch (error) {
+      this.#commands.delete(id)
+      if (!SandboxError.is(error, 'stdin_closed')) throw error
+      throw new SandboxError('gone', 'The session has ended', { details: { daytonaCode: 'SESSION_ENDED' } })
+    }
+    return made
+  }
+
+  /** All of a command's output that is left, and on to its end. */
+  async *output(command: SessionCommand, signal: AbortSignal): AsyncGenerator<CommandOutput> {
+    while (command.from === undefined) {
+      if (await Promise.race([this.over.then(() => true), this.#news.promise.then(() => false)])) break
+      if (signal.aborted) return
+    }
+    if (command.from === undefined) return
+    const streams = this.#streams()
+    // Whose the output is before the first marker: another one's, unless its beginning was dropped.
+    const mine = { stdout: false, stderr: false }
+    const over = { stdout: false, stderr: false }
+    for await (const { event, missed } of this.#events(command.from - 1, signal)) {
+      if (missed) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
+      if (event.type === 'exit') {
+        for (const type of ['stdout', 'stderr'] as const) {
+          const data = streams[type].flush()
+          if (mine[type] && data.length > 0) yield { type, data }
+        }
+        return
+      }
+      for (const piece of streams[event.type].push(event.data)) {
+        if (Buffer.isBuffer(piece)) {
+          if (mine[event.type]) yield { type: event.type, data: piece }
+          continue
+        }
+        const own = piece.commandId === command.id
+        mine[event.type] = own && piece.kind === 'begin'
+        if (own && piece.kind === 'end') over[event.type] = true
+      }
+      if ((over.stdout && over.stderr) || (command.to !== undefined && event.seq >= command.to)) return
+    }
+  }
+
+  /** Its end is known, or will never be. */
+  async ended(command: SessionCommand, signal: AbortSignal): Promise<void> {
+    const aborted = new Promise<void>((resolve) =>
+      signal.addEventListener('abort', () => resolve(), { once: true }),
+    )
+    while (command.exitCode === undefined && !signal.aborted) {
+      const news = this.#news.promise.then(() => false)
+      if (await Promise.race([this.over.then(() => true), aborted.then(() => true), news])) return
+    }
+  }
+
+  inputFile(id: string): string {
+    return `${this.#facts.folder}/${id}`
+  }
+
+  async kill(): Promise<void> {
+    await this.#process.kill('SIGKILL')
+    this.close()
+  }
+
+  /** Lets go of it; it runs on. */
+  close(): void {
+    this.#leaving.abort()
+  }
+
+  #script(id: string, command: string, input: boolean): string {
+    const mark = (kind: string) => {
+      const line = `printf '\\036%s ${kind} ${id} %d\\n' ${this.#facts.nonce}`
+      return kind === 'end' ? `${line} "$__s"; ${line} "$__s" >&2` : `${line} 0; ${line} 0 >&2`
+    }
+    const file = quoteArg(this.inputFile(id))
+    const folder = quoteArg(this.#facts.folder)
+    // Opened for both, so that neither side waits for the other to come.
+    const [before, stdin, after] = input
+      ? [
+          `mkdir -p ${folder}; mkfifo -m 600 ${file}; exec 9<>${file};`,
+          '<&9 9>&-',
+          `exec 9>&-; rm -f ${file};`,
+        ]
+      : ['', '</dev/null', '']
+    return `${mark('begin')}; ${before} eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
+  }
+
+  /** Notes where commands begin and end. */
+  async #follow(): Promise<void> {
+    const streams = this.#streams()
+    const heldSince: Record<'stdout' | 'stderr', number | undefined> = {
+      stdout: undefined,
+      stderr: undefined,
+    }
+    let current: SessionCommand | undefined
+    for await (const { event } of this.#events(0, this.#leaving.signal)) {
+      if (event.type === 'exit') {
+        // `exit 3` ends the command and the session.
+        if (current) this.#end(current, event.exitCode, event.seq)
+        break
+      }
+      const stream = streams[event.type]
+      const begin = heldSince[event.type] ?? event.seq
+      for (const piece of stream.push(event.data)) {
+        if (Buffer.isBuffer(piece)) continue
+        const command = this.#commands.get(piece.commandId)
+        if (piece.kind === 'begin') {
+          current = command
+          if (command) command.from = Math.min(command.from ?? Infinity, begin)
+        } else if (command) this.#ended(command, piece, event)
+        if (piece.kind === 'end' && command?.exitCode !== undefined) current = undefined
+      }
+      heldSince[event.type] = stream.holds ? (heldSince[event.type] ?? event.seq) : undefined
+      this.#tell()
+    }
+    this.#tell()
+  }
+
+  /** Both streams have to be over: one may be behind the other. */
+  #ended(
+    command: SessionCommand & { half?: string },
+    { exitCode }: Marker,
+    event: { type: string; seq: number },
+  ): void {
+    if (command.half !== undefined && command.half !== event.type) this.#end(command, exitCode, event.seq)
+    else command.half = event.type
+  }
+
+  #end(command: SessionCommand, exitCode: number, seq: number): void {
+    command.exitCode = exitCode
+    command.to = seq
+    // Its beginning was dropped before we came.
+    command.from ??= 1
+  }
+
+  #tell(): void {
+    this.#news.resolve()
+    this.#news = Promise.withResolvers<void>()
+  }
+
+  async #caughtUp(): Promise<void> {
+    const startedAt = performance.now()
+    for (let quiet = false; !quiet && performance.now() - startedAt < catchUpMs; ) {
+      const news = this.#news.promise.then(() => false)
+      const rest = new Promise<true>((resolve) => setTimeout(() => resolve(true), quietMs))
+      quiet = await Promise.race([this.over.then(() => true), news, rest])
+    }
+  }
+
+  #streams() {
+    const { nonce } = this.#facts
+    return { stdout: new MarkedStream(nonce), stderr: new MarkedStream(nonce) }
+  }
+
+  /** After an event; from the oldest that is left on, if that is later. */
+  async *#events(
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ event: ProcessEvent; missed: boolean }> {
+    let from = after
+    let missed = false
+    for (;;) {
+      try {
+        for await (const event of this.#process.output({ after: from, signal })) {
+          from = event.seq
+          yield { event, missed }
+          missed = false
+        }
+        return
+      } catch (error) {
+        const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
+        if (typeof oldest !== 'number') throw error
+        from = oldest - 1
+        missed = true
+      }
+    }
+  }
+}

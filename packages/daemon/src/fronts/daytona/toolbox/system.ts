@@ -1,0 +1,67 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import { checked, notSupported, type Routes, using } from '../call.ts'
+import { printed } from './files.ts'
+
+/** Facts about the sandbox: ports, use of memory and disk, and the parts of the toolbox that are not here. */
+export function systemRoutes(routes: Routes): void {
+  routes.add('GET', '/toolbox/:id/version', 'read', async ({ place }) => ({
+    version: place.services.version,
+  }))
+
+  routes.add('GET', '/toolbox/:id/port', 'read', async (call) =>
+    using(call, async ({ session }) => {
+      const all = await call.place.services.ports.list(call.caller, session.id)
+      return { ports: all.filter(({ listening }) => listening).map(({ port }) => port) }
+    }),
+  )
+  routes.add('GET', '/toolbox/:id/port/:port/in-use', 'read', async (call) =>
+    using(call, async ({ session }) => {
+      const all = await call.place.services.ports.list(call.caller, session.id)
+      return { isInUse: all.some(({ port, listening }) => listening && String(port) === call.params.port) }
+    }),
+  )
+
+  routes.add('GET', '/toolbox/:id/system/metrics', 'read', async (call) =>
+    using(call, async ({ session, sandbox }) => {
+      const { provider } = call.place.services.sessions.context
+      const stats = usage.safeParse(await provider.stats?.(sandbox.sandboxId)).data ?? {}
+      const disk = await printed(sandbox, 'df -kP . | tail -n 1')
+      const [, total = '0', used = '0', free = '0'] = disk.trim().split(/\s+/)
+      const now = new Date()
+      return {
+        cpuCount: session.cpu,
+        cpuUsedPct: 0,
+        memTotal: session.mem_mb * 1_048_576,
+        memUsed: stats.memoryBytes ?? 0,
+        memCache: 0,
+        diskTotal: Number(total) * 1024,
+        diskUsed: Number(used) * 1024,
+        diskFree: Number(free) * 1024,
+        timestamp: now.toISOString(),
+        timestampUnix: Math.floor(now.getTime() / 1000),
+      }
+    }),
+  )
+
+  routes.add('POST', '/toolbox/:id/env', 'exec', async (call) => {
+    checked(z.object({}), call.body)
+    throw notSupported('Changing the environment of a running sandbox')
+  })
+  for (const [area, what] of Object.entries(absent))
+    for (const method of ['GET', 'POST', 'DELETE'] as const)
+      routes.add(method, `/toolbox/:id/${area}/*`, 'read', async () => {
+        throw notSupported(what)
+      })
+  for (const method of ['GET', 'POST'] as const)
+    routes.add(method, '/toolbox/:id/process/interpreter/*', 'read', async () => {
+      throw notSupported('An interpreter that keeps its state')
+    })
+  routes.add('POST', '/toolbox/:id/init', 'exec', async () => {
+    throw new SandboxError('forbidden', 'The sandbox is initialised')
+  })
+}
+
+const usage = z.object({ memoryBytes: z.number().optional() })
+
+const absent = { lsp: 'A language server', computeruse: 'A desktop' } as const

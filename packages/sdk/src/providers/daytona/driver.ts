@@ -1,0 +1,227 @@
+import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { abortable, abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import { pageOf } from '../../shared/page.ts'
+import type {
+  CallOptions,
+  CreateOption,
+  ListSandboxesOpts,
+  SandboxInfo,
+  SandboxPage,
+  SnapshotInfo,
+} from '../../spec/index.ts'
+import { gone } from './box.ts'
+import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts'
+import { createParams } from './create-params.ts'
+import { isRefusal, translated, translating } from './errors.ts'
+import type { Patience } from './patience.ts'
+import { DaytonaSandbox } from './sandbox.ts'
+import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
+import { awaken, settled } from './states.ts'
+import { createLabel, infoOf, managedLabel, nameLabel, vendorName } from './translation.ts'
+
+/** How long a create whose caller has given up is awaited, so that what it made can be ended. */
+const undoMs = 10_000
+
+export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
+  readonly name = 'daytona'
+  readonly isolation = 'container'
+  readonly capabilities = daytonaCapabilities
+  readonly createOptions: readonly CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'snapshotId',
+    'image',
+    'resources',
+    'repo',
+    'gitToken',
+    'providerOptions',
+  ]
+  readonly #client: () => Promise<DaytonaClient>
+  readonly #patience: Patience
+
+  constructor(client: () => Promise<DaytonaClient>, patience: Patience) {
+    this.#client = client
+    this.#patience = patience
+  }
+
+  async create(spec: CreateSpec, call: CallOptions): Promise<DaytonaSandbox> {
+    const createId = randomId()
+    const params = await createParams(spec, createId)
+    const client = await this.#client()
+    throwIfAborted(call.signal, 'Creating the sandbox')
+    const creating = client.create(params as never, { timeout: this.#patience.startMs / 1000 })
+    try {
+      const made = await patiently(creating, call.signal)
+      throwIfAborted(call.signal, 'Creating the sandbox')
+      return await DaytonaSandbox.of(made, this.#patience, call)
+    } catch (error) {
+      const failure = call.signal?.aborted
+        ? abortedError(call.signal, 'Creating the sandbox')
+        : translated(error, 'Creating the sandbox')
+      if (!isRefusal(error)) await this.#undo(client, createId, failure)
+      throw failure
+    }
+  }
+
+  async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<DaytonaSandbox> {
+    const sandbox = await this.#get(sandboxId, call)
+    await settled(sandbox, this.#patience, call)
+    if (infoOf(sandbox).status === 'destroyed') throw gone(sandboxId)
+    if (resume) await awaken(sandbox, this.#patience, call)
+    return DaytonaSandbox.of(sandbox, this.#patience, call)
+  }
+
+  async find(name: string, call: CallOptions): Promise<string | undefined> {
+    const client = await this.#client()
+    try {
+      const found = await this.#do('Looking for the sandbox', client.get(await vendorName(name)), call)
+      return found.labels?.[nameLabel] === name && infoOf(found).status !== 'destroyed' ? found.id : undefined
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return undefined
+      throw error
+    }
+  }
+
+  async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
+    const client = await this.#client()
+    const infos: SandboxInfo[] = []
+    try {
+      const labels = { ...filter.labels, [managedLabel]: 'true' }
+      for await (const sandbox of client.list({ labels })) {
+        throwIfAborted(signal)
+        const info = infoOf(sandbox)
+        if (info.status !== 'destroyed') infos.push(info)
+      }
+    } catch (error) {
+      throw translated(error, 'Listing sandboxes')
+    }
+    return pageOf(infos, filter)
+  }
+
+  async destroy(sandboxId: string, call: CallOptions): Promise<boolean> {
+    try {
+      const sandbox = await this.#get(sandboxId, call)
+      await this.#do('Destroying', sandbox.delete(this.#patience.startMs / 1000), call)
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  async listSnapshots(call: CallOptions): Promise<SnapshotInfo[]> {
+    const client = await this.#client()
+    const all: DaytonaSnapshot[] = []
+    for (let page = 1; ; page += 1) {
+      const { items, totalPages } = await this.#do('Listing snapshots', client.snapshot.list(page, 100), call)
+      all.push(...items.filter(({ general }) => !general))
+      if (page >= totalPages || items.length === 0) return all.map(snapshotInfo)
+    }
+  }
+
+  async deleteSnapshot(snapshotId: string, call: CallOptions): Promise<boolean> {
+    const client = await this.#client()
+    try {
+      await this.#do('Deleting the snapshot', client.snapshot.delete(snapshotId), call)
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  /** Reachable, and the key is taken. */
+  async health(call: CallOptions): Promise<boolean> {
+    const client = await this.#client()
+    const look = async () => {
+      for await (const _ of client.list({ limit: 1 })) return true
+      return true
+    }
+    try {
+      return await this.#do('Asking Daytona', look(), call)
+    } catch (error) {
+      if (SandboxError.is(error, 'aborted', 'sdk_missing')) throw error
+      return false
+    }
+  }
+
+  /** Puts its idle stop off, as use does: the vendor's heartbeat. */
+  async refreshActivity(sandboxId: string, call: CallOptions): Promise<void> {
+    const sandbox = await this.#get(sandboxId, call)
+    await this.#do('Refreshing the activity', sandbox.refreshActivity(), call)
+  }
+
+  /** A link to a port for people: it needs no header, and ends by itself. */
+  async signedUrl(
+    sandboxId: string,
+    port: number,
+    expiresInSeconds: number,
+    call: CallOptions,
+  ): Promise<string> {
+    const sandbox = await this.#get(sandboxId, call)
+    return (await this.#do(`Port ${port}`, sandbox.getSignedPreviewUrl(port, expiresInSeconds), call)).url
+  }
+
+  /** By its id alone: the vendor would take a name, too. */
+  async #get(sandboxId: string, call: CallOptions): Promise<DaytonaSandboxObject> {
+    // The SDK puts it into a path, and takes care of most.
+    if (!/^[A-Za-z0-9][\w-]*$/.test(sandboxId)) throw gone(sandboxId)
+    const client = await this.#client()
+    try {
+      const sandbox = await this.#do('Looking at the sandbox', client.get(sandboxId), call)
+      if (sandbox.id === sandboxId) return sandbox
+    } catch (error) {
+      if (!SandboxError.is(error, 'not_found')) throw error
+    }
+    throw gone(sandboxId)
+  }
+
+  /** What a failed create may have left is found by its label. */
+  async #undo(client: DaytonaClient, createId: string, failure: SandboxError): Promise<void> {
+    try {
+      for await (const left of client.list({ labels: { [createLabel]: createId } }))
+        await left.delete(this.#patience.startMs / 1000)
+    } catch (cleanUp) {
+      if (translated(cleanUp, 'Cleaning up').code === 'not_found') return
+      throw new AggregateError(
+        [failure, cleanUp],
+        `Creating the sandbox failed, and so did looking for what it left: see the label ${createLabel}=${createId}.`,
+      )
+    }
+  }
+
+  #do<T>(what: string, work: Promise<T>, { signal }: CallOptions): Promise<T> {
+    return abortable(translating(what, undefined, work), signal, what)
+  }
+}
+
+/** The answer; when the caller gives up, it is waited for a while longer, so that it can be undone. */
+async function patiently<T>(creating: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  let forget = () => {}
+  const patience = new Promise<never>((_, reject) => {
+    forget = onAbort(signal, () => {
+      const timer = setTimeout(() => reject(abortedError(signal!, 'Creating the sandbox')), undoMs)
+      creating.finally(() => clearTimeout(timer)).catch(() => {})
+    })
+  })
+  try {
+    return await Promise.race([creating, patience])
+  } finally {
+    forget()
+  }
+}
+
+function snapshotInfo({ name, size, createdAt, sourceSandboxId }: DaytonaSnapshot): SnapshotInfo {
+  return {
+    snapshotId: name,
+    name,
+    ...(createdAt === undefined ? {} : { createdAt: new Date(createdAt) }),
+    // The vendor counts in GiB.
+    ...(typeof size === 'number' ? { sizeBytes: Math.round(size * 2 ** 30) } : {}),
+    ...(sourceSandboxId ? { sandboxId: sourceSandboxId } : {}),
+  }
+}

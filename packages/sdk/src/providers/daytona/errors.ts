@@ -1,0 +1,117 @@
+import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+
+/** The vendor's failures as ours: by their status and class, never by their words. */
+export function translated(error: unknown, what: string, sandboxId?: string): SandboxError {
+  if (SandboxError.is(error)) return error
+  const { statusCode, headers, name, code } = (error ?? {}) as VendorError
+  const requestId = headerOf(headers, 'x-request-id') ?? headerOf(headers, 'cf-ray')
+  const retryAfterMs = retryAfter(headerOf(headers, 'retry-after'))
+  const known = codeOf(statusCode, name)
+  return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona answered with an error'}.`, {
+    provider: 'daytona',
+    cause: error,
+    ...(sandboxId === undefined ? {} : { sandboxId }),
+    ...(requestId === undefined ? {} : { requestId }),
+    ...(hints[known] === undefined ? {} : { hint: hints[known] }),
+    details: {
+      ...(statusCode === undefined ? {} : { status: statusCode }),
+      ...(typeof code === 'string' ? { vendorCode: code } : {}),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    },
+  })
+}
+
+export async function translating<T>(
+  what: string,
+  sandboxId: string | undefined,
+  work: Promise<T>,
+): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw translated(error, what, sandboxId)
+  }
+}
+
+/** Whether the vendor itself has said no: then nothing was made. */
+export function isRefusal(error: unknown): boolean {
+  const { statusCode } = (error ?? {}) as VendorError
+  return statusCode !== undefined && statusCode >= 400 && statusCode < 500 && statusCode !== 408
+}
+
+interface VendorError {
+  readonly statusCode?: number
+  readonly headers?: unknown
+  readonly name?: string
+  readonly code?: unknown
+}
+
+const byStatus: Readonly<Record<number, SandboxErrorCode>> = {
+  400: 'invalid_argument',
+  401: 'unauthenticated',
+  403: 'forbidden',
+  404: 'not_found',
+  408: 'timeout',
+  409: 'conflict',
+  410: 'not_found',
+  413: 'too_large',
+  422: 'invalid_argument',
+  429: 'rate_limited',
+  501: 'unsupported',
+  502: 'unavailable',
+  503: 'unavailable',
+  504: 'timeout',
+}
+
+/** Failures of the SDK's own that have no status. */
+const byName: Readonly<Record<string, SandboxErrorCode>> = {
+  DaytonaConnectionError: 'connection_lost',
+  DaytonaConnectionTimeoutError: 'timeout',
+  DaytonaTimeoutError: 'timeout',
+  DaytonaAuthenticationError: 'unauthenticated',
+  DaytonaInvalidArgumentError: 'invalid_argument',
+  DaytonaNotFoundError: 'not_found',
+}
+
+function codeOf(status: number | undefined, name: string | undefined): SandboxErrorCode {
+  // An answer that began well, and was not whole.
+  if (status !== undefined && status < 300) return 'connection_lost'
+  if (status !== undefined) return byStatus[status] ?? 'provider_error'
+  return byName[name ?? ''] ?? 'provider_error'
+}
+
+const sentences: Partial<Record<SandboxErrorCode, string>> = {
+  unauthenticated: 'Daytona does not accept the API key',
+  forbidden: 'Daytona does not allow it: this key may not, or a quota is used up',
+  not_found: 'Daytona knows nothing of it',
+  conflict: 'Daytona says that it is taken, or in another state',
+  invalid_argument: 'Daytona refuses what was asked for',
+  rate_limited: 'Daytona was asked too often',
+  unsupported: 'this server of Daytona’s API cannot do it',
+  unavailable: 'Daytona cannot be used now',
+  timeout: 'Daytona did not answer in time',
+  connection_lost: 'the connection to Daytona was lost',
+  too_large: 'Daytona says that it is too large',
+}
+
+const hints: Partial<Record<SandboxErrorCode, string>> = {
+  unauthenticated: 'Check `apiKey`, or DAYTONA_API_KEY; keys are made at app.daytona.io.',
+  forbidden: 'Look at the key’s permissions and the organisation’s limits.',
+  invalid_argument: 'The cause has the vendor’s own words.',
+  timeout: 'Try again, or raise `requestTimeoutMs` of the provider.',
+  connection_lost: 'Check `apiUrl` and the network; what was started runs on.',
+}
+
+function headerOf(headers: unknown, name: string): string | undefined {
+  if (typeof headers !== 'object' || headers === null) return undefined
+  const found = Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
+  return typeof found === 'string' || typeof found === 'number' ? String(found) : undefined
+}
+
+function retryAfter(value: string | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const seconds = Number(value)
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000
+  const at = Date.parse(value)
+  return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
+}

@@ -1,0 +1,33 @@
+import { SandboxError } from '../../errors.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
+import { backoffMs, retryAfterMs } from '../../shared/backoff.ts'
+
+const tries = 4
+const firstWaitMs = 100
+
+/** Once more after a failure that may pass; only for what does nothing twice. A wait that the vendor asks for is kept, if it is short. */
+export async function again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt >= tries || !SandboxError.is(error) || !mayPass(error)) throw error
+      const waitMs = retryAfterMs(error) ?? backoffMs(attempt, { baseMs: firstWaitMs, maxMs: longestWaitMs })
+      if (waitMs > longestWaitMs) throw error
+      await new Promise((resolve) => setTimeout(resolve, waitMs))
+      throwIfAborted(signal)
+    }
+  }
+}
+
+/** An answer that is no answer may be followed by one. */
+function mayPass({ code, details }: SandboxError): boolean {
+  return (
+    code === 'connection_lost' ||
+    code === 'unavailable' ||
+    code === 'rate_limited' ||
+    details.garbled === true
+  )
+}
+
+const longestWaitMs = 2_000

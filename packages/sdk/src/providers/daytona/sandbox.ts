@@ -1,0 +1,211 @@
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { abortable } from '../../shared/abort.ts'
+import { randomId } from '../../shared/ids.ts'
+import type {
+  CallOptions,
+  OpenTerminalOptions,
+  ProcessInfo,
+  SandboxEndpoint,
+  SandboxInfo,
+  SandboxTerminal,
+} from '../../spec/index.ts'
+import { fromBase64 } from './base64.ts'
+import { Box, gone, noProcess } from './box.ts'
+import { translated, translating } from './errors.ts'
+import { DaytonaFiles } from './files.ts'
+import type { Patience } from './patience.ts'
+import { DaytonaProcess, exitOf } from './process.ts'
+import type { DaytonaSandboxObject } from './sdk.ts'
+import { awaken } from './states.ts'
+import { DaytonaTerminal } from './terminal.ts'
+import { createLabel, infoOf, nameLabel, setupLabel } from './translation.ts'
+
+/** One start of a sandbox, as one handle sees it. */
+export class DaytonaSandbox implements SandboxDriver {
+  readonly sandboxId: string
+  readonly name?: string
+  readonly #box: Box
+  readonly #patience: Patience
+  readonly #files: DaytonaFiles
+  /** Processes whose end was read by the one who started them: nobody asks for them again. */
+  #done: string[] = []
+
+  private constructor(sandbox: DaytonaSandboxObject, patience: Patience) {
+    this.#box = new Box(sandbox, patience)
+    this.#patience = patience
+    this.#files = new DaytonaFiles(this.#box)
+    this.sandboxId = sandbox.id
+    const name = sandbox.labels?.[nameLabel]
+    if (name !== undefined) this.name = name
+  }
+
+  /** Bound to the start that runs now; to none, if it does not run. */
+  static async of(
+    sandbox: DaytonaSandboxObject,
+    patience: Patience,
+    call: CallOptions,
+  ): Promise<DaytonaSandbox> {
+    const bound = new DaytonaSandbox(sandbox, patience)
+    if (sandbox.state === 'started') await bound.#box.bind(call)
+    return bound
+  }
+
+  get workdir(): string {
+    return this.#box.workdir
+  }
+
+  get files(): DaytonaFiles {
+    return this.#files
+  }
+
+  async info(call: CallOptions): Promise<SandboxInfo> {
+    await this.#refresh(call)
+    return infoOf(this.#object)
+  }
+
+  async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
+    const forget = this.#done
+    this.#done = []
+    const process = await DaytonaProcess.start(this.#box, spec, call, forget)
+    if (spec.reading && spec.processId === undefined) process.onEnd = (id) => void this.#done.push(id)
+    return process
+  }
+
+  async getProcess(processId: string, call: CallOptions): Promise<ProcessDriver> {
+    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(processId)) throw noProcess(processId, this.sandboxId)
+    const process = new DaytonaProcess(this.#box, processId)
+    await process.status(call)
+    return process
+  }
+
+  async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
+    const lines = await this.#box.ask(['list'], call)
+    return lines.map((line) => {
+      const [, processId, startedAt, command, state, ...exit] = line.split(' ')
+      const [cmd, ...args] = command!.split(',').map((part) => new TextDecoder().decode(fromBase64(part)))
+      return {
+        processId: processId!,
+        running: state === 'running',
+        ...(state === 'x' ? { exit: exitOf(exit) } : {}),
+        ...(cmd === undefined ? {} : { cmd, args }),
+        startedAt: new Date(Number(startedAt)),
+      }
+    })
+  }
+
+  openTerminal(
+    options: OpenTerminalOptions & { cols: number; rows: number },
+    call: CallOptions,
+  ): Promise<SandboxTerminal> {
+    return DaytonaTerminal.open(this.#box, options, call)
+  }
+
+  /** Private: whoever visits needs the token. */
+  async getEndpoint(port: number, call: CallOptions): Promise<SandboxEndpoint> {
+    await this.#check(call)
+    const { url, token } = await this.#do(`Port ${port}`, this.#object.getPreviewLink(port), call)
+    return {
+      url,
+      headers: { 'x-daytona-preview-token': token, 'x-daytona-skip-preview-warning': 'true' },
+    }
+  }
+
+  async stop(call: CallOptions): Promise<void> {
+    await this.#refresh(call)
+    const { state } = infoOf(this.#object).status === 'stopped' ? { state: 'stopped' } : this.#object
+    if (state === 'stopped' || state === 'archived' || state === 'archiving') return
+    if (state === 'started') await this.#check(call)
+    await this.#do('Stopping', this.#object.stop(this.#patience.startMs / 1000), call)
+  }
+
+  async start(call: CallOptions): Promise<void> {
+    await this.#refresh(call)
+    if (this.#object.state === 'started') return this.#bindOnce(call)
+    await awaken(this.#object, this.#patience, call)
+    await this.#box.bind(call)
+  }
+
+  async pause(call: CallOptions): Promise<void> {
+    await this.#check(call)
+    await this.#do('Pausing', this.#object.pause(this.#patience.startMs / 1000), call)
+  }
+
+  async resume(call: CallOptions): Promise<void> {
+    await this.#refresh(call)
+    if (this.#object.state !== 'started') await awaken(this.#object, this.#patience, call)
+    await this.#check(call)
+  }
+
+  async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
+    await this.#check(call)
+    const snapshotId = name ?? `sk-${randomId()}`
+    await this.#do('Saving', this.#object.createSnapshot(snapshotId, this.#patience.startMs / 1000), call)
+    return { snapshotId }
+  }
+
+  async fork(count: number, call: CallOptions): Promise<Array<DaytonaSandbox | Error>> {
+    await this.#check(call)
+    const copies: Array<DaytonaSandbox | Error> = []
+    // One after another: each is a look at the same disk.
+    for (let made = 0; made < count; made += 1)
+      copies.push(await this.#fork(call).catch((error: unknown) => error as Error))
+    return copies
+  }
+
+  async ready(call: CallOptions): Promise<void> {
+    await this.#refresh(call)
+    const { [setupLabel]: _, ...labels } = this.#object.labels ?? {}
+    await this.#do('Labelling', this.#object.setLabels(labels), call)
+  }
+
+  async destroy(call: CallOptions): Promise<boolean> {
+    try {
+      await this.#do('Destroying', this.#object.delete(this.#patience.startMs / 1000), call)
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  get #object(): DaytonaSandboxObject {
+    return this.#box.sandbox
+  }
+
+  async #fork(call: CallOptions): Promise<DaytonaSandbox> {
+    const copy = await this.#do('Forking', this.#object.fork({}, this.#patience.startMs / 1000), call)
+    try {
+      const { [nameLabel]: _, [createLabel]: __, [setupLabel]: ___, ...labels } = this.#object.labels ?? {}
+      await this.#do('Labelling', copy.setLabels(labels), call)
+      return await DaytonaSandbox.of(copy, this.#patience, call)
+    } catch (error) {
+      await copy.delete().catch(() => {})
+      throw error
+    }
+  }
+
+  async #refresh(call: CallOptions): Promise<void> {
+    await this.#do('Looking at the sandbox', this.#object.refreshData(), call)
+    if (infoOf(this.#object).status === 'destroyed') throw gone(this.sandboxId)
+  }
+
+  /** That it runs, and is the start that this handle means. */
+  async #check(call: CallOptions): Promise<void> {
+    await this.#box.ask(['hello'], call)
+  }
+
+  async #bindOnce(call: CallOptions): Promise<void> {
+    if (this.#box.bound) return this.#check(call)
+    await this.#box.bind(call)
+  }
+
+  async #do<T>(what: string, work: Promise<T>, { signal }: CallOptions): Promise<T> {
+    try {
+      return await abortable(translating(what, this.sandboxId, work), signal, what)
+    } catch (error) {
+      const failure = translated(error, what, this.sandboxId)
+      throw failure.code === 'not_found' ? gone(this.sandboxId, failure) : failure
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, describe, expect, it } from 'vitest'
+import { DaytonaProvider } from './index.ts'
+import type { DaytonaModule } from './sdk.ts'
+
+const folders: string[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true })
+})
+
+/** A folder in which packages are installed as given, and what a program in it prints. */
+async function run(
+  packages: Record<string, { version: string; code: string }>,
+): Promise<Record<string, string>> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sk-daytona-sdk-'))
+  folders.push(folder)
+  for (const [name, { version, code }] of Object.entries(packages)) {
+    const at = path.join(folder, 'node_modules', name)
+    await mkdir(at, { recursive: true })
+    const exports = { '.': './index.js', './package.json': './package.json' }
+    await writeFile(path.join(at, 'package.json'), JSON.stringify({ name, version, type: 'module', exports }))
+    await writeFile(path.join(at, 'index.js'), code)
+  }
+  // The provider as it is, moved to where these packages are found.
+  await cp(path.resolve(import.meta.dirname, '../..'), path.join(folder, 'src'), { recursive: true })
+  await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
+  await writeFile(
+    path.join(folder, 'main.ts'),
+    `import { DaytonaProvider } from './src/providers/daytona/index.ts'
+const provider = new DaytonaProvider({ apiKey: 'secret-key' })
+const error = await provider.list().catch((thrown) => thrown)
+console.log(JSON.stringify({ code: error.code ?? 'none', message: error.message ?? '', hint: error.hint ?? '' }))`,
+  )
+  const { stdout } = await promisify(execFile)(process.execPath, [path.join(folder, 'main.ts')], {
+    cwd: folder,
+  })
+  expect(stdout).not.toContain('secret-key')
+  return JSON.parse(stdout)
+}
+
+const works = `export class Daytona { list() { return (async function* () {})() } async [Symbol.asyncDispose]() {} }`
+
+describe('the vendor’s SDK', () => {
+  it('is asked for only when it is used, with the line that installs it', async () => {
+    expect(await run({})).toEqual({
+      code: 'sdk_missing',
+      message: 'The Daytona provider needs the package @daytona/sdk.',
+      hint: expect.stringContaining('npm install @daytona/sdk@0.216.0'),
+    })
+  })
+
+  it('is taken under its name, or under its old one', async () => {
+    expect((await run({ '@daytona/sdk': { version: '0.216.0', code: works } })).code).toBe('none')
+    expect((await run({ '@daytonaio/sdk': { version: '0.218.0', code: works } })).code).toBe('none')
+  })
+
+  it('of another major version, or one that does not load, is refused clearly', async () => {
+    const other = await run({ '@daytona/sdk': { version: '1.2.0', code: works } })
+    expect(other).toMatchObject({ code: 'sdk_missing', message: expect.stringContaining('1.2.0') })
+    const broken = await run({ '@daytona/sdk': { version: '0.216.0', code: "import 'no-such-package'" } })
+    expect(broken).toMatchObject({
+      code: 'sdk_missing',
+      message: expect.stringContaining('cannot be loaded'),
+    })
+  })
+
+  it('may be handed in, and has to be one', async () => {
+    const sdk = { Daytona: class {} } as unknown as DaytonaModule
+    expect(new DaytonaProvider({ apiKey: 'k', sdk }).name).toBe('daytona')
+    expect(() => new DaytonaProvider({ apiKey: 'k', sdk: {} as DaytonaModule })).toThrow('no class Daytona')
+  })
+
+  it('needs credentials, said before anything is loaded', () => {
+    const { DAYTONA_API_KEY: _, ...rest } = process.env
+    const before = process.env
+    process.env = rest
+    try {
+      expect(() => new DaytonaProvider()).toThrow('needs `apiKey`')
+      expect(() => new DaytonaProvider({ jwtToken: 'j' })).toThrow('organizationId')
+    } finally {
+      process.env = before
+    }
+  })
+})

@@ -1,0 +1,125 @@
+import { SandboxError } from '../../errors.ts'
+import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
+import type { DaytonaSandboxObject } from './sdk.ts'
+
+/** The vendor's words and ours. */
+
+/** On everything that is made here: lists show nothing else, so a clean-up never meets a stranger's. */
+export const managedLabel = 'sandkasten.managed'
+/** One create: what a failed one has left is found by it. */
+export const createLabel = 'sandkasten.create'
+/** The name as it was given; the vendor's own may have to be another. */
+export const nameLabel = 'sandkasten.name'
+const peopleLabel = 'sandkasten.label'
+/** Its creator is still setting it up, since this time: others wait. */
+export const setupLabel = 'sandkasten.setup'
+const language = 'code-toolbox-language'
+const ownLabels: readonly string[] = [managedLabel, createLabel, nameLabel, peopleLabel, setupLabel, language]
+
+export function labelsOf(spec: {
+  labels: Readonly<Record<string, string>>
+  name?: string
+  label?: string
+  deferReady: boolean
+  createId: string
+}): Record<string, string> {
+  return {
+    ...spec.labels,
+    [managedLabel]: 'true',
+    [createLabel]: spec.createId,
+    ...(spec.name === undefined ? {} : { [nameLabel]: spec.name }),
+    ...(spec.label === undefined ? {} : { [peopleLabel]: spec.label }),
+    ...(spec.deferReady ? { [setupLabel]: new Date().toISOString() } : {}),
+  }
+}
+
+export function infoOf(sandbox: DaytonaSandboxObject): SandboxInfo {
+  const labels = sandbox.labels ?? {}
+  const { [nameLabel]: name, [peopleLabel]: label } = labels
+  const createdAt = dateOf(sandbox.createdAt)
+  const expiresAt = dateOf(sandbox.autoDestroyAt)
+  return {
+    id: `daytona:${sandbox.id}`,
+    sandboxId: sandbox.id,
+    status: statusOf(sandbox),
+    ...(sandbox.state === undefined ? {} : { rawStatus: sandbox.state }),
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { label }),
+    labels: Object.fromEntries(Object.entries(labels).filter(([key]) => !ownLabels.includes(key))),
+    ...(createdAt ? { createdAt } : {}),
+    ...(expiresAt ? { expiresAt } : {}),
+  }
+}
+
+export function statusOf({ state = 'unknown', labels, recoverable }: DaytonaSandboxObject): SandboxStatus {
+  if (state === 'started') return labels?.[setupLabel] === undefined ? 'running' : 'creating'
+  // It can be started again.
+  if (state === 'error' && recoverable) return 'stopped'
+  return statuses[state] ?? 'unknown'
+}
+
+const statuses: Readonly<Record<string, SandboxStatus>> = {
+  creating: 'creating',
+  restoring: 'creating',
+  starting: 'creating',
+  pulling_snapshot: 'creating',
+  building_snapshot: 'creating',
+  pending_build: 'creating',
+  resuming: 'creating',
+  started: 'running',
+  snapshotting: 'running',
+  forking: 'running',
+  resizing: 'running',
+  stopping: 'running',
+  pausing: 'running',
+  stopped: 'stopped',
+  paused: 'paused',
+  archiving: 'archived',
+  archived: 'archived',
+  error: 'failed',
+  build_failed: 'failed',
+  destroying: 'destroyed',
+  destroyed: 'destroyed',
+}
+
+/** States that something else follows, without anybody's doing. */
+const transitional = new Set([
+  'creating',
+  'restoring',
+  'starting',
+  'stopping',
+  'pausing',
+  'resuming',
+  'archiving',
+  'pulling_snapshot',
+  'building_snapshot',
+  'pending_build',
+  'snapshotting',
+  'forking',
+  'resizing',
+])
+
+export function isTransitional(state: string | undefined): boolean {
+  return state !== undefined && transitional.has(state)
+}
+
+/** The vendor's name for a name of ours: names are unique there, and may hold less than ours do. */
+export async function vendorName(name: string): Promise<string> {
+  if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/.test(name)) return name
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(name))
+  return `sk-${Buffer.from(hash).toString('hex').slice(0, 40)}`
+}
+
+export function failed(sandbox: DaytonaSandboxObject): SandboxError {
+  return new SandboxError('provider_error', `The sandbox ${sandbox.id} is in the state “${sandbox.state}”.`, {
+    provider: 'daytona',
+    sandboxId: sandbox.id,
+    details: { state: sandbox.state, reason: sandbox.errorReason },
+    hint: 'details.reason has what Daytona says about it. Destroy it, and create it again.',
+  })
+}
+
+function dateOf(text: string | undefined): Date | undefined {
+  const date = text === undefined ? undefined : new Date(text)
+  return date && !Number.isNaN(date.getTime()) ? date : undefined
+}

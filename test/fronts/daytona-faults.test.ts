@@ -1,0 +1,214 @@
+import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
+import { DaytonaProvider } from '@sandkasten/sdk/daytona'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { type Fault, FaultProxy } from './fault-proxy.ts'
+
+const missing = await isolationMissing()
+const html = '<html><body><h1>Sign in</h1></body></html>'
+const execute = /^POST .*\/process\/execute$/
+const create = /^POST \/api\/sandbox$/
+/** What the vendor's own gateway would answer, with the number of the request. */
+const answer = (status: number, body = html, headers: Record<string, string> = {}): Fault => ({
+  kind: 'answer',
+  status,
+  body,
+  headers: { 'x-request-id': `req-${status}`, ...headers },
+})
+
+/** Our provider on the vendor's SDK, when what lies between goes wrong. */
+describe.skipIf(missing !== undefined)(
+  `faults under the Daytona provider${missing ? ` (${missing})` : ''}`,
+  () => {
+    let proxy: FaultProxy
+    let daemon: TestDaemon
+    let provider: DaytonaProvider
+
+    beforeAll(async () => {
+      proxy = await FaultProxy.start()
+      daemon = await startTestDaemon({
+        isolator: 'oci',
+        fronts: { daytona: { listen: '127.0.0.1:0' } },
+      })
+      proxy.target = daemon.daemon.fronts.daytona!
+      provider = providerAt({})
+    })
+    afterEach(() => proxy.rules())
+    afterAll(async () => {
+      await daemon?.stop()
+      await proxy?.stop()
+    })
+
+    function providerAt(options: { apiKey?: string; target?: string; requestTimeoutMs?: number }) {
+      return new DaytonaProvider({
+        apiKey: daemon.key,
+        apiUrl: `${proxy.url}/api`,
+        target: 'local',
+        requestTimeoutMs: 20_000,
+        ...options,
+      })
+    }
+    const left = async () => (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions.length
+    const failure = async (work: Promise<unknown>): Promise<SandboxError> => {
+      const error = await work.then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      )
+      expect(SandboxError.is(error), String(error)).toBe(true)
+      return error as SandboxError
+    }
+
+    const creates: Array<[string, Fault, SandboxErrorCode[]]> = [
+      ['a key that is not accepted', answer(401), ['unauthenticated']],
+      ['a quota that is used up', answer(403), ['forbidden']],
+      ['a gateway’s page with 502', answer(502), ['unavailable']],
+      ['a server’s error', answer(500, '{"message":"oops"}'), ['provider_error']],
+      ['a page that says 200', answer(200), ['provider_error', 'not_found', 'invalid_argument']],
+      ['a connection that ends before', { kind: 'cut-before' }, ['connection_lost']],
+      ['a connection that ends after', { kind: 'cut-after' }, ['connection_lost']],
+      ['half an answer', { kind: 'half' }, ['connection_lost', 'provider_error']],
+      [
+        'an answer with other bytes',
+        { kind: 'corrupt' },
+        ['provider_error', 'not_found', 'invalid_argument'],
+      ],
+    ]
+    it.each(creates)('create: %s is one error of the table, and nothing is left', async (_, fault, codes) => {
+      proxy.rules({ on: create, fault })
+      const error = await failure(provider.create())
+      expect(codes, error.message).toContain(error.code)
+      expect(error.provider).toBe('daytona')
+      if (fault.kind === 'answer' && fault.status >= 400) expect(error.requestId).toBe(`req-${fault.status}`)
+      expect(proxy.count(create)).toBeLessThan(2)
+      expect(await left()).toBe(0)
+    })
+
+    it('create: a limit says how long to wait', async () => {
+      proxy.rules({ on: create, fault: answer(429, '{}', { 'retry-after': '7' }) })
+      const error = await failure(provider.create())
+      expect([error.code, error.retryable, error.details.retryAfterMs]).toEqual(['rate_limited', true, 7000])
+      expect(error.requestId).toBe('req-429')
+    })
+
+    it('create: a region that does not exist, a wrong key, a server that is not there', async () => {
+      expect((await failure(providerAt({ target: 'mars' }).create())).code).toBe('not_found')
+      expect((await failure(providerAt({ apiKey: 'wrong-key-wrong' }).create())).code).toBe('unauthenticated')
+      const nowhere = new DaytonaProvider({ apiKey: 'x', apiUrl: 'http://127.0.0.1:9/api', target: 'local' })
+      expect(await nowhere.healthCheck()).toBe(false)
+    })
+
+    it('create: nothing but silence is a timeout, and nothing is left', async () => {
+      proxy.rules({ on: create, fault: { kind: 'silence' } })
+      const impatient = new DaytonaProvider({
+        apiKey: daemon.key,
+        apiUrl: `${proxy.url}/api`,
+        target: 'local',
+        startTimeoutMs: 1_500,
+      })
+      expect((await failure(impatient.create())).code).toBe('timeout')
+      expect(await left()).toBe(0)
+    })
+
+    const passing: Array<[string, Fault, number]> = [
+      ['a connection that ends before', { kind: 'cut-before' }, 1],
+      ['a connection that ends after', { kind: 'cut-after' }, 1],
+      ['half an answer', { kind: 'half' }, 1],
+      ['an answer with other bytes', { kind: 'corrupt' }, 1],
+      ['two pages with 503', answer(503), 2],
+      ['a page that says 200', answer(200), 1],
+      ['a request that arrives twice', { kind: 'duplicate' }, 1],
+      ['a limit with a short wait', answer(429, '{}', { 'retry-after': '1' }), 1],
+      ['a delay', { kind: 'delay', ms: 500 }, 1],
+    ]
+    it.each(passing)('command: %s is survived, and the command runs once', async (_, fault, times) => {
+      const sandbox = await provider.create()
+      try {
+        const script = 'echo x >> ran; echo out; echo err >&2; sleep 0.3; exit 3'
+        // The first request starts it, the next ones read.
+        for (const after of [0, 1]) {
+          await sandbox.files.rm('ran', { force: true })
+          proxy.rules({ on: execute, fault, times, after })
+          const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', script] })
+          proxy.rules()
+          expect([result.exitCode, result.stdout, result.stderr]).toEqual([3, 'out\n', 'err\n'])
+          expect((await sandbox.files.readFile('ran', 'utf8')).trim()).toBe('x')
+        }
+      } finally {
+        await sandbox.destroy()
+      }
+    })
+
+    it('command: what does not pass is one error of the table, with the number of the request', async () => {
+      const sandbox = await provider.create()
+      try {
+        for (const [status, code] of [
+          [401, 'unauthenticated'],
+          [500, 'provider_error'],
+          [503, 'unavailable'],
+        ] as const) {
+          proxy.rules({ on: execute, fault: answer(status), times: 100 })
+          const error = await failure(sandbox.runCommand({ cmd: 'true' }))
+          expect([error.code, error.requestId, error.sandboxId]).toEqual([
+            code,
+            `req-${status}`,
+            sandbox.sandboxId,
+          ])
+        }
+        proxy.rules()
+        expect((await sandbox.runCommand({ cmd: 'echo', args: ['on'] })).stdout).toBe('on\n')
+      } finally {
+        proxy.rules()
+        await sandbox.destroy()
+      }
+    })
+
+    it('command: silence is a timeout; what was started is found again', async () => {
+      const impatient = providerAt({ requestTimeoutMs: 2_000 })
+      const sandbox = await impatient.create()
+      try {
+        const process = await sandbox.spawn({
+          cmd: 'sh',
+          args: ['-c', 'echo one; sleep 1; echo two'],
+          detached: true,
+        })
+        proxy.rules({ on: execute, fault: { kind: 'silence' }, times: 100 })
+        expect((await failure(process.wait())).code).toBe('timeout')
+        proxy.rules()
+        expect((await (await sandbox.getProcess(process.processId)).wait()).stdout).toBe('one\ntwo\n')
+      } finally {
+        proxy.rules()
+        await sandbox.destroy()
+      }
+    })
+
+    it('a sandbox that was deleted behind our back is not_found, everywhere', async () => {
+      const sandbox = await provider.create()
+      await daemon.call('DELETE', `/v1/sessions/${sandbox.sandboxId}`)
+      expect((await failure(sandbox.runCommand({ cmd: 'true' }))).code).toBe('not_found')
+      expect((await failure(sandbox.files.readFile('x'))).code).toBe('not_found')
+      expect((await failure(sandbox.stop())).code).toBe('not_found')
+      expect(await sandbox.destroy()).toBe(false)
+    })
+
+    it('files: a large one that is cut off is an error, never a shorter file; the old one stays', async () => {
+      const sandbox = await provider.create()
+      try {
+        const large = Buffer.alloc(3_000_000, 'abc')
+        await sandbox.files.writeFile('large', large)
+        proxy.rules({ on: /bulk-download/, fault: { kind: 'half' } })
+        expect((await failure(sandbox.files.readFile('large'))).code).toBe('connection_lost')
+        proxy.rules({ on: /bulk-upload/, fault: { kind: 'cut-before' } })
+        expect((await failure(sandbox.files.writeFile('large', Buffer.alloc(2_000_000)))).code).toBe(
+          'connection_lost',
+        )
+        proxy.rules()
+        expect(large.equals(await sandbox.files.readFile('large'))).toBe(true)
+        expect(await sandbox.files.readdir('.')).toEqual(['large'])
+      } finally {
+        proxy.rules()
+        await sandbox.destroy()
+      }
+    })
+  },
+)
