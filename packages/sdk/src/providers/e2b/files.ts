@@ -1,5 +1,6 @@
 import type { FilesDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
+import { abortable } from '../../shared/abort.ts'
 import { streamOf } from '../../shared/bytes.ts'
 import * as scripts from '../../shared/guest/files.ts'
 import { randomId } from '../../shared/ids.ts'
@@ -13,9 +14,12 @@ import { watched } from './watch.ts'
  */
 export class E2BFiles implements FilesDriver {
   readonly #guest: () => Guest
+  /** How long the vendor may say nothing in the middle of a file. */
+  readonly #idleMs: number
 
-  constructor(guest: () => Guest) {
+  constructor(guest: () => Guest, idleMs: number) {
     this.#guest = guest
+    this.#idleMs = idleMs
   }
 
   async readStream(
@@ -42,7 +46,10 @@ export class E2BFiles implements FilesDriver {
           await guest.tell(scripts.readable, [file], path, signal)
         throw error
       })
-    return partOf(stream, start, end, (error) => guest.explain(error, signal))
+    return partOf(stream, start, end, {
+      next: (reading) => abortable(inTime(reading, this.#idleMs), signal, 'Reading the file'),
+      explain: (error) => guest.explain(error, signal),
+    })
   }
 
   async write(
@@ -218,14 +225,20 @@ async function* partOf(
   stream: ReadableStream<Uint8Array>,
   start: number,
   end: number | undefined,
-  explain: (error: unknown) => Promise<unknown>,
+  {
+    next,
+    explain,
+  }: {
+    next: <T>(reading: Promise<T>) => Promise<T>
+    explain: (error: unknown) => Promise<unknown>
+  },
 ): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader()
   let at = 0
   let whole = false
   try {
     while (end === undefined || at < end) {
-      const { done, value } = await reader.read()
+      const { done, value } = await next(reader.read())
       if (done) {
         whole = true
         return
@@ -238,6 +251,27 @@ async function* partOf(
   } catch (error) {
     throw await explain(error)
   } finally {
-    if (!whole) await reader.cancel().catch(() => {})
+    // Not awaited: a stream that hangs may hang here too.
+    if (!whole) reader.cancel().catch(() => {})
+  }
+}
+
+/** The SDK watches the time too, but what it aborts then may be forgotten by the garbage collector, and the read goes on for ever. */
+async function inTime<T>(reading: Promise<T>, ms: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () =>
+        reject(
+          new SandboxError('timeout', `E2B sent nothing of the file for ${ms} ms.`, { provider: 'e2b' }),
+        ),
+      ms,
+    )
+  })
+  reading.catch(() => {})
+  try {
+    return await Promise.race([reading, late])
+  } finally {
+    clearTimeout(timer)
   }
 }

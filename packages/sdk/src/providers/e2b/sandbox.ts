@@ -37,7 +37,10 @@ export class E2BSandbox implements SandboxDriver {
     this.sandboxId = sandboxId
     this.#life = life
     this.workdir = life?.workdir ?? '/home/user'
-    this.files = new E2BFiles(() => this.#guest())
+    this.files = new E2BFiles(
+      () => this.#guest(),
+      (home.vendor.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1,
+    )
   }
 
   async info({ signal }: CallOptions): Promise<SandboxInfo> {
