@@ -73,7 +73,7 @@ describe('the packed SDK', () => {
     // A provider that is there says `sdk_missing` and the line that installs it.
     expect(JSON.parse(stdout)).toEqual({
       daytona: 'sdk_missing',
-      e2b: 'unsupported',
+      e2b: 'sdk_missing',
       vercel: 'sdk_missing',
       modal: 'unsupported',
     })

@@ -1,87 +1,42 @@
 import type { IncomingMessage } from 'node:http'
-import type { Readable } from 'node:stream'
-import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { SandboxError } from '@sandkasten/sdk'
-import { bodyChunks } from '../../api/body.ts'
+import { eachPart } from '../form.ts'
 
-const idleMs = 60_000
-const mostMetadata = 65_536
+const limits = { idleMs: 60_000, fieldBytes: 65_536, files: 20_000 }
 
 /** Files of a form, each after a part `metadata` that says what is to become of it, read while they arrive. */
 export async function eachUpload(
   payload: IncomingMessage,
   take: (metadata: unknown, content: AsyncIterable<Uint8Array>) => Promise<void>,
 ): Promise<void> {
-  const parser = parserOf(payload)
   let metadata: { value: unknown } | undefined
-  let failed: unknown
-  let taking: Promise<void> = Promise.resolve()
-  const open = new Set<Readable>()
-  const part = async (name: string, content: AsyncIterable<Uint8Array>) => {
-    if (name === 'metadata') {
-      metadata = { value: jsonOf(await collected(content)) }
-      return
-    }
-    if (name !== 'file' || !metadata) throw broken(`The part “${name}” is not where it should be`)
-    const { value } = metadata
-    metadata = undefined
-    await take(value, content)
-  }
-  // Metadata may come as a file, as the SDK sends it, or as a plain field.
-  parser.on('field', (name: string, value: string) => {
-    if (name !== 'metadata') return
-    taking = taking.then(() => {
-      metadata = { value: jsonOf(value) }
-    })
-    taking.catch((error: unknown) => {
-      failed ??= error
-    })
-  })
-  parser.on('file', (name: string, content: Readable) => {
-    open.add(content)
-    taking = taking
-      .then(() => (failed === undefined ? part(name, content) : undefined))
-      .catch((error: unknown) => {
-        failed ??= error
-      })
-      // What is not wanted any more is thrown away, so that the rest can be read.
-      .finally(() => {
-        open.delete(content)
-        content.resume()
-      })
-  })
-  const parsed = new Promise<void>((resolve, reject) => {
-    parser.on('finish', resolve)
-    parser.on('error', (cause: unknown) => reject(broken('The form is broken', cause)))
-  })
-  const feeding = (async () => {
-    for await (const chunk of bodyChunks(payload, idleMs))
-      if (!parser.write(chunk)) await new Promise((resolve) => parser.once('drain', resolve))
-    parser.end()
-  })()
   try {
-    await Promise.all([parsed, feeding])
-    await taking
+    await eachPart(
+      payload,
+      {
+        // Metadata may come as a file, as the SDK sends it, or as a plain field.
+        field(name, value) {
+          if (name === 'metadata') metadata = { value: jsonOf(value) }
+        },
+        async file(name, content) {
+          if (name === 'metadata') {
+            metadata = { value: jsonOf(await collected(content)) }
+            return
+          }
+          if (name !== 'file' || !metadata) throw broken(`The part “${name}” is not where it should be`)
+          const { value } = metadata
+          metadata = undefined
+          await take(value, content)
+        },
+      },
+      limits,
+    )
   } catch (error) {
-    parser.destroy()
-    // What was being written is given up, so that nothing of it stays.
-    for (const content of open) content.destroy(error as Error)
-    await taking.catch(() => {})
+    if (SandboxError.is(error, 'invalid_argument') && error.details.opensandboxCode === undefined)
+      throw broken(error.message.replace(/\.$/, ''), error)
     throw error
   }
-  if (failed !== undefined) throw failed
   if (metadata) throw broken('A part “file” is missing')
-}
-
-function parserOf({ headers }: IncomingMessage): BusboyInstance {
-  try {
-    return new Busboy({
-      headers: headers as { 'content-type': string },
-      limits: { fieldSize: mostMetadata, files: 20_000 },
-    })
-  } catch (cause) {
-    throw broken('The body is not a form', cause)
-  }
 }
 
 async function collected(content: AsyncIterable<Uint8Array>): Promise<string> {
@@ -89,7 +44,7 @@ async function collected(content: AsyncIterable<Uint8Array>): Promise<string> {
   let size = 0
   for await (const chunk of content) {
     size += chunk.length
-    if (size > mostMetadata) throw broken('A part “metadata” is too large')
+    if (size > limits.fieldBytes) throw broken('A part “metadata” is too large')
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

@@ -1,18 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
-import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { translate } from '../../../api/problems.ts'
 import type { Used } from '../../../sessions/index.ts'
+import { eachPart } from '../../form.ts'
 import { type Call, checked, found, type Routes, using } from '../call.ts'
 import { refuse } from '../refuse.ts'
 
 const pathsBody = z.object({ paths: z.array(z.string().min(1)).min(1).max(1000) })
-const mostFiles = 1000
+const limits = { idleMs: 60_000, fieldBytes: 8192, files: 1000 }
 
 /** Many files in one request, as `multipart/form-data` both ways. Each is streamed: none is held here. */
 export function bulkRoutes(routes: Routes): void {
@@ -25,79 +23,49 @@ async function upload(call: Call) {
   const written: Array<{ path: string; bytes: number }> = []
   const errors: string[] = []
   await using(call, async ({ sandbox }) => {
-    const writing: Array<Promise<void>> = []
     const paths = new Map<string, string>()
-    const parser = parserOf(call)
-    parser.on('field', (name, value) => {
-      const [, index] = /^files\[(\d{1,4})\]\.path$/.exec(name) ?? []
-      if (index !== undefined) paths.set(index, value)
-    })
-    parser.on('file', (name, stream) => {
-      const [, index] = /^files\[(\d{1,4})\]\.file$/.exec(name) ?? []
-      const path = index === undefined ? undefined : paths.get(index)
-      if (path === undefined || path === '') {
-        errors.push(`${name}: there is no path before it`)
-        stream.resume()
-        return
-      }
-      writing.push(
-        write(sandbox, path, stream, call.signal).then(
-          (bytes) => void written.push({ path, bytes }),
-          (error: unknown) => {
-            stream.resume()
+    await eachPart(
+      (call.body ?? call.request.raw) as IncomingMessage,
+      {
+        field(name, value) {
+          const [, index] = /^files\[(\d{1,4})\]\.path$/.exec(name) ?? []
+          if (index !== undefined) paths.set(index, value)
+        },
+        async file(name, content) {
+          const [, index] = /^files\[(\d{1,4})\]\.file$/.exec(name) ?? []
+          const path = index === undefined ? undefined : paths.get(index)
+          if (path === undefined || path === '') {
+            errors.push(`${name}: there is no path before it`)
+            return
+          }
+          try {
+            written.push({ path, bytes: await write(sandbox, path, content, call.signal) })
+          } catch (error) {
             errors.push(`${path}: ${translate(error).message}`)
-          },
-        ),
-      )
-    })
-    try {
-      await pipeline((call.body ?? call.request.raw) as Readable, parser, {
-        signal: call.signal,
-      })
-    } catch (cause) {
-      throw new SandboxError('invalid_argument', 'The body is not multipart/form-data, or was cut off.', {
-        cause,
-      })
-    } finally {
-      await Promise.all(writing)
-    }
+          }
+        },
+      },
+      limits,
+    )
   })
   if (errors.length > 0) call.reply.code(400)
   return errors.length === 0 ? { files: written } : { errors, files: written, message: errors.join('; ') }
 }
 
-function parserOf({ request }: Call): BusboyInstance {
-  const type = request.headers['content-type']
-  if (!type?.startsWith('multipart/form-data'))
-    throw new SandboxError('invalid_argument', 'The body must be multipart/form-data.')
-  try {
-    return new Busboy({
-      headers: { ...request.headers, 'content-type': type },
-      limits: { fields: mostFiles, files: mostFiles, fieldSize: 8192 },
-      // A path is the whole path, not only its last part.
-      preservePath: true,
-    })
-  } catch (cause) {
-    throw new SandboxError('invalid_argument', 'The body must be multipart/form-data with a boundary.', {
-      cause,
-    })
-  }
-}
-
 async function write(
   sandbox: Used['sandbox'],
   path: string,
-  stream: Readable & { truncated?: boolean },
+  content: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<number> {
   let bytes = 0
   const chunks = async function* () {
-    for await (const chunk of stream) {
-      bytes += (chunk as Buffer).length
-      yield chunk as Uint8Array
+    for await (const chunk of content) {
+      bytes += chunk.length
+      yield chunk
     }
     // A body that was cut off must not become a file that looks whole.
-    if (stream.truncated || signal.aborted) throw new SandboxError('aborted', 'The client went away.')
+    if (signal.aborted) throw new SandboxError('aborted', 'The client went away.')
   }
   await sandbox.files.writeFile(path, chunks(), { signal })
   return bytes
