@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
@@ -25,6 +26,18 @@ export interface AgentCall {
   readonly what?: string
   /** An answer may be that long. Default 64 MiB. */
   readonly maxBytes?: number
+}
+
+/** Verbs that only look. */
+const questions: ReadonlySet<string> = new Set(['state', 'list', 'find', 'status', 'processes', 'health'])
+
+/** The agent ended without a word: killed on the host, while the connection lives. */
+function wasCutOff(error: unknown): boolean {
+  return (
+    SandboxError.is(error, 'provider_error') &&
+    'status' in error.details &&
+    error.details.status === undefined
+  )
 }
 
 /** Calls of the script on the host (`agent/`). */
@@ -56,7 +69,24 @@ export class Agent {
     return this.#start(script, verb, args, call)
   }
 
+  /** An answer that was cut off on the host is asked for again where asking does nothing: who looks while a sandbox is being stopped may be hit. */
   async #ask(
+    script: string,
+    verb: string,
+    args: ReadonlyArray<string | number>,
+    call: AgentCall,
+  ): Promise<string> {
+    for (let left = questions.has(verb) ? 3 : 0; ; left -= 1) {
+      try {
+        return await this.#askOnce(script, verb, args, call)
+      } catch (error) {
+        if (left === 0 || call.signal?.aborted || !wasCutOff(error)) throw error
+      }
+      await sleep(100)
+    }
+  }
+
+  async #askOnce(
     script: string,
     verb: string,
     args: ReadonlyArray<string | number>,
