@@ -12,9 +12,9 @@ export default defineConfig({
     hookTimeout: 60_000,
     // What is waited for comes when it comes; on a busy machine that may be later than the default second.
     expect: { poll: { timeout: 30_000 } },
-    // Real daemons on a machine that does other things too. On CI one more try, and the end of the run names who needed it: each is a defect, of the
+    // Real daemons on a machine that does other things too. On CI up to two more tries, and the end of the run names who needed it: each is a defect, of the
     // test or of what it tests, but not a reason to throw a whole run away.
-    retry: process.env.CI && process.env.CI !== 'false' ? 1 : 0,
+    retry: process.env.CI && process.env.CI !== 'false' ? 2 : 0,
     pool: 'forks',
     // Most of the time is spent waiting for sandboxes: two files at a time, also where there are only two cores.
     maxWorkers: Math.max(2, availableParallelism() - 1),

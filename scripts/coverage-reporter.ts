@@ -32,7 +32,7 @@ export default class CoverageReporter implements Reporter {
     )
     if (shaky.length > 0)
       console.log(
-        `Passed only at the second try (${shaky.length}), to be looked into:\n  ${shaky.join('\n  ')}`,
+        `Passed only when tried again (${shaky.length}), to be looked into:\n  ${shaky.join('\n  ')}`,
       )
     if (process.env.CI && process.env.CI !== 'false' && missing.length > 0 && modules.length > 5) {
       console.error(`\n✗ Not covered, but must be on CI: ${missing.join(', ')}`)
