@@ -28,7 +28,7 @@ export interface AgentCall {
   readonly maxBytes?: number
 }
 
-/** Verbs that only look. */
+/** Verbs that look, and at most clear away what is over anyway: asked twice they do no more than asked once. */
 const questions: ReadonlySet<string> = new Set(['state', 'list', 'find', 'status', 'processes', 'health'])
 
 /** The agent ended without a word: killed on the host, while the connection lives. */
