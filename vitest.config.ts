@@ -8,6 +8,8 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     include: ['packages/*/{src,test}/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
+    // A file is a line, of which a reader of a long run sees what it is about.
+    slowTestThreshold: 20_000,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // What is waited for comes when it comes; on a busy machine that may be later than the default second.

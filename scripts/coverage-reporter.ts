@@ -1,21 +1,29 @@
 import { release } from 'node:os'
 import type { Reporter, TestCase, TestModule } from 'vitest/node'
 
+type Problem = Parameters<NonNullable<Reporter['onTestRunEnd']>>[1][number]
+
 /**
  * Says at the end of a test run which providers, isolation and platform were really covered, and what was skipped
- * and why. On CI a run that left out what must be covered fails.
+ * and why. On CI a run that left out what must be covered fails. What failed is said once more, shortly, as the last lines: whoever sees only
+ * the end of a long run sees that.
  */
 export default class CoverageReporter implements Reporter {
-  onTestRunEnd(modules: readonly TestModule[]): void {
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly Problem[]): void {
     const covered = new Set<string>()
     const skipped: string[] = []
     const shaky: string[] = []
+    const failed = unhandled.map((problem) => `outside of any test: ${firstLine(problem)}`)
     for (const module of modules) {
+      for (const problem of module.errors()) failed.push(`${module.relativeModuleId}: ${firstLine(problem)}`)
       for (const test of module.children.allTests()) {
         const subject = /(?:^| > )conformance: (.+?)(?: > |$)/.exec(test.fullName)?.[1]
         if (subject && test.result().state === 'passed') covered.add(subject)
-        if (test.diagnostic()?.flaky) shaky.push(test.fullName)
-        if (test.result().state === 'skipped') skipped.push(`${test.fullName}: ${reasonOf(test)}`)
+        const result = test.result()
+        if (test.diagnostic()?.flaky) shaky.push(`${test.fullName}: ${firstLine(result.errors?.[0])}`)
+        if (result.state === 'skipped') skipped.push(`${test.fullName}: ${reasonOf(test)}`)
+        if (result.state === 'failed')
+          failed.push(`${module.relativeModuleId} > ${test.fullName}: ${firstLine(result.errors[0])}`)
       }
     }
     console.log(
@@ -38,6 +46,7 @@ export default class CoverageReporter implements Reporter {
       console.error(`\n✗ Not covered, but must be on CI: ${missing.join(', ')}`)
       process.exitCode = 1
     }
+    if (failed.length > 0) console.error(`\n✗ Failed (${failed.length}):\n  ${failed.join('\n  ')}`)
   }
 }
 
@@ -63,4 +72,10 @@ const mustCover = [
 function reasonOf(test: TestCase): string {
   const result = test.result()
   return (result.state === 'skipped' && result.note) || 'no reason given'
+}
+
+function firstLine(problem: Problem | undefined): string {
+  const where = problem?.stacks?.[0]
+  const message = (problem?.message ?? 'no message').split('\n')[0]!.slice(0, 300)
+  return where ? `${message} (${where.file.split('/').slice(-2).join('/')}:${where.line})` : message
 }
