@@ -93,12 +93,20 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
   )
 }
 
-export async function writeRecord(folder: string, record: SandboxRecord): Promise<void> {
+/**
+ * First: before whatever is done to the sandbox's folder next, also in what a power cut leaves. A file system puts new names in order with the rest, but
+ * not what is written in a file's place.
+ */
+export async function writeRecord(
+  folder: string,
+  record: SandboxRecord,
+  { first = false }: { first?: boolean } = {},
+): Promise<void> {
   const file = path.join(folder, 'sandbox.json')
   const text = JSON.stringify(record)
   const what = 'The sandbox’s record could not be written'
   try {
-    if (writeHalf(file, text)) return
+    if (!first && writeHalf(file, text)) return
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw translate(error, what)
   }
