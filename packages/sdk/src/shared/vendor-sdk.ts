@@ -51,6 +51,7 @@ async function imported(vendor: VendorPackage): Promise<unknown> {
       {
         provider: vendor.provider,
         cause,
+        details: { missing },
         hint: missing ? installHint(vendor) : 'See the cause; then install it again.',
       },
     )
