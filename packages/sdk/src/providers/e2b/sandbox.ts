@@ -99,7 +99,7 @@ export class E2BSandbox implements SandboxDriver {
     if (info.state !== 'running') return
     const guest = this.#guest()
     await guest.check()
-    await guest.do((sandbox) => sandbox.pause({ keepMemory: false, ...signalOf(call) }), call.signal)
+    await guest.manage((sandbox, how) => sandbox.pause({ keepMemory: false, ...how }), call.signal)
     lives.stopped(guest.life)
   }
 
@@ -117,7 +117,7 @@ export class E2BSandbox implements SandboxDriver {
     // Noted first: streams of programs break with it, and must not be taken for lost.
     guest.life.pause()
     try {
-      await guest.do((sandbox) => sandbox.pause(signalOf(call)), call.signal)
+      await guest.manage((sandbox, how) => sandbox.pause(how), call.signal)
       this.#home.lives.rest.set(this.sandboxId, 'paused')
     } catch (error) {
       guest.life.resume()
@@ -127,8 +127,7 @@ export class E2BSandbox implements SandboxDriver {
 
   async resume(call: CallOptions): Promise<void> {
     const guest = this.#guest()
-    const timeoutMs = resumeMs
-    await guest.do((sandbox) => sandbox.connect({ timeoutMs, ...signalOf(call) }), call.signal)
+    await guest.manage((sandbox, how) => sandbox.connect({ timeoutMs: resumeMs, ...how }), call.signal)
     this.#home.lives.rest.delete(this.sandboxId)
     guest.life.resume()
   }
@@ -136,8 +135,8 @@ export class E2BSandbox implements SandboxDriver {
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     const guest = this.#guest()
     await guest.check()
-    const { snapshotId } = await guest.do(
-      (sandbox) => sandbox.createSnapshot({ ...(name === undefined ? {} : { name }), ...signalOf(call) }),
+    const { snapshotId } = await guest.manage(
+      (sandbox, how) => sandbox.createSnapshot({ ...(name === undefined ? {} : { name }), ...how }),
       call.signal,
     )
     return { snapshotId }
@@ -148,8 +147,8 @@ export class E2BSandbox implements SandboxDriver {
     await guest.check()
     const { endAt } = await this.#home.vendor.info(this.sandboxId, call.signal)
     const timeoutMs = Math.max(1000, endAt.getTime() - Date.now())
-    const copies = await guest.do(
-      (sandbox) => sandbox.fork({ count, timeoutMs, ...signalOf(call) }),
+    const copies = await guest.manage(
+      (sandbox, how) => sandbox.fork({ count, timeoutMs, ...how }),
       call.signal,
     )
     return Promise.all(
@@ -169,7 +168,7 @@ export class E2BSandbox implements SandboxDriver {
     if (state !== 'running') throw notRunning(this.sandboxId, state)
     // The vendor sets it anew, also to less.
     if (endAt.getTime() >= Date.now() + ms) return
-    await this.#guest().do((sandbox) => sandbox.setTimeout(ms, signalOf(call)), call.signal)
+    await this.#guest().manage((sandbox, how) => sandbox.setTimeout(ms, how), call.signal)
   }
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
@@ -183,7 +182,7 @@ export class E2BSandbox implements SandboxDriver {
   }
 }
 
-/** How long a sandbox that is woken may run, if nobody says more. */
+/** How long a sandbox that is woken may run, if nobody says more. The vendor never shortens the time of one that runs to this. */
 export const resumeMs = 300_000
 
 export async function destroySandbox(
@@ -200,10 +199,6 @@ export async function destroySandbox(
     })
   lives.forget(sandboxId)
   return killed
-}
-
-function signalOf({ signal }: CallOptions): { signal?: AbortSignal } {
-  return signal ? { signal } : {}
 }
 
 const mostEnded = 200
