@@ -108,7 +108,7 @@ describe('the E2B provider under faults', () => {
       await sandbox.destroy()
     })
 
-    it('what was made is ended at the second try, also when it rests already', async () => {
+    it('what was made is ended, at the second try if need be', async () => {
       const list = /^GET \/v2\/sandboxes$/
       proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: page(500) })
       const error = await failure(provider().create())

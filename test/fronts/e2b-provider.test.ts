@@ -97,6 +97,34 @@ describe('what the provider e2b asks its SDK for', () => {
     expect(sent).toEqual([])
   })
 
+  it('after a create whose answer was lost is all that it made, running or paused, on every page; and its end', async () => {
+    const { sdk } = stub()
+    const queries: object[] = []
+    const killed: string[] = []
+    const pages = [['a', 'b'], ['c']]
+    const list = ({ query }: { query: object }) => {
+      queries.push(query)
+      const left = [...pages]
+      return {
+        get hasNext() {
+          return left.length > 0
+        },
+        nextItems: async () => left.shift()!.map((sandboxId) => ({ sandboxId })),
+      }
+    }
+    Object.assign(sdk.Sandbox, {
+      list,
+      create: () => Promise.reject(new TypeError('fetch failed')),
+      kill: async (id: string) => killed.push(id),
+    })
+    const creating = new E2BProvider({ apiKey: 'key', sdk }).create()
+    await expect(creating).rejects.toMatchObject({ code: 'connection_lost', details: {} })
+    expect(queries).toEqual([
+      { metadata: { 'sandkasten.making': expect.any(String) }, state: ['running', 'paused'] },
+    ])
+    expect(killed).toEqual(['a', 'b', 'c'])
+  })
+
   it('for a port is a host of its own, where no one address serves all', async () => {
     const { sdk } = stub()
     const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create()
