@@ -125,6 +125,45 @@ describe('what the provider e2b asks its SDK for', () => {
     expect(killed).toEqual(['a', 'b', 'c'])
   })
 
+  it('of a fork that is cancelled is the end of all copies', async () => {
+    const { sdk } = stub()
+    const killed: string[] = []
+    const controller = new AbortController()
+    const copies = ['one', 'two'].map((sandboxId) => Object.assign(new sdk.Sandbox(), { sandboxId }))
+    Object.assign(sdk.Sandbox, {
+      connect: async (id: string) => copies.find(({ sandboxId }) => sandboxId === id),
+      kill: async (id: string) => killed.push(id) > 0,
+    })
+    Object.assign(sdk.Sandbox.prototype, {
+      fork: async () => {
+        controller.abort()
+        return copies
+      },
+    })
+    const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create()
+    const forking = sandbox.fork({ count: 2, signal: controller.signal })
+    await expect(forking).rejects.toMatchObject({ code: 'aborted' })
+    expect(killed.sort()).toEqual(['one', 'two'])
+  })
+
+  it('of a fork is each copy, or why there is none; one that can be neither used nor ended is named', async () => {
+    const { sdk } = stub()
+    const copies = ['good', 'bad'].map((sandboxId) => Object.assign(new sdk.Sandbox(), { sandboxId }))
+    const broken = Object.assign(new Error('500: broken'), { statusCode: 500 })
+    Object.assign(sdk.Sandbox, {
+      connect: async (id: string) => (id === 'good' ? copies[0] : Promise.reject(broken)),
+      kill: () => Promise.reject(broken),
+    })
+    Object.assign(sdk.Sandbox.prototype, { fork: async () => [copies[0], new Error('no room'), copies[1]] })
+    const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create()
+    const made = await sandbox.fork({ count: 3 })
+    expect(made).toMatchObject([
+      { sandboxId: 'good' },
+      { code: 'provider_error', message: 'E2B: no room' },
+      { code: 'provider_error', details: { left: 'bad' } },
+    ])
+  })
+
   it('for a port is a host of its own, where no one address serves all', async () => {
     const { sdk } = stub()
     const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create()

@@ -1,6 +1,7 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenTerminalOptions,
@@ -12,6 +13,7 @@ import { E2BFiles } from './files.ts'
 import { Guest } from './guest.ts'
 import { type Life, type Lives, notRunning } from './lives.ts'
 import { startProcess } from './process.ts'
+import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
 import type { Vendor } from './vendor.ts'
@@ -142,25 +144,20 @@ export class E2BSandbox implements SandboxDriver {
     return { snapshotId }
   }
 
-  async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+  async fork(count: number, { signal }: CallOptions): Promise<Array<E2BSandbox | Error>> {
     const guest = this.#guest()
     await guest.check()
-    const { endAt } = await this.#home.vendor.info(this.sandboxId, call.signal)
+    const { endAt } = await this.#home.vendor.info(this.sandboxId, signal)
     const timeoutMs = Math.max(1000, endAt.getTime() - Date.now())
-    const copies = await guest.manage(
-      (sandbox, how) => sandbox.fork({ count, timeoutMs, ...how }),
-      call.signal,
-    )
-    return Promise.all(
-      copies.map(async (copy) => {
-        if (copy instanceof Error) return guest.explain(copy, call.signal)
-        const life = await this.#home.connect(copy.sandboxId, {}).catch(async (error: unknown) => {
-          await copy.kill().catch(() => {})
-          return error as Error
-        })
-        return life instanceof Error ? life : new E2BSandbox(this.#home, copy.sandboxId, life)
-      }),
-    )
+    // Not cancelled on the way: what a cancelled fork has made is known only when it is answered, and is then ended.
+    const making = guest
+      .manage((sandbox, how) => sandbox.fork({ count, timeoutMs, ...how }))
+      .then((copies) =>
+        Promise.all(copies.map((copy) => (copy instanceof Error ? guest.explain(copy) : this.#joined(copy)))),
+      )
+    const unmake = (all: Array<E2BSandbox | Error>) =>
+      Promise.all(all.map((copy) => (copy instanceof Error ? false : copy.destroy({}))))
+    return undoneOnAbort(making, unmake, signal, 'Forking the sandbox')
   }
 
   async extendLifetime(ms: number, call: CallOptions): Promise<void> {
@@ -173,6 +170,18 @@ export class E2BSandbox implements SandboxDriver {
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
     return destroySandbox(this.#home, this.sandboxId, signal)
+  }
+
+  /** Never rejects: what becomes of one copy is nothing to the others. */
+  async #joined({ sandboxId }: VendorSandbox): Promise<E2BSandbox | Error> {
+    try {
+      return new E2BSandbox(this.#home, sandboxId, await this.#home.connect(sandboxId, {}))
+    } catch (error) {
+      return unmade(error, () => destroySandbox(this.#home, sandboxId, undefined), sandboxId).then(
+        () => error as Error,
+        (worse: Error) => worse,
+      )
+    }
   }
 
   #guest(): Guest {
