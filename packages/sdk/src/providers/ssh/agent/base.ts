@@ -118,12 +118,15 @@ may() {
 }
 
 # Everything with a mark in its environment. What a mark says ends with a slash, so that no id is the beginning of another.
-marked() {
+carriers() {
   if [ -e "$ROOT/grep-sees" ]; then
     grep -lF -- "$1" /proc/[0-9]*/environ 2>/dev/null
   else
     for file in /proc/[0-9]*/environ; do [ -r "$file" ] && has_mark "$1" "$file" && echo "$file"; done
-  fi | while IFS=/ read -r _ _ pid _; do
+  fi
+}
+marked() {
+  carriers "$1" | while IFS=/ read -r _ _ pid _; do
     [ "$pid" = $$ ] || echo "$pid"
   done
 }
@@ -143,11 +146,11 @@ sessions() { # folders of programs
 # Who belongs to programs, in one look at all processes: who is of their sessions, who carries their mark, and whoever those have started.
 # A program may well have another environment than it was given (env -i), or have written its title over it.
 family() { # mark, folders of programs
-  carriers=$(marked "$1")
+  mark=$1
   shift
-  { sessions "$@"; echo $carriers; cat /proc/[0-9]*/stat 2>/dev/null; } | awk -v self=$$ '
+  { sessions "$@"; carriers "$mark"; cat /proc/[0-9]*/stat 2>/dev/null; } | awk -v self=$$ '
     NR == 1 { for (i = 1; i <= NF; i++) session[$i] = 1; next }
-    NR == 2 { for (i = 1; i <= NF; i++) ours[$i] = 1; next }
+    /^\/proc/ { split($0, part, "/"); ours[part[3]] = 1; next }
     {
       pid = $1
       if (!sub(/^.*\) /, "") || $1 == "Z" || pid == self) next
@@ -156,6 +159,7 @@ family() { # mark, folders of programs
       if (($3 in session) || ($4 in session)) ours[pid] = 1
     }
     END {
+      delete ours[self]
       do {
         more = 0
         for (i = 1; i <= n; i++) if (!(all[i] in ours) && (parent[all[i]] in ours)) more = ours[all[i]] = 1
