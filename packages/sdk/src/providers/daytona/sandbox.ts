@@ -1,13 +1,16 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
+import { openGuestShell } from '../../shared/guest-shell.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
+  OpenShellOptions,
   OpenTerminalOptions,
   ProcessInfo,
   SandboxEndpoint,
   SandboxInfo,
+  SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
@@ -92,6 +95,10 @@ export class DaytonaSandbox implements SandboxDriver {
         startedAt: new Date(Number(startedAt)),
       }
     })
+  }
+
+  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    return openGuestShell(this, { provider: 'daytona' }, options, call)
   }
 
   openTerminal(

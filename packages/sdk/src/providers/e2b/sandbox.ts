@@ -1,11 +1,14 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
+import { openGuestShell } from '../../shared/guest-shell.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
+  OpenShellOptions,
   OpenTerminalOptions,
   SandboxEndpoint,
   SandboxInfo,
+  SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { E2BFiles } from './files.ts'
@@ -60,6 +63,10 @@ export class E2BSandbox implements SandboxDriver {
     starting.catch(() => processes.delete(processId))
     await forgetOldest(processes)
     return starting
+  }
+
+  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    return openGuestShell(this, { provider: 'e2b' }, options, call)
   }
 
   async openTerminal(
