@@ -1,7 +1,7 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
-import { openGuestShell } from '../../shared/guest-shell.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,

@@ -1,6 +1,6 @@
 import type { ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
-import { openGuestShell } from '../../shared/guest-shell.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,

@@ -100,12 +100,21 @@ hear() { # seconds
   [ "$word" != cancel ] || word=
   [ -n "$word" ] || alive || word=ended
 }
+# What the command has started, wherever it is now.
+strays() {
+  found=
+  for file in $(grep -lzsFx "SANDKASTEN_PROCESS=$key" /proc/[0-9]*/environ); do
+    pid=@{file#/proc/} pid=@{pid%/environ}
+    younger "$pid" && kill -s KILL "$pid" 2>/dev/null && found=1
+  done
+}
 # Ends what the command runs, not the shell unless it will not let go, and nothing of earlier commands.
 interrupt() {
   round=0
   while [ -z "$word" ] && [ $round -lt 60 ]; do
+    # SIGINT first, as from a keyboard: of that the shell does not print a report.
     sig=INT
-    [ $round -lt 3 ] || sig=KILL
+    [ $round -lt 3 ] || { sig=KILL; strays; }
     for child in $(children "$bash"); do old "$child" || subtree "$child" $sig; done
     kill -s USR1 "$bash" 2>/dev/null
     hear 0.03
@@ -117,11 +126,9 @@ interrupt() {
   fi
   quiet=0 round=0
   while [ $quiet -lt 2 ] && [ $round -lt 50 ]; do
-    quiet=$((quiet + 1)) round=$((round + 1))
-    for file in $(grep -lzsFx "SANDKASTEN_PROCESS=$key" /proc/[0-9]*/environ); do
-      pid=@{file#/proc/} pid=@{pid%/environ}
-      younger "$pid" && kill -s KILL "$pid" 2>/dev/null && quiet=0
-    done
+    strays
+    if [ -n "$found" ]; then quiet=0; else quiet=$((quiet + 1)); fi
+    round=$((round + 1))
     [ $quiet -ge 2 ] || sleep 0.02
   done
 }

@@ -1,6 +1,9 @@
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../core/driver.ts'
-import { checkCount, checkMs, invalid } from '../core/validate.ts'
 import { SandboxError } from '../errors.ts'
+import { abortable, abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
+import { chunksOf, concat, encode } from '../shared/bytes.ts'
+import { HeadTail } from '../shared/collect.ts'
+import * as scripts from '../shared/guest/shell.ts'
+import { keyOf, randomId } from '../shared/ids.ts'
 import type {
   CallOptions,
   OpenShellOptions,
@@ -9,11 +12,8 @@ import type {
   ShellExecOptions,
   ShellResult,
 } from '../spec/index.ts'
-import { abortable, abortedError, onAbort, throwIfAborted } from './abort.ts'
-import { chunksOf, concat, encode } from './bytes.ts'
-import { HeadTail } from './collect.ts'
-import * as scripts from './guest/shell.ts'
-import { keyOf, randomId } from './ids.ts'
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { checkCount, checkMs, invalid } from './validate.ts'
 
 /** The sandbox as a shell sees it: whatever can run a program. */
 export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'>
@@ -52,7 +52,7 @@ export async function openGuestShell(
   }
 }
 
-/** A bash in a sandbox that is reached by nothing but programs that are run there: see `guest/shell.ts`. */
+/** A bash in a sandbox that is reached by nothing but programs that are run there: see `shared/guest/shell.ts`. */
 class GuestShell implements SandboxShell {
   readonly #home: ShellHome
   readonly #facts: ShellFacts
@@ -96,7 +96,12 @@ class GuestShell implements SandboxShell {
     if (this.#closed) return false
     throwIfAborted(signal, 'Closing the shell')
     this.#closed = true
-    return (await this.#ask(scripts.close, { signal, env: quiet })) === '1'
+    try {
+      return (await this.#ask(scripts.close, { signal, env: quiet })) === '1'
+    } catch (error) {
+      this.#closed = false
+      throw error
+    }
   }
 
   async #exec(

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
-import { DriverProvider } from '../core/provider.ts'
 import { localCapabilities } from '../providers/local/capabilities.ts'
 import { LocalDriver } from '../providers/local/driver.ts'
 import type { LocalSandbox } from '../providers/local/sandbox.ts'
@@ -10,6 +9,7 @@ import { processesOf, temporaryFolder, until } from '../providers/local/test-hel
 import type { CallOptions, OpenShellOptions } from '../spec/index.ts'
 import { behaviours, conformance, posixCommands } from '../testing/index.ts'
 import { Cut, openGuestShell } from './guest-shell.ts'
+import { DriverProvider } from './provider.ts'
 
 const root = await temporaryFolder()
 
