@@ -9,10 +9,11 @@ export interface DaytonaCapabilities {
   readonly pause: 'native'
   readonly snapshot: 'native'
   readonly fork: 'native'
+  readonly activity: 'native'
 }
 
 /**
- * No `lifetime`: the vendor stops what is idle and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
+ * No `lifetime`: the vendor stops what is idle (`activity`) and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
  * The shell is ours: the vendor's sessions cannot end one command and keep the shell.
  */
 export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
@@ -25,4 +26,5 @@ export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   pause: 'native',
   snapshot: 'native',
   fork: 'native',
+  activity: 'native',
 })
