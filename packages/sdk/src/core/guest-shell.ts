@@ -151,7 +151,8 @@ class GuestShell implements SandboxShell {
       output: kept.text(),
       cwd: this.#cwd,
       timedOut: late === '1',
-      truncated: kept.truncated,
+      // Without its mark it is not whole: somebody has ended what relayed it.
+      truncated: kept.truncated || !cut.found,
       durationMs: Number(ms),
       shellRestarted,
     }
@@ -248,19 +249,23 @@ function folderOf(base64: string): string {
 export class Cut {
   readonly #mark: Uint8Array
   #held = new Uint8Array(0)
-  #over = false
+  #found = false
 
   constructor(mark: string) {
     this.#mark = encode(mark)
   }
 
+  get found(): boolean {
+    return this.#found
+  }
+
   /** What of these bytes, and of those that were held back, is before the mark. */
   before(data: Uint8Array): Uint8Array {
-    if (this.#over) return nothing
+    if (this.#found) return nothing
     const all = this.#held.byteLength === 0 ? data : concat([this.#held, data])
     const at = this.#find(all)
     this.#held = all.slice(at)
-    this.#over = this.#held.byteLength >= this.#mark.byteLength
+    this.#found = this.#held.byteLength >= this.#mark.byteLength
     return all.subarray(0, at)
   }
 

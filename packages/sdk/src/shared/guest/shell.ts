@@ -81,7 +81,9 @@ P=$S/$3 limit=$4 mark=$5
 cancelled=
 trap 'cancelled=1; echo cancel >&9' TERM
 exec 9>/dev/null
-mkdir "$P" 2>/dev/null || { echo closed >&2; exit; }
+[ -d "$S" ] || { echo closed >&2; exit; }
+# Of a request that is on its way twice, one is the command.
+mkdir "$P" 2>/dev/null || exit
 if [ -n "@{SANDKASTEN_COMMAND+x}" ]; then printf %s "$SANDKASTEN_COMMAND" | base64 -d >"$P/script"; else cat >"$P/script"; fi
 unset SANDKASTEN_COMMAND
 
