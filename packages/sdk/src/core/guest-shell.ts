@@ -113,7 +113,8 @@ class GuestShell implements SandboxShell {
     const { signal, timeoutMs, onOutput } = options
     throwIfAborted(signal, 'The command')
     if (this.#closed) throw this.#isClosed()
-    const mark = `sandkasten-end-${randomId(33)}`
+    // It begins with what text has not, so that nothing of text is held back.
+    const mark = `\u001esandkasten-end-${randomId(33)}`
     const limit = timeoutMs === undefined ? '-' : String(Math.max(1, Math.ceil(timeoutMs)))
     // Not cancelled on its way: what the shell was given is ended by a signal, not by being forgotten.
     const process = await this.#run(scripts.exec, [randomId(), limit, mark], given(command))
