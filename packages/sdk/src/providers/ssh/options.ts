@@ -29,6 +29,11 @@ export interface SshProviderOptions {
   connectTimeoutMs?: number
   /** How many sessions one connection may carry; more are opened on further connections. Default 8: OpenSSH allows 10. */
   maxSessions?: number
+  /**
+   * The binary of our runner for the host’s processor: it is copied there and supervises the programs of sandboxes. Default: `SANDKASTEN_RUNNER`, then the one
+   * that @sandkasten/engine carries, where that is installed. `false`, or a host that cannot execute it: a shell script does that work.
+   */
+  runner?: string | false
   /** You know that commands can do whatever the account can; no warning is shown. */
   acceptNoIsolation?: boolean
   /** The module `ssh2`, if you have loaded it yourself. */
@@ -50,6 +55,8 @@ export interface SshSettings {
   readonly root: string
   readonly connectTimeoutMs: number
   readonly maxSessions: number
+  /** `false`: none. Undefined: whichever is found. */
+  readonly runner: string | false | undefined
   readonly sdk?: Ssh2
 }
 
@@ -85,12 +92,18 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     root: checkPath(options.root ?? '.sandkasten/ssh', 'root'),
     connectTimeoutMs: checkMs(options.connectTimeoutMs ?? 20_000, 'connectTimeoutMs'),
     maxSessions: sessions,
+    runner:
+      options.runner === false ? false : runnerOf(options.runner ?? (env.SANDKASTEN_RUNNER || undefined)),
     ...(sdk ? { sdk } : {}),
   }
 }
 
 function listOf(value: string | readonly string[] | undefined): readonly string[] | undefined {
   return typeof value === 'string' ? [value] : value
+}
+
+function runnerOf(file: string | undefined): string | undefined {
+  return file === undefined ? undefined : checkPath(file, 'runner')
 }
 
 const known: ReadonlyArray<keyof SshProviderOptions> = [
@@ -107,6 +120,7 @@ const known: ReadonlyArray<keyof SshProviderOptions> = [
   'root',
   'connectTimeoutMs',
   'maxSessions',
+  'runner',
   'acceptNoIsolation',
   'sdk',
 ]

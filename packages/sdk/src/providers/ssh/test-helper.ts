@@ -125,6 +125,8 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
       knownHosts: file('known_hosts'),
       root: path.join(home, 'sandkasten'),
       acceptNoIsolation: true,
+      // Tests of the runner name it; all others are the script's.
+      runner: false,
       // One account, whoever runs the tests: nothing of theirs is looked at.
       ...more,
     }),
