@@ -61,7 +61,7 @@ const mustCover = [
   'engine on docker',
   'engine on Podman',
   'engine on process',
-  'ssh (',
+  'ssh (isolation: none)',
   'ssh with the runner',
   'daemon on SQLite',
   'daemon on Postgres',
