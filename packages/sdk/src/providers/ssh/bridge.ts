@@ -2,21 +2,30 @@ import { Duplex } from 'node:stream'
 import { SandboxError } from '../../errors.ts'
 import type { AgentStream } from './agent.ts'
 
+/** Sessions are few: one on which nothing is asked for that long is given back, and opened again when something is. */
+const IDLE_MS = 60_000
+
 /** What is left of an answer as plain bytes both ways. Reads only what is asked for, so that a slow reader slows the host. */
 export class Bridge extends Duplex {
   readonly #stream: AgentStream
+  readonly #idleMs: number
+  #ending: NodeJS.Timeout | undefined
 
-  constructor(stream: AgentStream) {
+  constructor(stream: AgentStream, idleMs = IDLE_MS) {
     super({ allowHalfOpen: true })
     this.#stream = stream
+    this.#idleMs = idleMs
   }
 
   /** As sockets do it: whether it keeps this process alive. */
   ref(): void {
+    clearTimeout(this.#ending)
     this.#stream.idle(false)
   }
 
   unref(): void {
+    clearTimeout(this.#ending)
+    this.#ending = setTimeout(() => this.destroy(), this.#idleMs).unref()
     this.#stream.idle(true)
   }
 
@@ -50,6 +59,7 @@ export class Bridge extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    clearTimeout(this.#ending)
     this.#stream.close()
     done(error)
   }
