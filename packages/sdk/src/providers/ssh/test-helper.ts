@@ -180,9 +180,7 @@ export function leftoversOf(root: string): (sandboxId: string) => string[] {
 
 /** sshd, and the process that it made for the account. Not what runs in sessions: those are sandboxes' processes. */
 function killTree(pid: number): void {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, { encoding: 'utf8', flag: 'r' })
-    .split(' ')
-    .filter(Boolean)
+  const children = readOr(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean)
   for (const child of children) {
     const comm = readOr(`/proc/${child}/comm`)
     if (comm.startsWith('sshd')) killTree(Number(child))
