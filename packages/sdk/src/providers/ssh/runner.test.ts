@@ -1,7 +1,7 @@
 /** What our runner changes on an SSH host, and what happens where it cannot be used. The contract itself is in conformance-runner.test.ts. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildRunner } from '../../../../engine/src/runner/build-runner.ts'
@@ -173,6 +173,18 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await expect(job.status()).rejects.toMatchObject({ code: 'interrupted' })
     expect(await two.destroy(sandbox.id)).toBe(true)
     await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  it('ends a sandbox whose time is up by itself, with nobody connected', async () => {
+    const host = provider()
+    const sandbox = await host.create({ lifetimeMs: 2000 })
+    const pid = runnerOf(sandbox.sandboxId)
+    await sandbox.spawn({ ...sh('env -i setsid sleep 1000 & trap "" TERM; sleep 1000'), detached: true })
+    await host.close()
+    await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false)
+    await expect.poll(() => processesOf(sandbox.sandboxId)).toEqual([])
+    expect((await provider().list()).find(({ id }) => id === sandbox.id)?.status).toBe('stopped')
+    await provider().destroy(sandbox.id)
   })
 
   it('serves a client that has no binary of it, which starts sandboxes without', async () => {
