@@ -4,6 +4,7 @@ import { SshDriver } from './driver.ts'
 import { type SshProviderOptions, settingsOf } from './options.ts'
 import type { SshRunnerUse } from './runner.ts'
 
+export { sshOptionsOf } from './options.ts'
 export type { Ssh2 } from './sdk.ts'
 export type { SshCapabilities, SshProviderOptions, SshRunnerUse }
 
