@@ -10,6 +10,8 @@ runner_lives() { runner_of runner && is_there "$rpid" "$rsince"; }
 
 kindle() { # HASH, or - for none
   [ "$1" != - ] && [ -e "$ROOT/bin/runner-$1" ] || return 0
+  # Without room for a note there is none to wait for.
+  echo - 2>/dev/null >"$RUN/runner.part" || return 0
   detach serve "$ID" "$1"
   waited=0
   until [ -S "$RUN/socket" ]; do
