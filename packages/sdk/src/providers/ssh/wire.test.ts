@@ -120,15 +120,18 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
   })
 
   it('a host that says nothing more: the connection is lost, and the program ran once', async () => {
-    const sandbox = await provider({ pingMs: 500 }).create()
-    const running = outcome(
-      sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo run >> runs; exec sleep 1000'] }),
-    )
+    const sandbox = await provider().create()
+    const script = 'echo run >> runs; while ! test -e go; do sleep 0.05; done; exit 4'
+    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' })
+    const waiting = outcome(process.wait())
     await expect.poll(() => sandbox.files.exists('runs')).toBe(true)
     wire.rule({ to: 'client', fault: silence })
-    expect(await running).toBe('connection_lost')
+    expect(await waiting).toBe('connection_lost')
+    // It goes on, and is found again.
+    expect((await process.status()).running).toBe(true)
+    await sandbox.files.writeFile('go', '')
+    expect((await (await sandbox.getProcess('job')).wait()).exitCode).toBe(4)
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
-    expect((await sandbox.listProcesses()).filter(({ running }) => running)).toHaveLength(1)
     await sandbox.destroy()
   })
 
