@@ -1,3 +1,5 @@
+import { identities, locks } from '../../../shared/guest/processes.ts'
+
 /**
  * The agent's first part: records, locks, and who belongs to what.
  *
@@ -39,36 +41,8 @@ now_ms() {
 }
 boot_id() { read -r boot </proc/sys/kernel/random/boot_id; echo "$boot"; }
 
-# Of a process: its parent and its start time, so that a number that is used again is recognised.
-stat_of() {
-  parent= started= kind=
-  read -r line <"/proc/$1/stat" || return 1
-  comm=@{line#*\(}; comm=@{comm%)*}
-  set -- @{line##*) }
-  kind=$1 parent=$2; shift 19; started=$1
-} 2>/dev/null
-
-# Numbers of processes are used again, so whoever is to be signalled later is noted with its start time.
-identity() { stat_of "$1" && echo "$1 $started"; }
-is_there() { [ -n "$1" ] && [ -n "$2" ] && stat_of "$1" && [ "$started" = "$2" ] && [ "$kind" != Z ]; }
-
-lock() {
-  tries=0
-  until mkdir "$1" 2>/dev/null; do
-    [ -d "@{1%/*}" ] || die 71
-    holder= since=
-    read -r holder since 2>/dev/null <"$1/holder"
-    if [ -n "$holder" ]; then
-      is_there "$holder" "$since" || { mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
-    else
-      tries=$((tries + 1))
-      [ $tries -gt 250 ] && { tries=0; mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
-    fi
-    sleep 0.02
-  done
-  identity $$ >"$1/holder"
-}
-unlock() { rm -rf "$1"; }
+${identities}
+${locks}
 
 # A sandbox: its folder, and its state as it is now.
 at() {
@@ -119,12 +93,15 @@ may() {
 }
 
 # Everything with a mark in its environment. What a mark says ends with a slash, so that no id is the beginning of another.
-marked() {
+carriers() {
   if [ -e "$ROOT/grep-sees" ]; then
     grep -lF -- "$1" /proc/[0-9]*/environ 2>/dev/null
   else
     for file in /proc/[0-9]*/environ; do [ -r "$file" ] && has_mark "$1" "$file" && echo "$file"; done
-  fi | while IFS=/ read -r _ _ pid _; do
+  fi
+}
+marked() {
+  carriers "$1" | while IFS=/ read -r _ _ pid _; do
     [ "$pid" = $$ ] || echo "$pid"
   done
 }
@@ -144,11 +121,11 @@ sessions() { # folders of programs
 # Who belongs to programs, in one look at all processes: who is of their sessions, who carries their mark, and whoever those have started.
 # A program may well have another environment than it was given (env -i), or have written its title over it.
 family() { # mark, folders of programs
-  carriers=$(marked "$1")
+  mark=$1
   shift
-  { sessions "$@"; echo $carriers; cat /proc/[0-9]*/stat 2>/dev/null; } | awk -v self=$$ '
+  { sessions "$@"; carriers "$mark"; cat /proc/[0-9]*/stat 2>/dev/null; } | awk -v self=$$ '
     NR == 1 { for (i = 1; i <= NF; i++) session[$i] = 1; next }
-    NR == 2 { for (i = 1; i <= NF; i++) ours[$i] = 1; next }
+    /^\/proc/ { split($0, part, "/"); ours[part[3]] = 1; next }
     {
       pid = $1
       if (!sub(/^.*\) /, "") || $1 == "Z" || pid == self) next
@@ -157,6 +134,7 @@ family() { # mark, folders of programs
       if (($3 in session) || ($4 in session)) ours[pid] = 1
     }
     END {
+      delete ours[self]
       do {
         more = 0
         for (i = 1; i <= n; i++) if (!(all[i] in ours) && (parent[all[i]] in ours)) more = ours[all[i]] = 1
