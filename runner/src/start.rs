@@ -54,7 +54,9 @@ impl Options {
                 "--cwd" => options.cwd = Some(value.into()),
                 "--user" => options.user = Some(text()?),
                 "--umask" => {
-                    let mask = u32::from_str_radix(&text()?, 8).ok().filter(|mask| *mask <= 0o777);
+                    let mask = u32::from_str_radix(&text()?, 8)
+                        .ok()
+                        .filter(|mask| *mask <= 0o777);
                     options.umask = Some(mask.ok_or_else(|| format!("{name}: an octal number up to 777"))?);
                 }
                 "--ready-fd" | "--listen-fd" | "--handed-fd" => {
@@ -88,7 +90,8 @@ pub fn serve(options: &Options) -> Result<(), String> {
         Some(_) => None,
         None => Some(options.socket()?),
     };
-    prepare_process([options.ready_fd, given], options.umask.unwrap_or(0o022)).map_err(|error| format!("preparing: {error}"))?;
+    prepare_process([options.ready_fd, given], options.umask.unwrap_or(0o022))
+        .map_err(|error| format!("preparing: {error}"))?;
     let user = options
         .user
         .as_deref()

@@ -22,6 +22,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const HEADER: usize = 8;
+/// About what a first command takes.
+const REST_MS: i32 = 4;
 const AT_ONCE: usize = 4;
 
 /// A shim that has been told the setup. It works by itself; its answer, or its end, comes on `output`.
@@ -45,6 +47,8 @@ struct Launcher {
     waiting: VecDeque<(u32, Vec<u8>)>,
     pending: Vec<Pending>,
     ended: Vec<Child>,
+    /// The next one could not be prepared; nothing has happened since.
+    failed: bool,
 }
 
 pub fn run() -> Result<(), String> {
@@ -55,7 +59,8 @@ pub fn run() -> Result<(), String> {
     let mut input = Vec::new();
     launcher.refill();
     loop {
-        let ready = wait_for(&launcher.pending).map_err(|error| format!("poll: {error}"))?;
+        let ready =
+            wait_for(&launcher.pending, launcher.rest_ms()).map_err(|error| format!("poll: {error}"))?;
         for at in ready.answers.into_iter().rev() {
             let mut one = launcher.pending.swap_remove(at);
             if receive(&mut one) {
@@ -81,7 +86,10 @@ pub fn run() -> Result<(), String> {
             }
         }
         launcher.hand_out()?;
-        launcher.refill();
+        launcher.failed &= ready.quiet;
+        if ready.quiet {
+            launcher.refill();
+        }
         launcher
             .ended
             .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
@@ -126,12 +134,17 @@ impl Launcher {
         Ok(())
     }
 
-    /// Not while a sandbox is being started: it would take the processor from it.
+    /// How long to wait for something to do before the next one is prepared; -1 where none is to be. Not while a sandbox is being started, nor while it is likely
+    /// to be given its first command: it would take the processor from them.
+    fn rest_ms(&self) -> i32 {
+        let idle = self.spare.is_none() && self.pending.is_empty() && self.waiting.is_empty();
+        if idle && !self.failed { REST_MS } else { -1 }
+    }
+
     fn refill(&mut self) {
-        if self.spare.is_none() && self.pending.is_empty() && self.waiting.is_empty() {
-            // Should it fail, so will the next start, which then says why.
-            self.spare = start(&self.setup).ok();
-        }
+        // Should it fail, so will the next start, which then says why.
+        self.spare = start(&self.setup).ok();
+        self.failed = self.spare.is_none();
     }
 
     /// Returns when the one without a sandbox has taken its preparations away.
@@ -219,12 +232,14 @@ fn reply(id: u32, line: &[u8]) -> Result<(), String> {
 }
 
 struct Ready {
+    /// Nothing came for as long as was said.
+    quiet: bool,
     input: bool,
     /// Ascending.
     answers: Vec<usize>,
 }
 
-fn wait_for(pending: &[Pending]) -> std::io::Result<Ready> {
+fn wait_for(pending: &[Pending], rest_ms: i32) -> std::io::Result<Ready> {
     let watch = |fd: RawFd| libc::pollfd {
         fd,
         events: libc::POLLIN,
@@ -233,13 +248,15 @@ fn wait_for(pending: &[Pending]) -> std::io::Result<Ready> {
     let mut fds = vec![watch(0)];
     fds.extend(pending.iter().map(|one| watch(one.output.as_raw_fd())));
     // SAFETY: the pointer and the length are those of one vector, which outlives the call.
-    if unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, -1) } < 0 {
+    let found = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, rest_ms) };
+    if found < 0 {
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
     Ok(Ready {
+        quiet: found == 0,
         input: fds[0].revents != 0,
         answers: (0..pending.len()).filter(|at| fds[at + 1].revents != 0).collect(),
     })
