@@ -39,6 +39,7 @@ function sessionRow(changes: Partial<SessionRow> = {}): SessionRow {
     on_idle: 'destroy',
     lifetime_ms: null,
     on_lifetime: 'destroy',
+    stopped_ttl_ms: null,
     wake_on_use: 0,
     snapshot_id: null,
     created_at: 1_800_000_000_000,
