@@ -5,6 +5,7 @@ import { type Caller, includes, type Scope } from '../../keys/index.ts'
 import type { Session, Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { sandboxOf } from './sandboxes.ts'
+import { signedBy } from './signed-files.ts'
 
 /** A request to this front whose key is known. */
 export interface Call {
@@ -21,7 +22,7 @@ export interface Call {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
-/** Adds routes that need a key with a scope. What a handler returns is the answer. */
+/** Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is the answer. */
 export class Routes {
   readonly #app: FastifyInstance
   readonly #place: FrontPlace
@@ -36,7 +37,7 @@ export class Routes {
     url: string,
     scope: Scope,
     handle: (call: Call) => Promise<unknown>,
-    options: { status?: number; streamed?: boolean } = {},
+    options: { status?: number; streamed?: boolean; signed?: boolean } = {},
   ): void {
     const place = this.#place
     this.#app.route({
@@ -45,7 +46,9 @@ export class Routes {
       config: { streamed: options.streamed ?? false },
       exposeHeadRoute: false,
       async onRequest(request) {
-        request.caller = await callerOf(place, request.headers.authorization, request.id, scope)
+        request.caller =
+          (options.signed && (await signedBy(place, request, scope))) ||
+          (await callerOf(place, request.headers.authorization, request.id, scope))
       },
       async handler(request, reply) {
         const call: Call = {

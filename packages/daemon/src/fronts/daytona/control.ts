@@ -4,12 +4,14 @@ import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Session } from '../../sessions/index.ts'
 import { type Call, checked, found, notSupported, optional, type Routes } from './call.ts'
 import { createSandbox, leasesOf } from './create.ts'
+import { tellCreated } from './event-socket.ts'
 import {
   liveStatuses,
   recordOf,
   remember,
   type SandboxRecord,
   type SandboxView,
+  sandboxView,
   states,
   viewOf,
 } from './sandboxes.ts'
@@ -45,8 +47,10 @@ export function controlRoutes(routes: Routes): void {
       signal: call.signal,
     })
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
-    await remember(call.place, copy, await recordOf(call.place, session))
-    return viewOf(call.place, copy)
+    const record = await remember(call.place, copy, await recordOf(call.place, session))
+    const view = sandboxView(call.place, copy, record)
+    tellCreated(call.place, call.caller.projectId, view)
+    return view
   })
 
   routes.add('PUT', '/api/sandbox/:id/labels', 'exec', async (call) => {
@@ -67,10 +71,7 @@ export function controlRoutes(routes: Routes): void {
 
   interval(routes, 'autostop', 0, (autoStopInterval) => ({ autoStopInterval }))
   interval(routes, 'autoarchive', 0, (autoArchiveInterval) => ({ autoArchiveInterval }))
-  interval(routes, 'autodelete', -1, (autoDeleteInterval) => {
-    if (autoDeleteInterval > 0) throw notSupported('Deleting a stopped sandbox after a while')
-    return { autoDeleteInterval }
-  })
+  interval(routes, 'autodelete', -1, (autoDeleteInterval) => ({ autoDeleteInterval }))
   interval(routes, 'autopause', 0, (value) => {
     if (value > 0) throw notSupported('Pausing by itself')
     return {}
@@ -148,8 +149,8 @@ function interval(
     const { config, sessions } = call.place.services
     const change = changes(wholeOf(call, least))
     const known = { ...(await recordOf(call.place, session)), ...change }
-    const { ttlMs, onIdle } = leasesOf(known, config.max_ttl_seconds * 1000)
-    const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle })
+    const { ttlMs, onIdle, stoppedTtlMs } = leasesOf(known, config.max_ttl_seconds * 1000)
+    const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle, stoppedTtlMs })
     await remember(call.place, session, change)
     return viewOf(call.place, changed)
   })

@@ -23,6 +23,7 @@ const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number,
   interrupted: [409, 'CONFLICT'],
   stdin_closed: [410, 'COMMAND_ALREADY_COMPLETED'],
   gone: [410, 'GONE'],
+  too_large: [413, 'PAYLOAD_TOO_LARGE'],
   rate_limited: [429, 'TOO_MANY_REQUESTS'],
   unsupported: [501, 'NOT_IMPLEMENTED'],
 }

@@ -1,9 +1,11 @@
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
+import { atItsPace, drained } from '../../../api/sockets.ts'
 import type { Caller } from '../../../keys/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { type Call, checked, found, type Routes } from '../call.ts'
+import { follow } from './follow.ts'
 
 const size = z.coerce.number().int().min(1).max(1000)
 const createBody = z.object({
@@ -108,22 +110,21 @@ export class Ptys {
     caller: Caller,
     sandboxId: string,
     id: string,
-    leaving: AbortSignal,
-  ): Promise<(socket: WebSocket) => Promise<void>> {
+  ): Promise<(socket: WebSocket, leaving: AbortSignal) => Promise<void>> {
     const { terminals } = this.#place.services.sessions
     const terminal = await this.#attach(caller, sandboxId, id, async (attached) => attached)
-    return async (socket) => {
+    return async (socket, leaving) => {
       socket.send(JSON.stringify({ type: 'control', status: 'connected' }))
+      const input = atItsPace(socket)
       socket.on('message', (data) => {
         terminals.touch(sandboxId)
-        // What is typed into a terminal that is ending is lost, as it would be at any other.
-        void terminal.write(data as Buffer).catch(() => {})
+        input((data as Buffer).length, terminal.write(data as Buffer))
       })
-      for await (const event of terminal.output({ signal: leaving })) {
+      // Of one that said more than is kept, who joins it sees the newest.
+      for await (const { event } of follow(terminal, 0, leaving)) {
         if (event.type !== 'exit') {
           socket.send(event.data, { binary: true })
-          while (socket.bufferedAmount > 1_048_576 && !leaving.aborted)
-            await new Promise((resolve) => setTimeout(resolve, 5))
+          await drained(socket, leaving)
           continue
         }
         const exit = { exitCode: event.exitCode, ...(event.signal ? { exitReason: event.signal } : {}) }
@@ -132,6 +133,7 @@ export class Ptys {
         await terminals.ended(sandboxId, id, exit)
         return
       }
+      throw new SandboxError('interrupted', 'The terminal has ended with its sandbox.')
     }
   }
 
