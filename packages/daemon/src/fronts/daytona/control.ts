@@ -2,6 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Session } from '../../sessions/index.ts'
+import { finished } from '../shared/sessions.ts'
 import { type Call, checked, found, notSupported, optional, type Routes } from './call.ts'
 import { createSandbox, leasesOf } from './create.ts'
 import {
@@ -45,8 +46,11 @@ export function controlRoutes(routes: Routes): void {
       signal: call.signal,
     })
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
-    await remember(call.place, copy, await recordOf(call.place, session))
-    return viewOf(call.place, copy)
+    const rest = async () => {
+      await remember(call.place, copy, await recordOf(call.place, session))
+      return viewOf(call.place, copy)
+    }
+    return finished(call.place.services, call.caller, copy, rest, call.signal)
   })
 
   routes.add('PUT', '/api/sandbox/:id/labels', 'exec', async (call) => {

@@ -1,6 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { CreateRequest } from '../../sessions/index.ts'
+import { finished } from '../shared/sessions.ts'
 import { type Call, checked, notSupported } from './call.ts'
 import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
 import { snapshotNamed } from './snapshots.ts'
@@ -49,7 +50,7 @@ type CreateBody = z.infer<typeof createBody>
 
 /** Makes a sandbox, running when it is answered: so no client has to ask again. */
 export async function createSandbox(call: Call): Promise<SandboxView> {
-  const { caller, place, reply } = call
+  const { caller, place, signal } = call
   const body = checked(createBody, call.body)
   refuseUnknown(body)
   const { sessions, config } = place.services
@@ -63,14 +64,9 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
     ...leasesOf(body, config.max_ttl_seconds * 1000),
     wakeOnUse: false,
   }
-  const { session } = await sessions.create(caller, request)
-  // Nobody would ever know of one whose creator went away meanwhile.
-  if (reply.raw.destroyed && !reply.raw.writableEnded) {
-    await sessions.destroy(caller, session.id)
-    throw new SandboxError('aborted', 'The client went away.')
-  }
-  const record = await remember(place, session, recordFrom(body))
-  return sandboxView(place, session, record)
+  const { session } = await sessions.create(caller, request, signal)
+  const rest = async () => sandboxView(place, session, await remember(place, session, recordFrom(body)))
+  return finished(place.services, caller, session, rest, signal)
 }
 
 /** Idle time and lifetime. Stopping when idle is the vendor's rule; an ephemeral sandbox is deleted instead. */

@@ -56,6 +56,7 @@ export function previewRoutes(routes: Routes): void {
 
 async function opened(call: Call, seconds: number) {
   const { place, caller } = call
+  call.request.changes = true
   const session = await found(call)
   const port = portOf(call)
   const record = await recordOf(place, session)
