@@ -85,8 +85,9 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     terminal.socket.send(Buffer.from(`stty raw -echo; echo rea"dy"; ${wait}; head -c 4000000 | wc -c\n`))
     await expect.poll(() => terminal.text).toContain('ready')
     for (let sent = 0; sent < 64; sent += 1) terminal.socket.send(Buffer.alloc(1_000_000, 'x'))
-    // Long enough for all of it to be taken, if anybody took it; the rest is in the kernel's buffers.
-    await new Promise((resolve) => setTimeout(resolve, 1500))
+    // Long enough for all of it to be taken, if anybody took it; a part is in the kernel's buffers.
+    for (let tenth = 0; tenth < 30 && terminal.socket.bufferedAmount > 0; tenth += 1)
+      await new Promise((resolve) => setTimeout(resolve, 100))
     expect(terminal.socket.bufferedAmount).toBeGreaterThan(30_000_000)
     await sandbox.process.executeCommand('touch /tmp/go')
     await expect.poll(() => terminal.text, { timeout: 30_000 }).toContain('4000000')

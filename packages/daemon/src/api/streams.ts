@@ -3,7 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyReply } from 'fastify'
 import type { Caller, KeyRing } from '../keys/index.ts'
 import type { Metrics } from '../metrics.ts'
-import { problemOf } from './problems.ts'
+import { problemOf, translate } from './problems.ts'
 
 const heartbeatMs = 15_000
 /** How long the first event is awaited before the head is sent. */
@@ -41,12 +41,14 @@ export class Streams {
 
   /**
    * Sends events (SSE) until there are no more. The first is awaited for a moment before the head is sent, so that what
-   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream.
+   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream. Where `broken` makes that
+   * event instead, there is one as well when the daemon ends.
    */
   async send(
     reply: FastifyReply,
     source: (signal: AbortSignal) => AsyncIterable<ServerEvent>,
     gone: AbortSignal,
+    broken?: (error: SandboxError) => ServerEvent,
   ): Promise<void> {
     const { signal, leave } = this.enter(reply.request.caller)
     const ending = AbortSignal.any([signal, gone])
@@ -63,16 +65,15 @@ export class Streams {
       )
       await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, headMs))])
       if (failure) throw failure.error
-      reply.hijack()
       const { raw } = reply
-      raw.writeHead(200, {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-        'x-request-id': requestId,
-      })
-      raw.flushHeaders()
-      await this.#pump(raw, events, first, ending, requestId)
+      beginStream(reply, 'text/event-stream')
+      const failed = (error: unknown): ServerEvent | undefined => {
+        if (gone.aborted || (signal.aborted && !broken)) return undefined
+        if (broken) return broken(translate(signal.aborted ? signal.reason : error))
+        if (SandboxError.is(error, 'aborted')) return undefined
+        return { event: 'problem', data: problemOf(error, requestId) }
+      }
+      await this.#pump(raw, events, first, ending, failed)
     } finally {
       leave()
     }
@@ -80,7 +81,7 @@ export class Streams {
 
   /** Ends all, and waits a moment for them to say so to their clients. */
   async close(): Promise<void> {
-    for (const controller of this.#open) controller.abort()
+    for (const controller of this.#open) controller.abort(daemonEnding())
     const startedAt = performance.now()
     while (this.#open.size > 0 && performance.now() - startedAt < 500)
       await new Promise((resolve) => setTimeout(resolve, 5))
@@ -91,7 +92,7 @@ export class Streams {
     events: AsyncIterator<ServerEvent>,
     first: Promise<IteratorResult<ServerEvent>>,
     ending: AbortSignal,
-    requestId: string,
+    failed: (error: unknown) => ServerEvent | undefined,
   ): Promise<void> {
     // Not for one who does not read: it would only be kept for him.
     const beat = setInterval(() => raw.writableNeedDrain || raw.write(': still here\n\n'), heartbeatMs)
@@ -102,12 +103,13 @@ export class Streams {
       for (let next: Promise<IteratorResult<ServerEvent>> = first; ; next = events.next()) {
         next.catch(() => {})
         const result = ending.aborted ? undefined : await Promise.race([next, over])
-        if (!result || result.done) return
+        if (!result) throw daemonEnding()
+        if (result.done) return
         if (!raw.write(encode(result.value))) await Promise.race([drained(raw), over])
       }
     } catch (error) {
-      if (!ending.aborted && !SandboxError.is(error, 'aborted'))
-        raw.write(encode({ event: 'problem', data: problemOf(error, requestId) }))
+      const last = failed(error)
+      if (last) raw.write(encode(last))
     } finally {
       clearInterval(beat)
       void Promise.resolve(events.return?.()).catch(() => {})
@@ -116,6 +118,23 @@ export class Streams {
       )
     }
   }
+}
+
+/** The head of an answer that goes on for long, with what every answer says. From here on it is written by hand. */
+export function beginStream(reply: FastifyReply, contentType: string): void {
+  reply.hijack()
+  const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined)
+  reply.raw.writeHead(200, {
+    ...(Object.fromEntries(headers) as Record<string, string>),
+    'content-type': contentType,
+    'x-accel-buffering': 'no',
+  })
+  reply.raw.flushHeaders()
+}
+
+/** For those whose answer is cut off by our end. What they listened to goes on. */
+export function daemonEnding(): SandboxError {
+  return new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Ask again in a moment.' })
 }
 
 export function encode({ event, id, data }: ServerEvent): string {

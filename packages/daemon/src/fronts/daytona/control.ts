@@ -2,7 +2,9 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Session } from '../../sessions/index.ts'
-import { type Call, checked, found, notSupported, optional, type Routes } from './call.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { finished } from '../shared/sessions.ts'
+import { type Call, found, optional, type Routes } from './call.ts'
 import { createSandbox, leasesOf } from './create.ts'
 import { tellCreated } from './event-socket.ts'
 import {
@@ -39,7 +41,7 @@ export function controlRoutes(routes: Routes): void {
   change(routes, 'pause', (sessions, caller, id) => sessions.pause(caller, id))
 
   routes.add('POST', '/api/sandbox/:id/fork', 'exec', async (call) => {
-    const { name } = checked(forkBody, call.body)
+    const { name } = parsed(forkBody, call.body)
     const session = await found(call)
     const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, {
       count: 1,
@@ -47,14 +49,15 @@ export function controlRoutes(routes: Routes): void {
       signal: call.signal,
     })
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
-    const record = await remember(call.place, copy, await recordOf(call.place, session))
-    const view = sandboxView(call.place, copy, record)
-    tellCreated(call.place, call.caller.projectId, view)
-    return view
+    const rest = async () => {
+      const record = await remember(call.place, copy, await recordOf(call.place, session))
+      return tellCreated(call.place, sandboxView(call.place, copy, record))
+    }
+    return finished(call.place.services, call.caller, copy, rest, call.signal)
   })
 
   routes.add('PUT', '/api/sandbox/:id/labels', 'exec', async (call) => {
-    const { labels } = checked(labelsBody, call.body)
+    const { labels } = parsed(labelsBody, call.body)
     const session = await found(call)
     const before = Object.keys(JSON.parse(session.labels) as object)
     const changed = await call.place.services.sessions.setLabels(call.caller, session.id, {

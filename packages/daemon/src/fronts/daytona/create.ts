@@ -1,7 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { CreateRequest } from '../../sessions/index.ts'
-import { type Call, checked, notSupported } from './call.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { finished } from '../shared/sessions.ts'
+import type { Call } from './call.ts'
 import { tellCreated } from './event-socket.ts'
 import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
 import { snapshotNamed } from './snapshots.ts'
@@ -50,8 +52,8 @@ type CreateBody = z.infer<typeof createBody>
 
 /** Makes a sandbox, running when it is answered: so no client has to ask again. */
 export async function createSandbox(call: Call): Promise<SandboxView> {
-  const { caller, place, reply } = call
-  const body = checked(createBody, call.body)
+  const { caller, place, signal } = call
+  const body = parsed(createBody, call.body)
   refuseUnknown(body)
   const { sessions, config } = place.services
   const request: CreateRequest = {
@@ -64,15 +66,10 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
     ...leasesOf(body, config.max_ttl_seconds * 1000),
     wakeOnUse: false,
   }
-  const { session } = await sessions.create(caller, request)
-  // Nobody would ever know of one whose creator went away meanwhile.
-  if (reply.raw.destroyed && !reply.raw.writableEnded) {
-    await sessions.destroy(caller, session.id)
-    throw new SandboxError('aborted', 'The client went away.')
-  }
-  const view = sandboxView(place, session, await remember(place, session, recordFrom(body)))
-  tellCreated(place, caller.projectId, view)
-  return view
+  const { session } = await sessions.create(caller, request, signal)
+  const rest = async () =>
+    tellCreated(place, sandboxView(place, session, await remember(place, session, recordFrom(body))))
+  return finished(place.services, caller, session, rest, signal)
 }
 
 /** Idle time, lifetime, and how long it is kept stopped. Stopping when idle is the vendor's rule; an ephemeral sandbox is deleted instead. */

@@ -50,9 +50,9 @@ export class EventSockets {
   }
 
   /** Told once its record is there: the client takes over all that it is told. */
-  created(projectId: string, view: SandboxView): void {
+  created(view: SandboxView): void {
     for (const [send, caller] of this.#listeners)
-      if (caller.projectId === projectId) send(`42${JSON.stringify(['sandbox.created', view])}`)
+      if (caller.projectId === view.organizationId) send(`42${JSON.stringify(['sandbox.created', view])}`)
   }
 
   async #serve(socket: WebSocket, leaving: AbortSignal): Promise<void> {
@@ -105,8 +105,9 @@ export class EventSockets {
 const everywhere = new WeakMap<FrontPlace, EventSockets>()
 
 /** Tells those who listen of a sandbox that this front has made. */
-export function tellCreated(place: FrontPlace, projectId: string, view: SandboxView): void {
-  everywhere.get(place)?.created(projectId, view)
+export function tellCreated(place: FrontPlace, view: SandboxView): SandboxView {
+  everywhere.get(place)?.created(view)
+  return view
 }
 
 const greeting = { upgrades: [], pingInterval: pingMs, pingTimeout: pongMs, maxPayload: 1_000_000 }

@@ -1,4 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
+import { neededPort } from '../shared/request.ts'
 import { type Call, found, optional, type Routes } from './call.ts'
 import { recordOf, remember, sandboxView } from './sandboxes.ts'
 import { signingKeyOf } from './signed-files.ts'
@@ -31,7 +32,7 @@ export function previewRoutes(routes: Routes): void {
     'exec',
     async (call) => {
       const { id } = await found(call)
-      await call.place.services.ports.open(call.caller, id, { port: portOf(call), rotate: true })
+      await call.place.services.ports.open(call.caller, id, { port: neededPort(call), rotate: true })
     },
   )
 
@@ -59,8 +60,9 @@ export function previewRoutes(routes: Routes): void {
 
 async function opened(call: Call, seconds: number) {
   const { place, caller } = call
+  call.request.changes = true
   const session = await found(call)
-  const port = portOf(call)
+  const port = neededPort(call)
   const record = await recordOf(place, session)
   const { ports, config } = place.services
   await ports.open(caller, session.id, { port, visibility: record.public ? 'public' : 'private' })
@@ -77,10 +79,4 @@ async function opened(call: Call, seconds: number) {
     signed: named ? link.url! : link.pathUrl,
     token: link.token,
   }
-}
-
-function portOf(call: Call): number {
-  const port = Number(call.params.port)
-  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port
-  throw new SandboxError('invalid_argument', `${call.params.port} is not a port`)
 }

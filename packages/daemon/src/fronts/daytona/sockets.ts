@@ -7,7 +7,8 @@ import { translate } from '../../api/problems.ts'
 import { closeWith, watchOver } from '../../api/sockets.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
-import { callerOf, checked, notSupported } from './call.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { callerOf } from './call.ts'
 import { EventSockets } from './event-socket.ts'
 import { refuse } from './refuse.ts'
 import { sandboxOf } from './sandboxes.ts'
@@ -112,7 +113,7 @@ async function find(
     return { caller, serve: (socket, leaving) => streamLogs(socket, found, leaving) }
   }
   if (path === 'pty/create-connect') {
-    const wanted = checked(ptySchema, { ...Object.fromEntries(query), envs: environmentOf(request) })
+    const wanted = parsed(ptySchema, { ...Object.fromEntries(query), envs: environmentOf(request) })
     await ptys.open(caller, sandbox.id, wanted)
     return { caller, serve: await ptys.connect(caller, sandbox.id, wanted.id) }
   }

@@ -5,7 +5,8 @@ import { bodyChunks } from '../../../api/body.ts'
 import { sendStream } from '../../../api/send-stream.ts'
 import type { Used } from '../../../sessions/index.ts'
 import { eachPart } from '../../form.ts'
-import { type Call, found, needed, optional, type Routes, using } from '../call.ts'
+import { needed } from '../../shared/request.ts'
+import { type Call, found, optional, type Routes, using } from '../call.ts'
 
 const streamIdleMs = 60_000
 
@@ -104,7 +105,7 @@ async function download(call: Call): Promise<void> {
 /** The body as it is; of a form, its first file. */
 async function upload(call: Call): Promise<void> {
   const path = needed(call, 'path')
-  const body = (call.body ?? call.request.raw) as IncomingMessage
+  const body = call.body as IncomingMessage
   const { signal } = call
   await using(call, async ({ sandbox: { files } }) => {
     if (!/^multipart\/form-data/i.test(call.request.headers['content-type'] ?? ''))

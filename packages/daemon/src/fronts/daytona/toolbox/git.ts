@@ -2,7 +2,8 @@ import { type CommandResult, SandboxError } from '@sandkasten/sdk'
 import { gitCredentials } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
-import { type Call, checked, needed, type Routes, using } from '../call.ts'
+import { needed, parsed } from '../../shared/request.ts'
+import { type Call, type Routes, using } from '../call.ts'
 import { statusView } from './git-status.ts'
 
 const path = z.string().min(1)
@@ -76,7 +77,7 @@ export function gitRoutes(routes: Routes): void {
   ) => {
     const [method, name] = route.split(' ') as ['POST' | 'DELETE', string]
     routes.add(method, `/toolbox/:id/git/${name}`, 'exec', async (call) => {
-      const body = checked(schema, call.body)
+      const body = parsed(schema, call.body)
       return using(call, ({ sandbox }) => work(new Git(sandbox, call), body))
     })
   }
@@ -192,7 +193,7 @@ export function gitRoutes(routes: Routes): void {
     return { remotes }
   })
   routes.add('GET', '/toolbox/:id/git/config', 'read', async (call) => {
-    const { key, path: at, ...asked } = checked(configQuery, call.query)
+    const { key, path: at, ...asked } = parsed(configQuery, call.query)
     const flags = scopeOf(asked.scope)
     return using(call, async ({ sandbox }) => {
       const git = new Git(sandbox, call)

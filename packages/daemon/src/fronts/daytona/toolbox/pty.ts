@@ -4,8 +4,9 @@ import { z } from 'zod'
 import { atItsPace, drained } from '../../../api/sockets.ts'
 import type { Caller } from '../../../keys/index.ts'
 import type { FrontPlace } from '../../front.ts'
-import { type Call, checked, found, type Routes } from '../call.ts'
-import { follow } from './follow.ts'
+import { wholeOutput } from '../../shared/output.ts'
+import { parsed } from '../../shared/request.ts'
+import { type Call, found, type Routes } from '../call.ts'
 
 const size = z.coerce.number().int().min(1).max(1000)
 const createBody = z.object({
@@ -48,7 +49,7 @@ export class Ptys {
       at,
       'exec',
       async (call) => {
-        const body = checked(createBody, call.body)
+        const body = parsed(createBody, call.body)
         await this.open(call.caller, (await found(call)).id, body)
         return { sessionId: body.id }
       },
@@ -69,7 +70,7 @@ export class Ptys {
       return { message: 'PTY session deleted' }
     })
     routes.add('POST', `${at}/:pid/resize`, 'exec', async (call) => {
-      const { cols, rows } = checked(sizeBody, call.body)
+      const { cols, rows } = parsed(sizeBody, call.body)
       const { id } = await found(call)
       await this.#attach(call.caller, id, call.params.pid!, (terminal) => terminal.resize({ cols, rows }))
       const key = `${id}/${call.params.pid}`
@@ -121,7 +122,8 @@ export class Ptys {
         input((data as Buffer).length, terminal.write(data as Buffer))
       })
       // Of one that said more than is kept, who joins it sees the newest.
-      for await (const { event } of follow(terminal, 0, leaving)) {
+      const output = (after: number) => terminal.output({ after, signal: leaving })
+      for await (const event of wholeOutput(output, leaving)) {
         if (event.type !== 'exit') {
           socket.send(event.data, { binary: true })
           await drained(socket, leaving)

@@ -1,7 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
-import { type Call, checked, needed, type Routes, using } from '../call.ts'
+import { needed, parsed } from '../../shared/request.ts'
+import { type Call, type Routes, using } from '../call.ts'
 
 const replaceBody = z.object({
   files: z.array(z.string().min(1)).max(1000),
@@ -35,7 +36,7 @@ export function searchRoutes(routes: Routes): void {
   })
 
   routes.add('POST', `${at}/replace`, 'exec', async (call) => {
-    const body = checked(replaceBody, call.body)
+    const body = parsed(replaceBody, call.body)
     return using(call, ({ sandbox }) =>
       Promise.all(body.files.map((file) => replaced(call, sandbox, file, body))),
     )

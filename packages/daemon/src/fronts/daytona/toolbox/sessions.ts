@@ -6,7 +6,8 @@ import { z } from 'zod'
 import { drained } from '../../../api/sockets.ts'
 import type { Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
-import { type Call, checked, notSupported, type Routes, using } from '../call.ts'
+import { notSupported, parsed } from '../../shared/request.ts'
+import { type Call, type Routes, using } from '../call.ts'
 import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
 
 const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
@@ -86,7 +87,7 @@ export class ToolboxSessions {
   }
 
   async #create(call: Call): Promise<void> {
-    const { sessionId } = checked(sessionBody, call.body)
+    const { sessionId } = parsed(sessionBody, call.body)
     await using(call, async (used) => {
       const { id, incarnation, project_id: project } = used.session
       const word = createHash('sha256').update(sessionId).digest('hex').slice(0, 24)
@@ -132,7 +133,7 @@ export class ToolboxSessions {
   }
 
   async #execute(call: Call) {
-    const body = checked(execBody, call.body)
+    const body = parsed(execBody, call.body)
     const runAsync = body.runAsync ?? body.async ?? false
     const cmdId = randomUUID()
     return using(call, async (used) => {
@@ -158,7 +159,7 @@ export class ToolboxSessions {
   }
 
   async #input(call: Call): Promise<void> {
-    const { data } = checked(inputBody, call.body)
+    const { data } = parsed(inputBody, call.body)
     await using(call, async (used) => {
       const { command, session } = await this.command(used, addressOf(call))
       // Asked for right after its start, it may not have come to its turn yet.
@@ -268,7 +269,7 @@ async function outputOf({ command, session }: FoundCommand, signal: AbortSignal,
       stream.push(data)
     }
   } catch (error) {
-    if (signal.aborted || !SandboxError.is(error, 'aborted')) throw error
+    if (signal.aborted || !enough.aborted) throw error
   }
   return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
 }

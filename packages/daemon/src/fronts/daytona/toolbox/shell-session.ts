@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events'
-import { type ProcessHandle, SandboxError } from '@sandkasten/sdk'
+import { type ProcessEvent, type ProcessHandle, SandboxError } from '@sandkasten/sdk'
 import { quoteArg } from '@sandkasten/sdk/provider'
 import type { Sandbox } from '../../../sessions/index.ts'
-import { follow } from './follow.ts'
+import { wholeOutput } from '../../shared/output.ts'
 import { MarkedStream, type Marker } from './marked-stream.ts'
 
 const keptBytes = 8 * 1024 * 1024
@@ -126,8 +126,11 @@ export class ShellSession {
     // Whose the output is before the first marker: another one's, unless its beginning was dropped.
     const mine = { stdout: false, stderr: false }
     const over = { stdout: false, stderr: false }
-    for await (const { event, missed } of follow(this.#process, command.from - 1, signal)) {
-      if (missed) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
+    let last = command.from - 1
+    for await (const event of this.#events(last, signal)) {
+      // What lies between was dropped.
+      if (event.seq > last + 1) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
+      last = event.seq
       if (event.type === 'exit') {
         for (const type of ['stdout', 'stderr'] as const) {
           const data = streams[type].flush()
@@ -193,7 +196,7 @@ export class ShellSession {
       stderr: undefined,
     }
     let current: SessionCommand | undefined
-    for await (const { event } of follow(this.#process, 0, this.#leaving.signal)) {
+    for await (const event of this.#events(0, this.#leaving.signal)) {
       if (event.type === 'exit') {
         // `exit 3` ends the command and the session.
         if (current) this.#end(current, event.exitCode, event.seq)
@@ -243,6 +246,10 @@ export class ShellSession {
       await this.#change(rest)
       quiet = rest.aborted
     }
+  }
+
+  #events(after: number, signal: AbortSignal): AsyncGenerator<ProcessEvent> {
+    return wholeOutput((from) => this.#process.output({ after: from, signal }), signal, after)
   }
 
   #streams() {
