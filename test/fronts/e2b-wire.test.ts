@@ -31,17 +31,22 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     return { status: response.status, body: await response.json() }
   }
   /** The frames that answer a call, to their end. */
-  const call = async (method: string, message: object, headers: Record<string, string>) => {
+  const call = async (
+    method: string,
+    message: object,
+    headers: Record<string, string> = {},
+    own: Sandbox = box,
+  ) => {
     const json = Buffer.from(JSON.stringify(message))
     const head = Buffer.alloc(5)
     head.writeUInt32BE(json.length, 1)
-    const { envdAccessToken } = box as unknown as { envdAccessToken: string }
+    const { envdAccessToken } = own as unknown as { envdAccessToken: string }
     const response = await fetch(`${url}/${method}`, {
       method: 'POST',
       body: new Uint8Array(Buffer.concat([head, json])),
       headers: {
         'content-type': 'application/connect+json',
-        'e2b-sandbox-id': box.sandboxId,
+        'e2b-sandbox-id': own.sandboxId,
         'x-access-token': envdAccessToken,
         ...headers,
       },
@@ -74,13 +79,11 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
 
   it('a terminal whose sandbox ends under it has not ended well', async () => {
     const own = await e2b.Sandbox.create()
-    const pty = await own.pty.create({ cols: 80, rows: 24, onData: () => {}, timeoutMs: 0 })
-    const waiting = pty.wait().then(
-      () => 'ended well',
-      () => 'failed',
-    )
+    const message = { process: { cmd: 'sleep', args: ['1000000'] }, pty: { size: { cols: 80, rows: 24 } } }
+    const frames = call('process.Process/Start', message, {}, own)
+    await expect.poll(async () => (await own.commands.list()).length).toBe(1)
     await own.kill()
-    expect(await waiting).toBe('failed')
+    expect((await frames).at(-1).error?.code).toBe('unavailable')
   })
 
   it('times that no timer can hold are long ones', async () => {

@@ -143,7 +143,7 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     const { sessions } = daemon.daemon
     vi.spyOn(sessions, 'setLifetime').mockRejectedValueOnce(new Error('no'))
     const copies = await ask('e2b', 'POST', `/sandboxes/${id}/fork`, { count: 2 })
-    expect(copies.map((copy: Anything) => Object.keys(copy)).flat().sort()).toEqual(['error', 'sandbox'])
+    expect(copies.flatMap((copy: Anything) => Object.keys(copy)).sort()).toEqual(['error', 'sandbox'])
     expect(await live()).toHaveLength(2)
     for (const one of await live()) await daemon.call('DELETE', `/v1/sessions/${one.id}`)
   })

@@ -88,6 +88,12 @@ describe('cloneRepo', () => {
     requests.length = 0
     const result = await cloneRepo(recorded.sandbox, { url, token, path: 'app' })
     expect(requests).toContain(`Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`)
+    // A server that asks whose it is learns it, and repeats it in vain.
+    const refused = cloneRepo(recorded.sandbox, { url, token, username: 'me', path: 'mine' })
+    const said = await refused.catch((error: Error) => error.message)
+    const basic = Buffer.from(`me:${token}`).toString('base64')
+    expect(requests).toContain(`Basic ${basic}`)
+    expect(said).not.toContain(basic)
     expect(result).toEqual({
       path: join(dir, 'app'),
       head: expect.stringMatching(/^[0-9a-f]{40}$/),
