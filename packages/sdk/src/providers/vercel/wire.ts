@@ -29,7 +29,7 @@ export class Wire {
   }
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
-    const url = this.#addressOf(String(input))
+    const url = addressAt(this.#options.baseUrl, String(input))
     const gate = this.#gateOf(url)
     const clock = new AbortController()
     const { requestTimeoutMs } = this.#options
@@ -84,12 +84,12 @@ export class Wire {
     gate?.opened()
     return gate
   }
+}
 
-  #addressOf(url: string): string {
-    const { baseUrl } = this.#options
-    if (baseUrl === undefined || !url.startsWith(vendorBase)) return url
-    return `${baseUrl}${url.slice(vendorBase.length)}`
-  }
+/** Where what the SDK asks of Vercel is asked instead. */
+export function addressAt(baseUrl: string | undefined, url: string): string {
+  if (baseUrl === undefined || !url.startsWith(vendorBase)) return url
+  return `${baseUrl}${url.slice(vendorBase.length)}`
 }
 
 /** Lets one log through as fast as its reader takes lines, and no faster. */
