@@ -1,3 +1,4 @@
+import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort } from './abort.ts'
 
 /**
@@ -34,6 +35,28 @@ export async function undoneOnAbort<T>(
   } finally {
     forget()
   }
+}
+
+/**
+ * For a call that failed and may have made something all the same, if only its answer was lost: unmakes it, at the second try if need be.
+ * Where that fails too, the call's own error is thrown, and names what may be left.
+ */
+export async function unmade<T>(error: unknown, unmake: () => Promise<T>, left: string): Promise<T> {
+  try {
+    return await unmake().catch(() => unmake())
+  } catch (cleanUp) {
+    throw SandboxError.is(error) ? leaving(error, left, cleanUp) : error
+  }
+}
+
+/** The failure, where what it left could not be cleaned up either: `details.left` names that, and the cause has both. */
+export function leaving(failure: SandboxError, left: string, cleanUp: unknown): SandboxError {
+  return new SandboxError(failure.code, failure.message, {
+    ...failure.toJSON(),
+    hint: `${failure.hint} What was made may be left, and be paid for: look for ${left}, and delete it.`,
+    details: { ...failure.details, left },
+    cause: new AggregateError([failure, cleanUp], `What was made could not be taken away: ${left}`),
+  })
 }
 
 const patienceMs = 10_000

@@ -1,12 +1,13 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import { retryAfterOf } from '../../shared/retry-after.ts'
 
-/** The vendor's failures as ours: by their status and class, never by their words. */
+/** The vendor's failures as ours: by their status and class, not by their words, except where it has nothing else for a quota. */
 export function translated(error: unknown, what: string, sandboxId?: string): SandboxError {
   if (SandboxError.is(error)) return error
-  const { statusCode, headers, name, code } = (error ?? {}) as VendorError
+  const { statusCode, headers, name, code, message } = (error ?? {}) as VendorError
   const requestId = headerOf(headers, 'x-request-id') ?? headerOf(headers, 'cf-ray')
-  const retryAfterMs = retryAfter(headerOf(headers, 'retry-after'))
-  const known = codeOf(statusCode, name)
+  const retryAfterMs = retryAfterOf(headerOf(headers, 'retry-after'))
+  const known = isQuota(statusCode, message) ? 'quota_exceeded' : codeOf(statusCode, name)
   return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona answered with an error'}.`, {
     provider: 'daytona',
     cause: error,
@@ -33,10 +34,9 @@ export async function translating<T>(
   }
 }
 
-/** Whether the vendor itself has said no: then nothing was made. */
-export function isRefusal(error: unknown): boolean {
-  const { statusCode } = (error ?? {}) as VendorError
-  return statusCode !== undefined && statusCode >= 400 && statusCode < 500 && statusCode !== 408
+/** Whether the SDK itself has refused the arguments: then nobody was asked for anything. */
+export function isUnsent(error: unknown): boolean {
+  return ((error ?? {}) as VendorError).name === 'DaytonaInvalidArgumentError'
 }
 
 interface VendorError {
@@ -44,6 +44,7 @@ interface VendorError {
   readonly headers?: unknown
   readonly name?: string
   readonly code?: unknown
+  readonly message?: unknown
 }
 
 const byStatus: Readonly<Record<number, SandboxErrorCode>> = {
@@ -73,6 +74,16 @@ const byName: Readonly<Record<string, SandboxErrorCode>> = {
   DaytonaNotFoundError: 'not_found',
 }
 
+/**
+ * What is over a quota is answered as what is not allowed, with no code of its own (daytonaio/daytona, issue 3304): “Total CPU limit exceeded.
+ * Maximum allowed: 10.”, “Disk request 20GB exceeds maximum allowed per sandbox (10GB).” In other words it is `forbidden`, as it says.
+ */
+function isQuota(status: number | undefined, message: unknown): boolean {
+  return (status === 403 || status === 400) && quotaWords.test(String(message))
+}
+
+const quotaWords = /\blimit exceeded\. Maximum allowed\b|\bexceeds maximum allowed per sandbox\b/i
+
 function codeOf(status: number | undefined, name: string | undefined): SandboxErrorCode {
   // An answer that began well, and was not whole.
   if (status !== undefined && status < 300) return 'connection_lost'
@@ -83,6 +94,7 @@ function codeOf(status: number | undefined, name: string | undefined): SandboxEr
 const sentences: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Daytona does not accept the API key',
   forbidden: 'Daytona does not allow it: this key may not, or a quota is used up',
+  quota_exceeded: 'it is more than the organisation may have at Daytona',
   not_found: 'Daytona knows nothing of it',
   conflict: 'Daytona says that it is taken, or in another state',
   invalid_argument: 'Daytona refuses what was asked for',
@@ -97,6 +109,8 @@ const sentences: Partial<Record<SandboxErrorCode, string>> = {
 const hints: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Check `apiKey`, or DAYTONA_API_KEY; keys are made at app.daytona.io.',
   forbidden: 'Look at the key’s permissions and the organisation’s limits.',
+  quota_exceeded:
+    'The cause has the vendor’s own words. Destroy what is not needed, or raise the organisation’s limits.',
   invalid_argument: 'The cause has the vendor’s own words.',
   timeout: 'Try again, or raise `requestTimeoutMs` of the provider.',
   connection_lost: 'Check `apiUrl` and the network; what was started runs on.',
@@ -106,12 +120,4 @@ function headerOf(headers: unknown, name: string): string | undefined {
   if (typeof headers !== 'object' || headers === null) return undefined
   const found = Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
   return typeof found === 'string' || typeof found === 'number' ? String(found) : undefined
-}
-
-function retryAfter(value: string | undefined): number | undefined {
-  if (value === undefined) return undefined
-  const seconds = Number(value)
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000
-  const at = Date.parse(value)
-  return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
 }
