@@ -1,5 +1,5 @@
 import { E2B, type Sandbox } from 'e2b'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
@@ -123,6 +123,34 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     expect((await metrics(`start=${now - 60}&end=${now}`)).body).toHaveLength(1)
     expect((await metrics(`end=${now - 3600}`)).body).toEqual([])
     expect((await metrics(`start=${now + 3600}`)).body).toEqual([])
+  })
+
+  it('a project with very many is listed whole, and the oldest snapshot is found by its name', async () => {
+    const { sessions } = daemon.daemon
+    const project = { projectId: 'default', keyId: 'test', scopes: [], requestId: 'test' }
+    const own = await sessions.get(project, box.sandboxId)
+    const snapshot = await box.createSnapshot({ name: 'oldest' })
+    const row = await sessions.snapshots.get(project, snapshot.snapshotId)
+    /** As the store lists: newest first, a page at a time. */
+    const pages =
+      <T extends { created_at: number; id: string }>(all: T[]) =>
+      async (_: unknown, { limit, after }: { limit: number; after?: { createdAt: number } }) =>
+        all.filter(({ created_at }) => created_at < (after?.createdAt ?? Infinity)).slice(0, limit)
+    const many = <T extends object>(one: T, name: object) =>
+      Array.from({ length: 1500 }, (_, at) => ({ ...one, ...name, id: `fake${at}`, created_at: 5000 - at }))
+    const spies = [
+      vi.spyOn(sessions, 'list').mockImplementation(pages(many(own, {}))),
+      vi
+        .spyOn(sessions.snapshots, 'list')
+        .mockImplementation(pages([...many(row, { name: 'new' }), { ...row, created_at: 1 }])),
+    ]
+    try {
+      expect((await ask('/sandboxes')).body).toHaveLength(1500)
+      const copy = await e2b.Sandbox.create('oldest')
+      await copy.kill()
+    } finally {
+      for (const spy of spies) spy.mockRestore()
+    }
   })
 
   it('logs are read from a moment on, backwards, a few at a time, and searched', async () => {
