@@ -69,7 +69,7 @@ export class Streams {
       beginStream(reply, 'text/event-stream')
       const failed = (error: unknown): ServerEvent | undefined => {
         if (gone.aborted || (signal.aborted && !broken)) return undefined
-        if (broken) return broken(translate(signal.aborted ? signal.reason : error))
+        if (broken) return broken(signal.aborted ? endedBy(signal) : translate(error))
         if (SandboxError.is(error, 'aborted')) return undefined
         return { event: 'problem', data: problemOf(error, requestId) }
       }
@@ -103,7 +103,7 @@ export class Streams {
       for (let next: Promise<IteratorResult<ServerEvent>> = first; ; next = events.next()) {
         next.catch(() => {})
         const result = ending.aborted ? undefined : await Promise.race([next, over])
-        if (!result) throw daemonEnding()
+        if (!result) throw endedBy(ending)
         if (result.done) return
         if (!raw.write(encode(result.value))) await Promise.race([drained(raw), over])
       }
@@ -132,8 +132,12 @@ export function beginStream(reply: FastifyReply, contentType: string): void {
   reply.raw.flushHeaders()
 }
 
-/** For those whose answer is cut off by our end. What they listened to goes on. */
-export function daemonEnding(): SandboxError {
+/** Why an answer is cut off: by our end, or that of its key. What was listened to goes on. */
+export function endedBy({ reason }: AbortSignal): SandboxError {
+  return SandboxError.is(reason) ? reason : daemonEnding()
+}
+
+function daemonEnding(): SandboxError {
   return new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Ask again in a moment.' })
 }
 

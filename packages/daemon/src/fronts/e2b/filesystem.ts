@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type FileChange, SandboxError } from '@sandkasten/sdk'
-import { daemonEnding } from '../../api/streams.ts'
+import { endedBy } from '../../api/streams.ts'
 import type { Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { type Call, type ConnectService, type Message, text, within } from './connect.ts'
@@ -112,7 +112,7 @@ export class Filesystem {
         yield { filesystem: { ...eventOf(change), ...entry } }
       }
       // Watching has no end of its own.
-      throw signal.aborted ? daemonEnding() : sandboxGone(call.session.id)
+      throw signal.aborted ? endedBy(signal) : sandboxGone(call.session.id)
     })
   }
 

@@ -1,6 +1,6 @@
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
 import type { Services } from '../../api/index.ts'
-import { daemonEnding } from '../../api/streams.ts'
+import { endedBy } from '../../api/streams.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Tracked } from '../../sessions/index.ts'
 
@@ -50,5 +50,5 @@ export async function* wholeOutput(
       last = oldest - 1
     }
   }
-  if (signal.aborted) throw daemonEnding()
+  if (signal.aborted) throw endedBy(signal)
 }
