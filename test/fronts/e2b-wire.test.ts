@@ -111,6 +111,11 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     expect(headers.get('content-disposition')).toMatch(/^attachment;/)
     expect(headers.get('content-security-policy')).toBe('sandbox')
     expect(headers.get('x-content-type-options')).toBe('nosniff')
+    const { envdAccessToken } = box as unknown as { envdAccessToken: string }
+    const twice = await fetch(`${url}/files?path=a&path=b`, {
+      headers: { 'e2b-sandbox-id': box.sandboxId, 'x-access-token': envdAccessToken },
+    })
+    expect(twice.status).toBe(400)
   })
 
   it('metrics of several leave out those that are gone, and are not for any number', async () => {

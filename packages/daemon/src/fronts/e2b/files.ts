@@ -139,7 +139,8 @@ async function* translated(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
   }
 }
 
-function needed(file: string | undefined): string {
-  if (file) return file
+/** Once: a name that is there twice is a list. */
+function needed(file: unknown): string {
+  if (typeof file === 'string' && file !== '') return file
   throw new SandboxError('invalid_argument', 'path is missing.')
 }

@@ -31,9 +31,12 @@ export const vercelFront: Front = {
       ...snapshotRoutes(desk),
     ])
       desk.add(route)
-    const sweep = () => removeExpired(desk).catch((error) => place.services.log.warn({ err: error }, 'sweep'))
-    void sweep()
-    const timer = setInterval(() => void sweep(), sweepMs).unref()
+    const sweep = () =>
+      void removeExpired(desk).catch((error) =>
+        place.services.log.warn({ err: error }, 'expired snapshots are not removed yet'),
+      )
+    sweep()
+    const timer = setInterval(sweep, sweepMs).unref()
     app.addHook('onClose', async () => clearInterval(timer))
   },
   refuse: refusal,
