@@ -112,7 +112,7 @@ async function assemble(
   void context.pool.tend()
   const audit = new Audit((rows) => store.records.addAudit(rows), log)
   undo.push(() => audit.flush())
-  const streams = new Streams(metrics)
+  const streams = new Streams(metrics, keys)
   watchGauges(metrics, store, instance.id)
   let closing = false
   const previews = await startPreviews(context, sessions, keys, patience)
@@ -142,6 +142,9 @@ async function assemble(
       throw new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Try again in a moment.' })
   })
   handleUpgrades(app.server, services, [terminalSocket(services)])
+  let fronts: Fronts | undefined
+  // After the streams, theirs too, have said to their clients that we end.
+  undo.push(() => fronts?.close())
   undo.push(async () => {
     closing = true
     await streams.close()
@@ -149,8 +152,7 @@ async function assemble(
   })
   const url = await listen(app, config)
   previews.own(url)
-  const fronts = await startFronts(allFronts, services, store.fronts)
-  undo.push(() => fronts.close())
+  fronts = await startFronts(allFronts, services, store.fronts)
   for (const own of fronts.listening) previews.own(own)
   await instance.writeAddress(url)
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')

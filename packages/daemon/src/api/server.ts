@@ -176,7 +176,7 @@ function fail(services: Services, error: unknown, request: FastifyRequest, reply
 }
 
 /** The rest of a short body is thrown away, and the connection goes on; that of a long one, or of one that does not come, is not waited for. */
-function mayBeLong(headers: FastifyRequest['headers']): boolean {
+export function mayBeLong(headers: FastifyRequest['headers']): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 1_048_576
 }
 

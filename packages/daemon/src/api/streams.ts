@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyReply } from 'fastify'
+import type { Caller, KeyRing } from '../keys/index.ts'
 import type { Metrics } from '../metrics.ts'
-import { problemOf } from './problems.ts'
+import { problemOf, translate } from './problems.ts'
 
 const heartbeatMs = 15_000
 /** How long the first event is awaited before the head is sent. */
@@ -14,31 +15,42 @@ export interface ServerEvent {
   data: unknown
 }
 
-/** Answers that go on for long: counted, kept alive, and ended together when the daemon ends. */
+/** Answers that go on for long: counted, kept alive, ended with the key that asked for them, and together when the daemon ends. */
 export class Streams {
   readonly #open = new Set<AbortController>()
+  readonly #keys: KeyRing
 
-  constructor(metrics: Metrics) {
+  constructor(metrics: Metrics, keys: KeyRing) {
+    this.#keys = keys
     metrics.onRead(() => metrics.set('sandkasten_open_streams', {}, this.#open.size))
   }
 
-  /** Fires when the daemon ends, or when the stream's own end is told by the returned function. */
-  enter(): { signal: AbortSignal; leave: () => void } {
+  /** Fires when the daemon ends, or the caller's key is worth nothing any more; `leave` says that the stream is over. */
+  enter(caller?: Caller): { signal: AbortSignal; leave: () => void } {
     const controller = new AbortController()
     this.#open.add(controller)
-    return { signal: controller.signal, leave: () => void this.#open.delete(controller) }
+    const key = caller && this.#keys.watch.enter(caller)
+    return {
+      signal: key ? AbortSignal.any([controller.signal, key.signal]) : controller.signal,
+      leave: () => {
+        this.#open.delete(controller)
+        key?.leave()
+      },
+    }
   }
 
   /**
    * Sends events (SSE) until there are no more. The first is awaited for a moment before the head is sent, so that what
-   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream.
+   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream. Where `broken` makes that
+   * event instead, there is one as well when the daemon ends.
    */
   async send(
     reply: FastifyReply,
     source: (signal: AbortSignal) => AsyncIterable<ServerEvent>,
     gone: AbortSignal,
+    broken?: (error: SandboxError) => ServerEvent,
   ): Promise<void> {
-    const { signal, leave } = this.enter()
+    const { signal, leave } = this.enter(reply.request.caller)
     const ending = AbortSignal.any([signal, gone])
     const events = source(ending)[Symbol.asyncIterator]()
     const requestId = reply.request.id
@@ -53,16 +65,15 @@ export class Streams {
       )
       await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, headMs))])
       if (failure) throw failure.error
-      reply.hijack()
       const { raw } = reply
-      raw.writeHead(200, {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-        'x-request-id': requestId,
-      })
-      raw.flushHeaders()
-      await this.#pump(raw, events, first, ending, requestId)
+      beginStream(reply, 'text/event-stream')
+      const failed = (error: unknown): ServerEvent | undefined => {
+        if (gone.aborted || (signal.aborted && !broken)) return undefined
+        if (broken) return broken(signal.aborted ? endedBy(signal) : translate(error))
+        if (SandboxError.is(error, 'aborted')) return undefined
+        return { event: 'problem', data: problemOf(error, requestId) }
+      }
+      await this.#pump(raw, events, first, ending, failed)
     } finally {
       leave()
     }
@@ -70,7 +81,7 @@ export class Streams {
 
   /** Ends all, and waits a moment for them to say so to their clients. */
   async close(): Promise<void> {
-    for (const controller of this.#open) controller.abort()
+    for (const controller of this.#open) controller.abort(daemonEnding())
     const startedAt = performance.now()
     while (this.#open.size > 0 && performance.now() - startedAt < 500)
       await new Promise((resolve) => setTimeout(resolve, 5))
@@ -81,7 +92,7 @@ export class Streams {
     events: AsyncIterator<ServerEvent>,
     first: Promise<IteratorResult<ServerEvent>>,
     ending: AbortSignal,
-    requestId: string,
+    failed: (error: unknown) => ServerEvent | undefined,
   ): Promise<void> {
     // Not for one who does not read: it would only be kept for him.
     const beat = setInterval(() => raw.writableNeedDrain || raw.write(': still here\n\n'), heartbeatMs)
@@ -92,12 +103,13 @@ export class Streams {
       for (let next: Promise<IteratorResult<ServerEvent>> = first; ; next = events.next()) {
         next.catch(() => {})
         const result = ending.aborted ? undefined : await Promise.race([next, over])
-        if (!result || result.done) return
+        if (!result) throw endedBy(ending)
+        if (result.done) return
         if (!raw.write(encode(result.value))) await Promise.race([drained(raw), over])
       }
     } catch (error) {
-      if (!ending.aborted && !SandboxError.is(error, 'aborted'))
-        raw.write(encode({ event: 'problem', data: problemOf(error, requestId) }))
+      const last = failed(error)
+      if (last) raw.write(encode(last))
     } finally {
       clearInterval(beat)
       void Promise.resolve(events.return?.()).catch(() => {})
@@ -106,6 +118,27 @@ export class Streams {
       )
     }
   }
+}
+
+/** The head of an answer that goes on for long, with what every answer says. From here on it is written by hand. */
+export function beginStream(reply: FastifyReply, contentType: string): void {
+  reply.hijack()
+  const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined)
+  reply.raw.writeHead(200, {
+    ...(Object.fromEntries(headers) as Record<string, string>),
+    'content-type': contentType,
+    'x-accel-buffering': 'no',
+  })
+  reply.raw.flushHeaders()
+}
+
+/** Why an answer is cut off: by our end, or that of its key. What was listened to goes on. */
+export function endedBy({ reason }: AbortSignal): SandboxError {
+  return SandboxError.is(reason) ? reason : daemonEnding()
+}
+
+function daemonEnding(): SandboxError {
+  return new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Ask again in a moment.' })
 }
 
 export function encode({ event, id, data }: ServerEvent): string {

@@ -43,4 +43,10 @@ declare module 'fastify' {
     /** For metrics and the audit log; default: the route's path. */
     action?: string
   }
+  interface FastifyRequest {
+    /** What it is about, for the audit log; default: what the first parameter of its path names. */
+    target?: string
+    /** Said by whoever handles a GET that changes something: then it is in the audit log, as other methods are. */
+    changes?: boolean
+  }
 }

@@ -15,17 +15,17 @@ export class FrontRecords {
     return row && (JSON.parse(row.data) as T)
   }
 
-  /** In key order. */
+  /** In key order; all of the project's, or those of one session of it. */
   async list<T>(
     projectId: string,
     kind: string,
-  ): Promise<Array<{ key: string; sessionId?: string; data: T }>> {
-    const rows = await this.#store.list(this.#front, projectId, kind)
-    return rows.map((row) => ({
-      key: row.key,
-      ...(row.session_id === null ? {} : { sessionId: row.session_id }),
-      data: JSON.parse(row.data) as T,
-    }))
+    { sessionId }: { sessionId?: string } = {},
+  ): Promise<Array<{ key: string; data: T }>> {
+    const rows =
+      sessionId === undefined
+        ? await this.#store.list(this.#front, projectId, kind)
+        : await this.#store.ofSession(this.#front, sessionId, kind)
+    return rows.map(({ key, data }) => ({ key, data: JSON.parse(data) as T }))
   }
 
   /** In the place of the one that is there. One that names a session is gone with it. */

@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readJson } from '../api/body.ts'
 import { translate } from '../api/problems.ts'
-import { requestId } from '../api/server.ts'
+import { mayBeLong, requestId } from '../api/server.ts'
 import type { Front, FrontPlace } from './front.ts'
 
 const jsonMs = 30_000
@@ -29,23 +30,41 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
       log.error({ front: front.name, request: request.id, err: known.cause ?? known }, 'a defect')
     if (reply.raw.headersSent) return void reply.raw.destroy()
     const { status, body, headers = {} } = front.refuse(known, request)
+    // What a stranger still has to say is not waited for.
+    if (!request.caller && !request.raw.complete && mayBeLong(request.raw.headers))
+      reply.header('connection', 'close')
     return reply.code(status).headers(headers).type('application/json').send(JSON.stringify(body))
   }
   app.decorateRequest('caller', undefined)
+  app.decorateRequest('target', undefined)
+  app.decorateRequest('changes', undefined)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     if (request.routeOptions.config.streamed) return payload
     return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs })
   })
   app.setErrorHandler(fail)
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    reply.header('cache-control', 'no-store')
+    reply.header('x-content-type-options', 'nosniff')
+    // Here, because a handler would be asked only when the body was read.
+    if (request.is404)
+      throw new SandboxError(
+        'not_found',
+        `There is no ${request.method} ${request.url.split('?')[0]} here.`,
+        { hint: 'See docs/fronts.md for what this front speaks.' },
+      )
+  })
   app.addHook('onResponse', async (request, reply) => {
     const { action, url } = { ...request.routeOptions.config, url: request.routeOptions.url }
     const route = `${front.name} ${action ?? `${request.method} ${url ?? 'none'}`}`
     metrics.count('sandkasten_http_requests_total', { route, status: reply.statusCode })
     metrics.observe('sandkasten_http_request_seconds', { route }, reply.elapsedTime / 1000)
-    if (!request.caller || request.method === 'GET') return
-    const { id } = (request.params ?? {}) as { id?: string }
-    audit.add(request.caller, { action: route, target: id, status: reply.statusCode })
+    if (!request.caller || (request.method === 'GET' && !request.changes)) return
+    const [first] = Object.values((request.params ?? {}) as Record<string, string>)
+    const target = request.target ?? first
+    audit.add(request.caller, { action: route, target, status: reply.statusCode })
   })
   front.register(app, place)
   if (front.take) takeFirst(app, (request, response) => front.take!(request, response, place))

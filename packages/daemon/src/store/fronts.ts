@@ -32,6 +32,19 @@ export class Fronts {
       .execute()
   }
 
+  /** Those of one session, by its index: a project may have many others. */
+  async ofSession(front: string, sessionId: string, kind: string): Promise<FrontRow[]> {
+    const rows = await this.#db
+      .selectFrom('front_records')
+      .selectAll()
+      .where('session_id', '=', sessionId)
+      .where('kind', '=', kind)
+      .orderBy('key')
+      .execute()
+    // Not by the query: then the database might take the primary key, and read all that the front has.
+    return rows.filter((row) => row.front === front)
+  }
+
   async put(row: FrontRow): Promise<void> {
     await this.#db
       .insertInto('front_records')

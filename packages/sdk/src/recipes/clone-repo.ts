@@ -12,16 +12,16 @@ import type { CloneRepoOpts, CloneResult, RecipeSandbox } from './types.ts'
  * argument, file, result or error. A clone that fails or is cancelled leaves the folder as it was.
  */
 export async function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Promise<CloneResult> {
-  checkOptions(opts, ['url', 'token', 'branch', 'depth', 'path', 'signal'], 'cloneRepo()')
-  const { url, token, branch, signal } = opts
-  for (const [option, value] of Object.entries({ url, token, branch })) {
+  checkOptions(opts, ['url', 'token', 'username', 'branch', 'depth', 'path', 'signal'], 'cloneRepo()')
+  const { url, token, username, branch, signal } = opts
+  for (const [option, value] of Object.entries({ url, token, username, branch })) {
     const wrong = typeof value !== 'string' || value === '' || /[\0\r\n]/.test(value)
     if (wrong && (option === 'url' || value !== undefined))
       throw invalid(`\`${option}\` must be a non-empty string of one line.`)
   }
   const depth = opts.depth === undefined ? undefined : checkLimit(opts.depth, 'depth', 1)
   const path = remoteFolder(sandbox, opts.path, 'path')
-  const command = withTokenHint(() => cloneCommand({ url, token, branch, depth, target: path }))
+  const command = withTokenHint(() => cloneCommand({ url, token, username, branch, depth, target: path }))
   throwIfAborted(signal, 'The clone')
   const existed = await emptyFolder(sandbox, path, signal)
   try {
@@ -71,8 +71,8 @@ async function restore(sandbox: RecipeSandbox, path: string, existed: boolean): 
     await sandbox.files.rm(`${path}/${name}`, { recursive: true, force: true })
 }
 
-function cloneError({ url, token }: CloneRepoOpts, result: CommandResult): SandboxError {
-  const said = redact(result.stderr, token).trim().slice(-500)
+function cloneError({ url, token, username }: CloneRepoOpts, result: CommandResult): SandboxError {
+  const said = redact(result.stderr, token, username).trim().slice(-500)
   return new SandboxError(
     'provider_error',
     `git could not clone ${url} (exit code ${result.exitCode}): ${said}`,

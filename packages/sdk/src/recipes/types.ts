@@ -111,6 +111,8 @@ export interface CloneRepoOpts extends CallOptions {
   url: string
   /** Used for this one clone, and written nowhere. */
   token?: string
+  /** Whose token it is, where the server asks. Default: `x-access-token`. */
+  username?: string
   branch?: string
   /** Default: all history. */
   depth?: number

@@ -3,6 +3,7 @@ import { SandboxError } from '../errors.ts'
 export interface CloneSpec {
   url: string
   token?: string
+  username?: string
   branch?: string
   /** Undefined: all of the history. */
   depth?: number
@@ -22,7 +23,8 @@ export function cloneCommand(spec: CloneSpec): { cmd: string; args: string[]; en
   if (spec.branch !== undefined) args.push(`--branch=${spec.branch}`)
   args.push('--', url, spec.target)
   const env: Record<string, string> = { GIT_TERMINAL_PROMPT: '0' }
-  if (spec.token !== undefined) Object.assign(env, gitCredentials(url, { password: spec.token }))
+  const { token: password, username } = spec
+  if (password !== undefined) Object.assign(env, gitCredentials(url, { password, username }))
   return { cmd: 'git', args, env }
 }
 
@@ -47,9 +49,9 @@ export function gitCredentials(
 }
 
 /** What git said, without the token in any form in which a server or git may have repeated it. */
-export function redact(text: string, token: string | undefined): string {
+export function redact(text: string, token: string | undefined, username = 'x-access-token'): string {
   if (token === undefined) return text
-  const basic = base64(`x-access-token:${token}`)
+  const basic = base64(`${username}:${token}`)
   const forms = [
     token,
     encodeURIComponent(token),

@@ -1,4 +1,3 @@
-import { SandboxError } from '@sandkasten/sdk'
 import type { Front, FrontPlace } from '../front.ts'
 import { Routes } from './call.ts'
 import { controlRoutes } from './control.ts'
@@ -39,9 +38,6 @@ export function daytonaFront(): Front {
       searchRoutes(routes)
       gitRoutes(routes)
       systemRoutes(routes)
-      app.setNotFoundHandler(async (request) => {
-        throw new SandboxError('not_found', `Cannot ${request.method} ${request.url.split('?')[0]}`)
-      })
       const sockets = takeUpgrades({ place, sessions, ptys })
       upgrades.set(place, sockets)
       // Before the listener waits for its connections to end: those that were upgraded would not.

@@ -1,12 +1,25 @@
-import { createHash, createHmac } from 'node:crypto'
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { Services } from '../../api/index.ts'
-import { type Caller, includes, type Scope, sameHash } from '../../keys/index.ts'
+import { type Caller, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 import type { Session } from '../../sessions/index.ts'
+import { Budget } from './budget.ts'
 import { sandboxGone } from './errors.ts'
+
+/** A pair of sandbox and key costs some microseconds; to look which there are, as much as this many pairs. */
+const triesPerSecond = 5000
+const lookCost = 50
+
+interface Signed {
+  readonly path: string
+  readonly operation: 'read' | 'write'
+  readonly username: string
+  readonly signature: string
+  readonly expires?: string
+}
 
 /**
  * Who asks, in the three ways in which E2B's SDKs say it:
@@ -19,71 +32,63 @@ import { sandboxGone } from './errors.ts'
  */
 export class Access {
   readonly #services: Services
+  readonly #unknown: Budget
   #secret: Promise<string> | undefined
 
-  constructor(services: Services) {
+  constructor(services: Services, unknown = new Budget(triesPerSecond)) {
     this.#services = services
+    this.#unknown = unknown
   }
 
   /** For the control plane. */
-  async key(request: FastifyRequest, scope: Scope): Promise<Caller> {
+  key(request: FastifyRequest): Promise<Caller> {
     const given = request.headers['x-api-key']
     const header =
       typeof given === 'string' ? `Bearer ${plainKey(given)}` : (request.headers.authorization ?? '')
-    const caller = await this.#services.keys.authenticate(header, request.id)
-    request.caller = caller
-    return allowed(caller, scope)
+    return this.#services.keys.authenticate(header, request.id)
   }
 
   /** For one sandbox's data plane. Who has a token of it learns that it is not there any more; nobody else learns anything. */
-  async token(
-    request: FastifyRequest,
-    id: string,
-    session: Session | undefined,
-    scope: Scope,
-  ): Promise<Caller> {
+  async token(request: FastifyRequest, id: string, session: Session | undefined): Promise<Caller> {
     const given = request.headers['x-access-token']
     const keyId = typeof given === 'string' ? given.split('.')[0]! : ''
     if (typeof given !== 'string' || !same(given, await this.tokenOf(id, keyId))) throw noAccess()
     if (!session) throw sandboxGone(id)
     const caller = await this.#services.keys.callerOf(session.project_id, keyId, request.id)
     if (!caller) throw noAccess()
-    request.caller = caller
-    return allowed(caller, scope)
+    return caller
   }
 
   /**
    * For a file whose path was signed: the sandbox and the key that the signature was made with. An address with a signature need not
-   * name its sandbox (the SDK's do not, where it was given one address for all), so it is looked for among those that may be meant.
+   * name its sandbox (the SDK's do not, where it was given one address for all): then it is looked for among all, which costs us more
+   * than it costs to ask, and so is done only so often in vain.
    */
   async signature(
     request: FastifyRequest,
-    candidates: readonly Session[],
-    signed: {
-      path: string
-      operation: 'read' | 'write'
-      username: string
-      signature: string
-      expires?: string
-    },
+    among: { sessions: () => Promise<readonly Session[]>; all: boolean },
+    signed: Signed,
   ): Promise<{ caller: Caller; session: Session }> {
-    const { path, operation, username, signature, expires } = signed
-    if (!/^v1_[\w+/]{43}$/.test(signature)) throw noAccess()
-    if (expires !== undefined && !(Number(expires) * 1000 > Date.now())) throw noAccess()
-    const keys = new Map<string, readonly { id: string }[]>()
-    for (const session of candidates) {
-      const project = session.project_id
-      const rows = keys.get(project) ?? (await this.#services.keys.list(project))
-      keys.set(project, rows)
-      for (const { id } of rows) {
-        const end = expires === undefined ? '' : `:${expires}`
-        const text = `${path}:${operation}:${username}:${await this.tokenOf(session.id, id)}${end}`
-        const made = createHash('sha256').update(text).digest('base64').replace(/=+$/, '')
-        if (!same(signature, `v1_${made}`)) continue
-        const caller = await this.#services.keys.callerOf(project, id, request.id)
+    if (!/^v1_[\w+/]{43}$/.test(signed.signature)) throw noAccess()
+    if (signed.expires !== undefined && !(Number(signed.expires) * 1000 > Date.now())) throw noAccess()
+    let spent = 0
+    const spend = (cost: number) => {
+      if (among.all) this.#unknown.spend(cost)
+      spent += cost
+    }
+    if (among.all) this.#unknown.check()
+    spend(lookCost)
+    const keys = new Map<string, readonly string[]>()
+    for (const session of await among.sessions()) {
+      const ids = keys.get(session.project_id) ?? (await this.#usableKeys(session.project_id))
+      keys.set(session.project_id, ids)
+      spend(ids.length)
+      for (const id of ids) {
+        if (!fits(signed, await this.tokenOf(session.id, id))) continue
+        const caller = await this.#services.keys.callerOf(session.project_id, id, request.id)
         if (!caller) throw noAccess()
-        request.caller = caller
-        return { caller: allowed(caller, operation === 'read' ? 'read' : 'exec'), session }
+        spend(-spent)
+        return { caller, session }
       }
     }
     throw noAccess()
@@ -104,6 +109,14 @@ export class Access {
     return typeof given === 'string' && same(given, await this.trafficToken(sessionId))
   }
 
+  async #usableKeys(projectId: string): Promise<string[]> {
+    const rows = await this.#services.keys.list(projectId)
+    const now = Date.now()
+    return rows
+      .filter((row) => row.revoked_at === null && (row.expires_at ?? Infinity) > now)
+      .map(({ id }) => id)
+  }
+
   async #sign(text: string): Promise<string> {
     this.#secret ??= linkSecret(this.#services.config.data_dir)
     return createHmac('sha256', await this.#secret)
@@ -120,16 +133,17 @@ export function plainKey(given: string): string {
   return /^[!-~]{8,512}$/.test(key) ? key : given
 }
 
-function same(a: string, b: string): boolean {
-  return sameHash(createHash('sha256').update(a).digest('hex'), createHash('sha256').update(b).digest('hex'))
+function fits({ path, operation, username, signature, expires }: Signed, token: string): boolean {
+  const end = expires === undefined ? '' : `:${expires}`
+  const made = createHash('sha256').update(`${path}:${operation}:${username}:${token}${end}`)
+  return timingSafeEqual(
+    Buffer.from(signature.slice('v1_'.length)),
+    Buffer.from(made.digest('base64').replace(/=+$/, '')),
+  )
 }
 
-function allowed(caller: Caller, scope: Scope): Caller {
-  if (includes(caller.scopes, scope)) return caller
-  throw new SandboxError('forbidden', `This needs a key with the scope “${scope}”.`, {
-    details: { scope },
-    hint: 'Use another key.',
-  })
+function same(a: string, b: string): boolean {
+  return sameHash(createHash('sha256').update(a).digest('hex'), createHash('sha256').update(b).digest('hex'))
 }
 
 function noAccess(): SandboxError {

@@ -3,8 +3,10 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readBytes } from '../../api/body.ts'
 import { translate } from '../../api/problems.ts'
+import { beginStream, endedBy } from '../../api/streams.ts'
 import type { Scope } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
+import type { FrontCall } from '../shared/route.ts'
 import type { DataPlane, Entered } from './data-plane.ts'
 import { callCode, isGone } from './errors.ts'
 
@@ -37,46 +39,61 @@ export class ConnectService {
   }
 
   unary(path: string, scope: Scope, handle: (call: Call) => Promise<object>): void {
-    this.#app.post(path, async (request, reply) => {
-      const entered = await this.#plane.enter(request, scope)
-      const message = (request.body ?? {}) as Message
-      const gone = goneSignal(reply.raw)
-      const answer = await handle({ ...entered, message, signal: gone, ...deadlineOf(request) })
-      return reply.header('x-request-id', request.id).send(answer)
+    this.#plane.route(this.#app, {
+      method: 'POST',
+      url: path,
+      scope,
+      handle: async (call) => {
+        const entered = await this.#plane.enter(call.request)
+        return handle({
+          ...entered,
+          message: call.body as Message,
+          signal: call.signal,
+          ...deadlineOf(call.request),
+        })
+      },
     })
   }
 
   /** `keepalive`: what is sent when there was nothing to send for a while. */
   stream(path: string, scope: Scope, keepalive: object, handle: (call: Call) => AsyncIterable<object>): void {
-    this.#app.post(path, { config: { streamed: true } }, async (request, reply) => {
-      const { streams, log } = this.#place.services
-      const { signal: ending, leave } = streams.enter()
-      const signal = AbortSignal.any([ending, goneSignal(reply.raw)])
-      const keepaliveMs = Number(request.headers['keepalive-ping-interval'] ?? 50) * 1000
-      const sender = new Sender(reply, keepaliveMs, keepalive)
-      try {
-        const entered = await this.#plane.enter(request, scope)
-        const message = await this.#envelope(request)
-        for await (const answer of handle({ ...entered, message, signal, ...deadlineOf(request) }))
-          await sender.send(answer, signal)
-        sender.end({})
-      } catch (error) {
-        const known = translate(error)
-        // Who is not let in, and what is not there, is said by the status: proxies answer so, and the SDKs expect it.
-        if (
-          !reply.raw.headersSent &&
-          (isGone(known) || SandboxError.is(known, 'unauthenticated', 'forbidden'))
-        ) {
-          sender.drop()
-          throw known
-        }
-        if (known.code === 'internal')
-          log.error({ front: 'e2b', request: request.id, err: known.cause ?? known }, 'a defect')
-        sender.end({ error: { code: callCode(known), message: known.message } })
-      } finally {
-        leave()
-      }
+    this.#plane.route(this.#app, {
+      method: 'POST',
+      url: path,
+      scope,
+      streamed: true,
+      handle: (call) => this.#stream(call, keepalive, handle),
     })
+  }
+
+  async #stream(
+    { request, reply, signal: gone }: FrontCall,
+    keepalive: object,
+    handle: (call: Call) => AsyncIterable<object>,
+  ): Promise<void> {
+    const { streams, log } = this.#place.services
+    const { signal: ending, leave } = streams.enter(request.caller)
+    const signal = AbortSignal.any([ending, gone])
+    const sender = new Sender(reply, keepaliveOf(request), keepalive)
+    try {
+      const entered = await this.#plane.enter(request)
+      const message = await this.#envelope(request)
+      for await (const answer of handle({ ...entered, message, signal, ...deadlineOf(request) }))
+        await sender.send(answer, signal)
+      sender.end({})
+    } catch (error) {
+      const known = ending.aborted && SandboxError.is(error, 'aborted') ? endedBy(ending) : translate(error)
+      // Who is not let in, and what is not there, is said by the status: proxies answer so, and the SDKs expect it.
+      if (!reply.raw.headersSent && isGone(known)) {
+        sender.drop()
+        throw known
+      }
+      if (known.code === 'internal')
+        log.error({ front: 'e2b', request: request.id, err: known.cause ?? known }, 'a defect')
+      sender.end({ error: { code: callCode(known), message: known.message } })
+    } finally {
+      leave()
+    }
   }
 
   async #envelope(request: FastifyRequest): Promise<Message> {
@@ -104,19 +121,13 @@ class Sender {
 
   constructor(reply: FastifyReply, keepaliveMs: number, keepalive: object) {
     this.#raw = reply.raw
-    const { id } = reply.request
     this.#begin = () => {
-      if (this.#raw.headersSent) return
-      reply.hijack()
-      this.#raw.writeHead(200, {
-        'content-type': 'application/connect+json',
-        'cache-control': 'no-store',
-        'x-request-id': id,
-      })
+      if (!this.#raw.headersSent) beginStream(reply, 'application/connect+json')
     }
     if (keepaliveMs >= 1000)
       this.#beat = setInterval(() => {
-        if (this.#raw.headersSent) this.#raw.write(frame(0, keepalive))
+        // Not for one who does not read: it would only be kept for him.
+        if (this.#raw.headersSent && !this.#raw.writableNeedDrain) this.#raw.write(frame(0, keepalive))
       }, keepaliveMs).unref()
   }
 
@@ -154,17 +165,18 @@ function frame(flags: number, message: object): Buffer {
   return bytes
 }
 
+/** More is no time to a timer, and it would fire at once. */
+const longestMs = 2 ** 31 - 1
+
+function keepaliveOf({ headers }: FastifyRequest): number {
+  return Math.min(Number(headers['keepalive-ping-interval'] ?? 50) * 1000, longestMs)
+}
+
 function deadlineOf({ headers }: FastifyRequest): { deadlineMs?: number } {
   const text = headers['connect-timeout-ms']
   return typeof text === 'string' && /^\d{1,10}$/.test(text) && Number(text) > 0
-    ? { deadlineMs: Number(text) }
+    ? { deadlineMs: Math.min(Number(text), longestMs) }
     : {}
-}
-
-function goneSignal(raw: ServerResponse): AbortSignal {
-  const controller = new AbortController()
-  raw.once('close', () => controller.abort())
-  return controller.signal
 }
 
 /** What is in a message is somebody else's word. */

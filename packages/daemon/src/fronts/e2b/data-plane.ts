@@ -1,8 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { FastifyRequest } from 'fastify'
-import type { Caller, Scope } from '../../keys/index.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { addRoute, type FrontRoute } from '../shared/route.ts'
 import type { Access } from './access.ts'
 import { sandboxGone } from './errors.ts'
 import { routeOf } from './routing.ts'
@@ -13,11 +14,19 @@ export interface Entered {
   readonly session: Session
 }
 
+export interface FileQuery {
+  readonly path?: string
+  readonly username?: string
+  readonly signature?: string
+  readonly signature_expiration?: string
+}
+
 /** How a request for the inside of a sandbox gets there: routed, let in, and the sandbox awake. */
 export class DataPlane {
   readonly #place: FrontPlace
   readonly #access: Access
   readonly #sandboxes: Sandboxes
+  readonly #admitted = new WeakMap<FastifyRequest, Session>()
 
   constructor(place: FrontPlace, access: Access, sandboxes: Sandboxes) {
     this.#place = place
@@ -25,32 +34,53 @@ export class DataPlane {
     this.#sandboxes = sandboxes
   }
 
-  async enter(request: FastifyRequest, scope: Scope): Promise<Entered> {
-    const { id, session } = await this.#find(request)
-    const caller = await this.#access.token(request, id, session, scope)
-    return this.#awake(caller, session!, userOf(request.headers.authorization))
+  /** Adds a route to it: who has no token of the sandbox, or none that may do this, comes no further than the head of his request. */
+  route(app: FastifyInstance, route: Omit<FrontRoute, 'callerOf'>): void {
+    addRoute(app, this.#place, { ...route, callerOf: (request) => this.#admit(request) })
   }
 
-  /** As `enter`, or with a signature in the query instead of a token. */
-  async enterFile(
+  /** As `route`, or with a signature in the query instead of a token. */
+  fileRoute(app: FastifyInstance, route: Omit<FrontRoute, 'callerOf'>): void {
+    const operation = route.scope === 'read' ? 'read' : 'write'
+    const callerOf = (request: FastifyRequest) => {
+      const query = request.query as FileQuery
+      return query.signature === undefined
+        ? this.#admit(request)
+        : this.#admitSigned(request, operation, { ...query, signature: query.signature })
+    }
+    addRoute(app, this.#place, { ...route, callerOf })
+  }
+
+  /** Where one who was let in goes: the sandbox, awake. */
+  async enter(request: FastifyRequest): Promise<Entered> {
+    const { username } = request.query as FileQuery
+    refuseUser(username || userOf(request.headers.authorization))
+    const session = this.#admitted.get(request)!
+    if (session.live === 0) throw sandboxGone(session.id)
+    return { caller: request.caller!, session: await this.#sandboxes.reached(request.caller!, session) }
+  }
+
+  async #admit(request: FastifyRequest): Promise<Caller> {
+    const { id, session } = await this.#find(request)
+    const caller = await this.#access.token(request, id, session)
+    return this.#admitAs(caller, request, session!)
+  }
+
+  async #admitSigned(
     request: FastifyRequest,
     operation: 'read' | 'write',
-    query: { path?: string; username?: string; signature?: string; signature_expiration?: string },
-  ): Promise<Entered> {
-    const { username = '', signature, signature_expiration: expires } = query
-    const user = username || userOf(request.headers.authorization)
-    if (signature === undefined) {
-      const { id, session } = await this.#find(request)
-      const caller = await this.#access.token(request, id, session, operation === 'read' ? 'read' : 'exec')
-      return this.#awake(caller, session!, user)
-    }
-    const candidates = await this.#candidates(request)
-    const signed = { path: query.path ?? '', operation, username, signature }
-    const found = await this.#access.signature(request, candidates, {
-      ...signed,
-      ...(expires ? { expires } : {}),
-    })
-    return this.#awake(found.caller, found.session, user)
+    query: FileQuery & { signature: string },
+  ): Promise<Caller> {
+    const { path = '', username = '', signature, signature_expiration: expires } = query
+    const signed = { path, operation, username, signature, ...(expires ? { expires } : {}) }
+    const { caller, session } = await this.#access.signature(request, this.#candidates(request), signed)
+    return this.#admitAs(caller, request, session)
+  }
+
+  #admitAs(caller: Caller, request: FastifyRequest, session: Session): Caller {
+    this.#admitted.set(request, session)
+    request.target = session.id
+    return caller
   }
 
   async #find(request: FastifyRequest): Promise<{ id: string; session: Session | undefined }> {
@@ -64,19 +94,15 @@ export class DataPlane {
     return { id: routed.id, session: session?.instance_id === instanceId ? session : undefined }
   }
 
-  async #candidates(request: FastifyRequest): Promise<Session[]> {
-    if (!routeOf(request.raw, this.#sandboxes.domain)) {
-      const { store, instanceId } = this.#place.services.sessions.context
-      return store.sessions.live(instanceId)
+  #candidates(request: FastifyRequest): { sessions: () => Promise<readonly Session[]>; all: boolean } {
+    const { store, instanceId } = this.#place.services.sessions.context
+    if (!routeOf(request.raw, this.#sandboxes.domain))
+      return { sessions: () => store.sessions.live(instanceId), all: true }
+    const sessions = async () => {
+      const { session } = await this.#find(request)
+      return session ? [session] : []
     }
-    const { session } = await this.#find(request)
-    return session ? [session] : []
-  }
-
-  async #awake(caller: Caller, session: Session, user: string): Promise<Entered> {
-    refuseUser(user)
-    if (session.live === 0) throw sandboxGone(session.id)
-    return { caller, session: await this.#sandboxes.reached(caller, session) }
+    return { sessions, all: false }
   }
 }
 

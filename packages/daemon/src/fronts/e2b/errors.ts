@@ -1,16 +1,12 @@
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
+import { refusalHeaders } from '../shared/refusal.ts'
 
 /** Errors as E2B answers them: two shapes, one for its control plane and files, one for Connect calls. */
 
 export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {
-  const { retryAfterMs } = error.details
-  const retry = typeof retryAfterMs === 'number' ? Math.max(1, Math.ceil(retryAfterMs / 1000)) : undefined
-  const headers = {
-    'x-request-id': request.id,
-    ...(retry === undefined ? {} : { 'retry-after': String(retry) }),
-  }
+  const headers = refusalHeaders(error, request)
   if (isGone(error)) return { status: 502, body: gone(error), headers }
   if (isCall(request.url)) {
     const code = callCode(error)

@@ -17,8 +17,9 @@ export class FileMetadata {
   }
 
   static async load({ records }: FrontPlace, session: Session): Promise<FileMetadata> {
-    const rows = await records.list<Record<string, string>>(session.project_id, kind)
-    const own = rows.filter(({ sessionId }) => sessionId === session.id)
+    const own = await records.list<Record<string, string>>(session.project_id, kind, {
+      sessionId: session.id,
+    })
     return new FileMetadata(new Map(own.map(({ key, data }) => [key.slice(session.id.length + 1), data])))
   }
 

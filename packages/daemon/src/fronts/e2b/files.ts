@@ -8,17 +8,10 @@ import { bodyChunks } from '../../api/body.ts'
 import { partOf } from '../../api/range.ts'
 import { sendStream } from '../../api/send-stream.ts'
 import type { FrontPlace } from '../front.ts'
-import type { DataPlane, Entered } from './data-plane.ts'
+import type { DataPlane, Entered, FileQuery } from './data-plane.ts'
 import { absolute } from './entries.ts'
 import { keepMetadata, metadataOf } from './file-metadata.ts'
 import { eachFile } from './multipart.ts'
-
-interface Query {
-  path?: string
-  username?: string
-  signature?: string
-  signature_expiration?: string
-}
 
 const idleMs = 60_000
 
@@ -26,47 +19,62 @@ const idleMs = 60_000
 export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataPlane): void {
   const { sessions } = place.services
 
-  app.get('/health', async (request, reply) => {
-    await plane.enter(request, 'read')
-    return reply.code(204).send()
+  plane.route(app, {
+    method: 'GET',
+    url: '/health',
+    scope: 'read',
+    handle: async ({ request, reply }) => {
+      await plane.enter(request)
+      reply.code(204)
+    },
   })
 
-  app.get('/files', async (request, reply) => {
-    const query = request.query as Query
-    const { caller, session } = await plane.enterFile(request, 'read', query)
-    const file = absolute(needed(query.path), session)
-    const used = await sessions.use.take(caller, session.id, { wake: false })
-    try {
-      await send(request, reply, used.sandbox.files, file)
-    } finally {
-      used.release()
-      sessions.context.live.touch(session.id)
-    }
-    return reply
+  plane.fileRoute(app, {
+    method: 'GET',
+    url: '/files',
+    scope: 'read',
+    handle: async ({ request, reply }) => {
+      const { path: given } = request.query as FileQuery
+      const { caller, session } = await plane.enter(request)
+      const file = absolute(needed(given), session)
+      const used = await sessions.use.take(caller, session.id, { wake: false })
+      try {
+        await send(request, reply, used.sandbox.files, file)
+      } finally {
+        used.release()
+        sessions.context.live.touch(session.id)
+      }
+    },
   })
 
-  app.post('/files', { config: { streamed: true } }, async (request, reply) => {
-    const query = request.query as Query
-    const entered = await plane.enterFile(request, 'write', query)
-    const payload = request.body as IncomingMessage
-    const metadata = metadataOf(request)
-    const written: object[] = []
-    const write = async (given: string, content: AsyncIterable<Uint8Array>) => {
-      const file = absolute(given, entered.session)
-      await put(entered, file, content)
-      await keepMetadata(place, entered.session, file, metadata)
-      written.push({
-        name: path.posix.basename(file),
-        path: file,
-        type: 'file',
-        ...(metadata ? { metadata } : {}),
-      })
-    }
-    if (/^multipart\/form-data\b/i.test(request.headers['content-type'] ?? ''))
-      await eachFile(payload, idleMs, (name, content) => write(query.path || needed(name), content))
-    else await write(needed(query.path), unzipped(request, bodyChunks(payload, idleMs)))
-    if (written.length === 0) throw new SandboxError('invalid_argument', 'There is no file in this request.')
-    return reply.send(written)
+  plane.fileRoute(app, {
+    method: 'POST',
+    url: '/files',
+    scope: 'exec',
+    streamed: true,
+    handle: async ({ request, body }) => {
+      const query = request.query as FileQuery
+      const entered = await plane.enter(request)
+      const payload = body as IncomingMessage
+      const metadata = metadataOf(request)
+      const written: object[] = []
+      const write = async (given: string, content: AsyncIterable<Uint8Array>) => {
+        const file = absolute(given, entered.session)
+        await put(entered, file, content)
+        await keepMetadata(place, entered.session, file, metadata)
+        written.push({
+          name: path.posix.basename(file),
+          path: file,
+          type: 'file',
+          ...(metadata ? { metadata } : {}),
+        })
+      }
+      if (/^multipart\/form-data\b/i.test(request.headers['content-type'] ?? ''))
+        await eachFile(payload, idleMs, (name, content) => write(query.path || needed(name), content))
+      else await write(needed(query.path), unzipped(request, bodyChunks(payload, idleMs)))
+      if (written.length > 0) return written
+      throw new SandboxError('invalid_argument', 'There is no file in this request.')
+    },
   })
 
   const put = ({ caller, session }: Entered, file: string, content: AsyncIterable<Uint8Array>) =>
@@ -86,7 +94,9 @@ async function send(request: FastifyRequest, reply: FastifyReply, files: Files, 
   )
   const name = encodeURIComponent(path.posix.basename(file))
   reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')
-  reply.header('content-disposition', `inline; filename*=UTF-8''${name}`)
+  // Whoever wrote it, nothing of it may run in a browser that has our address.
+  reply.header('content-disposition', `attachment; filename*=UTF-8''${name}`)
+  reply.header('content-security-policy', 'sandbox')
   if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end - 1}/${size}`)
   if (zipped) {
     reply.header('content-encoding', 'gzip')
@@ -129,7 +139,8 @@ async function* translated(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
   }
 }
 
-function needed(file: string | undefined): string {
-  if (file) return file
+/** Once: a name that is there twice is a list. */
+function needed(file: unknown): string {
+  if (typeof file === 'string' && file !== '') return file
   throw new SandboxError('invalid_argument', 'path is missing.')
 }

@@ -1,9 +1,11 @@
 import path from 'node:path'
 import { type FileChange, SandboxError } from '@sandkasten/sdk'
+import { endedBy } from '../../api/streams.ts'
 import type { Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { type Call, type ConnectService, type Message, text, within } from './connect.ts'
 import { absolute, entryOf } from './entries.ts'
+import { sandboxGone } from './errors.ts'
 import { FileMetadata, keepMetadata } from './file-metadata.ts'
 import { Watchers } from './watchers.ts'
 
@@ -109,6 +111,8 @@ export class Filesystem {
         const entry = stat && metadata ? { entry: await entryOf(files, file, stat, metadata) } : {}
         yield { filesystem: { ...eventOf(change), ...entry } }
       }
+      // Watching has no end of its own.
+      throw signal.aborted ? endedBy(signal) : sandboxGone(call.session.id)
     })
   }
 

@@ -1,13 +1,11 @@
 import { randomInt } from 'node:crypto'
 import { type ProcessEvent, type ProcessExit, SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
-import type { Services } from '../../api/index.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { type Found, outputOf, wholeOutput } from '../shared/output.ts'
 import { base64, type Call, type ConnectService, type Message, part, text, within } from './connect.ts'
 import { sandboxGone } from './errors.ts'
 import { endOf } from './exits.ts'
-
-type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
 
 const tagKind = 'tag'
 const prefix = 'e2b-'
@@ -86,26 +84,11 @@ export class Processes {
   }
 
   async *#events(call: Call, found: Found): AsyncGenerator<object> {
-    const { commands } = this.#place.services.sessions
-    const { caller, signal } = call
-    for (let after = 0; ; ) {
-      try {
-        const output =
-          'row' in found ? found.output(after, signal) : commands.replay(caller, found, after, signal)
-        for await (const event of output) {
-          if (event.type === 'exit') return void (yield ended(event))
-          yield { event: { data: { [event.type]: encoded(event) } } }
-          after = event.seq
-        }
-        break
-      } catch (error) {
-        // What was said too long ago is gone; it goes on with what is left.
-        const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
-        if (typeof oldest !== 'number' || oldest - 1 <= after) throw error
-        after = oldest - 1
-      }
+    for await (const event of outputOf(this.#place.services, call.caller, found, call.signal)) {
+      if (event.type === 'exit') return void (yield ended(event))
+      yield { event: { data: { [event.type]: encoded(event) } } }
     }
-    if (!signal.aborted) throw sandboxGone(call.session.id, 'The sandbox ended before the process did')
+    throw sandboxGone(call.session.id, 'The sandbox ended before the process did')
   }
 
   async *#terminal(call: Call, execId: string, own: boolean): AsyncGenerator<object> {
@@ -117,7 +100,7 @@ export class Processes {
       own && deadlineMs !== undefined
         ? setTimeout(() => void terminal.kill('SIGKILL').catch(() => {}), deadlineMs).unref()
         : undefined
-    for await (const event of terminal.output({ signal })) {
+    for await (const event of wholeOutput((after) => terminal.output({ after, signal }), signal)) {
       if (event.type !== 'exit') {
         yield { event: { data: { pty: encoded(event) } } }
         continue
@@ -126,6 +109,7 @@ export class Processes {
       await terminals.ended(session.id, execId, event)
       return void (yield ended(event))
     }
+    throw sandboxGone(session.id, 'The sandbox ended before the process did')
   }
 
   async #list({ caller, session }: Call): Promise<object> {
@@ -225,10 +209,8 @@ export class Processes {
   }
 
   async #tags({ projectId }: Caller, sessionId: string): Promise<Array<{ pid: number; tag: string }>> {
-    const rows = await this.#place.records.list<string>(projectId, tagKind)
-    return rows
-      .filter((row) => row.sessionId === sessionId)
-      .map(({ key, data }) => ({ pid: Number(key.split(' ')[1]), tag: data }))
+    const rows = await this.#place.records.list<string>(projectId, tagKind, { sessionId })
+    return rows.map(({ key, data }) => ({ pid: Number(key.split(' ')[1]), tag: data }))
   }
 }
 

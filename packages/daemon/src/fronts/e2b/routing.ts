@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { portOf } from '../shared/request.ts'
 
 /** The port of a sandbox at which its own daemon answers; here we do. */
 export const envdPort = 49_983
@@ -20,8 +21,8 @@ export function routeOf({ headers }: IncomingMessage, domain: string): Routed | 
 }
 
 function routed(id: string, text: string): Routed | undefined {
-  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0
-  return port > 0 && port <= 65_535 ? { id, port } : undefined
+  const port = portOf(text)
+  return port === undefined ? undefined : { id, port }
 }
 
 function withoutPort(host: string): string {

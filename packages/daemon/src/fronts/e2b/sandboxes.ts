@@ -3,6 +3,7 @@ import { isLoopback } from '../../config/index.ts'
 import { type Caller, includes } from '../../keys/index.ts'
 import { idleEnd, lifetimeEnd, type Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { finished, liveSession } from '../shared/sessions.ts'
 import type { Access } from './access.ts'
 import { sandboxGone } from './errors.ts'
 import { networkOf } from './network.ts'
@@ -20,6 +21,12 @@ export interface SandboxRecord {
   readonly publicTraffic: boolean
 }
 
+interface ForkOptions {
+  readonly count?: number
+  readonly timeoutMs?: number
+  readonly signal: AbortSignal
+}
+
 const kind = 'sandbox'
 const defaultTimeoutMs = 300_000
 /** What the SDKs decide by what they may ask of the sandbox. */
@@ -35,25 +42,26 @@ export class Sandboxes {
     this.#access = access
   }
 
-  async create(caller: Caller, body: CreateBody): Promise<object> {
+  async create(caller: Caller, body: CreateBody, signal: AbortSignal): Promise<object> {
     const { sessions, config } = this.#place.services
     const template = body.templateID
     const source = await templateOf(this.#place, caller, template)
     const timeoutMs = (body.timeout ?? defaultTimeoutMs / 1000) * 1000
     const keepMemory = body.autoPauseMemory ?? true
     const network = networkOf(body, config.allowed_networks)
-    const { session } = await sessions.create(caller, {
+    const request = {
       ...source,
       labels: body.metadata ?? {},
       env: body.envVars ?? {},
       ...(network === undefined ? {} : { network }),
       // The timeout alone ends it; one that is paused is kept as long as anything is kept here.
       ttlMs: config.max_ttl_seconds * 1000,
-      onIdle: 'stop',
+      onIdle: 'stop' as const,
       lifetimeMs: timeoutMs,
-      onLifetime: body.autoPause ? this.#rest(keepMemory) : 'destroy',
+      onLifetime: body.autoPause ? this.#rest(keepMemory) : ('destroy' as const),
       wakeOnUse: false,
-    })
+    }
+    const { session } = await sessions.create(caller, request, signal)
     const record: SandboxRecord = {
       template,
       timeoutMs,
@@ -61,13 +69,7 @@ export class Sandboxes {
       autoResume: body.autoResume?.enabled ?? false,
       publicTraffic: body.network?.allowPublicTraffic ?? true,
     }
-    try {
-      await this.#keep(caller, session, record)
-    } catch (error) {
-      await sessions.destroy(caller, session.id).catch(() => {})
-      throw error
-    }
-    return this.#opened(caller, session, record)
+    return this.#kept(caller, session, record, signal)
   }
 
   /** Running afterwards; `resumed` when it was not before. */
@@ -117,30 +119,35 @@ export class Sandboxes {
     if (!(await this.#place.services.sessions.destroy(caller, id))) throw notFound(id)
   }
 
-  async fork(caller: Caller, id: string, count: number, timeoutMs = defaultTimeoutMs): Promise<object[]> {
+  async fork(
+    caller: Caller,
+    id: string,
+    { count = 1, timeoutMs = defaultTimeoutMs, signal }: ForkOptions,
+  ): Promise<object[]> {
     const { sessions } = this.#place.services
     const origin = await this.find(caller, id)
     const record = { ...(await this.record(origin)), timeoutMs }
-    const copies = await sessions.snapshots.fork(caller, id, { count })
+    const copies = await sessions.snapshots.fork(caller, id, { count, signal })
+    // One that fails is its error, and nothing of it is left; the others are there all the same.
     return Promise.all(
       copies.map(async (copy) => {
-        if (copy instanceof Error) {
-          const known = SandboxError.is(copy) ? copy : new SandboxError('internal', 'The copy failed.')
+        try {
+          if (copy instanceof Error) throw copy
+          const lives = () => sessions.setLifetime(caller, copy.id, timeoutMs)
+          const session = await finished(this.#place.services, caller, copy, lives)
+          return { sandbox: await this.#kept(caller, session, record, signal) }
+        } catch (error) {
+          const known = SandboxError.is(error) ? error : new SandboxError('internal', 'The copy failed.')
           return { error: { code: known.status, message: known.message } }
         }
-        const session = await sessions.setLifetime(caller, copy.id, timeoutMs)
-        await this.#keep(caller, session, record)
-        return { sandbox: await this.#opened(caller, session, record) }
       }),
     )
   }
 
   /** The caller's own, as long as it is one: what has ended is not found. */
   async find(caller: Caller, id: string): Promise<Session> {
-    const session = await this.#place.services.sessions.use.findHere(caller, id).catch((error: unknown) => {
-      throw SandboxError.is(error, 'not_found', 'conflict') ? notFound(id) : error
-    })
-    if (session.live === 0 || session.status === 'creating') throw notFound(id)
+    const session = await liveSession(this.#place.services, caller, id, () => notFound(id))
+    if (session.status === 'creating') throw notFound(id)
     return session
   }
 
@@ -209,6 +216,15 @@ export class Sandboxes {
   get domain(): string {
     const { hostname, host, port } = new URL(this.#place.url)
     return isLoopback(hostname.replace(/^\[|\]$/g, '')) ? `localhost${port ? `:${port}` : ''}` : host
+  }
+
+  /** A new one is told of when what is known of it is written down. */
+  #kept(caller: Caller, session: Session, record: SandboxRecord, signal: AbortSignal): Promise<object> {
+    const rest = async () => {
+      await this.#keep(caller, session, record)
+      return this.#opened(caller, session, record)
+    }
+    return finished(this.#place.services, caller, session, rest, signal)
   }
 
   async #opened(caller: Caller, session: Session, record: SandboxRecord): Promise<object> {

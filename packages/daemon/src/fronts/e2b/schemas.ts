@@ -1,4 +1,3 @@
-import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 
 /** Bodies and queries of E2B's control plane: what is not known is ignored, as there. */
@@ -68,13 +67,23 @@ export const snapshotQuery = z.object({
   nextToken: z.string().max(200).optional(),
 })
 
-export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
-  const result = schema.safeParse(value ?? {})
-  if (result.success) return result.data
-  const [first] = result.error.issues
-  throw new SandboxError(
-    'invalid_argument',
-    `Bad request: ${first?.path.length ? `${first.path.join('.')}: ` : ''}${first?.message}.`,
-    { hint: 'Correct it.' },
-  )
-}
+/** Seconds since 1970. */
+const second = z.coerce.number().int().min(0)
+export const metricsQuery = z.object({ start: second.optional(), end: second.optional() })
+export const metricsOfQuery = z.object({
+  sandbox_ids: z
+    .union([z.string(), z.array(z.string())])
+    .optional()
+    .transform((given) => [given ?? []].flat().flatMap((text) => text.split(',').filter((id) => id !== '')))
+    .refine((ids) => ids.length <= 100, 'are more than 100'),
+})
+/** Milliseconds since 1970. */
+const moment = z.coerce.number().int().min(0)
+export const logsQuery = z.object({
+  start: moment.optional(),
+  cursor: moment.optional(),
+  limit: limit.default(1000),
+  direction: z.enum(['forward', 'backward']).optional(),
+  level: z.enum(['debug', 'info', 'warn', 'error']).optional(),
+  search: z.string().optional(),
+})

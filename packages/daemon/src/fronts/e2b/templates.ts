@@ -1,6 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { everything } from '../shared/sessions.ts'
 
 type Source = { image?: string } | { snapshotId: string }
 
@@ -14,8 +15,10 @@ export async function templateOf(
   if (config.allowed_images.includes(template)) return { image: template }
   if (template === 'base') return {}
   const name = template.replace(/:default$/, '')
-  const all = await sessions.snapshots.list(caller, { limit: 1000 })
-  const found = all.find(({ id }) => id === name) ?? all.find((snapshot) => snapshot.name === name)
+  const byId = await sessions.context.store.snapshots.get(caller.projectId, name)
+  if (byId) return { snapshotId: byId.id }
+  const all = await everything((options) => sessions.snapshots.list(caller, options))
+  const found = all.find((snapshot) => snapshot.name === name)
   if (found) return { snapshotId: found.id }
   throw new SandboxError('not_found', `The template '${template}' was not found.`, {
     hint: `Use base, ${config.allowed_images.join(', ')}, or a snapshot. Names for images are given in the daemon's configuration (images, allowed_images).`,

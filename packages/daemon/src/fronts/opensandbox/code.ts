@@ -1,6 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Session, Tracked } from '../../sessions/index.ts'
-import { type Call, type Desk, needed, notSupported, parsed } from './desk.ts'
+import { needed, notSupported, parsed } from '../shared/request.ts'
+import type { Call, Desk } from './desk.ts'
 import { sendExecution } from './executions.ts'
 import { runPython, startPython } from './python.ts'
 import * as schemas from './schemas.ts'
@@ -96,10 +97,9 @@ class Contexts {
 
   async list(call: Call): Promise<Context[]> {
     const session = await this.#desk.find(call.caller, call.id)
-    const rows = await this.#desk.place.records.list<Context>(call.caller.projectId, kind)
-    return rows
-      .filter(({ sessionId, data }) => sessionId === session.id && data.incarnation === session.incarnation)
-      .map(({ data }) => data)
+    const { records } = this.#desk.place
+    const rows = await records.list<Context>(call.caller.projectId, kind, { sessionId: session.id })
+    return rows.map(({ data }) => data).filter(({ incarnation }) => incarnation === session.incarnation)
   }
 
   /** The one of those who name none: made when it is first asked for, and anew when it has ended. */

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import { type RunRequest, resultOf, type Tracked } from '../../sessions/index.ts'
-import { type Call, type Desk, needed, notSupported, parsed } from './desk.ts'
-import { commandEvents, event, type Found, outputOf, rowOf, sendExecution } from './executions.ts'
+import { type Found, outputOf, rowOf } from '../shared/output.ts'
+import { needed, notSupported, parsed } from '../shared/request.ts'
+import type { Call, Desk } from './desk.ts'
+import { commandEvents, event, sendExecution } from './executions.ts'
 import * as schemas from './schemas.ts'
 import { textSoFar } from './so-far.ts'
 
@@ -51,7 +53,7 @@ export function commandRoutes(desk: Desk): void {
   desk.execd('GET', '/command/:command/logs', 'read', async (call) => {
     const found = await command(desk, call, call.params.command!)
     const { text, cursor } = await textSoFar(
-      (signal) => outputOf(desk.services, call.caller, found, cursorOf(call), signal),
+      (signal) => outputOf(desk.services, call.caller, found, signal, cursorOf(call)),
       cursorOf(call),
       call.signal,
       !('row' in found),

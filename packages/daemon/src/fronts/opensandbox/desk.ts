@@ -1,9 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { z } from 'zod'
-import { type Caller, includes, type Scope } from '../../keys/index.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Caller, Scope } from '../../keys/index.ts'
 import type { Session, Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { addRoute, type FrontCall } from '../shared/route.ts'
+import { liveSession } from '../shared/sessions.ts'
 
 /** Ports of a sandbox behind which OpenSandbox has servers of its own; here we are behind them. */
 export const execdPort = 44_772
@@ -11,17 +12,9 @@ export const egressPort = 18_080
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-export interface Call {
-  readonly caller: Caller
+export interface Call extends FrontCall {
   /** The sandbox of the path; empty where there is none. */
   readonly id: string
-  readonly params: Readonly<Record<string, string>>
-  readonly query: Readonly<Record<string, string | string[] | undefined>>
-  readonly body: unknown
-  readonly request: FastifyRequest
-  readonly reply: FastifyReply
-  /** Fires when the client goes away. */
-  readonly signal: AbortSignal
 }
 
 export interface RouteOptions {
@@ -57,13 +50,8 @@ export class Desk {
     this.#add(method, `/sandboxes/:id/port/${egressPort}${path}`, scope, {}, handle)
   }
 
-  /** The caller's own, as long as it is one: what has ended is not found, nor what is another's or another machine's. */
-  async find(caller: Caller, id: string): Promise<Session> {
-    const session = await this.services.sessions.use.findHere(caller, id).catch((error: unknown) => {
-      throw SandboxError.is(error, 'not_found', 'conflict') ? noSandbox(id) : error
-    })
-    if (session.live === 0) throw noSandbox(id)
-    return session
+  find(caller: Caller, id: string): Promise<Session> {
+    return liveSession(this.services, caller, id, () => noSandbox(id))
   }
 
   /** Work inside the sandbox, which must run: nothing here wakes one. */
@@ -73,32 +61,13 @@ export class Desk {
   }
 
   #add(method: Method, url: string, scope: Scope, options: RouteOptions, handle: Handle): void {
-    this.#app.route({
+    addRoute(this.#app, this.place, {
       method,
       url,
-      exposeHeadRoute: false,
-      config: { streamed: options.streamed ?? false },
-      onRequest: async (request, reply) => {
-        reply.header('x-request-id', request.id)
-        request.caller = await this.services.keys.authenticate(keyOf(request), request.id)
-        if (!includes(request.caller.scopes, scope)) throw forbidden(scope)
-      },
-      handler: async (request, reply) => {
-        const params = request.params as Record<string, string>
-        const answer = await handle({
-          caller: request.caller!,
-          id: params.id ?? '',
-          params,
-          query: request.query as Call['query'],
-          body: options.streamed ? (request.body ?? request.raw) : (request.body ?? {}),
-          request,
-          reply,
-          signal: goneSignal(reply),
-        })
-        if (reply.sent) return reply
-        if (answer === undefined) return reply.send()
-        return reply.type('application/json').send(JSON.stringify(answer))
-      },
+      scope,
+      ...options,
+      callerOf: (request) => this.services.keys.authenticate(keyOf(request), request.id),
+      handle: (call) => handle({ ...call, id: call.params.id ?? '' }),
     })
   }
 }
@@ -109,38 +78,9 @@ function keyOf({ headers }: FastifyRequest): string | undefined {
   return typeof given === 'string' ? `Bearer ${given}` : headers.authorization
 }
 
-export function forbidden(scope: Scope): SandboxError {
-  return new SandboxError('forbidden', `This needs a key with the scope “${scope}”.`, {
-    details: { scope },
-    hint: 'Use another key.',
-  })
-}
-
 /** The same for one of another project, one that has ended, and none. */
 export function noSandbox(id: string): SandboxError {
   return new SandboxError('not_found', `Sandbox ${id} not found.`, { hint: 'It has ended, or never was.' })
-}
-
-/** A feature of OpenSandbox that there is nothing for here. */
-export function notSupported(what: string, hint = 'Leave it out; see docs/fronts.md.'): SandboxError {
-  return new SandboxError('unsupported', `${what} is not supported by this server.`, { hint })
-}
-
-export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
-  const result = schema.safeParse(value)
-  if (result.success) return result.data
-  const [first] = result.error.issues
-  const where = first?.path.length ? `${first.path.join('.')}: ` : ''
-  throw new SandboxError('invalid_argument', `Invalid request: ${where}${first?.message}.`, {
-    hint: 'Correct it.',
-  })
-}
-
-/** A parameter of the query that must be there, once. */
-export function needed(call: Call, name: string): string {
-  const value = call.query[name]
-  if (typeof value === 'string' && value !== '') return value
-  throw new SandboxError('invalid_argument', `Missing query parameter '${name}'.`, { hint: 'Add it.' })
 }
 
 /** One that may be there several times, and must at least once. */
@@ -148,12 +88,4 @@ export function several(call: Call, name: string): string[] {
   const values = [call.query[name] ?? []].flat().filter((value) => value !== '')
   if (values.length > 0) return values
   throw new SandboxError('invalid_argument', `Missing query parameter '${name}'.`, { hint: 'Add it.' })
-}
-
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort()
-  })
-  return controller.signal
 }

@@ -1,4 +1,5 @@
-import { type Desk, type Method, notSupported } from './desk.ts'
+import { notSupported } from '../shared/request.ts'
+import type { Desk, Method } from './desk.ts'
 import { policyOf } from './network.ts'
 
 /** OpenSandbox's egress sidecar: what it enforces can be read. It cannot be changed while the sandbox lives. */

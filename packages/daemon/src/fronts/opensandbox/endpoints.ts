@@ -1,7 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { includes } from '../../keys/index.ts'
 import { lifetimeEnd } from '../../sessions/index.ts'
-import { type Call, type Desk, egressPort, execdPort, forbidden } from './desk.ts'
+import { neededPort } from '../shared/request.ts'
+import { allow } from '../shared/route.ts'
+import { type Call, type Desk, egressPort, execdPort } from './desk.ts'
 import { keptOf } from './sandboxes.ts'
 
 /** What the previews' listener takes a token in. */
@@ -15,13 +16,14 @@ const longestMs = 604_800_000
  */
 export function endpointRoutes(desk: Desk): void {
   desk.lifecycle('GET', '/sandboxes/:id/endpoints/:port', 'read', async (call) => {
-    const port = portOf(call)
+    const port = neededPort(call)
     const session = await desk.find(call.caller, call.id)
     const expires = expiryOf(call)
     if (port === execdPort || port === egressPort)
       return { endpoint: withoutScheme(`${desk.place.url}/sandboxes/${call.id}/port/${port}`) }
     // To open a port is more than to look.
-    if (!includes(call.caller.scopes, 'exec')) throw forbidden('exec')
+    call.request.changes = true
+    allow(call.caller, 'exec')
     const { ports, config } = desk.services
     const { secureAccess } = await keptOf(desk, session)
     const visibility = secureAccess || expires !== undefined ? 'private' : 'public'
@@ -40,14 +42,6 @@ export function endpointRoutes(desk: Desk): void {
       endpoint: withoutScheme(named ?? ports.addresses!.pathUrl(call.id, port)),
       headers: { [tokenHeader]: link.token },
     }
-  })
-}
-
-function portOf({ params }: Call): number {
-  const port = /^[1-9]\d{0,4}$/.test(params.port!) ? Number(params.port) : 0
-  if (port >= 1 && port <= 65_535) return port
-  throw new SandboxError('invalid_argument', `${params.port} is not a port.`, {
-    hint: 'Use one from 1 to 65535.',
   })
 }
 

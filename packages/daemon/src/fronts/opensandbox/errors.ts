@@ -1,21 +1,17 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
+import { refusalHeaders } from '../shared/refusal.ts'
 import { execdPort } from './desk.ts'
 
 /** Errors as OpenSandbox answers them: `{code, message}`, with two sets of codes, one of its server and one of execd. */
 export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {
   const inside = request.url.includes(`/port/${execdPort}/`)
-  const { retryAfterMs } = error.details
-  const retry = typeof retryAfterMs === 'number' ? Math.max(1, Math.ceil(retryAfterMs / 1000)) : undefined
   const hint = error.code === 'unauthenticated' ? keyHint : error.hint
   return {
     status: statusOf(error, inside),
     body: { code: codeOf(error, request, inside), message: `${error.message} ${hint}`.trim() },
-    headers: {
-      'x-request-id': request.id,
-      ...(retry === undefined ? {} : { 'retry-after': String(retry) }),
-    },
+    headers: refusalHeaders(error, request),
   }
 }
 

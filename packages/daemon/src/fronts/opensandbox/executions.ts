@@ -1,12 +1,10 @@
-import { type ProcessEvent, type ProcessExit, SandboxError } from '@sandkasten/sdk'
-import type { Services } from '../../api/index.ts'
+import type { ProcessExit, SandboxError } from '@sandkasten/sdk'
 import type { ServerEvent } from '../../api/streams.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Tracked } from '../../sessions/index.ts'
+import { type Found, outputOf, rowOf } from '../shared/output.ts'
 import type { Call, Desk } from './desk.ts'
 import { Lines } from './lines.ts'
-
-export type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
 
 const touchMs = 10_000
 
@@ -17,6 +15,11 @@ export function event(type: string, fields: object = {}): ServerEvent {
 
 export function failure(ename: string, evalue: string, traceback: readonly string[]): ServerEvent {
   return event('error', { error: { ename, evalue, traceback } })
+}
+
+/** One that is cut off, by a failure or by our end: the SDK takes a stream that only stops for one that was completed. */
+function broken({ code, message }: SandboxError): ServerEvent {
+  return failure('CommandExecError', code, [message])
 }
 
 /** Sends an execution's events. What is to become of one whose client goes away before its end, `abandon` says. */
@@ -36,7 +39,7 @@ export async function sendExecution(
   const { live } = services.sessions.context
   const using = setInterval(() => live.touch(call.id), touchMs)
   try {
-    await services.streams.send(call.reply, source, call.signal)
+    await services.streams.send(call.reply, source, call.signal, broken)
   } finally {
     clearInterval(using)
   }
@@ -53,7 +56,7 @@ export async function* commandEvents(
   const { exec_id: id } = rowOf(found)
   yield event('init', { text: id })
   const lines = { stdout: new Lines(), stderr: new Lines() }
-  for await (const one of outputOf(services, caller, found, 0, ending)) {
+  for await (const one of outputOf(services, caller, found, ending)) {
     if (one.type !== 'exit') {
       for (const text of lines[one.type].push(one.data)) yield event(one.type, { text })
       continue
@@ -62,8 +65,7 @@ export async function* commandEvents(
       for (const text of lines[name].end()) yield event(name, { text })
     return void (yield endOf(one))
   }
-  if (!ending.aborted)
-    yield failure('CommandExecError', 'interrupted', ['the sandbox ended before the command did'])
+  yield failure('CommandExecError', 'interrupted', ['the sandbox ended before the command did'])
 }
 
 function endOf({ exitCode, timedOut, signal, durationMs }: ProcessExit): ServerEvent {
@@ -71,34 +73,4 @@ function endOf({ exitCode, timedOut, signal, durationMs }: ProcessExit): ServerE
     return event('execution_complete', { execution_time: Math.round(durationMs) })
   const why = timedOut ? 'command timed out' : signal ? `signal: ${signal}` : `exit status ${exitCode}`
   return failure('CommandExecError', String(exitCode), [why])
-}
-
-/** Its output after an event. Where some of that was dropped meanwhile, it goes on with what is left. */
-export async function* outputOf(
-  { sessions }: Services,
-  caller: Caller,
-  found: Found,
-  after: number,
-  signal: AbortSignal,
-): AsyncGenerator<ProcessEvent> {
-  for (let last = after; ; ) {
-    try {
-      const output =
-        'row' in found ? found.output(last, signal) : sessions.commands.replay(caller, found, last, signal)
-      for await (const one of output) {
-        last = one.seq
-        yield one
-        if (one.type === 'exit') return
-      }
-      return
-    } catch (error) {
-      const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
-      if (typeof oldest !== 'number' || oldest - 1 <= last) throw error
-      last = oldest - 1
-    }
-  }
-}
-
-export function rowOf(found: Found): Tracked['row'] {
-  return 'row' in found ? found.row : found
 }

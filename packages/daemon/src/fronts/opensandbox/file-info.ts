@@ -1,7 +1,7 @@
 import path from 'node:path'
 import type { FileStat } from '@sandkasten/sdk'
 import type { Used } from '../../sessions/index.ts'
-import { notSupported } from './desk.ts'
+import { notSupported } from '../shared/request.ts'
 
 export type Files = Used['sandbox']['files']
 

@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { type FileEntry, SandboxError } from '@sandkasten/sdk'
-import { type Call, type Desk, needed, parsed, several } from './desk.ts'
+import { needed, parsed } from '../shared/request.ts'
+import { type Call, type Desk, several } from './desk.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
 import * as schemas from './schemas.ts'
 

@@ -1,4 +1,3 @@
-import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance } from 'fastify'
 import type { Front, FrontPlace } from '../front.ts'
 import { codeRoutes } from './code.ts'
@@ -39,9 +38,6 @@ export const opensandboxFront: Front = {
     metricRoutes(desk)
     isolatedRoutes(desk)
     egressRoutes(desk)
-    app.setNotFoundHandler((request) => {
-      throw new SandboxError('not_found', `There is no ${request.method} ${request.url.split('?')[0]}.`)
-    })
   },
   refuse,
 }

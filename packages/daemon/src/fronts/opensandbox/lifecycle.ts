@@ -1,7 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { lifetimeEnd, type Session } from '../../sessions/index.ts'
-import { type Call, type Desk, noSandbox, parsed } from './desk.ts'
-import { everything, pageOf, statesAsked } from './pages.ts'
+import { parsed } from '../shared/request.ts'
+import { everything } from '../shared/sessions.ts'
+import { type Call, type Desk, noSandbox } from './desk.ts'
+import { pageOf, statesAsked } from './pages.ts'
 import { allKept, createSandbox, keptOf, metadataOf, sandboxView, statusesOf } from './sandboxes.ts'
 import * as schemas from './schemas.ts'
 

@@ -1,14 +1,10 @@
 import type { ServerEvent } from '../../api/streams.ts'
 import type { Session } from '../../sessions/index.ts'
-import { type Call, type Desk, notSupported } from './desk.ts'
+import { notSupported } from '../shared/request.ts'
+import { usageOf, windowMs } from '../shared/usage.ts'
+import type { Call, Desk } from './desk.ts'
 
-interface Stats {
-  memoryBytes?: number
-  cpuUsec?: number
-}
-
-/** How long processor time is watched for one figure, and how often a watcher is told. */
-const windowMs = 200
+/** How often a watcher is told. */
 const everyMs = 1000
 
 /** Whether the sandbox answers, and what it uses. Looking is not activity. */
@@ -43,31 +39,21 @@ export function metricRoutes(desk: Desk): void {
 
 /** Of its own limits, not of the machine. */
 async function measure({ services }: Desk, session: Session): Promise<object> {
-  const { provider } = services.sessions.context
-  if (!provider.stats || session.sandbox_id === null) throw notSupported('Measuring a sandbox')
-  const before: Stats = await provider.stats(session.sandbox_id)
-  const startedAt = performance.now()
-  await rest(windowMs)
-  const now: Stats = await provider.stats(session.sandbox_id)
-  const passedUsec = (performance.now() - startedAt) * 1000
-  const usedUsec = (now.cpuUsec ?? 0) - (before.cpuUsec ?? 0)
+  const usage = await usageOf(services, session)
+  if (!usage) throw notSupported('Measuring a sandbox')
   return {
     cpu_count: session.cpu,
-    cpu_used_pct: rounded((usedUsec / passedUsec / session.cpu) * 100),
+    cpu_used_pct: usage.cpuPercent,
     mem_total_mib: session.mem_mb,
-    mem_used_mib: rounded((now.memoryBytes ?? 0) / 1_048_576),
+    mem_used_mib: Math.round((usage.memoryBytes / 1_048_576) * 100) / 100,
     timestamp: Date.now(),
   }
 }
 
-function rounded(value: number): number {
-  return Math.round(value * 100) / 100
-}
-
-function rest(ms: number, ending?: AbortSignal): Promise<void> {
+function rest(ms: number, ending: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
-    ending?.addEventListener(
+    ending.addEventListener(
       'abort',
       () => {
         clearTimeout(timer)

@@ -1,4 +1,4 @@
-import { notSupported } from './desk.ts'
+import { notSupported } from '../shared/request.ts'
 import type { NetworkPolicy } from './schemas.ts'
 
 /**

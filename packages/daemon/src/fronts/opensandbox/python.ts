@@ -3,8 +3,10 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { ServerEvent } from '../../api/streams.ts'
 import type { Tracked } from '../../sessions/index.ts'
-import { type Call, type Desk, notSupported } from './desk.ts'
-import { event, failure, outputOf } from './executions.ts'
+import { outputOf } from '../shared/output.ts'
+import { notSupported } from '../shared/request.ts'
+import type { Call, Desk } from './desk.ts'
+import { event, failure } from './executions.ts'
 import { pythonDriver } from './python-driver.ts'
 
 /** A frame longer than this is none of our driver's. */
@@ -65,7 +67,7 @@ export async function* runPython(
       if (type === 'result') yield event(type, { results: frame.results })
       if (type === 'error') yield event(type, { error: frame.error })
     }
-    if (!ending.aborted) yield failure('KernelDied', 'The interpreter has ended.', [])
+    yield failure('KernelDied', 'The interpreter has ended.', [])
   } finally {
     // Whoever goes away wants no more of it. Before the next one's turn: his must not be hit.
     if (runs && call.signal.aborted) await found.kill('SIGINT').catch(() => {})
@@ -99,7 +101,7 @@ async function* framesOf(
 ): AsyncGenerator<z.infer<typeof frame>> {
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const one of outputOf(services, caller, found, reading.after, ending)) {
+  for await (const one of outputOf(services, caller, found, ending, reading.after)) {
     if (one.type === 'exit') return
     if (one.type === 'stderr') continue
     const lines = decoder.decode(one.data, { stream: true }).split('\n')

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { CreateRequest } from '../../sessions/index.ts'
-import { notSupported } from './desk.ts'
+import { notSupported } from '../shared/request.ts'
 
 /** `{cpu: '500m', memory: '2Gi'}`, as Kubernetes writes quantities. */
 export function limitsOf(given: Readonly<Record<string, string>>): NonNullable<CreateRequest['limits']> {

@@ -1,7 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
 import { type CreateRequest, lifetimeEnd, type Session } from '../../sessions/index.ts'
-import { type Desk, notSupported } from './desk.ts'
+import { notSupported } from '../shared/request.ts'
+import { finished } from '../shared/sessions.ts'
+import type { Desk } from './desk.ts'
 import { networkOf } from './network.ts'
 import { limitsOf } from './resources.ts'
 import type { CreateBody } from './schemas.ts'
@@ -29,21 +31,17 @@ export async function createSandbox(
 ): Promise<Session> {
   const { sessions } = desk.services
   const { session } = await sessions.create(caller, requestOf(desk, body), signal)
-  try {
-    const kept: Kept = {
-      entrypoint: body.entrypoint ?? idleEntrypoint,
-      extensions: body.extensions ?? {},
-      secureAccess: body.secureAccess ?? false,
-    }
+  const kept: Kept = {
+    entrypoint: body.entrypoint ?? idleEntrypoint,
+    extensions: body.extensions ?? {},
+    secureAccess: body.secureAccess ?? false,
+  }
+  const rest = async () => {
     await desk.place.records.put(caller.projectId, kind, session.id, kept, session.id)
     await startEntrypoint(desk, caller, session, kept.entrypoint)
-    // Nobody was told of it.
-    if (signal.aborted) throw new SandboxError('aborted', 'The client went away.')
     return session
-  } catch (error) {
-    await sessions.destroy(caller, session.id)
-    throw error
   }
+  return finished(desk.services, caller, session, rest, signal)
 }
 
 function requestOf(desk: Desk, body: CreateBody): CreateRequest {

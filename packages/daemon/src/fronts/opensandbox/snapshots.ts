@@ -1,6 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { type Desk, parsed } from './desk.ts'
-import { everything, pageOf, statesAsked } from './pages.ts'
+import { parsed } from '../shared/request.ts'
+import { everything } from '../shared/sessions.ts'
+import type { Desk } from './desk.ts'
+import { pageOf, statesAsked } from './pages.ts'
 import * as schemas from './schemas.ts'
 
 type Row = Awaited<ReturnType<Desk['services']['sessions']['snapshots']['get']>>

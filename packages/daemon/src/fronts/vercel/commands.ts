@@ -1,9 +1,11 @@
-import { type ProcessEvent, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import * as schemas from '../../api/schemas.ts'
 import type { Session, Tracked } from '../../sessions/index.ts'
-import { notHere, parsed, type VercelCall, type VercelDesk, type VercelRoute } from './desk.ts'
+import { type Found, outputOf, rowOf } from '../shared/output.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import type { VercelCall, VercelDesk, VercelRoute } from './desk.ts'
 import { sendLines } from './ndjson.ts'
 import { running } from './sessions.ts'
 import { commandView } from './views.ts'
@@ -23,7 +25,6 @@ const commandBody = z.looseObject({
 })
 
 type ExecRow = Tracked['row']
-type Found = Tracked | ExecRow
 
 export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   const { sessions } = desk.services
@@ -38,7 +39,7 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   /** Its output as log lines; how it ended is the caller's to say. */
   const logs = async function* (call: VercelCall, found: Found, ending: AbortSignal): AsyncGenerator<object> {
     const decoders = { stdout: textDecoder(), stderr: textDecoder() }
-    for await (const event of wholeOutput(call, found, ending)) {
+    for await (const event of outputOf(desk.services, call.caller, found, ending)) {
       if (event.type === 'exit') break
       const data = decoders[event.type].decode(event.data, { stream: true })
       if (data !== '') yield { stream: event.type, data }
@@ -46,33 +47,6 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
     for (const stream of ['stdout', 'stderr'] as const) {
       const data = decoders[stream].decode()
       if (data !== '') yield { stream, data }
-    }
-  }
-
-  /** From the beginning, or from the oldest that is left of it. */
-  const wholeOutput = async function* (
-    call: VercelCall,
-    found: Found,
-    ending: AbortSignal,
-  ): AsyncGenerator<ProcessEvent> {
-    let after = 0
-    for (;;) {
-      try {
-        const output =
-          'row' in found
-            ? found.output(after, ending)
-            : sessions.commands.replay(call.caller, found, after, ending)
-        for await (const event of output) {
-          after = event.seq
-          yield event
-        }
-        return
-      } catch (error) {
-        if (!SandboxError.is(error, 'gone')) throw error
-        const { oldest } = error.details
-        if (typeof oldest !== 'number' || oldest - 1 <= after) return
-        after = oldest - 1
-      }
     }
   }
 
@@ -87,7 +61,10 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
         const body = parsed(commandBody, call.body)
         const session = await running(desk, call)
         if (body.sudo && !(await isRoot(desk, call, session)))
-          throw notHere('sudo', 'Programs run here as the sandbox’s user; use an image whose user is root.')
+          throw notSupported(
+            'sudo',
+            'Programs run here as the sandbox’s user; use an image whose user is root.',
+          )
         const found = await sessions.commands.start(
           call.caller,
           session.id,
@@ -151,7 +128,7 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
       async handle(call) {
         const { signal } = parsed(z.looseObject({ signal: z.int().default(15) }), call.body)
         const name = signals[signal]
-        if (name === undefined) throw notHere(`The signal ${signal}`)
+        if (name === undefined) throw notSupported(`The signal ${signal}`)
         const { session, found } = await find(call)
         if ('row' in found) await found.kill(name)
         return { command: commandView(session, rowOf(found)) }
@@ -175,10 +152,6 @@ const signals: Readonly<Record<number, ProcessSignal>> = {
   15: 'SIGTERM',
   18: 'SIGCONT',
   19: 'SIGSTOP',
-}
-
-function rowOf(found: Found): ExecRow {
-  return 'row' in found ? found.row : found
 }
 
 function textDecoder() {

@@ -1,18 +1,13 @@
 import { randomId } from '@sandkasten/sdk/provider'
-import { cloneRepo } from '@sandkasten/sdk/recipes'
 import { z } from 'zod'
 import * as schemas from '../../api/schemas.ts'
 import type { Caller } from '../../keys/index.ts'
-import type { Session } from '../../sessions/index.ts'
-import {
-  frontLabel,
-  frontName,
-  type Kept,
-  notHere,
-  parsed,
-  type VercelCall,
-  type VercelDesk,
-} from './desk.ts'
+import type { CreateRequest, Session } from '../../sessions/index.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { finished } from '../shared/sessions.ts'
+import { frontLabel, frontName, type Kept, type VercelCall, type VercelDesk } from './desk.ts'
+import { findSnapshot } from './snapshots.ts'
+import { fill, source } from './source.ts'
 import { region } from './views.ts'
 
 /** What the vendor promises where nothing is said. */
@@ -52,19 +47,6 @@ export const overrides = z.looseObject({
   keepLastSnapshots: z.unknown().optional(),
 })
 
-const source = z.discriminatedUnion('type', [
-  z.object({
-    type: z.literal('git'),
-    url: z.string().min(1),
-    depth: z.int().positive().optional(),
-    revision: z.string().min(1).optional(),
-    username: z.string().optional(),
-    password: z.string().optional(),
-  }),
-  z.object({ type: z.literal('tarball'), url: z.string().min(1) }),
-  z.object({ type: z.literal('snapshot'), snapshotId: z.string().min(1) }),
-])
-
 const createBody = overrides.extend({ source: source.optional() })
 
 /** A new sandbox that runs, with its ports open and its source in place; when any of it fails, nothing is left. */
@@ -82,7 +64,8 @@ export async function createSandbox(
     ...(body.source?.type === 'snapshot' ? { currentSnapshotId: body.source.snapshotId } : {}),
     ...(body.snapshotExpiration === undefined ? {} : { snapshotExpirationMs: body.snapshotExpiration }),
   }
-  const { session } = await sessions.create(call.caller, {
+  if (body.source?.type === 'snapshot') await findSnapshot(desk, call.caller, body.source.snapshotId)
+  const request: CreateRequest = {
     name: body.name ?? `sandbox-${randomId(10)}`,
     labels: { ...body.tags, [frontLabel]: frontName },
     env: body.env,
@@ -96,17 +79,15 @@ export async function createSandbox(
     lifetimeMs: kept.timeoutMs,
     onLifetime: kept.persistent ? 'stop' : 'destroy',
     wakeOnUse: false,
-  })
-  try {
+  }
+  const { session } = await sessions.create(call.caller, request, call.signal)
+  const rest = async () => {
     await desk.keep(session, kept)
     await openPorts(desk, call.caller, session, body.ports ?? [])
-    if (body.source) await fill(desk, call.caller, session, body.source)
-    if (call.signal.aborted) await sessions.destroy(call.caller, session.id)
+    if (body.source) await fill(desk, call, session, body.source)
     return { session: await sessions.get(call.caller, session.id), kept }
-  } catch (error) {
-    await sessions.destroy(call.caller, session.id)
-    throw error
   }
+  return finished(desk.services, call.caller, session, rest, call.signal)
 }
 
 /** Exactly these are open afterwards. As with the vendor, whoever knows the address may come. */
@@ -123,19 +104,20 @@ export async function openPorts(
 }
 
 export function refuseAbsent(body: z.infer<typeof overrides>): void {
-  if (body.mounts && Object.keys(body.mounts).length > 0) throw notHere('Mounting drives')
-  if (body.networkId) throw notHere('Secure Compute')
+  if (body.mounts && Object.keys(body.mounts).length > 0) throw notSupported('Mounting drives')
+  if (body.networkId) throw notSupported('Secure Compute')
   if (body.region !== undefined && body.region !== region)
-    throw notHere(`The region “${body.region}”`, `Leave it out: there is one, “${region}”.`)
-  if (body.failoverRegions && body.failoverRegions.length > 0) throw notHere('Failing over to other regions')
-  if (body.keepLastSnapshots) throw notHere('Keeping the last snapshots only')
+    throw notSupported(`The region “${body.region}”`, `Leave it out: there is one, “${region}”.`)
+  if (body.failoverRegions && body.failoverRegions.length > 0)
+    throw notSupported('Failing over to other regions')
+  if (body.keepLastSnapshots) throw notSupported('Keeping the last snapshots only')
 }
 
 export function networkOf(policy: z.infer<typeof networkPolicy> | undefined): 'none' | 'open' | undefined {
   if (policy === undefined) return undefined
   if (policy.mode === 'allow-all') return 'open'
   if (policy.mode === 'deny-all') return 'none'
-  throw notHere('A network policy with rules', 'Use "allow-all" or "deny-all".')
+  throw notSupported('A network policy with rules', 'Use "allow-all" or "deny-all".')
 }
 
 /** The vendor's sandboxes are machines: memory comes with processors, and nobody counts their processes. */
@@ -156,37 +138,4 @@ function imageOf(desk: VercelDesk, body: z.infer<typeof createBody>): string | u
   if (body.runtime !== undefined && runtimes.test(wanted)) return undefined
   if (body.image !== undefined && defaultImage.test(wanted)) return undefined
   return wanted
-}
-
-async function fill(
-  desk: VercelDesk,
-  caller: Caller,
-  session: Session,
-  from: z.infer<typeof source>,
-): Promise<void> {
-  if (from.type === 'snapshot') return
-  await desk.services.sessions.use.use(caller, session.id, async ({ sandbox }) => {
-    if (from.type === 'git') {
-      await cloneRepo(sandbox, {
-        url: from.url,
-        path: '.',
-        ...(from.password === undefined ? {} : { token: from.password }),
-        ...(from.revision === undefined || /^[0-9a-f]{40}$/.test(from.revision)
-          ? {}
-          : { branch: from.revision }),
-        ...(from.depth === undefined ? {} : { depth: from.depth }),
-      })
-      if (from.revision === undefined || !/^[0-9a-f]{40}$/.test(from.revision)) return
-      await mustRun(sandbox.runCommand({ cmd: 'git', args: ['checkout', '--quiet', from.revision] }))
-      return
-    }
-    // The address is an argument of its own, behind `--`: never a part of the line, never an option.
-    const line = 'curl -fsSL -- "$1" | tar -xzf - --strip-components=1 --no-same-owner'
-    await mustRun(sandbox.runCommand({ cmd: 'bash', args: ['-o', 'pipefail', '-c', line, 'bash', from.url] }))
-  })
-}
-
-async function mustRun(running: Promise<{ exitCode: number; stderr: string }>): Promise<void> {
-  const { exitCode, stderr } = await running
-  if (exitCode !== 0) throw notHere(`This source (${stderr.trim().slice(-300)})`, 'Check its address.')
 }

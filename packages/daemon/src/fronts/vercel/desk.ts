@@ -1,9 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { z } from 'zod'
-import { type Caller, includes, type Scope } from '../../keys/index.ts'
+import type { FastifyInstance } from 'fastify'
+import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
+import { liveSession } from '../shared/sessions.ts'
 
 /** What the vendor keeps of a sandbox that a session does not have. */
 export interface Kept {
@@ -19,25 +20,9 @@ export interface Kept {
 export const frontLabel = 'sandkasten.front'
 export const frontName = 'vercel'
 
-export interface VercelRoute {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  path: string
-  scope: Scope
-  /** The body is handed on as it comes. */
-  streamed?: boolean
-  handle(call: VercelCall): Promise<unknown>
-}
+export type VercelCall = FrontCall
 
-export interface VercelCall {
-  readonly caller: Caller
-  readonly params: Readonly<Record<string, string>>
-  readonly query: Readonly<Record<string, string | string[] | undefined>>
-  readonly body: unknown
-  readonly request: FastifyRequest
-  readonly reply: FastifyReply
-  /** Fires when the client goes away. */
-  readonly signal: AbortSignal
-}
+export type VercelRoute = Omit<FrontRoute, 'url'> & { readonly path: string }
 
 /** Where requests of this front arrive: who asks, which sandbox is meant, what is remembered of it. */
 export class VercelDesk {
@@ -53,40 +38,11 @@ export class VercelDesk {
     return this.place.services
   }
 
-  add(route: VercelRoute): void {
+  /** Both with the SDK's own prefix and without: `fetch` may replace the host alone, or the prefix with it. */
+  add({ path, ...route }: VercelRoute): void {
+    const action = `${route.method} ${path}`
     for (const prefix of ['', '/api'])
-      this.#app.route({
-        method: route.method,
-        url: `${prefix}${route.path}`,
-        exposeHeadRoute: false,
-        config: { streamed: route.streamed ?? false, action: `${route.method} ${route.path}` },
-        onRequest: async (request, reply) => {
-          reply.header('x-request-id', request.id)
-          request.caller = await this.services.keys.authenticate(request.headers.authorization, request.id)
-          this.allow(request.caller, route.scope)
-        },
-        handler: async (request, reply) => {
-          const answer = await route.handle({
-            caller: request.caller!,
-            params: request.params as Record<string, string>,
-            query: request.query as Record<string, string>,
-            body: route.streamed ? (request.body ?? request.raw) : (request.body ?? {}),
-            request,
-            reply,
-            signal: goneSignal(reply),
-          })
-          if (reply.sent) return reply
-          return reply.type('application/json').send(JSON.stringify(answer))
-        },
-      })
-  }
-
-  allow(caller: Caller, scope: Scope): void {
-    if (includes(caller.scopes, scope)) return
-    throw new SandboxError('forbidden', `This needs a key with the scope “${scope}”.`, {
-      details: { scope },
-      hint: 'Use another key.',
-    })
+      addRoute(this.#app, this.place, { ...route, url: `${prefix}${path}`, action })
   }
 
   /** The live sandbox with this name, for this project only. */
@@ -105,8 +61,9 @@ export class VercelDesk {
       status: ['creating', 'running', 'paused', 'stopped', 'crashed'],
       limit: 1,
     })
+    const { instanceId } = this.services.sessions.context
     // By its id, because only then the newest use is known.
-    return found && this.services.sessions.get(caller, found.id)
+    return found?.instance_id === instanceId ? this.services.sessions.get(caller, found.id) : undefined
   }
 
   /** One run of a sandbox by `sbx_<session>_<start>`. */
@@ -117,10 +74,8 @@ export class VercelDesk {
         hint: 'Get the sandbox again with Sandbox.get().',
       })
     if (id === undefined) throw unknown()
-    const session = await this.services.sessions.get(caller, id).catch((error: unknown) => {
-      throw SandboxError.is(error, 'not_found') ? unknown() : error
-    })
-    if (session.live === 0 || Number(start) > session.incarnation) throw unknown()
+    const session = await liveSession(this.services, caller, id, unknown)
+    if (Number(start) > session.incarnation) throw unknown()
     return { session, incarnation: Number(start) }
   }
 
@@ -136,28 +91,4 @@ export class VercelDesk {
   get longestMs(): number {
     return this.services.config.max_ttl_seconds * 1000
   }
-}
-
-export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
-  const result = schema.safeParse(value)
-  if (result.success) return result.data
-  const [first] = result.error.issues
-  throw new SandboxError(
-    'invalid_argument',
-    `Invalid request: \`${first?.path.join('.') ?? ''}\` ${first?.message}.`,
-    { hint: 'Correct it.' },
-  )
-}
-
-/** A feature of the vendor's that there is nothing for here. */
-export function notHere(what: string, hint = 'Leave it out; see docs/fronts.md.'): SandboxError {
-  return new SandboxError('unsupported', `${what} is not supported by this server.`, { hint })
-}
-
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort()
-  })
-  return controller.signal
 }

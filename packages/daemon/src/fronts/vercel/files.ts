@@ -6,7 +6,8 @@ import { z } from 'zod'
 import { bodyChunks } from '../../api/body.ts'
 import * as schemas from '../../api/schemas.ts'
 import { sendStream } from '../../api/send-stream.ts'
-import { notHere, parsed, type VercelDesk, type VercelRoute } from './desk.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import type { VercelDesk, VercelRoute } from './desk.ts'
 import { running } from './sessions.ts'
 
 const base = '/v2/sandboxes/sessions/:sid/fs'
@@ -90,7 +91,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
         path,
         scope: 'read' as const,
         handle: async () => {
-          throw notHere('A drive')
+          throw notSupported('A drive')
         },
       })),
     ),

@@ -1,4 +1,3 @@
-import { SandboxError } from '@sandkasten/sdk'
 import type { Front } from '../front.ts'
 import { commandRoutes } from './commands.ts'
 import { VercelDesk } from './desk.ts'
@@ -6,7 +5,10 @@ import { fileRoutes } from './files.ts'
 import { refusal } from './refusal.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { sessionRoutes } from './sessions.ts'
-import { snapshotRoutes } from './snapshots.ts'
+import { removeExpired, snapshotRoutes } from './snapshots.ts'
+
+/** How often snapshots whose time is over are looked for. */
+const sweepMs = 60_000
 
 /**
  * The wire of `@vercel/sandbox` 2.x and 3.x. A sandbox there is a name with a disk; a session is one run of it:
@@ -21,7 +23,6 @@ export const vercelFront: Front = {
   name: 'vercel',
   register(app, place) {
     const desk = new VercelDesk(app, place)
-    // Both with the SDK's own prefix and without: `fetch` may replace the host alone, or the prefix with it.
     for (const route of [
       ...sandboxRoutes(desk),
       ...sessionRoutes(desk),
@@ -30,15 +31,13 @@ export const vercelFront: Front = {
       ...snapshotRoutes(desk),
     ])
       desk.add(route)
-    app.setNotFoundHandler((request) => {
-      throw new SandboxError(
-        'not_found',
-        `There is no ${request.method} ${request.url.split('?')[0]} here.`,
-        {
-          hint: 'See docs/fronts.md for what this front speaks.',
-        },
+    const sweep = () =>
+      void removeExpired(desk).catch((error) =>
+        place.services.log.warn({ err: error }, 'expired snapshots are not removed yet'),
       )
-    })
+    sweep()
+    const timer = setInterval(sweep, sweepMs).unref()
+    app.addHook('onClose', async () => clearInterval(timer))
   },
   refuse: refusal,
 }

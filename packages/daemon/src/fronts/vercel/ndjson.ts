@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { drained } from '../../api/streams.ts'
+import { beginStream, drained } from '../../api/streams.ts'
 import type { VercelDesk } from './desk.ts'
 
 const beatMs = 15_000
@@ -15,18 +15,12 @@ export async function sendLines(
   gone: AbortSignal,
   source: (ending: AbortSignal) => AsyncIterable<unknown>,
 ): Promise<void> {
-  const { signal, leave } = desk.services.streams.enter()
+  const { signal, leave } = desk.services.streams.enter(reply.request.caller)
   const ending = AbortSignal.any([signal, gone])
-  reply.hijack()
   const { raw } = reply
-  raw.writeHead(200, {
-    'content-type': 'application/x-ndjson',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-    'x-request-id': reply.request.id,
-  })
-  raw.flushHeaders()
-  const beat = setInterval(() => raw.write('\n'), beatMs)
+  beginStream(reply, 'application/x-ndjson')
+  // Not for one who does not read: it would only be kept for him.
+  const beat = setInterval(() => raw.writableNeedDrain || raw.write('\n'), beatMs)
   const over = new Promise<'over'>((resolve) => {
     if (ending.aborted) resolve('over')
     ending.addEventListener('abort', () => resolve('over'), { once: true })
@@ -37,11 +31,12 @@ export async function sendLines(
       const next = lines.next()
       next.catch(() => {})
       const result = await Promise.race([next, over])
-      if (result === 'over' || result.done) break
+      // The daemon ends, or the stream fails: it is cut, and its reader sees that it is not whole.
+      if (result === 'over') return void raw.destroy()
+      if (result.done) break
       if (!raw.write(`${ascii(result.value)}\n`)) await Promise.race([drained(raw), over])
     }
   } catch {
-    // The stream is cut: its reader sees that it is not whole.
     raw.destroy()
   } finally {
     clearInterval(beat)

@@ -1,20 +1,15 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
+import { refusalHeaders } from '../shared/refusal.ts'
 
 /** The vendor's words for our errors: `{ error: { code, message } }`. */
 export function refusal(error: SandboxError, request: FastifyRequest): FrontRefusal {
-  const { retryAfterMs } = error.details
   const code = codes[error.code] ?? error.code
   return {
     status: statusOf(error, request),
     body: { error: { code, message: error.hint ? `${error.message} ${error.hint}` : error.message } },
-    headers: {
-      'x-request-id': request.id,
-      ...(typeof retryAfterMs === 'number'
-        ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
-        : {}),
-    },
+    headers: refusalHeaders(error, request),
   }
 }
 

@@ -3,16 +3,12 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { allow } from '../shared/route.ts'
+import { everything, finished } from '../shared/sessions.ts'
 import { createSandbox, networkOf, openPorts, overrides, refuseAbsent } from './create.ts'
-import {
-  frontLabel,
-  frontName,
-  type Kept,
-  notHere,
-  parsed,
-  type VercelDesk,
-  type VercelRoute,
-} from './desk.ts'
+import { frontLabel, frontName, type Kept, type VercelDesk, type VercelRoute } from './desk.ts'
+import { removeSnapshot } from './snapshots.ts'
 import { routesOf, sandboxView, sessionView } from './views.ts'
 
 const mostInPage = 100
@@ -69,11 +65,12 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       method: 'GET',
       path: '/v2/sandboxes/:name',
       scope: 'read',
-      async handle({ caller, params, query }) {
+      async handle({ caller, params, query, request }) {
         const session = await desk.byName(caller, params.name!)
         const kept = await desk.kept(session)
         if (query.resume !== 'true' || session.status === 'running') return whole(session, kept, false)
-        desk.allow(caller, 'exec')
+        request.changes = true
+        allow(caller, 'exec')
         await sessions.start(caller, session.id)
         return whole(await sessions.setLifetime(caller, session.id, kept.timeoutMs), kept, true)
       },
@@ -87,15 +84,19 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
         refuseAbsent(changes)
         const session = await desk.byName(caller, params.name!)
         const { vcpus } = changes.resources ?? {}
-        if (vcpus !== undefined && vcpus !== session.cpu) throw notHere('Changing the resources of a sandbox')
+        if (vcpus !== undefined && vcpus !== session.cpu)
+          throw notSupported('Changing the resources of a sandbox')
         const network = networkOf(changes.networkPolicy)
         if (network !== undefined && network !== session.network)
-          throw notHere('Changing the network policy of a sandbox', 'Give it when the sandbox is created.')
+          throw notSupported(
+            'Changing the network policy of a sandbox',
+            'Give it when the sandbox is created.',
+          )
         if (changes.ports) await openPorts(desk, caller, session, changes.ports)
         if (changes.tags) await replaceTags(desk, caller, session, changes.tags)
         const before = await desk.kept(session)
         if (changes.persistent === false && before.persistent)
-          throw notHere('Making a persistent sandbox one that is not')
+          throw notSupported('Making a persistent sandbox one that is not')
         const kept: Kept = {
           ...before,
           ...(changes.timeout === undefined ? {} : { timeoutMs: Math.min(changes.timeout, desk.longestMs) }),
@@ -133,14 +134,14 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       async handle({ caller, params, body, signal }) {
         const asked = parsed(overrides, body)
         refuseAbsent(asked)
-        if (asked.env) throw notHere('Other environment variables for a fork')
-        if (asked.resources?.vcpus !== undefined) throw notHere('Other resources for a fork')
-        if (asked.image ?? asked.runtime) throw notHere('Another image for a fork')
+        if (asked.env) throw notSupported('Other environment variables for a fork')
+        if (asked.resources?.vcpus !== undefined) throw notSupported('Other resources for a fork')
+        if (asked.image ?? asked.runtime) throw notSupported('Another image for a fork')
         const origin = await desk.byName(caller, params.name!)
         if (networkOf(asked.networkPolicy) !== undefined && networkOf(asked.networkPolicy) !== origin.network)
-          throw notHere('Another network policy for a fork')
+          throw notSupported('Another network policy for a fork')
         const copy = await forkOf(desk, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
-        try {
+        const rest = async () => {
           const kept = {
             ...(await desk.kept(origin)),
             ...(asked.timeout ? { timeoutMs: asked.timeout } : {}),
@@ -150,11 +151,9 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
           const ports = (await routesOf(desk, origin)).map(({ port }) => port)
           await openPorts(desk, caller, copy, asked.ports ?? ports)
           if (asked.tags) await replaceTags(desk, caller, copy, asked.tags)
-          return await whole(await sessions.get(caller, copy.id), kept)
-        } catch (error) {
-          await sessions.destroy(caller, copy.id)
-          throw error
+          return whole(await sessions.get(caller, copy.id), kept)
         }
+        return finished(desk.services, caller, copy, rest, signal)
       },
     },
   ]
@@ -190,20 +189,17 @@ async function matching(
   const labels = Object.fromEntries(
     given.map((tag) => [tag.slice(0, tag.indexOf(':')), tag.slice(tag.indexOf(':') + 1)]),
   )
-  const found: Session[] = []
-  let after: { createdAt: number; id: string } | undefined
-  for (;;) {
-    const page = await desk.services.sessions.list(caller, {
+  const { sessions } = desk.services
+  const all = await everything((options) =>
+    sessions.list(caller, {
       labels: { ...labels, [frontLabel]: frontName },
       status: ['creating', 'running', 'paused', 'stopped', 'crashed'],
-      limit: 500,
-      ...(after ? { after } : {}),
-    })
-    found.push(...page.filter(({ name }) => name?.startsWith(namePrefix)))
-    const last = page.at(-1)
-    if (page.length < 500 || !last) break
-    after = { createdAt: last.created_at, id: last.id }
-  }
+      ...options,
+    }),
+  )
+  const found = all.filter(
+    ({ name, instance_id }) => instance_id === sessions.context.instanceId && name?.startsWith(namePrefix),
+  )
   const keyOf = (session: Session) =>
     sortBy === 'name' ? session.name! : sortBy === 'statusUpdatedAt' ? session.status_at : session.created_at
   const order = sortOrder === 'asc' ? 1 : -1
@@ -232,6 +228,6 @@ async function replaceTags(
 async function purge(desk: VercelDesk, caller: Caller, session: Session): Promise<void> {
   const { snapshots } = desk.services.sessions
   const used = new Set((await matching(desk, caller, {})).map(({ snapshot_id: id }) => id))
-  for (const { id } of await snapshots.list(caller, { sessionId: session.id, limit: 1000 }))
-    if (!used.has(id)) await snapshots.delete(caller, id)
+  const own = await everything((options) => snapshots.list(caller, { sessionId: session.id, ...options }))
+  for (const { id } of own) if (!used.has(id)) await removeSnapshot(desk, caller, id)
 }

@@ -1,8 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { lifetimeEnd, type Session } from '../../sessions/index.ts'
+import { notSupported, parsed } from '../shared/request.ts'
 import { networkOf, networkPolicy } from './create.ts'
-import { notHere, parsed, type VercelCall, type VercelDesk, type VercelRoute } from './desk.ts'
+import type { VercelCall, VercelDesk, VercelRoute } from './desk.ts'
 import { routesOf, sandboxView, sessionView, sidOf } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid'
@@ -18,7 +19,8 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle({ caller, query }) {
         const { name } = query
-        if (typeof name !== 'string') throw notHere('A list of the sessions of all sandboxes', 'Give a name.')
+        if (typeof name !== 'string')
+          throw notSupported('A list of the sessions of all sandboxes', 'Give a name.')
         // What is known of earlier runs is that they are over; the last one stands for the sandbox.
         const session = await desk.byName(caller, name)
         return { sessions: [sessionView(desk, session)], pagination: { count: 1, next: null } }
@@ -73,7 +75,10 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       async handle(call) {
         const session = await running(desk, call)
         if (networkOf(parsed(networkPolicy, call.body)) !== session.network)
-          throw notHere('Changing the network policy of a sandbox', 'Give it when the sandbox is created.')
+          throw notSupported(
+            'Changing the network policy of a sandbox',
+            'Give it when the sandbox is created.',
+          )
         return { session: sessionView(desk, session) }
       },
     },
@@ -82,7 +87,7 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       path: `${base}/interactive`,
       scope: 'exec',
       handle: async () => {
-        throw notHere(
+        throw notSupported(
           'An interactive terminal',
           'Use POST /v1/sessions/{id}/terminals of this server’s own API.',
         )

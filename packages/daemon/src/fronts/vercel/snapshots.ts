@@ -2,7 +2,8 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Caller } from '../../keys/index.ts'
-import { parsed, type VercelDesk, type VercelRoute } from './desk.ts'
+import { parsed } from '../shared/request.ts'
+import type { VercelDesk, VercelRoute } from './desk.ts'
 import { running } from './sessions.ts'
 import { region, sessionView, sidOf } from './views.ts'
 
@@ -11,6 +12,8 @@ interface KeptSnapshot {
   sid: string
   expiresAt?: number
 }
+
+const kind = 'snapshot'
 
 const listQuery = z.looseObject({
   name: z.string().optional(),
@@ -25,7 +28,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
   const { snapshots } = sessions
 
   const view = async (caller: Caller, row: Row, status: 'created' | 'deleted' = 'created') => {
-    const kept = await desk.place.records.get<KeptSnapshot>(caller.projectId, 'snapshot', row.id)
+    const kept = await desk.place.records.get<KeptSnapshot>(caller.projectId, kind, row.id)
     return {
       id: row.id,
       sourceSessionId: kept?.sid ?? `sbx_${row.session_id}_1`,
@@ -36,21 +39,6 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
       updatedAt: row.created_at,
       ...(kept?.expiresAt === undefined ? {} : { expiresAt: kept.expiresAt }),
     }
-  }
-
-  /** One whose time is over is gone, for whoever looks first. */
-  const found = async (caller: Caller, id: string): Promise<Row> => {
-    const row = await snapshots.get(caller, id)
-    const kept = await desk.place.records.get<KeptSnapshot>(caller.projectId, 'snapshot', id)
-    if (kept?.expiresAt === undefined || kept.expiresAt > Date.now()) return row
-    await remove(caller, id)
-    throw new SandboxError('not_found', `There is no snapshot ${id}.`)
-  }
-
-  const remove = async (caller: Caller, id: string): Promise<boolean> => {
-    const deleted = await snapshots.delete(caller, id)
-    await desk.place.records.delete(caller.projectId, 'snapshot', id)
-    return deleted
   }
 
   return [
@@ -72,7 +60,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
           sid: sidOf(session),
           ...(lifeMs > 0 ? { expiresAt: row.created_at + lifeMs } : {}),
         }
-        await desk.place.records.put(caller.projectId, 'snapshot', row.id, kept)
+        await desk.place.records.put(caller.projectId, kind, row.id, kept)
         await desk.keep(session, { ...before, currentSnapshotId: row.id })
         // With the vendor a snapshot is also the end of the run.
         const stopped = await sessions.stop(caller, session.id, { incarnation: session.incarnation })
@@ -94,9 +82,8 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
         })
         const page = rows.slice(0, limit)
         const views = await Promise.all(page.map((row) => view(caller, row)))
-        const now = Date.now()
         return {
-          snapshots: views.filter(({ expiresAt }) => expiresAt === undefined || expiresAt > now),
+          snapshots: views.filter((one) => !isOver(one)),
           pagination: { count: page.length, next: rows.length > limit ? cursorOf(page.at(-1)!) : null },
         }
       },
@@ -106,7 +93,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
       path: '/v2/sandboxes/snapshots/:snapshotId',
       scope: 'read',
       handle: async ({ caller, params }) => ({
-        snapshot: await view(caller, await found(caller, params.snapshotId!)),
+        snapshot: await view(caller, await findSnapshot(desk, caller, params.snapshotId!)),
       }),
     },
     {
@@ -114,11 +101,52 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
       path: '/v2/sandboxes/snapshots/:snapshotId',
       scope: 'exec',
       async handle({ caller, params }) {
-        const row = await found(caller, params.snapshotId!)
+        const row = await findSnapshot(desk, caller, params.snapshotId!)
         const shown = await view(caller, row, 'deleted')
-        if (!(await remove(caller, row.id))) await found(caller, row.id)
+        if (!(await removeSnapshot(desk, caller, row.id))) await findSnapshot(desk, caller, row.id)
         return { snapshot: shown }
       },
     },
   ]
+}
+
+/** One whose time is over is gone, for whoever looks first. */
+export async function findSnapshot(desk: VercelDesk, caller: Caller, id: string): Promise<Row> {
+  const row = await desk.services.sessions.snapshots.get(caller, id)
+  const kept = await desk.place.records.get<KeptSnapshot>(caller.projectId, kind, id)
+  if (!isOver(kept)) return row
+  await removeSnapshot(desk, caller, id)
+  throw new SandboxError('not_found', `There is no snapshot ${id}.`)
+}
+
+export async function removeSnapshot(desk: VercelDesk, caller: Caller, id: string): Promise<boolean> {
+  const deleted = await desk.services.sessions.snapshots.delete(caller, id)
+  await desk.place.records.delete(caller.projectId, kind, id)
+  return deleted
+}
+
+/** Those whose time is over while nobody looks. One of another machine is removed there. */
+export async function removeExpired(desk: VercelDesk): Promise<void> {
+  const { keys, log, sessions } = desk.services
+  for (const { id: projectId } of await keys.projects()) {
+    const caller = { projectId, keyId: 'daemon', scopes: [], requestId: 'expired' }
+    for (const { key, data } of await desk.place.records.list<KeptSnapshot>(projectId, kind)) {
+      if (!isOver(data)) continue
+      const row = await sessions.snapshots.get(caller, key).catch(ifMissing)
+      if (!row) await desk.place.records.delete(projectId, kind, key)
+      else if (row.instance_id === sessions.context.instanceId)
+        await removeSnapshot(desk, caller, key).catch((error) =>
+          log.warn({ snapshot: key, err: error }, 'an expired snapshot is not removed yet'),
+        )
+    }
+  }
+}
+
+function isOver(kept: Pick<KeptSnapshot, 'expiresAt'> | undefined): boolean {
+  return kept?.expiresAt !== undefined && kept.expiresAt <= Date.now()
+}
+
+function ifMissing(error: unknown): undefined {
+  if (!SandboxError.is(error, 'not_found')) throw error
+  return undefined
 }

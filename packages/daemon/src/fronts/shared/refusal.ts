@@ -1,0 +1,12 @@
+import type { SandboxError } from '@sandkasten/sdk'
+
+/** What every refusal says beside its body. */
+export function refusalHeaders({ details }: SandboxError, request: { id: string }): Record<string, string> {
+  const { retryAfterMs } = details
+  return {
+    'x-request-id': request.id,
+    ...(typeof retryAfterMs === 'number'
+      ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
+      : {}),
+  }
+}

@@ -1,0 +1,41 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { z } from 'zod'
+import type { FrontCall } from './route.ts'
+
+/** What a request holds, checked. Nothing is an empty object. */
+export function parsed<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
+  const result = schema.safeParse(value ?? {})
+  if (result.success) return result.data
+  const [first] = result.error.issues
+  const where = first?.path.length ? `${first.path.join('.')}: ` : ''
+  throw new SandboxError('invalid_argument', `Invalid request: ${where}${first?.message}.`, {
+    hint: 'Correct it.',
+  })
+}
+
+/** A parameter of the query that must be there, once. */
+export function needed({ query }: Pick<FrontCall, 'query'>, name: string): string {
+  const value = query[name]
+  if (typeof value === 'string' && value !== '') return value
+  throw new SandboxError('invalid_argument', `Missing query parameter '${name}'.`, { hint: 'Add it.' })
+}
+
+/** A port by its number in decimal; undefined: it is none. */
+export function portOf(text: string): number | undefined {
+  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0
+  return port >= 1 && port <= 65_535 ? port : undefined
+}
+
+/** The port that the path names. */
+export function neededPort({ params }: Pick<FrontCall, 'params'>): number {
+  const port = portOf(params.port ?? '')
+  if (port !== undefined) return port
+  throw new SandboxError('invalid_argument', `${params.port} is not a port.`, {
+    hint: 'Use one from 1 to 65535.',
+  })
+}
+
+/** A feature of the vendor's that there is nothing for here. */
+export function notSupported(what: string, hint = 'Leave it out; see docs/fronts.md.'): SandboxError {
+  return new SandboxError('unsupported', `${what} is not supported by this server.`, { hint })
+}

@@ -1,0 +1,77 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Caller, includes, type Scope } from '../../keys/index.ts'
+import type { FrontPlace } from '../front.ts'
+
+/** A request to a front whose sender is known. */
+export interface FrontCall {
+  readonly caller: Caller
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: unknown
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  /** Fires when the client goes away before it has its answer. */
+  readonly signal: AbortSignal
+}
+
+export interface FrontRoute {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly url: string
+  readonly scope: Scope
+  /** The body is handed on as it comes. */
+  readonly streamed?: boolean
+  /** For metrics and the audit log; default: method and path. */
+  readonly action?: string
+  /** Who asks; default: whoever has the key in `Authorization: Bearer`. */
+  readonly callerOf?: (request: FastifyRequest) => Promise<Caller>
+  /** What it returns is the answer, unless one was sent. */
+  handle(call: FrontCall): Promise<unknown>
+}
+
+/** Adds a route. Who may not use it is told so before anything of the body is read. */
+export function addRoute(app: FastifyInstance, { services }: FrontPlace, route: FrontRoute): void {
+  const { method, url, scope, streamed = false, action } = route
+  const callerOf =
+    route.callerOf ?? (({ headers, id }) => services.keys.authenticate(headers.authorization, id))
+  app.route({
+    method,
+    url,
+    exposeHeadRoute: false,
+    config: { streamed, ...(action === undefined ? {} : { action }) },
+    onRequest: async (request) => {
+      request.caller = await callerOf(request)
+      allow(request.caller, scope)
+    },
+    handler: async (request, reply) => {
+      const answer = await route.handle({
+        caller: request.caller!,
+        params: request.params as FrontCall['params'],
+        query: request.query as FrontCall['query'],
+        body: streamed ? (request.body ?? request.raw) : (request.body ?? {}),
+        request,
+        reply,
+        signal: goneSignal(reply),
+      })
+      if (reply.sent) return reply
+      if (answer === undefined) return reply.send()
+      return reply.type('application/json').send(JSON.stringify(answer))
+    },
+  })
+}
+
+export function allow(caller: Caller, scope: Scope): void {
+  if (includes(caller.scopes, scope)) return
+  throw new SandboxError('forbidden', `This needs a key with the scope “${scope}”.`, {
+    details: { scope },
+    hint: 'Use another key.',
+  })
+}
+
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) controller.abort()
+  })
+  return controller.signal
+}

@@ -1,0 +1,54 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Services } from '../../api/index.ts'
+import type { Caller } from '../../keys/index.ts'
+import type { Session } from '../../sessions/index.ts'
+
+/** The caller's own, on this machine, as long as it lives. Another's, another machine's, one that has ended and none are the same: `none`. */
+export async function liveSession(
+  { sessions }: Services,
+  caller: Caller,
+  id: string,
+  none: () => SandboxError,
+): Promise<Session> {
+  const session = await sessions.use.findHere(caller, id).catch((error: unknown) => {
+    throw SandboxError.is(error, 'not_found', 'conflict') ? none() : error
+  })
+  if (session.live === 0) throw none()
+  return session
+}
+
+/** Something is still to be done to a session that nobody knows of yet. When that fails, nothing of it is left. */
+export async function finished<T>(
+  { sessions, log }: Services,
+  caller: Caller,
+  { id }: Session,
+  work: () => Promise<T>,
+  gone?: AbortSignal,
+): Promise<T> {
+  try {
+    const result = await work()
+    // Nobody was told of it.
+    if (gone?.aborted) throw new SandboxError('aborted', 'The client went away.')
+    return result
+  } catch (error) {
+    await sessions
+      .destroy(caller, id)
+      .catch((cause) => log.warn({ session: id, err: cause }, 'a session is not removed yet'))
+    throw error
+  }
+}
+
+/** All that a store lists, a batch at a time. */
+export async function everything<T extends { created_at: number; id: string }>(
+  list: (options: { limit: number; after?: { createdAt: number; id: string } }) => Promise<T[]>,
+): Promise<T[]> {
+  const batch = 500
+  const all: T[] = []
+  for (;;) {
+    const last = all.at(-1)
+    const after = last ? { after: { createdAt: last.created_at, id: last.id } } : {}
+    const some = await list({ limit: batch, ...after })
+    all.push(...some)
+    if (some.length < batch) return all
+  }
+}

@@ -1,0 +1,29 @@
+import type { Services } from '../../api/index.ts'
+import type { Session } from '../../sessions/index.ts'
+
+interface Stats {
+  memoryBytes?: number
+  cpuUsec?: number
+}
+
+/** How long processor time is watched for one figure. */
+export const windowMs = 200
+
+/** What a running sandbox uses now, of its own limits; undefined where nothing measures it. */
+export async function usageOf(
+  { sessions }: Services,
+  session: Session,
+): Promise<{ cpuPercent: number; memoryBytes: number } | undefined> {
+  const { provider } = sessions.context
+  if (!provider.stats || session.sandbox_id === null) return undefined
+  const before: Stats = await provider.stats(session.sandbox_id)
+  const startedAt = performance.now()
+  await new Promise((resolve) => setTimeout(resolve, windowMs))
+  const now: Stats = await provider.stats(session.sandbox_id)
+  const passedUsec = (performance.now() - startedAt) * 1000
+  const usedUsec = (now.cpuUsec ?? 0) - (before.cpuUsec ?? 0)
+  return {
+    cpuPercent: Math.round((usedUsec / passedUsec / Math.max(session.cpu, 0.01)) * 10_000) / 100,
+    memoryBytes: now.memoryBytes ?? 0,
+  }
+}

@@ -1,0 +1,75 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { cloneRepo } from '@sandkasten/sdk/recipes'
+import { z } from 'zod'
+import type { Session, Used } from '../../sessions/index.ts'
+import { notSupported } from '../shared/request.ts'
+import type { VercelCall, VercelDesk } from './desk.ts'
+
+/** What a new sandbox begins with. */
+export const source = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('git'),
+    url: z.string().min(1),
+    depth: z.int().positive().optional(),
+    revision: z.string().min(1).optional(),
+    username: z.string().optional(),
+    password: z.string().optional(),
+  }),
+  z.object({ type: z.literal('tarball'), url: z.string().min(1) }),
+  z.object({ type: z.literal('snapshot'), snapshotId: z.string().min(1) }),
+])
+
+type Source = z.infer<typeof source>
+
+/** Longer than any source should need: who sends one byte a minute must not keep us. */
+const fillMs = 600_000
+
+/** Puts the source in place, for as long as its client waits. */
+export async function fill(
+  desk: VercelDesk,
+  { caller, signal }: VercelCall,
+  session: Session,
+  from: Source,
+): Promise<void> {
+  if (from.type === 'snapshot') return
+  const clock = AbortSignal.timeout(fillMs)
+  const ending = AbortSignal.any([signal, clock])
+  const work = ({ sandbox }: Used) =>
+    from.type === 'git' ? clone(sandbox, from, ending) : unpack(sandbox, from.url, ending)
+  await desk.services.sessions.use.use(caller, session.id, work).catch((cause: unknown) => {
+    if (!clock.aborted) throw cause
+    throw new SandboxError('timeout', `The source did not come within ${fillMs / 1000} s.`, { cause })
+  })
+}
+
+async function clone(
+  sandbox: Used['sandbox'],
+  { url, depth, revision, username, password }: Extract<Source, { type: 'git' }>,
+  signal: AbortSignal,
+): Promise<void> {
+  // A commit is found among all of the history, and so is a branch or a tag that looks like one.
+  const commit = revision !== undefined && /^[0-9a-f]{7,40}$/.test(revision)
+  await cloneRepo(sandbox, {
+    url,
+    path: '.',
+    ...(password === undefined ? {} : { token: password }),
+    ...(password === undefined || !username ? {} : { username }),
+    ...(revision === undefined || commit ? {} : { branch: revision }),
+    ...(depth === undefined || commit ? {} : { depth }),
+    signal,
+  })
+  if (commit)
+    await mustRun(sandbox.runCommand({ cmd: 'git', args: ['checkout', '--quiet', revision], signal }))
+}
+
+async function unpack(sandbox: Used['sandbox'], url: string, signal: AbortSignal): Promise<void> {
+  // The address is an argument of its own, behind `--`: never a part of the line, never an option.
+  const line = 'curl -fsSL -- "$1" | tar -xzf - --strip-components=1 --no-same-owner'
+  const args = ['-o', 'pipefail', '-c', line, 'bash', url]
+  await mustRun(sandbox.runCommand({ cmd: 'bash', args, signal }))
+}
+
+async function mustRun(running: Promise<{ exitCode: number; stderr: string }>): Promise<void> {
+  const { exitCode, stderr } = await running
+  if (exitCode !== 0) throw notSupported(`This source (${stderr.trim().slice(-300)})`, 'Check its address.')
+}
