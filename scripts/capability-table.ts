@@ -21,6 +21,7 @@ const meaning: Readonly<Record<Ability, string>> = {
   snapshot: 'save the disk, create from it',
   fork: 'copies of a sandbox',
   lifetime: 'ends by itself; the end can be put off',
+  activity: 'stops when idle; can be told that it is needed',
 }
 
 export function capabilityTable(): string {

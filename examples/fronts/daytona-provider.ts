@@ -1,3 +1,4 @@
+import { keepAlive } from '@sandkasten/sdk'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 
 // Without options: DAYTONA_API_KEY, and DAYTONA_API_URL where it is not the vendor's cloud.
@@ -13,6 +14,8 @@ const { stdout, stderr } = await sandbox.runCommand({
 })
 console.log(stdout.trim(), '|', stderr.trim())
 
-// Work that takes longer than the idle time, in the background: this is the vendor's heartbeat.
-await provider.refreshActivity(sandbox.id)
+// Work in the background is no use of it, and it would be stopped after the idle time: this is its heartbeat.
+const heart = keepAlive(sandbox)
+await (await sandbox.spawn({ cmd: 'sleep', args: ['1'], detached: true })).wait()
+await heart.stop()
 await sandbox.destroy()

@@ -323,3 +323,32 @@ impl Random {
         ((self.0 >> 33) % limit as u64) as usize
     }
 }
+
+/// That it survives a power cut is tried by the engine (`power-cut.test.ts`); here, that nothing in a tree can keep it from being asked.
+#[test]
+fn a_tree_of_anything_is_synced() {
+    if left_out() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let folder = scratch.folder("tree");
+    let one = folder.join("one");
+    let sync = || good(&[OsStr::new("sync"), folder.as_os_str(), one.as_os_str()]);
+    sh(
+        &folder,
+        r#"
+        echo > one; ln one two; ln -s nowhere link; ln -s . loop; mkfifo pipe; mkdir -p a/b/c; echo > a/b/c/deep; chmod 0 a/b/c/deep
+        perl -e 'use Socket; socket(S, PF_UNIX, SOCK_STREAM, 0); bind(S, sockaddr_un("sock")) or die'
+        "#,
+    );
+    sync();
+    sh(
+        &folder,
+        "mkdir many; for i in $(seq 600); do echo $i > many/$i; done",
+    );
+    sync();
+    good(&[OsStr::new("sync"), OsStr::new("--all"), folder.as_os_str()]);
+    let output = tree(&[OsStr::new("sync"), scratch.path("none").as_os_str()]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains(r#""errno":2}"#));
+}

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -9,6 +11,9 @@ const missing = await isolationMissing()
 const html = '<html><body><h1>Sign in</h1></body></html>'
 const execute = /^POST .*\/process\/execute$/
 const create = /^POST \/api\/sandbox$/
+const list = /^GET \/api\/sandbox$/
+const look = /^GET \/api\/sandbox\/[^/]+$/
+const remove = /^DELETE \/api\/sandbox\/[^/]+$/
 /** What the vendor's own gateway would answer, with the number of the request. */
 const answer = (status: number, body = html, headers: Record<string, string> = {}): Fault => ({
   kind: 'answer',
@@ -16,6 +21,9 @@ const answer = (status: number, body = html, headers: Record<string, string> = {
   body,
   headers: { 'x-request-id': `req-${status}`, ...headers },
 })
+
+const overQuota = (message: string) =>
+  answer(403, JSON.stringify({ statusCode: 403, message }), { 'content-type': 'application/json' })
 
 /** Our provider on the vendor's SDK, when what lies between goes wrong. */
 describe.skipIf(missing !== undefined)(
@@ -61,7 +69,17 @@ describe.skipIf(missing !== undefined)(
 
     const creates: Array<[string, Fault, SandboxErrorCode[]]> = [
       ['a key that is not accepted', answer(401), ['unauthenticated']],
-      ['a quota that is used up', answer(403), ['forbidden']],
+      ['what this key may not', answer(403), ['forbidden']],
+      [
+        'a quota that is used up',
+        overQuota('Total CPU limit exceeded. Maximum allowed: 10.'),
+        ['quota_exceeded'],
+      ],
+      [
+        'more than one sandbox may have',
+        overQuota('Disk request 20GB exceeds maximum allowed per sandbox (10GB).'),
+        ['quota_exceeded'],
+      ],
       ['a gateway’s page with 502', answer(502), ['unavailable']],
       ['a server’s error', answer(500, '{"message":"oops"}'), ['provider_error']],
       ['a page that says 200', answer(200), ['provider_error', 'not_found', 'invalid_argument']],
@@ -96,6 +114,132 @@ describe.skipIf(missing !== undefined)(
       expect((await failure(providerAt({ apiKey: 'wrong-key-wrong' }).create())).code).toBe('unauthenticated')
       const nowhere = new DaytonaProvider({ apiKey: 'x', apiUrl: 'http://127.0.0.1:9/api', target: 'local' })
       expect(await nowhere.healthCheck()).toBe(false)
+      const error = await failure(nowhere.create())
+      expect([error.code, error.details.left]).toEqual([
+        'connection_lost',
+        expect.stringMatching(/^sandkasten\.create=/),
+      ])
+    })
+
+    // The SDK waits for the start in the same call: what fails then looks as if it had been the create.
+    const isCreating: Fault = { kind: 'corrupt', from: '"state":"started"', to: '"state":"creating"' }
+    it.each([401, 403, 404, 409, 429, 500])(
+      'create: %i while it starts leaves nothing either',
+      async (status) => {
+        proxy.rules({ on: create, fault: isCreating }, { on: look, fault: answer(status) })
+        const error = await failure(provider.create())
+        expect([error.details.status, error.details.left]).toEqual([status, undefined])
+        expect([proxy.count(create), proxy.count(remove), await left()]).toEqual([1, 1, 0])
+      },
+    )
+
+    it('create: one that is still being made is deleted as soon as that may be', async () => {
+      proxy.rules(
+        { on: create, fault: isCreating },
+        { on: look, fault: answer(429) },
+        { on: remove, fault: answer(409), times: 3 },
+      )
+      expect((await failure(provider.create())).details.left).toBeUndefined()
+      expect(await left()).toBe(0)
+    })
+
+    it('create: what could not be cleaned up is named, by its label or its id', async () => {
+      proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: answer(503), times: 100 })
+      const lost = await failure(provider.create())
+      expect(lost).toMatchObject({ code: 'connection_lost', provider: 'daytona' })
+      expect(lost.details.left).toMatch(/^sandkasten\.create=[a-z2-7]+$/)
+      expect(lost.cause).toBeInstanceOf(AggregateError)
+      proxy.rules(
+        { on: create, fault: { kind: 'cut-after' } },
+        { on: remove, fault: answer(500), times: 100 },
+      )
+      const kept = await failure(provider.create())
+      proxy.rules()
+      const labels = (await provider.list()).map(({ sandboxId }) => sandboxId)
+      expect([labels.length, labels.includes(String(kept.details.left))]).toEqual([2, true])
+      expect(`${kept.hint} ${kept.message}`).toContain(String(kept.details.left))
+      for (const id of labels) await provider.destroy(id)
+      expect(await left()).toBe(0)
+    })
+
+    it('create: in an image without perl is unsupported, and leaves nothing', async () => {
+      const body = JSON.stringify({ exitCode: 127, result: 'sh: 1: exec: perl: not found\n' })
+      const noPerl = answer(200, body, { 'content-type': 'application/json' })
+      proxy.rules({ on: execute, fault: noPerl, times: 100 })
+      const error = await failure(provider.create())
+      expect([error.code, error.message]).toEqual(['unsupported', expect.stringContaining('perl')])
+      expect(await left()).toBe(0)
+    })
+
+    it.each([
+      ['is refused', create, answer(500)],
+      ['fails while it starts', look, answer(500)],
+    ])('create: a program ends by itself after one that %s', async (_, on, fault) => {
+      proxy.rules({ on: create, fault: isCreating, times: on === create ? 0 : 1 }, { on, fault })
+      const program = `
+        import { DaytonaProvider } from '@sandkasten/sdk/daytona'
+        const provider = new DaytonaProvider({ target: 'local' })
+        console.log(await provider.create().then(() => 'made', ({ code }) => code))`
+      const child = spawn(
+        process.execPath,
+        ['--conditions=sandkasten-source', '--input-type=module', '-e', program],
+        {
+          cwd: import.meta.dirname,
+          stdio: ['ignore', 'pipe', 'inherit'],
+          env: { ...process.env, DAYTONA_API_KEY: daemon.key, DAYTONA_API_URL: `${proxy.url}/api` },
+        },
+      )
+      let said = ''
+      child.stdout.on('data', (data) => {
+        said += data
+      })
+      const [code] = await once(child, 'close')
+      expect([code, said, await left()]).toEqual([0, 'provider_error\n', 0])
+    })
+
+    it('fork: a copy that could not be labelled is deleted, and one that could not be deleted is named', async () => {
+      const sandbox = await provider.create()
+      const labels = /^PUT .*\/labels$/
+      try {
+        proxy.rules({ on: labels, fault: answer(500), times: 100 })
+        const [failed] = await sandbox.fork()
+        expect(failed).toMatchObject({ code: 'provider_error', requestId: 'req-500' })
+        expect(await left()).toBe(1)
+        // The answer to the fork itself is lost: it is found by its name.
+        proxy.rules({ on: /^POST .*\/fork$/, fault: { kind: 'cut-after' } })
+        expect(await sandbox.fork()).toMatchObject([{ code: 'connection_lost' }])
+        expect(await left()).toBe(1)
+        proxy.rules(
+          { on: labels, fault: answer(500), times: 100 },
+          { on: remove, fault: answer(500), times: 100 },
+        )
+        const [kept] = (await sandbox.fork()) as SandboxError[]
+        proxy.rules()
+        expect([await left(), kept!.details.left]).toEqual([2, expect.any(String)])
+        await daemon.call('DELETE', `/v1/sessions/${kept!.details.left}`)
+        expect(await left()).toBe(1)
+      } finally {
+        proxy.rules()
+        await sandbox.destroy()
+      }
+    })
+
+    it('start() of an archived one unarchives it', async () => {
+      const sandbox = await provider.create()
+      try {
+        await sandbox.files.writeFile('note', 'kept')
+        await sandbox.stop()
+        const archived: Fault = { kind: 'corrupt', from: '"state":"stopped"', to: '"state":"archived"' }
+        proxy.rules({ on: look, fault: archived })
+        expect((await sandbox.info()).status).toBe('archived')
+        proxy.rules({ on: look, fault: archived })
+        await sandbox.start()
+        expect(proxy.count(/^POST .*\/start$/)).toBe(1)
+        expect(await sandbox.files.readFile('note', 'utf8')).toBe('kept')
+      } finally {
+        proxy.rules()
+        await sandbox.destroy()
+      }
     })
 
     it('create: nothing but silence is a timeout, and nothing is left', async () => {

@@ -59,6 +59,7 @@ describe('the E2B provider under faults', () => {
       ['503', json(503, { code: 503, message: 'busy' }), 'unavailable'],
       ['504', page(504), 'timeout'],
       ['401', json(401, { code: 401, message: 'expired' }), 'unauthenticated'],
+      ['a plan that is used up', json(402, { code: 402, message: 'pay' }), 'quota_exceeded'],
       ['403', json(403, { code: 403, message: 'not yours' }), 'forbidden'],
       ['a template that is not there', json(404, { code: 404, message: 'no template' }), 'not_found'],
       ['a region that is not there', json(400, { code: 400, message: 'no such region' }), 'invalid_argument'],
@@ -85,6 +86,48 @@ describe('the E2B provider under faults', () => {
       const sandbox = await provider().create()
       expect([proxy.count(create), await running()]).toEqual([1, 1])
       await sandbox.destroy()
+    })
+
+    const limit = (seconds: string) =>
+      json(429, { code: 429, message: 'too many' }, { 'retry-after': seconds, 'x-e2b-trace-id': 'trace-1' })
+    const limited = {
+      code: 'rate_limited',
+      retryable: true,
+      details: { status: 429, retryAfterMs: 120_000, traceId: 'trace-1' },
+    }
+    it('a limit that is longer than the SDK waits is said, with when to come again and the vendor’s id', async () => {
+      proxy.rules({ on: create, fault: limit('120') })
+      expect(await failure(provider().create())).toMatchObject(limited)
+      const sandbox = await provider().create()
+      proxy.rules({ on: /^POST .*\/timeout$/, fault: limit('120') })
+      expect(await failure(sandbox.extendTimeout(3_600_000))).toMatchObject({
+        ...limited,
+        requestId: expect.stringMatching(/^[a-z2-7]{16}$/),
+        sandboxId: sandbox.sandboxId,
+      })
+      await sandbox.destroy()
+    })
+
+    it('what was made is ended, at the second try if need be', async () => {
+      const list = /^GET \/v2\/sandboxes$/
+      proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: page(500) })
+      const error = await failure(provider().create())
+      expect([error.code, error.details.left]).toEqual(['connection_lost', undefined])
+      expect([proxy.count(list), await running()]).toEqual([1, 0])
+    })
+
+    it('what was made and cannot be ended is named', async () => {
+      const list = /^GET \/v2\/sandboxes$/
+      proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: page(500), times: 2 })
+      const error = await failure(provider().create())
+      expect(error).toMatchObject({
+        code: 'connection_lost',
+        details: { left: expect.stringMatching(/^metadata sandkasten\.making=[a-z2-7]{16}$/) },
+        cause: { errors: [{ code: 'connection_lost' }, { code: 'provider_error' }] },
+      })
+      expect(error.hint).toContain(error.details.left)
+      const [left] = await provider().list()
+      expect(await provider().destroy(left!.id)).toBe(true)
     })
 
     it('a sandbox whose inside does not answer is not left behind', async () => {

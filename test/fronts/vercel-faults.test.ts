@@ -267,6 +267,68 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
+    const broken: Fault = { kind: 'answer', status: 500, body: '{}' }
+    /** What became of the copies, the failed one among them. */
+    const sorted = (copies: ReadonlyArray<unknown>) => ({
+      good: copies.filter((copy) => !(copy instanceof Error)) as Array<{ destroy(): Promise<boolean> }>,
+      failed: copies.filter((copy) => SandboxError.is(copy)),
+    })
+
+    it('a fork that fails is an error beside the copies that were made', async () => {
+      const sandbox = await make()
+      proxy.rules({ on: /\/fork$/, fault: broken }, { on: /^DELETE/, fault: broken, times: 10 })
+      const { good, failed } = sorted(await sandbox.fork({ count: 2 }))
+      proxy.rules()
+      expect([good.length, failed.map(({ code }) => code)]).toEqual([1, ['provider_error']])
+      for (const one of [...good, sandbox]) await one.destroy()
+      expect(await left()).toBe(0)
+    })
+
+    it('a fork whose answer is lost is taken away; where that fails too, it is named', async () => {
+      const sandbox = await make()
+      proxy.rules({ on: /\/fork$/, fault: { kind: 'cut-after' } }, { on: /^DELETE/, fault: broken })
+      const first = sorted(await sandbox.fork({ count: 2 }))
+      expect([first.good.length, first.failed.map(({ details }) => details.left)]).toEqual([1, [undefined]])
+      expect(await left()).toBe(2)
+      proxy.rules(
+        { on: /\/fork$/, fault: { kind: 'cut-after' } },
+        { on: /^DELETE/, fault: broken, times: 10 },
+      )
+      const second = sorted(await sandbox.fork({ count: 2 }))
+      proxy.rules()
+      expect(second.good).toHaveLength(1)
+      const [error] = second.failed
+      expect(error).toMatchObject({ code: 'unavailable', details: { left: expect.stringMatching(/^sk-/) } })
+      expect(error!.hint).toContain(error!.details.left)
+      expect(await provider().destroy(error!.details.left as string)).toBe(true)
+      for (const one of [...first.good, ...second.good, sandbox]) await one.destroy()
+      expect(await left()).toBe(0)
+    })
+
+    it('a create whose answer is lost, and that cannot be taken away either, is named', async () => {
+      proxy.rules(
+        { on: /^POST \/v3/, fault: { kind: 'cut-after' } },
+        { on: /^DELETE/, fault: broken, times: 2 },
+      )
+      const error = await failure(provider().create())
+      expect(error).toMatchObject({ code: 'unavailable', details: { left: expect.stringMatching(/^sk-/) } })
+      expect(await provider().destroy(error.details.left as string)).toBe(true)
+      expect(await left()).toBe(0)
+    })
+
+    it('forks that are cancelled on their way leave nothing', async () => {
+      const controller = new AbortController()
+      const cancelling: typeof fetch = (url, init) => {
+        if (String(url).includes('/fork')) controller.abort()
+        return fetch(url, init)
+      }
+      const sandbox = await make({ fetch: cancelling })
+      const error = await failure(sandbox.fork({ count: 2, signal: controller.signal }))
+      expect(error.code).toBe('aborted')
+      await expect.poll(left).toBe(1)
+      await sandbox.destroy()
+    })
+
     it('a sandbox that was deleted behind our back is not_found; one that was stopped is not_running', async () => {
       const [gone, stopped] = [await make(), await make()]
       const id = (sandbox: { sandboxId: string }) =>

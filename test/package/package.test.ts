@@ -295,7 +295,7 @@ await provider.create().catch(({ code, hint }) => console.log(code, hint))
 const useVendors = `
 import { autoDetectProvider, detectionTable } from '@sandkasten/sdk/auto'
 const answers = {}
-for (const { provider, variables, sdk } of detectionTable.filter((row) => row.sdk)) {
+for (const { provider, variables, sdk } of detectionTable.filter((row) => row.sdk && row.variables[0])) {
   const env = Object.fromEntries(variables[0].map((name) => [name, 'x']))
   const answer = await Promise.resolve().then(() => autoDetectProvider({ env }).list()).catch((error) => error)
   const told = answer.code !== 'sdk_missing' || (answer.message + answer.hint).includes('npm install ' + sdk)

@@ -1,8 +1,12 @@
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { autoDetectProvider, type Detection, detectionTable, detectProvider } from './auto.ts'
 import { SandboxError } from './errors.ts'
 import { DaemonProvider } from './providers/daemon/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
+import { SshProvider, sshOptionsOf } from './providers/ssh/index.ts'
 
 const vercel = { VERCEL_TOKEN: 't', VERCEL_TEAM_ID: 't', VERCEL_PROJECT_ID: 'p' }
 const daemon = { SANDKASTEN_URL: 'http://127.0.0.1:8080', SANDKASTEN_API_KEY: 'sk-some-key' }
@@ -53,13 +57,25 @@ describe('detectProvider', () => {
         'DAYTONA_API_KEY is set, so it is “daytona”. “e2b”, “vercel” and “daemon” are set up too, and come later in the order; SANDKASTEN_PROVIDER names one outright.',
       alsoSet: ['e2b', 'vercel', 'daemon'],
       halfSet: [],
-      install: 'npm install @daytona/sdk',
+      install: 'npm install @daytona/sdk@0',
     })
     expect(detectProvider({ ...vercel, E2B_API_KEY: ' ' })).toMatchObject({
       provider: 'vercel',
       reason: 'VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are set, so it is “vercel”.',
     })
     expect(detectProvider(daemon)).not.toHaveProperty('install')
+  })
+
+  it('what is to be installed is of the version that this package asks for', () => {
+    const manifest = new URL('../package.json', import.meta.url)
+    const { peerDependencies } = JSON.parse(readFileSync(manifest, 'utf8'))
+    const wanted = Object.entries(peerDependencies as Record<string, string>).map(
+      ([name, range]) => `npm install ${name}@${/\d+/.exec(range)}`,
+    )
+    const said = detectionTable
+      .filter(({ make, sdk }) => make && sdk)
+      .map(({ provider }) => detectProvider({ SANDKASTEN_PROVIDER: provider }).install)
+    expect(said.sort()).toEqual(wanted.sort())
   })
 
   it('what was set by hand goes before what a platform sets', () => {
@@ -105,6 +121,35 @@ describe('autoDetectProvider', () => {
     expect(
       autoDetectProvider({ env: { ...daemon, SANDKASTEN_PROVIDER: 'daemon', E2B_API_KEY: 'e' } }),
     ).toBeInstanceOf(DaemonProvider)
+  })
+
+  it('a value is taken without the blanks around it', async () => {
+    const seen: Array<string | null> = []
+    const server = createServer((request, answer) => {
+      seen.push(request.headers.authorization ?? null)
+      answer.end('{}')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const env = { SANDKASTEN_URL: ` http://127.0.0.1:${port}\n`, SANDKASTEN_API_KEY: ' sk-some-key\r\n' }
+    await autoDetectProvider({ env })!.healthCheck()
+    await new Promise((resolve) => server.close(resolve))
+    expect(new Set(seen)).toEqual(new Set(['Bearer sk-some-key']))
+  })
+
+  it('gives the ssh provider only when it is named, with its host', () => {
+    const named = { SANDKASTEN_PROVIDER: 'ssh' }
+    expect(autoDetectProvider({ env: { SANDKASTEN_SSH_HOST: 'build@host' } })).toBeNull()
+    const env = { ...named, SANDKASTEN_SSH_HOST: ' me@build.example:2222\n' }
+    expect(autoDetectProvider({ env })).toBeInstanceOf(SshProvider)
+    const parts = (host: string) => sshOptionsOf({ SANDKASTEN_SSH_HOST: host })
+    expect(parts('build.example')).toEqual({ host: 'build.example' })
+    expect(parts('me@build.example:2222')).toEqual({ host: 'build.example', username: 'me', port: 2222 })
+    expect(parts('me@[::1]:2222')).toEqual({ host: '::1', username: 'me', port: 2222 })
+    for (const host of [undefined, ' ', 'two words', 'me@', 'host:port', '-oProxyCommand=x'])
+      expect(thrown(() => autoDetectProvider({ env: { ...named, SANDKASTEN_SSH_HOST: host } })).code).toBe(
+        'invalid_argument',
+      )
   })
 
   it('one that is named without what it needs says what that is', () => {

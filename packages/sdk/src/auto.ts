@@ -3,6 +3,7 @@ import { DaemonProvider } from './providers/daemon/index.ts'
 import { DaytonaProvider } from './providers/daytona/index.ts'
 import { E2BProvider, e2bOptionsOf } from './providers/e2b/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
+import { SshProvider, sshOptionsOf } from './providers/ssh/index.ts'
 import { VercelProvider, vercelOptionsOf } from './providers/vercel/index.ts'
 import type { SandboxProvider } from './spec/index.ts'
 
@@ -12,9 +13,9 @@ export interface DetectionRow {
   readonly variables: ReadonlyArray<readonly string[]>
   /** Read too where they are set, and decide nothing. */
   readonly optional?: readonly string[]
-  /** The vendor's own package, which the provider loads when it is first used. */
+  /** The vendor's own package, which the provider loads when it is first used, with the version that is known here. */
   readonly sdk?: string
-  /** Absent where this version does not have the provider. Given only the row's variables that are set. */
+  /** Absent where this version does not have the provider. Given only the row's variables that are set, without blanks around them. */
   readonly make?: (env: SetVariables) => unknown
 }
 
@@ -22,7 +23,7 @@ type SetVariables = { readonly [name: string]: string }
 
 /**
  * Which provider the environment asks for. The table is looked through from top to bottom and the first row whose variables are
- * all set decides; `SANDKASTEN_PROVIDER` names one outright. The local provider is only ever chosen by name, because it does not
+ * all set decides; `SANDKASTEN_PROVIDER` names one outright. `local` and `ssh` are only ever chosen by name, because they do not
  * isolate. Modules of providers are cheap to import: none of them loads its vendor's SDK before it is used.
  */
 export const detectionTable: readonly DetectionRow[] = [
@@ -30,7 +31,7 @@ export const detectionTable: readonly DetectionRow[] = [
     provider: 'daytona',
     variables: [['DAYTONA_API_KEY']],
     optional: ['DAYTONA_API_URL', 'DAYTONA_TARGET'],
-    sdk: '@daytona/sdk',
+    sdk: '@daytona/sdk@0',
     make: (env) =>
       new DaytonaProvider({
         apiKey: env.DAYTONA_API_KEY!,
@@ -42,14 +43,14 @@ export const detectionTable: readonly DetectionRow[] = [
     provider: 'e2b',
     variables: [['E2B_API_KEY']],
     optional: ['E2B_DOMAIN', 'E2B_API_URL', 'E2B_SANDBOX_URL'],
-    sdk: 'e2b',
+    sdk: 'e2b@2',
     make: (env) => new E2BProvider(e2bOptionsOf(env)),
   },
   {
     provider: 'vercel',
     // What somebody set by hand goes before what Vercel sets by itself.
     variables: [['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID'], ['VERCEL_OIDC_TOKEN']],
-    sdk: '@vercel/sandbox',
+    sdk: '@vercel/sandbox@3',
     make: (env) => new VercelProvider(vercelOptionsOf(env)),
   },
   {
@@ -61,6 +62,13 @@ export const detectionTable: readonly DetectionRow[] = [
   { provider: 'hopx', variables: [['HOPX_API_KEY']] },
   { provider: 'modal', variables: [['MODAL_TOKEN_ID', 'MODAL_TOKEN_SECRET']], sdk: 'modal' },
   { provider: 'cloudflare', variables: [['CLOUDFLARE_SANDBOX_BASE_URL', 'CLOUDFLARE_API_TOKEN']] },
+  {
+    provider: 'ssh',
+    variables: [],
+    optional: ['SANDKASTEN_SSH_HOST'],
+    sdk: 'ssh2@1',
+    make: (env) => new SshProvider(sshOptionsOf(env)),
+  },
   { provider: 'local', variables: [], make: () => new LocalProvider() },
 ]
 
@@ -143,10 +151,11 @@ export function autoDetectProvider({
         details,
       },
     )
-  const values = Object.entries(env).filter(
-    ([name, value]) => belongs(row, name) && (value ?? '').trim() !== '',
-  )
-  const set = Object.fromEntries(values) as SetVariables
+  // A key from a file often ends in a line break, which no header takes.
+  const values = Object.entries(env)
+    .filter(([name]) => belongs(row, name))
+    .map(([name, value = '']) => [name, value.trim()])
+  const set: SetVariables = Object.fromEntries(values.filter(([, value]) => value !== ''))
   if (row.variables.length > 0 && !row.variables.some((names) => names.every((name) => name in set)))
     throw new SandboxError(
       'invalid_argument',

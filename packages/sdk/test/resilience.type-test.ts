@@ -77,6 +77,7 @@ export async function hearts(
   sandbox: SandboxHandle,
   fleeting: SandboxHandle<{ stop: 'native' }>,
   bare: SandboxHandle<{ lifetime: 'native' }>,
+  idle: SandboxHandle<{ activity: 'native'; snapshot: 'native' }>,
   unknown: SandboxCore,
 ): Promise<void> {
   await using heart = keepAlive(sandbox, { autoSnapshot: { beforeMs: 1000 } })
@@ -84,11 +85,17 @@ export async function hearts(
   keepAlive(bare, { leaseMs: 1000, onError: (error, { retryInMs }) => void [error, retryInMs] })
   // @ts-expect-error it cannot be saved
   keepAlive(bare, { autoSnapshot: true })
+  keepAlive(idle, { autoSnapshot: true })
+  // @ts-expect-error it has no end that could be put off
+  await idle.extendTimeout(1000)
+  // @ts-expect-error nothing stops it for being idle
+  await bare.refreshActivity()
   // @ts-expect-error it does not end by itself
   keepAlive(fleeting)
   // @ts-expect-error nothing is known of it
   keepAlive(unknown)
   if (supports(unknown, 'lifetime')) keepAlive(unknown)
+  if (supports(unknown, 'activity')) keepAlive(unknown)
   if (supports(unknown, 'lifetime') && supports(unknown, 'snapshot'))
     keepAlive(unknown, { autoSnapshot: true })
   void [reason, snapshotId]

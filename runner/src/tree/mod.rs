@@ -1,13 +1,14 @@
 //! `runner tree …`: work on whole folder trees, for the engine and on the host: the writable folders of sandboxes, as layers.
 //!
 //! ```text
-//! runner tree copy    [--sync] FROM TO             a faithful copy; TO must not be there
-//! runner tree copy    [--sync] --disk FILE TO      the same of the folder `upper` in a file with a file system in it
-//! runner tree squash  [--sync] [--user] TO LAYER… [--onto LAYER…]
+//! runner tree copy    FROM TO                      a faithful copy; TO must not be there
+//! runner tree copy    --disk FILE TO               the same of the folder `upper` in a file with a file system in it
+//! runner tree squash  [--user] TO LAYER… [--onto LAYER…]
 //!                                                  the layers, uppermost first, as one that shows the same on what lies below
 //! runner tree remove  PATH…                        nothing left, however deep
 //! runner tree measure PATH                         what it takes up
-//! runner tree sync    PATH                         survives a power cut from now on
+//! runner tree sync    PATH…                        survives a power cut from now on
+//! runner tree sync    --all PATH                   so does everything on its file system
 //! runner tree serve                                any of these, one after the other: see `serve`
 //! ```
 //!
@@ -23,9 +24,9 @@ mod merge;
 mod node;
 mod remove;
 mod serve;
+mod sync;
 mod xattr;
 
-use crate::sys::check;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -108,15 +109,15 @@ fn os(errno: i32) -> io::Error {
 fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
     let usage = || {
         Failure {
-        what: "usage: runner tree copy|squash|remove|measure|sync [--sync] [--user] [--disk] PATH… [--onto PATH…]"
+        what: "usage: runner tree copy|squash|remove|measure|sync [--all] [--user] [--disk] PATH… [--onto PATH…]"
             .to_owned(),
         errno: libc::EINVAL,
     }
     };
-    let (mut words, mut onto, mut sync, mut user, mut disk) = (Vec::new(), None, false, false, false);
+    let (mut words, mut onto, mut all, mut user, mut disk) = (Vec::new(), None, false, false, false);
     for word in arguments {
         match word.to_str() {
-            Some("--sync") => sync = true,
+            Some("--all") => all = true,
             Some("--user") => user = true,
             Some("--disk") => disk = true,
             Some("--onto") => drop(onto.get_or_insert_with(Vec::new)),
@@ -129,18 +130,11 @@ fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
     let Some((command, paths)) = words.split_first() else {
         return Err(usage());
     };
-    let durable = |made: Tally, path: &CString| {
-        if sync {
-            self::sync(path).map(|()| made)
-        } else {
-            Ok(made)
-        }
-    };
     match (command.to_bytes(), paths) {
-        (b"copy", [file, to]) if disk => durable(disk::copy(file, to)?, to),
-        (b"copy", [from, to]) => durable(merge::copy(from, to)?, to),
+        (b"copy", [file, to]) if disk => disk::copy(file, to),
+        (b"copy", [from, to]) => merge::copy(from, to),
         (b"squash", [to, layers @ ..]) if !layers.is_empty() => {
-            durable(merge::squash(layers, onto.as_deref(), to, user)?, to)
+            merge::squash(layers, onto.as_deref(), to, user)
         }
         (b"remove", [_, ..]) => {
             for path in paths {
@@ -149,30 +143,10 @@ fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
             Ok(Tally::default())
         }
         (b"measure", [path]) => measure::measure(path),
-        (b"sync", [path]) => self::sync(path).map(|()| Tally::default()),
+        (b"sync", [path]) if all => sync::all(path).map(|()| Tally::default()),
+        (b"sync", [_, ..]) if !all => sync::sync(paths).map(|()| Tally::default()),
         _ => Err(usage()),
     }
-}
-
-/// Everything written to its file system so far, and its own name in the folder above.
-fn sync(path: &CString) -> Outcome<()> {
-    let folder = doing(
-        "syncing",
-        path.to_bytes(),
-        crate::files::dir::open_folder(libc::AT_FDCWD, path),
-    )?;
-    let above = doing(
-        "syncing",
-        path.to_bytes(),
-        crate::files::dir::open_folder(folder.as_raw_fd(), c".."),
-    )?;
-    // SAFETY: these take open descriptors and no memory.
-    let result = unsafe {
-        check(libc::syncfs(folder.as_raw_fd()))
-            .and_then(|_| check(libc::fsync(folder.as_raw_fd())))
-            .and_then(|_| check(libc::fsync(above.as_raw_fd())))
-    };
-    doing("syncing", path.to_bytes(), result).map(drop)
 }
 
 /// A folder's place in the kernel's books: enough to know it again after going down and up.

@@ -69,7 +69,7 @@ pub fn facts(
 }
 
 /// The very file that was looked at, without waiting for anybody and, where we may, without marking it as read.
-fn open(at: RawFd, name: &CStr, expected: &libc::stat64) -> io::Result<OwnedFd> {
+pub fn open(at: RawFd, name: &CStr, expected: &libc::stat64) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: a C string that outlives the calls.
     let file = own(unsafe { libc::openat(at, name.as_ptr(), flags | libc::O_NOATIME) })

@@ -109,7 +109,12 @@ export class Pool {
   async #make(plan: Plan): Promise<Sandbox> {
     const { provider, instanceId } = this.#context
     const labels = { [poolLabel]: this.keeper, [instanceLabel]: instanceId }
-    return (await provider.create(createOptions(this.#context, plan, { env: {}, labels }))) as Sandbox
+    const sandbox = (await provider.create(
+      createOptions(this.#context, plan, { env: {}, labels }),
+    )) as Sandbox
+    // Any question: what is made to ask it (a connection) is there when the first command comes. Nothing runs, so nothing shows.
+    await sandbox.files.exists('.')
+    return sandbox
   }
 
   async #empty(): Promise<void> {

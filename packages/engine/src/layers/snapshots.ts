@@ -19,7 +19,7 @@ export interface SnapshotRecord<Image> {
   readonly workdir: string
 }
 
-/** Snapshots as one small file each. There means committed: the layers are safe before the file is written, and it is safe when `add` returns. */
+/** Snapshots as one small file each. There means committed: the layers are safe before the file has its name, and that is safe when `add` returns. */
 export class Snapshots<Image> {
   readonly #folder: string
   readonly #layers: LayerStore
@@ -29,14 +29,16 @@ export class Snapshots<Image> {
     this.#layers = layers
   }
 
+  /** Resolves to its id. */
   async add(facts: Omit<SnapshotRecord<Image>, 'version' | 'snapshotId' | 'createdAt'>): Promise<string> {
     const snapshotId = randomId()
+    const record = { version: 1 as const, snapshotId, createdAt: Date.now(), ...facts }
     try {
       if (mkdirSync(this.#folder, { recursive: true, mode: 0o700 })) syncFolder(path.dirname(this.#folder))
     } catch (error) {
       throw translate(error, 'The folder for snapshots could not be made')
     }
-    await this.#write({ version: 1, snapshotId, createdAt: Date.now(), ...facts })
+    await this.#write(record, (file) => this.#layers.sync(facts.layers, file))
     return snapshotId
   }
 
@@ -104,9 +106,12 @@ export class Snapshots<Image> {
     return tidy(this.#folder)
   }
 
-  #write(record: SnapshotRecord<Image>): Promise<void> {
+  #write(
+    record: SnapshotRecord<Image>,
+    durable: true | ((file: string) => Promise<void>) = true,
+  ): Promise<void> {
     return writeWhole(this.#file(record.snapshotId), record, {
-      durable: true,
+      durable,
       what: 'The snapshot could not be written down',
     })
   }

@@ -33,6 +33,8 @@ export class LayerStore {
   readonly #folder: string
   readonly #trees: Trees
   readonly #holds: Holds
+  /** Those that this process knows to survive a power cut. */
+  readonly #safe = new Set<string>()
 
   constructor(root: string, trees: Trees) {
     this.#folder = path.join(root, 'layers')
@@ -94,12 +96,18 @@ export class LayerStore {
     renameSync(path.join(this.#folder, `.${id}`), path.join(this.#folder, id))
   }
 
-  /** All layers, and everything else below the same root, survive a power cut. */
-  async sync(): Promise<void> {
-    await guarded('The folder for layers could not be made', async () => {
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
-    })
-    await this.#trees.sync(this.#folder)
+  /** These layers survive a power cut, and so do these files. */
+  async sync(ids: readonly string[], ...files: string[]): Promise<void> {
+    const unsafe = ids.filter((id) => !this.#safe.has(id))
+    const folders = unsafe.map((id) => path.join(this.#folder, checked(id)))
+    if (folders.length + files.length === 0) return
+    await this.#trees.sync(...folders, ...files)
+    for (const id of unsafe) this.#safe.add(id)
+  }
+
+  /** Everything below the same root survives a power cut. */
+  async syncAll(): Promise<void> {
+    await this.#trees.syncAll(this.#folder)
   }
 
   /** Takes away a draft that has not become a layer. */
@@ -144,6 +152,7 @@ export class LayerStore {
         const of = name === id ? `${id}-` : ''
         renameSync(path.join(this.#folder, name), path.join(this.#folder, `.trash-${of}${randomId(8)}`))
         gone.add(id)
+        this.#safe.delete(id)
       }
       const trash = readdirSync(this.#folder).filter((name) => name.startsWith('.trash-'))
       return trash.length === 0 ? [] : this.#decide(trash, await inUse(), gone)

@@ -53,9 +53,14 @@ export class Trees {
     return this.#run('The disk could not be measured', ['measure', path])
   }
 
-  /** Everything written so far to the file system that this folder is on survives a power cut. */
-  async sync(path: string): Promise<void> {
-    await this.#run('The disk could not be written out', ['sync', path])
+  /** These files and trees survive a power cut. */
+  async sync(...paths: string[]): Promise<void> {
+    await this.#run('The disk could not be written out', ['sync', ...paths])
+  }
+
+  /** So does everything else on the file system that this folder is on. */
+  async syncAll(path: string): Promise<void> {
+    await this.#run('The disk could not be written out', ['sync', '--all', path])
   }
 
   /** Others may be removing the same. */

@@ -13,11 +13,14 @@ import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 
-/** Written whole or not at all, for the owner's eyes only. Durable: there after a power cut once this resolves. */
+/**
+ * Written whole or not at all, for the owner's eyes only. Durable: there after a power cut once this resolves; who has more to bring there, and wants to wait
+ * for all of it together, gives a function.
+ */
 export async function writeWhole(
   file: string,
   value: unknown,
-  { durable, what }: { durable: boolean; what?: string },
+  { durable, what }: { durable: boolean | ((file: string) => Promise<void>); what?: string },
 ): Promise<void> {
   const { pid, started = '' } = await identityOf(process.pid)
   // The name says whose it is, so that what a process leaves when it is killed is told from what one is just writing.
@@ -26,10 +29,11 @@ export async function writeWhole(
     const descriptor = openSync(partial, 'wx', 0o600)
     try {
       writeSync(descriptor, JSON.stringify(value))
-      if (durable) fsyncSync(descriptor)
+      if (durable === true) fsyncSync(descriptor)
     } finally {
       closeSync(descriptor)
     }
+    if (typeof durable === 'function') await durable(partial)
     renameSync(partial, file)
     if (durable) syncFolder(path.dirname(file))
   } catch (error) {

@@ -1,6 +1,7 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { readRecord, writeRecord } from '@sandkasten/sdk/folder'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
@@ -68,14 +69,11 @@ describe('a clock that jumps', () => {
   it.each([-10_000 * DAY, 10_000 * DAY])('by %i: a new process finds and clears all the same', async (ms) => {
     const kept = await provider.create({ name: 'kept' })
     const left = await provider.create()
-    const file = path.join(root, 'sandboxes', left.sandboxId, 'sandbox.json')
-    const record = JSON.parse(readFileSync(file, 'utf8'))
+    const folder = path.join(root, 'sandboxes', left.sandboxId)
+    const record = (await readRecord(folder))!
     // As one leaves it that dies while it creates, on a machine whose clock was somewhere else then.
     const creator = { pid: 2 ** 22 + 1, started: '1' }
-    writeFileSync(
-      file,
-      JSON.stringify({ ...record, status: 'creating', creator, createdAt: Date.now() + ms }),
-    )
+    await writeRecord(folder, { ...record, status: 'creating', creator, createdAt: Date.now() + ms })
     mkdirSync(path.join(root, 'layers'), { recursive: true })
     const half = path.join(root, 'layers', 'lock.aaaaaaaa')
     writeFileSync(half, '')

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { readRecord } from '@sandkasten/sdk/folder'
 import { describe, expect, it } from 'vitest'
 import { groupRoots, layoutOfThisMachine } from '../isolators/oci/cgroups.ts'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
@@ -193,7 +194,7 @@ async function unowned(
   for (const each of namesIn(path.join('/run', name)))
     if (!['stage', 'shim.log'].includes(each) && !ids.has(each)) found.push(`sockets ${each}`)
   const layers = new Set(
-    running.length >= 0 ? recordsOf(options.root!).flatMap((record) => record.layers) : [],
+    running.length >= 0 ? (await recordsOf(options.root!)).flatMap((record) => record.layers) : [],
   )
   for (const each of namesIn(path.join(options.root!, 'layers')))
     if (!['holds', 'lock'].includes(each) && !layers.has(each)) found.push(`layer ${each}`)
@@ -211,13 +212,12 @@ async function unowned(
   return found
 }
 
-function recordsOf(root: string): Array<{ layers: string[] }> {
-  const sandboxes = readdirSync(path.join(root, 'sandboxes')).map((id) =>
-    path.join(root, 'sandboxes', id, 'sandbox.json'),
-  )
+async function recordsOf(root: string): Promise<Array<{ layers: string[] }>> {
+  const folders = readdirSync(path.join(root, 'sandboxes')).map((id) => path.join(root, 'sandboxes', id))
+  const sandboxes = await Promise.all(folders.map((folder) => readRecord(folder)))
   const snapshots = namesIn(path.join(root, 'snapshots')).map((each) => path.join(root, 'snapshots', each))
   return [
-    ...sandboxes.map((file) => JSON.parse(readFileSync(file, 'utf8')).extra),
+    ...sandboxes.map((record) => record!.extra as { layers: string[] }),
     ...snapshots.map((file) => JSON.parse(readFileSync(file, 'utf8'))),
   ]
 }

@@ -48,7 +48,7 @@ export class DiskLayers {
     return guarded('The disk could not be sealed', async () => {
       makeEmpty(`${upper}.next`, upper)
       const noted = withExtra(record, { ...extraOf(record), sealing: draft.id })
-      await writeRecord(folder, noted).catch((error) => {
+      await writeRecord(folder, noted, { first: true }).catch((error) => {
         rmSync(`${upper}.next`, { recursive: true, force: true })
         throw error
       })

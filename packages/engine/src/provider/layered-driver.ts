@@ -61,11 +61,10 @@ export abstract class LayeredDriver extends DiskDriver {
     { signal }: CallOptions,
   ): Promise<{ snapshotId: string }> {
     const taken = await this.#take({ sandboxId, incarnation })
-    const { layers, snapshots } = this.stores
+    const { snapshots } = this.stores
     const { image, workdir } = taken.extra
     try {
       throwIfAborted(signal, 'The snapshot')
-      await layers.sync()
       const facts = {
         ...(name === undefined ? {} : { name }),
         sandboxId,

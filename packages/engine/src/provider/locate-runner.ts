@@ -3,15 +3,17 @@ import { fileURLToPath } from 'node:url'
 import { SandboxError } from '@sandkasten/sdk'
 import { buildRunner } from '../runner/build-runner.ts'
 
-/** The runner's binary: named by SANDKASTEN_RUNNER, carried by this package, or built from this checkout. */
+/** The runner's binary: named by SANDKASTEN_RUNNER, carried by this package, or built from this checkout, where a carried one may be an old one. */
 export async function locateRunner(options: { onBuild?: () => void } = {}): Promise<string> {
   const named = process.env.SANDKASTEN_RUNNER
   if (named) return named
   const carried = fileURLToPath(new URL(`../../runner/runner-linux-${process.arch}`, import.meta.url))
-  if (existsSync(carried)) return carried
+  const source = fileURLToPath(new URL('../../../../runner/Cargo.toml', import.meta.url))
+  if (existsSync(carried) && !existsSync(source)) return carried
   try {
     return await buildRunner(options.onBuild)
   } catch (cause) {
+    if (existsSync(carried)) return carried
     throw new SandboxError(
       'unavailable',
       `There is no runner for linux-${process.arch}, and it could not be built.`,

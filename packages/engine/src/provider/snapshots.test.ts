@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { readRecord, writeRecord } from '@sandkasten/sdk/folder'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
@@ -19,9 +20,9 @@ type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 const upperOf = ({ sandboxId }: Sandbox, from = root) =>
   path.join(from, 'sandboxes', sandboxId, 'disk/disk/upper')
-const recordOf = ({ sandboxId }: Sandbox) => path.join(root, 'sandboxes', sandboxId, 'sandbox.json')
-const layersOf = (sandbox: Sandbox): string[] =>
-  JSON.parse(readFileSync(recordOf(sandbox), 'utf8')).extra.layers
+const folderOf = ({ sandboxId }: Sandbox) => path.join(root, 'sandboxes', sandboxId)
+const layersOf = async (sandbox: Sandbox): Promise<string[]> =>
+  (await readRecord(folderOf(sandbox)))!.extra!.layers as string[]
 const layersLeft = (from = root) =>
   existsSync(path.join(from, 'layers'))
     ? readdirSync(path.join(from, 'layers')).filter((name) => /^\.?[a-z2-7]{16}$/.test(name))
@@ -148,7 +149,7 @@ describe('snapshots and forks on oci', () => {
       await sh(sandbox, 'echo here > note')
       await sandbox.stop()
       for (let turn = 0; turn < 3; turn++) forks.push(...((await sandbox.fork()) as Sandbox[]))
-      expect(layersOf(sandbox)).toHaveLength(1)
+      expect(await layersOf(sandbox)).toHaveLength(1)
       expect(await sandbox.status()).toBe('stopped')
       expect(await Promise.all(forks.map((fork) => sh(fork, 'cat note')))).toEqual([
         'here\n',
@@ -192,7 +193,7 @@ describe('snapshots and forks on oci', () => {
         await provider.idle()
         await sandbox.start()
       }
-      expect(layersOf(sandbox).length).toBeLessThanOrEqual(3)
+      expect((await layersOf(sandbox)).length).toBeLessThanOrEqual(3)
       expect(await sh(sandbox, 'ls . dir')).toBe('.:\ndir\nfile20\nfile21\n\ndir:\n21\n')
       const copy = await provider.create({ snapshotId: snapshots.at(-1)! })
       expect(await sh(copy, 'ls . dir')).toBe('.:\ndir\nfile20\nfile21\n\ndir:\n21\n')
@@ -213,9 +214,9 @@ describe('snapshots and forks on oci', () => {
         await newest.destroy()
         newest = fork
       }
-      expect(layersOf(newest).length).toBeLessThanOrEqual(4)
+      expect((await layersOf(newest)).length).toBeLessThanOrEqual(4)
       expect(await sh(newest, 'ls')).toBe('file21\nfile22\n')
-      expect(layersLeft().sort()).toEqual([...layersOf(newest)].sort())
+      expect(layersLeft().sort()).toEqual([...(await layersOf(newest))].sort())
     } finally {
       await newest.destroy()
     }
@@ -250,7 +251,7 @@ describe('snapshots and forks on oci', () => {
     await sh(sandbox, 'echo here > note')
     await sandbox.stop()
     const { snapshotId } = await sandbox.snapshot()
-    const [layer] = layersOf(sandbox) as [string]
+    const [layer] = (await layersOf(sandbox)) as [string]
     const elsewhere = path.join(root, 'elsewhere')
     renameSync(path.join(root, 'layers', layer), elsewhere)
     try {
@@ -308,15 +309,15 @@ describe('snapshots and forks on oci', () => {
       const folder = path.join(root, 'layers', `.${id}`)
       mkdirSync(folder, { recursive: true })
       mkdirSync(`${upper}.next`)
-      const record = JSON.parse(readFileSync(recordOf(sandbox), 'utf8'))
-      writeFileSync(recordOf(sandbox), JSON.stringify({ ...record, extra: { ...record.extra, sealing: id } }))
+      const record = (await readRecord(folderOf(sandbox)))!
+      await writeRecord(folderOf(sandbox), { ...record, extra: { ...record.extra, sealing: id } })
       if (steps > 0) renameSync(upper, path.join(folder, 'tree'))
       if (steps > 1) renameSync(`${upper}.next`, upper)
       if (steps > 2) renameSync(folder, path.join(root, 'layers', id))
       await new EngineProvider({ isolator: 'oci', root }).sweep()
       const found = await new EngineProvider({ isolator: 'oci', root }).get(sandbox.id)
       expect(await sh(found, 'cat note')).toBe('kept\n')
-      expect(layersOf(sandbox)).toEqual(steps > 0 ? [id] : [])
+      expect(await layersOf(sandbox)).toEqual(steps > 0 ? [id] : [])
       expect(layersLeft()).toEqual(steps > 0 ? [id] : [])
       expect(existsSync(`${upper}.next`)).toBe(false)
     } finally {

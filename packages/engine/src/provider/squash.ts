@@ -32,7 +32,7 @@ export async function squash<T>(
     )
     layers.seal(draft.id)
     draft.keep()
-    await layers.sync()
+    await layers.sync([draft.id])
     const used = await use(draft.id)
     await snapshots.relayer(stack, [draft.id])
     for (const { sandboxId, ...record } of await sandboxes.all()) {
@@ -45,7 +45,7 @@ export async function squash<T>(
       })
     }
     // The old layers may go only when the records that no longer name them are safe.
-    await layers.sync()
+    await layers.syncAll()
     return used
   } finally {
     await draft.done()

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { readRecord, writeRecord } from '@sandkasten/sdk/folder'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
@@ -17,9 +18,9 @@ const place = path.join(root, 'sandboxes')
 const dead = { pid: 2 ** 22 + 1, started: '1' }
 
 /** What a process that was killed would have written last. */
-function rewrite(sandboxId: string, changes: object): void {
-  const file = path.join(place, sandboxId, 'sandbox.json')
-  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), ...changes }))
+async function rewrite(sandboxId: string, changes: object): Promise<void> {
+  const folder = path.join(place, sandboxId)
+  await writeRecord(folder, { ...(await readRecord(folder))!, ...changes })
 }
 
 describe('sweep', () => {
@@ -32,7 +33,7 @@ describe('sweep', () => {
     ['half made', { status: 'creating', creator: dead }],
   ])('finishes what is %s, and nothing of it is left', async (_, changes) => {
     const { sandboxId } = await provider.create({ name: 'taken' })
-    rewrite(sandboxId, changes)
+    await rewrite(sandboxId, changes)
     if ('leaving' in changes) {
       await expect(provider.get(sandboxId)).rejects.toMatchObject({ code: 'not_found' })
       expect(await provider.list()).toEqual([])
@@ -50,7 +51,7 @@ describe('sweep', () => {
 
   it('ends what runs of a sandbox that is stopped: whoever started it was killed before he could say so', async () => {
     const sandbox = await provider.create()
-    rewrite(sandbox.sandboxId, { status: 'stopped' })
+    await rewrite(sandbox.sandboxId, { status: 'stopped' })
     await new EngineProvider({ isolator: 'oci', root, oci: { ids: { folder: ids } } }).sweep()
     expect(leftoversOf(sandbox.sandboxId)).toEqual([])
     expect(await provider.destroy(sandbox.sandboxId)).toBe(true)

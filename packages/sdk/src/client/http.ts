@@ -1,5 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/abort.ts'
+import { type Ask, nodeAsk } from './node-http.ts'
 import { errorOfResponse } from './problem.ts'
 
 export interface HttpOptions {
@@ -22,6 +23,7 @@ export class Http {
   readonly #base: string
   readonly #key: string
   readonly #fetch: typeof globalThis.fetch
+  readonly #ask: Ask | undefined
 
   constructor({ baseUrl, apiKey, fetch }: HttpOptions) {
     if (typeof baseUrl !== 'string' || !/^https?:\/\//.test(baseUrl))
@@ -35,6 +37,7 @@ export class Http {
     this.#base = baseUrl.replace(/\/+$/, '')
     this.#key = apiKey
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
+    this.#ask = fetch ? undefined : nodeAsk(this.#base)
   }
 
   /** The answer, if its status is a good one. */
@@ -51,9 +54,9 @@ export class Http {
   }
 
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    const response = await this.send(method, path, options)
+    const text = await this.#text(method, path, options)
     try {
-      return (await response.json()) as T
+      return JSON.parse(text) as T
     } catch (error) {
       throw lostError(error, options.signal)
     }
@@ -61,10 +64,27 @@ export class Http {
 
   /** For what answers with nothing; its body is read, so that the connection can be used again. */
   async done(method: string, path: string, options: RequestOptions = {}): Promise<void> {
-    const response = await this.send(method, path, options)
-    await response.arrayBuffer().catch((error: unknown) => {
+    await this.#text(method, path, options)
+  }
+
+  async #text(method: string, path: string, options: RequestOptions): Promise<string> {
+    if (!this.#ask || options.body !== undefined) {
+      const response = await this.send(method, path, options)
+      return response.text().catch((error: unknown) => {
+        throw lostError(error, options.signal)
+      })
+    }
+    throwIfAborted(options.signal)
+    const answer = await this.#ask(this.#url(path, options.query), {
+      method,
+      headers: this.#headers(options),
+      ...(options.json === undefined ? {} : { body: JSON.stringify(options.json) }),
+      ...(options.signal ? { signal: options.signal } : {}),
+    }).catch((error: unknown) => {
       throw lostError(error, options.signal)
     })
+    if (answer.status >= 200 && answer.status < 300) return answer.text
+    throw await errorOfResponse(answer.response())
   }
 
   get visitorHeaders(): Record<string, string> {
@@ -91,15 +111,19 @@ export class Http {
     return `${this.#base}${path}${search.size > 0 ? `?${search}` : ''}`
   }
 
+  #headers({ json, body, headers }: RequestOptions): Record<string, string> {
+    return {
+      authorization: `Bearer ${this.#key}`,
+      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(body === undefined ? {} : { 'content-type': 'application/octet-stream' }),
+      ...headers,
+    }
+  }
+
   #init(method: string, { json, body, headers, signal }: RequestOptions): RequestInit {
     return {
       method,
-      headers: {
-        authorization: `Bearer ${this.#key}`,
-        ...(json === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(body === undefined ? {} : { 'content-type': 'application/octet-stream' }),
-        ...headers,
-      },
+      headers: this.#headers({ json, ...(body && { body }), ...(headers && { headers }) }),
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
       ...(body === undefined ? {} : { body: body as NonNullable<RequestInit['body']> }),
       // A stream is sent while the answer is awaited; the type of fetch does not know the option yet.

@@ -80,6 +80,7 @@ export interface SandboxDriver {
   snapshot?(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }>
   fork?(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>
   extendLifetime?(ms: number, call: CallOptions): Promise<void>
+  refreshActivity?(call: CallOptions): Promise<void>
 }
 
 export interface ProcessSpec {

@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/abort.ts'
-import { cloneCommand } from '../shared/git-clone.ts'
+import { cloneCommand, redact } from '../shared/git-clone.ts'
 import { nativeId } from '../shared/ids.ts'
 import type {
   CallOptions,
@@ -173,7 +173,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     if (result.exitCode === 0) return
     throw new SandboxError(
       'provider_error',
-      `git could not clone ${url}: ${result.stderr.trim().slice(-500)}`,
+      `git could not clone ${url}: ${redact(result.stderr, token).trim().slice(-500)}`,
       {
         provider: this.name,
         hint: 'Check the address, and for a private repository pass gitToken.',

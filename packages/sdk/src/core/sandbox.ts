@@ -246,6 +246,10 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     await this.#need('lifetime', 'extendLifetime', options).extendLifetime(checkMs(ms, 'ms'), options)
   }
 
+  async refreshActivity(options: CallOptions = {}): Promise<void> {
+    await this.#need('activity', 'refreshActivity', options).refreshActivity(options)
+  }
+
   /** The driver with the method of an ability that it has. */
   #need<M extends keyof SandboxDriver>(
     ability: Ability,

@@ -428,7 +428,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       if (mended !== record) await writeRecord(folder, mended)
       const changed = await change(mended)
       if (changed !== mended)
-        await writeRecord(folder, changed).catch(async (error) => {
+        await writeRecord(folder, changed, { first: changed.leaving === true }).catch(async (error) => {
           await undo?.(changed)
           throw error
         })

@@ -15,10 +15,11 @@ import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
 import { errnoOf, translate } from './errors.ts'
+import { halfOf, readHalves, writeHalf } from './halves.ts'
 
 /**
  * What is known of a sandbox, as `sandbox.json` in its folder: the only truth, shared by every process that uses
- * the same `root`. It is replaced atomically, and changed only under the sandbox's lock. It holds the environment
+ * the same `root`. It is changed as a whole or not at all (`halves.ts`), and only under the sandbox's lock. It holds the environment
  * variables that were given at create, so the folder is readable by its owner alone.
  *
  * The small file operations here are synchronous: each is a few microseconds of memory, before every command, and the
@@ -76,7 +77,7 @@ export async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra'])
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
   let text: string
   try {
-    text = readFileSync(path.join(folder, 'sandbox.json'), 'utf8')
+    text = readHalves(path.join(folder, 'sandbox.json'))
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
     throw translate(error, `The sandbox’s record in ${folder} cannot be read`)
@@ -92,9 +93,24 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
   )
 }
 
-export async function writeRecord(folder: string, record: SandboxRecord): Promise<void> {
+/**
+ * First: before whatever is done to the sandbox's folder next, also in what a power cut leaves. A file system puts new names in order with the rest, but
+ * not what is written in a file's place.
+ */
+export async function writeRecord(
+  folder: string,
+  record: SandboxRecord,
+  { first = false }: { first?: boolean } = {},
+): Promise<void> {
   const file = path.join(folder, 'sandbox.json')
-  await replaceFile(file, JSON.stringify(record), 'The sandbox’s record could not be written')
+  const text = JSON.stringify(record)
+  const what = 'The sandbox’s record could not be written'
+  try {
+    if (!first && writeHalf(file, text)) return
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw translate(error, what)
+  }
+  await replaceFile(file, halfOf(text) ?? text, what)
 }
 
 /** Whole or not at all, and for the owner's eyes only. */

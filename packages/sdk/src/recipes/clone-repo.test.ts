@@ -1,67 +1,23 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cloneRepo } from './index.ts'
-import { git, localSandbox, removeTempFolders, repository, tempFolder } from './test-kit.ts'
+import { GitServer, git, localSandbox, removeTempFolders } from './test-kit.ts'
 import type { RecipeSandbox } from './types.ts'
 
-const token = 'ghp_s3cret+/=token'
-const requests: string[] = []
-let origin: string
+let server: GitServer
+let token: string
 let url: string
-let answer: ((request: IncomingMessage) => string | undefined) | undefined
-
-const server = createServer(async (request, response) => {
-  const authorization = request.headers.authorization ?? ''
-  requests.push(authorization)
-  const body = answer?.(request)
-  if (body !== undefined) return response.writeHead(500, { 'content-type': 'text/plain' }).end(body)
-  if (authorization !== `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`) {
-    return response
-      .writeHead(401, { 'www-authenticate': 'Basic realm="git"' })
-      .end(`wrong token: ${authorization}`)
-  }
-  const { pathname, search } = new URL(request.url!, 'http://x')
-  const env = {
-    ...process.env,
-    GIT_PROJECT_ROOT: origin,
-    GIT_HTTP_EXPORT_ALL: '1',
-    PATH_INFO: pathname,
-    QUERY_STRING: search.slice(1),
-    REQUEST_METHOD: request.method,
-    CONTENT_TYPE: request.headers['content-type'] ?? '',
-    HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
-    REMOTE_ADDR: '127.0.0.1',
-  }
-  const backend = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'ignore'] })
-  request.pipe(backend.stdin)
-  const chunks: Buffer[] = []
-  for await (const chunk of backend.stdout) chunks.push(chunk)
-  const all = Buffer.concat(chunks)
-  const end = all.indexOf('\r\n\r\n')
-  for (const line of all.subarray(0, end).toString().split('\r\n')) {
-    const [name, value] = line.split(': ')
-    if (name?.toLowerCase() === 'status') response.statusCode = Number.parseInt(value!, 10)
-    else response.setHeader(name!, value!)
-  }
-  response.end(all.subarray(end + 4))
-})
 
 beforeAll(async () => {
-  const source = repository({ 'readme.md': 'hello' })
-  git(source, 'commit', '-q', '--allow-empty', '-m', 'second')
-  git(source, 'branch', 'dev', 'HEAD~1')
-  origin = tempFolder('origin')
-  git(origin, 'clone', '-q', '--bare', source, 'app.git')
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/app.git`
+  server = await GitServer.start()
+  token = server.token
+  url = server.url
 })
 
 afterAll(() => {
-  server.close()
+  server?.stop()
   removeTempFolders()
 })
 
@@ -85,9 +41,9 @@ describe('cloneRepo', () => {
   it('63, T3: the token reaches the server, and stays in no file, argument or configuration of the sandbox', async () => {
     const { sandbox, dir, root } = await localSandbox()
     const recorded = recording(sandbox)
-    requests.length = 0
+    server.requests.length = 0
     const result = await cloneRepo(recorded.sandbox, { url, token, path: 'app' })
-    expect(requests).toContain(`Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`)
+    expect(server.requests).toContain(server.authorization)
     expect(result).toEqual({
       path: join(dir, 'app'),
       head: expect.stringMatching(/^[0-9a-f]{40}$/),
@@ -117,9 +73,9 @@ describe('cloneRepo', () => {
   it('77, 78: a failed clone removes what it made, and the token is not in the error, even if the server repeats it', async () => {
     const { sandbox, dir } = await localSandbox()
     const basic = Buffer.from(`x-access-token:${token}`).toString('base64')
-    answer = () => `you sent ${token} and ${basic} and ${encodeURIComponent(token)}`
+    server.answer = () => `you sent ${token} and ${basic} and ${encodeURIComponent(token)}`
     const error = await cloneRepo(sandbox, { url, token, path: 'app' }).catch((e) => e)
-    answer = undefined
+    server.answer = undefined
     expect(error).toMatchObject({ code: 'provider_error', hint: expect.stringContaining('token') })
     for (const form of [token, basic, encodeURIComponent(token)])
       expect(`${error.message}${error.stack}${JSON.stringify(error)}`).not.toContain(form)
@@ -154,14 +110,14 @@ describe('cloneRepo', () => {
   it('a cancelled clone leaves the folder as it was', async () => {
     const { sandbox, dir } = await localSandbox()
     const controller = new AbortController()
-    answer = () => {
+    server.answer = () => {
       controller.abort()
       return 'late'
     }
     await expect(cloneRepo(sandbox, { url, token, signal: controller.signal })).rejects.toMatchObject({
       code: 'aborted',
     })
-    answer = undefined
+    server.answer = undefined
     expect(readdirSync(dir)).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/abort.ts'
-import { cloneCommand } from '../shared/git-clone.ts'
+import { cloneCommand, redact } from '../shared/git-clone.ts'
 import type { CommandResult } from '../spec/index.ts'
 import { checkLimit, checkOptions, invalid, remoteFolder } from './checks.ts'
 import { alsoLeft } from './clean-up.ts'
@@ -84,20 +84,6 @@ function cloneError({ url, token, username }: CloneRepoOpts, result: CommandResu
       details: { exitCode: result.exitCode },
     },
   )
-}
-
-/** The token in every form in which a server or git may have repeated it. */
-function redact(text: string, token: string | undefined, username = 'x-access-token'): string {
-  if (token === undefined) return text
-  const basic = Buffer.from(`${username}:${token}`)
-  const forms = [
-    token,
-    encodeURIComponent(token),
-    basic.toString('base64'),
-    basic.toString('base64url'),
-    Buffer.from(token).toString('base64'),
-  ]
-  return forms.reduce((clean, form) => clean.replaceAll(form, '***'), text)
 }
 
 /** The same check serves `create({ gitToken })`; here the option is called `token`. */

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -12,6 +12,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { LocalProvider } from '../providers/local/index.ts'
@@ -112,4 +114,72 @@ export function fingerprint(dir: string, options: { without?: RegExp; times?: bo
 /** What of ours is left in the system's temporary folder. */
 export function leftovers(): string[] {
   return readdirSync(tmpdir()).filter((name) => /^sandkasten-[A-Za-z0-9]{6}$/.test(name))
+}
+
+/** A repository behind a real git server, `app.git`, for those who have the token. */
+export class GitServer {
+  readonly token = 'ghp_s3cret+/=token'
+  /** What came as authorization, request by request. */
+  readonly requests: string[] = []
+  /** Answers with 500 and what this gives, where it gives something. */
+  answer: ((request: IncomingMessage) => string | undefined) | undefined
+  url = ''
+  readonly #origin = tempFolder('origin')
+  readonly #server = createServer(async (request, response) => {
+    const authorization = request.headers.authorization ?? ''
+    this.requests.push(authorization)
+    const body = this.answer?.(request)
+    if (body !== undefined) return response.writeHead(500, { 'content-type': 'text/plain' }).end(body)
+    if (authorization !== this.authorization) {
+      return response
+        .writeHead(401, { 'www-authenticate': 'Basic realm="git"' })
+        .end(`wrong token: ${authorization}`)
+    }
+    const { pathname, search } = new URL(request.url!, 'http://x')
+    const env = {
+      ...process.env,
+      GIT_PROJECT_ROOT: this.#origin,
+      GIT_HTTP_EXPORT_ALL: '1',
+      PATH_INFO: pathname,
+      QUERY_STRING: search.slice(1),
+      REQUEST_METHOD: request.method,
+      CONTENT_TYPE: request.headers['content-type'] ?? '',
+      HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
+      REMOTE_ADDR: '127.0.0.1',
+    }
+    const backend = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'ignore'] })
+    request.pipe(backend.stdin)
+    const chunks: Buffer[] = []
+    for await (const chunk of backend.stdout) chunks.push(chunk)
+    const all = Buffer.concat(chunks)
+    const end = all.indexOf('\r\n\r\n')
+    for (const line of all.subarray(0, end).toString().split('\r\n')) {
+      const [name, value] = line.split(': ')
+      if (name?.toLowerCase() === 'status') response.statusCode = Number.parseInt(value!, 10)
+      else response.setHeader(name!, value!)
+    }
+    response.end(all.subarray(end + 4))
+  })
+
+  /** Two commits on `main`, and `dev` at the first. */
+  static async start(): Promise<GitServer> {
+    const started = new GitServer()
+    const source = repository({ 'readme.md': 'hello' })
+    git(source, 'commit', '-q', '--allow-empty', '-m', 'second')
+    git(source, 'branch', 'dev', 'HEAD~1')
+    git(started.#origin, 'clone', '-q', '--bare', source, 'app.git')
+    await new Promise<void>((resolve) => started.#server.listen(0, '127.0.0.1', resolve))
+    started.url = `http://127.0.0.1:${(started.#server.address() as AddressInfo).port}/app.git`
+    return started
+  }
+
+  /** What git sends for the token. */
+  get authorization(): string {
+    return `Basic ${Buffer.from(`x-access-token:${this.token}`).toString('base64')}`
+  }
+
+  stop(): void {
+    this.#server.close()
+    this.#server.closeAllConnections()
+  }
 }

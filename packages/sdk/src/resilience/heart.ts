@@ -2,12 +2,15 @@ import { SandboxError } from '../errors.ts'
 import { onAbort } from '../shared/abort.ts'
 import { backoffMs, retryAfterMs } from '../shared/backoff.ts'
 import type { Clock } from '../shared/clock.ts'
-import type { CallOptions, SandboxCore, SandboxInfo, SandboxLifetime, SandboxStatus } from '../spec/index.ts'
+import type { CallOptions, SandboxCore, SandboxInfo, SandboxStatus } from '../spec/index.ts'
 import type { Beat, BeatFailure, KeepAlive, KeepAliveEnd } from './keep-alive.ts'
 import { SteadyClock } from './steady-clock.ts'
 import { within } from './within.ts'
 
 export interface HeartOptions {
+  readonly putOff: (ms: number, call: CallOptions) => Promise<void>
+  /** It only stops when nobody uses it: every beat counts as use, and none of them moves an end that it has besides. */
+  readonly idle: boolean
   readonly leaseMs: number
   readonly everyMs: number
   readonly beatTimeoutMs: number
@@ -28,15 +31,16 @@ type Reason = KeepAliveEnd['reason']
 const tickMs = 10_000
 
 /**
- * One loop: beat, save if the end is near, rest. Nothing else touches the state, so nothing overlaps. `stop()` and the
- * signal only fire `#over`, which cancels the call under way or the rest; the loop then finds itself ended.
+ * One loop: beat, save if the end is near, rest. `stop()` and the signal only fire `#over`, which cancels the call under way or
+ * the rest; the loop then finds itself ended. A call that was given up may go on, because its provider ignores signals: it is
+ * waited for before the next one of its kind, a beat for as long as the sandbox can wait.
  *
  * `#endsAt` is the best that is known of the sandbox's end: what the provider says, else what it promised to the last
- * extension. It is on the steady clock, as everything here.
+ * extension, and until either has answered one lease from the start. It is on the steady clock, as everything here.
  */
 export class Heart implements KeepAlive {
   readonly ended: Promise<KeepAliveEnd>
-  readonly #sandbox: SandboxCore & SandboxLifetime
+  readonly #sandbox: SandboxCore
   readonly #options: HeartOptions
   readonly #clock: SteadyClock
   readonly #deadline: number
@@ -48,17 +52,21 @@ export class Heart implements KeepAlive {
   #cappedAt: number | undefined
   #snapshotId: string | undefined
   #failures = { beat: 0, snapshot: 0 }
+  /** The newest call of each kind, until it has really ended. */
+  #flying: { beat?: Promise<void>; snapshot?: Promise<void> } = {}
   #error: unknown
   /** Wakes the loop from its rest. */
   #wake: () => void = () => {}
   #asked = false
   #waiting: Array<() => void> = []
 
-  constructor(sandbox: SandboxCore & SandboxLifetime, options: HeartOptions) {
+  constructor(sandbox: SandboxCore, options: HeartOptions) {
     this.#sandbox = sandbox
     this.#options = options
     this.#clock = new SteadyClock(options.clock)
-    this.#deadline = this.#clock.now() + options.maxMs
+    const now = this.#clock.now()
+    this.#deadline = now + options.maxMs
+    this.#endsAt = now + Math.min(options.leaseMs, options.maxMs)
     const forget = onAbort(options.signal, () => this.#end('aborted'))
     this.ended = this.#live().finally(forget)
   }
@@ -110,8 +118,11 @@ export class Heart implements KeepAlive {
 
   /** Looks, puts the end off where it is too near, and says how long to rest. */
   async #beatOnce(): Promise<number> {
+    const { beatTimeoutMs } = this.#options
+    await this.#landing()
+    if (this.#over.signal.aborted) return 0
     try {
-      const beat = await this.#within(this.#options.beatTimeoutMs, 'The beat', (signal) => this.#look(signal))
+      const beat = await this.#within('beat', beatTimeoutMs, (signal) => this.#look(signal))
       if (!beat) return this.#options.everyMs
       this.#failures.beat = 0
       this.#error = undefined
@@ -126,21 +137,16 @@ export class Heart implements KeepAlive {
 
   /** Undefined where there is nothing to keep alive now. */
   async #look(signal: AbortSignal): Promise<Beat | undefined> {
-    const { leaseMs } = this.#options
+    const { leaseMs, idle } = this.#options
     let info = await this.#sandbox.info({ signal })
     if (!this.#counts(info)) return undefined
     const now = this.#note(info)
     const wantedMs = Math.min(leaseMs, this.#deadline - now)
-    const extended = wantedMs >= 1 && (info.expiresAt === undefined || this.#endsAt! - now < wantedMs)
-    if (extended) {
-      try {
-        await this.#sandbox.extendTimeout(Math.ceil(wantedMs), { signal })
-      } catch (error) {
-        // It was stopped or paused between the look and the act.
-        if (SandboxError.is(error, 'not_running') && !this.#counts(await this.#sandbox.info({ signal })))
-          return undefined
-        throw error
-      }
+    const isNear = idle || info.expiresAt === undefined || this.#endsAt! - now < wantedMs
+    const extended = wantedMs >= 1 && isNear
+    if (extended && !(await this.#putOff(Math.ceil(wantedMs), signal))) return undefined
+    if (idle) this.#endsAt = soonest(info.expiresAt?.getTime(), this.#deadline)
+    else if (extended) {
       this.#endsAt = now + wantedMs
       // Where the provider tells the end, its word counts; where it does not, its promise.
       if (info.expiresAt !== undefined) {
@@ -153,10 +159,24 @@ export class Heart implements KeepAlive {
     return { extended, ...(info.expiresAt === undefined ? {} : { expiresAt: info.expiresAt }) }
   }
 
+  /** False when it was stopped or paused between the look and the act. */
+  async #putOff(ms: number, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#options.putOff(ms, { signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_running') && !this.#counts(await this.#sandbox.info({ signal })))
+        return false
+      throw error
+    }
+  }
+
   /** Whether a sandbox that is like this is to be kept alive; ends everything if it never will be again. */
-  #counts({ status }: SandboxInfo): boolean {
+  #counts({ status, expiresAt }: SandboxInfo): boolean {
     const over = endings[status]
     if (over) this.#end(over)
+    // It stands still: what was promised to it, or supposed, says nothing now.
+    if (status === 'paused') this.#endsAt = expiresAt?.getTime()
     return !over && status !== 'paused'
   }
 
@@ -187,6 +207,7 @@ export class Heart implements KeepAlive {
     return (
       this.#options.save !== undefined &&
       this.#endsAt !== undefined &&
+      this.#flying.snapshot === undefined &&
       !this.#isSaved() &&
       this.#endsAt - this.#clock.now() <= this.#options.save.beforeMs
     )
@@ -201,11 +222,14 @@ export class Heart implements KeepAlive {
     const { take, timeoutMs } = this.#options.save!
     const endsAt = this.#endsAt
     try {
-      const snapshotId = await this.#within(timeoutMs, 'The snapshot', (signal) => take({ signal }))
-      this.#snapshotId = snapshotId
-      this.#savedFor = endsAt
-      this.#failures.snapshot = 0
-      this.#tell(() => this.#options.onSnapshot?.(snapshotId))
+      await this.#within('snapshot', timeoutMs, async (signal) => {
+        const snapshotId = await take({ signal })
+        // Also when it was given up meanwhile: it is there.
+        this.#snapshotId = snapshotId
+        this.#savedFor = endsAt
+        this.#failures.snapshot = 0
+        this.#tell(() => this.#options.onSnapshot?.(snapshotId))
+      })
       return this.#options.everyMs
     } catch (error) {
       return this.#failed('snapshot', error)
@@ -247,11 +271,33 @@ export class Heart implements KeepAlive {
   }
 
   /** Given up when it takes too long or all is over: a call that never answers would be the last beat. */
-  #within<T>(ms: number, what: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  #within<T>(kind: BeatFailure['during'], ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { provider, sandboxId } = this.#sandbox
     const hint = 'It is tried again. Raise beatTimeoutMs, or autoSnapshot.timeoutMs, if it is only slow.'
     const { clock } = this.#options
-    return within({ ms, clock, signal: this.#over.signal, what, provider, sandboxId, hint }, work)
+    const what = `The ${kind}`
+    return within({ ms, clock, signal: this.#over.signal, what, provider, sandboxId, hint }, (signal) => {
+      const call = work(signal)
+      const landed = call
+        .catch(() => {})
+        .then(() => {
+          if (this.#flying[kind] === landed) delete this.#flying[kind]
+        })
+      this.#flying[kind] = landed
+      return call
+    })
+  }
+
+  /** Waits for a beat that was given up and goes on: half of what is left, so that the sandbox is not lost over it. */
+  async #landing(): Promise<void> {
+    const { beat } = this.#flying
+    if (!beat) return
+    const { clock, leaseMs } = this.#options
+    const left = this.#endsAt === undefined ? leaseMs : Math.max(0, this.#endsAt - this.#clock.now())
+    const ms = Math.min(left / 2, this.#untilSave())
+    await within({ ms, clock, signal: this.#over.signal, what: 'The beat before' }, () => beat).catch(
+      () => {},
+    )
   }
 
   async #rest(ms: number): Promise<void> {
@@ -275,6 +321,11 @@ const endings: Partial<Record<SandboxStatus, Reason>> = {
   archived: 'stopped',
   failed: 'failed',
   destroyed: 'destroyed',
+}
+
+function soonest(...times: Array<number | undefined>): number | undefined {
+  const least = Math.min(...times.map((time) => time ?? Infinity))
+  return least === Infinity ? undefined : least
 }
 
 const listenerFailure: BeatFailure = { during: 'beat', failures: 0, retryInMs: 0 }

@@ -3,15 +3,16 @@ import { checkKnown, checkMs, checkName, invalid } from '../core/validate.ts'
 import { type Clock, realClock } from '../shared/clock.ts'
 import type {
   CallOptions,
+  SandboxActivity,
   SandboxCore,
   SandboxLifetime,
   SandboxSnapshots,
   SnapshotOptions,
 } from '../spec/index.ts'
-import { Heart } from './heart.ts'
+import { Heart, type HeartOptions } from './heart.ts'
 
 export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extends CallOptions {
-  /** From each beat on the sandbox lives at least this long, also if this program dies. Default 5 minutes. */
+  /** From each beat on the sandbox lives at least this long, also if this program dies. Default 5 minutes. Without `lifetime` the provider's idle time is what counts. */
   leaseMs?: number
   /** How often to look. Default: a third of the lease, at most a minute. */
   everyMs?: number
@@ -38,7 +39,7 @@ export interface AutoSnapshotOptions extends Pick<SnapshotOptions, 'name'> {
 
 /** What a beat found and did. */
 export interface Beat {
-  /** Whether the end was too near, and has been put off. */
+  /** Whether the end was too near, and has been put off; where a sandbox only stops when idle, always. */
   readonly extended: boolean
   /** When the sandbox ends now, as far as the provider tells. */
   readonly expiresAt?: Date
@@ -79,15 +80,14 @@ export interface KeepAlive extends AsyncDisposable {
  *     await using _ = keepAlive(sandbox, { onError: console.error })
  *
  * Each beat looks when the sandbox ends (looking is not activity) and puts that off only if less than the lease is left, so
- * nothing adds up, and when this program is gone the sandbox ends within one lease. One beat at a time. It holds no
- * process alive and loads where there is no Node.
+ * nothing adds up, and when this program is gone the sandbox ends within one lease. Where a sandbox only stops when nobody uses
+ * it, each beat counts as use. One beat at a time. It holds no process alive and loads where there is no Node.
  */
-export function keepAlive<S extends SandboxCore & SandboxLifetime>(
+export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(
   sandbox: S,
   options: KeepAliveOptions<NoInfer<S>> = {},
 ): KeepAlive {
   checkKnown(options, optionNames, 'keepAlive()')
-  if (!supports(sandbox, 'lifetime')) throw unsupported(sandbox, 'lifetime')
   const leaseMs = checkMs(options.leaseMs ?? 5 * 60_000, 'leaseMs')
   const everyMs = checkMs(options.everyMs ?? Math.min(leaseMs / 3, 60_000), 'everyMs')
   if (everyMs > leaseMs / 2)
@@ -97,6 +97,7 @@ export function keepAlive<S extends SandboxCore & SandboxLifetime>(
       { leaseMs, everyMs },
     )
   return new Heart(sandbox, {
+    ...puttingOff(sandbox),
     leaseMs,
     everyMs,
     beatTimeoutMs: checkMs(options.beatTimeoutMs ?? Math.min(leaseMs / 3, 30_000), 'beatTimeoutMs'),
@@ -110,11 +111,18 @@ export function keepAlive<S extends SandboxCore & SandboxLifetime>(
   })
 }
 
+function puttingOff(sandbox: SandboxCore): Pick<HeartOptions, 'putOff' | 'idle'> {
+  if (supports(sandbox, 'lifetime'))
+    return { putOff: (ms, call) => sandbox.extendTimeout(ms, call), idle: false }
+  if (supports(sandbox, 'activity')) return { putOff: (_, call) => sandbox.refreshActivity(call), idle: true }
+  throw unsupported(sandbox, 'lifetime')
+}
+
 function savingOf(
   sandbox: SandboxCore,
   wanted: boolean | AutoSnapshotOptions | undefined,
   leaseMs: number,
-): { beforeMs: number; timeoutMs: number; take: (call: CallOptions) => Promise<string> } | undefined {
+): HeartOptions['save'] {
   if (!wanted) return undefined
   if (!supports(sandbox, 'snapshot')) throw unsupported(sandbox, 'snapshot')
   const options = wanted === true ? {} : wanted

@@ -60,6 +60,7 @@ export const sandboxCalls: Methods<SandboxHandle<AllCapabilities>> = {
   snapshot: 'never',
   fork: 'never',
   extendTimeout: 'always',
+  refreshActivity: 'always',
 }
 
 export const fileCalls: Methods<SandboxFiles<AllCapabilities>> = {

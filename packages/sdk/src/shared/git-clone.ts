@@ -48,6 +48,24 @@ export function gitCredentials(
   }
 }
 
+/** What git said, without the token in any form in which a server or git may have repeated it. */
+export function redact(text: string, token: string | undefined, username = 'x-access-token'): string {
+  if (token === undefined) return text
+  const basic = base64(`${username}:${token}`)
+  const forms = [
+    token,
+    encodeURIComponent(token),
+    basic,
+    basic.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', ''),
+    base64(token),
+  ]
+  return forms.reduce((clean, form) => clean.replaceAll(form, '***'), text)
+}
+
+function base64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)))
+}
+
 function checkedUrl({ url, token }: CloneSpec): string {
   const normal = /^[\w.-]+\.[a-z]+\/[\w./-]+$/i.test(url) ? `https://${url}` : url
   let parsed: URL | undefined

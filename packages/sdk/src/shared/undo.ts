@@ -1,3 +1,4 @@
+import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort } from './abort.ts'
 
 /**
@@ -33,6 +34,24 @@ export async function undoneOnAbort<T>(
     throw error
   } finally {
     forget()
+  }
+}
+
+/**
+ * For a call that failed and may have made something all the same, if only its answer was lost: unmakes it, at the second try if need be.
+ * Where that fails too, the call's own error is thrown, and names what may be left.
+ */
+export async function unmade<T>(error: unknown, unmake: () => Promise<T>, left: string): Promise<T> {
+  try {
+    return await unmake().catch(() => unmake())
+  } catch (cleanUp) {
+    if (!SandboxError.is(error)) throw error
+    throw new SandboxError(error.code, error.message, {
+      ...error.toJSON(),
+      hint: `${error.hint} What was made may be left, and be paid for: look for ${left}.`,
+      details: { ...error.details, left },
+      cause: new AggregateError([error, cleanUp], `What was made could not be taken away: ${left}`),
+    })
   }
 }
 

@@ -51,11 +51,13 @@ async function imported(vendor: VendorPackage): Promise<unknown> {
       {
         provider: vendor.provider,
         cause,
+        details: { missing },
         hint: missing ? installHint(vendor) : 'See the cause; then install it again.',
       },
     )
   }
-  await refuseOther(vendor)
+  const version = await installedVersion(vendor)
+  if (version !== undefined) refuseOther(vendor, version)
   return module
 }
 
@@ -67,22 +69,24 @@ function isMissing(cause: unknown, name: string): boolean {
 }
 
 /** Another major version has other calls; better to say so than to fail somewhere in the middle. */
-async function refuseOther(vendor: VendorPackage): Promise<void> {
-  const manifest: string = `${vendor.name}/package.json`
-  let version: string
-  try {
-    const found = (await import(/* @vite-ignore */ manifest, { with: { type: 'json' } })) as {
-      default: { version: string }
-    }
-    version = found.default.version
-  } catch {
-    // Where packages are bundled there is no manifest to look at; the shape of the module has to do.
-    return
-  }
+export function refuseOther(vendor: VendorPackage, version: string): void {
   if (Number(version.split('.')[0]) === vendor.major) return
   throw new SandboxError(
     'sdk_missing',
     `${vendor.name} ${version} is installed; this provider knows ${vendor.major}.x.`,
     { provider: vendor.provider, details: { version }, hint: installHint(vendor) },
   )
+}
+
+/** Undefined where packages are bundled: there is no manifest to look at, and the shape of the module has to do. */
+async function installedVersion(vendor: VendorPackage): Promise<string | undefined> {
+  const manifest: string = `${vendor.name}/package.json`
+  try {
+    const found = (await import(/* @vite-ignore */ manifest, { with: { type: 'json' } })) as {
+      default: { version: string }
+    }
+    return found.default.version
+  } catch {
+    return undefined
+  }
 }

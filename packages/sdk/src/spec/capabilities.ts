@@ -2,6 +2,7 @@ import type { SandboxFilesWatch } from './files.ts'
 import type { ProcessStdin } from './process.ts'
 import type { SnapshotAdmin } from './provider.ts'
 import type {
+  SandboxActivity,
   SandboxFork,
   SandboxLifetime,
   SandboxPause,
@@ -53,6 +54,8 @@ export interface AbilityParts<C extends Capabilities> {
   fork: { sandbox: SandboxFork<C> }
   /** The sandbox ends by itself, and that end can be put off. */
   lifetime: { sandbox: SandboxLifetime }
+  /** The sandbox stops when nobody uses it, and being needed can be said without using it. */
+  activity: { sandbox: SandboxActivity }
 }
 
 export type Ability =
@@ -67,6 +70,7 @@ export type Ability =
   | 'snapshot'
   | 'fork'
   | 'lifetime'
+  | 'activity'
 
 export type Capabilities = { readonly [A in Ability]?: AbilityLevel }
 

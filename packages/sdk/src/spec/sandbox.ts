@@ -140,3 +140,8 @@ export interface SandboxLifetime {
   /** From now on the sandbox lives at least this long. Never shortens, never adds up. */
   extendTimeout(ms: number, options?: CallOptions): Promise<void>
 }
+
+export interface SandboxActivity {
+  /** Counts as use: from now on the provider waits its whole idle time again. Does not start what is stopped. */
+  refreshActivity(options?: CallOptions): Promise<void>
+}

@@ -47,6 +47,7 @@ export const abilityCalls: {
   ],
   fork: [['fork()', (sandbox) => sandbox.fork()]],
   lifetime: [['extendTimeout()', (sandbox) => sandbox.extendTimeout(60_000)]],
+  activity: [['refreshActivity()', (sandbox) => sandbox.refreshActivity()]],
 }
 
 /** A sensible value for each option of `create`. */

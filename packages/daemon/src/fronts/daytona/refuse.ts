@@ -42,7 +42,7 @@ export function refuse(
     headers: refusalHeaders(error, request),
     body: {
       statusCode: status,
-      message: error.message,
+      message: messageOf(error),
       code: typeof daytonaCode === 'string' ? daytonaCode : code,
       source: path.startsWith('/toolbox/') ? 'DAYTONA_DAEMON' : 'DAYTONA_API',
       timestamp: new Date().toISOString(),
@@ -50,6 +50,19 @@ export function refuse(
       path,
     },
   }
+}
+
+/** The vendor has no code for a quota: these words are all that tells it from what is not allowed. */
+function messageOf({ code, message, details: { quota, limit } }: SandboxError): string {
+  if (code !== 'quota_exceeded' || limit === undefined) return message
+  return `Total ${quotas[String(quota)] ?? quota} limit exceeded. Maximum allowed: ${limit}. ${message}`
+}
+
+const quotas: Readonly<Record<string, string>> = {
+  sessions: 'sandbox',
+  cpu: 'CPU',
+  mem_mb: 'memory',
+  disk_mb: 'disk',
 }
 
 export interface ErrorBody {

@@ -8,10 +8,11 @@ export interface DaytonaCapabilities {
   readonly pause: 'native'
   readonly snapshot: 'native'
   readonly fork: 'native'
+  readonly activity: 'native'
 }
 
 /**
- * No `lifetime`: the vendor stops what is idle and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
+ * No `lifetime`: the vendor stops what is idle (`activity`) and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
  * No `shell` of ours: the vendor's sessions cannot end one command and keep the shell.
  */
 export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
@@ -23,4 +24,5 @@ export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   pause: 'native',
   snapshot: 'native',
   fork: 'native',
+  activity: 'native',
 })

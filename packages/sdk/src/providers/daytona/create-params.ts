@@ -5,8 +5,9 @@ import { labelsOf, vendorName } from './translation.ts'
 
 /** What only this vendor has, under its own names. */
 export interface DaytonaCreateOptions {
-  /** Minutes without use after which it is stopped. Default 15, the vendor's own. Zero would run, and cost, for ever. */
+  /** Minutes without use after which it is stopped. Default 15, the vendor's own. Zero, which is never, only with `autoPauseInterval` or `ttlMinutes`. */
   autoStopInterval?: number
+  /** Minutes without use after which it is paused instead, where the vendor can. */
   autoPauseInterval?: number
   autoArchiveInterval?: number
   autoDeleteInterval?: number
@@ -57,8 +58,16 @@ export async function createParams(spec: CreateSpec, createId: string): Promise<
       details: { option: 'resources' },
       hint: 'Give an image, too; a snapshot has the resources that it was made with.',
     })
+  const { autoStopInterval, autoPauseInterval, ttlMinutes } = providerOptions as DaytonaCreateOptions
+  if (autoStopInterval === 0 && !autoPauseInterval && !ttlMinutes)
+    throw new SandboxError('invalid_argument', '`autoStopInterval` is 0: it would run, and cost, for ever.', {
+      provider: 'daytona',
+      details: { option: 'autoStopInterval' },
+      hint: 'Give minutes, or an end: `ttlMinutes`. keepAlive(sandbox) keeps one that is needed from stopping.',
+    })
   return {
-    autoStopInterval: defaultAutoStop,
+    // The vendor takes one of the two.
+    ...(autoPauseInterval ? {} : { autoStopInterval: defaultAutoStop }),
     public: false,
     ...providerOptions,
     ...(name === undefined ? {} : { name: await vendorName(name) }),

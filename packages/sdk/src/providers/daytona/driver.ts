@@ -1,8 +1,9 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortable, abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { abortable, abortedError, throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
+import { undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -14,15 +15,13 @@ import type {
 import { gone } from './box.ts'
 import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts'
 import { createParams } from './create-params.ts'
-import { isRefusal, translated, translating } from './errors.ts'
+import { isUnsent, leaving, translated, translating } from './errors.ts'
 import type { Patience } from './patience.ts'
+import { again } from './retry.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
-import { awaken, settled } from './states.ts'
-import { createLabel, infoOf, managedLabel, nameLabel, vendorName } from './translation.ts'
-
-/** How long a create whose caller has given up is awaited, so that what it made can be ended. */
-const undoMs = 10_000
+import { awaken, removed, settled } from './states.ts'
+import { createLabel, infoOf, managedLabel, nameLabel, snapshotPrefix, vendorName } from './translation.ts'
 
 export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   readonly name = 'daytona'
@@ -54,25 +53,25 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     const client = await this.#client()
     throwIfAborted(call.signal, 'Creating the sandbox')
     const creating = client.create(params as never, { timeout: this.#patience.startMs / 1000 })
+    const unmake = (made: DaytonaSandboxObject) => removed(made, this.#patience)
     try {
-      const made = await patiently(creating, call.signal)
-      throwIfAborted(call.signal, 'Creating the sandbox')
-      return await DaytonaSandbox.of(made, this.#patience, call)
+      const made = await undoneOnAbort(creating, unmake, call.signal, 'Creating the sandbox')
+      return await DaytonaSandbox.of(client, made, this.#patience, call)
     } catch (error) {
       const failure = call.signal?.aborted
         ? abortedError(call.signal, 'Creating the sandbox')
         : translated(error, 'Creating the sandbox')
-      if (!isRefusal(error)) await this.#undo(client, createId, failure)
-      throw failure
+      throw isUnsent(error) ? failure : await this.#undone(client, createId, failure)
     }
   }
 
   async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<DaytonaSandbox> {
+    const client = await this.#client()
     const sandbox = await this.#get(sandboxId, call)
     await settled(sandbox, this.#patience, call)
     if (infoOf(sandbox).status === 'destroyed') throw gone(sandboxId)
     if (resume) await awaken(sandbox, this.#patience, call)
-    return DaytonaSandbox.of(sandbox, this.#patience, call)
+    return DaytonaSandbox.of(client, sandbox, this.#patience, call)
   }
 
   async find(name: string, call: CallOptions): Promise<string | undefined> {
@@ -113,12 +112,13 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     }
   }
 
+  /** Those that were taken here: the organisation may have others, and it would be a pity to clean them up. */
   async listSnapshots(call: CallOptions): Promise<SnapshotInfo[]> {
     const client = await this.#client()
     const all: DaytonaSnapshot[] = []
     for (let page = 1; ; page += 1) {
       const { items, totalPages } = await this.#do('Listing snapshots', client.snapshot.list(page, 100), call)
-      all.push(...items.filter(({ general }) => !general))
+      all.push(...items.filter(({ general, name }) => !general && name.startsWith(snapshotPrefix)))
       if (page >= totalPages || items.length === 0) return all.map(snapshotInfo)
     }
   }
@@ -180,17 +180,27 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     throw gone(sandboxId)
   }
 
-  /** What a failed create may have left is found by its label. */
-  async #undo(client: DaytonaClient, createId: string, failure: SandboxError): Promise<void> {
+  /**
+   * Why a create failed, once what it left is gone: that is found by its label. Whatever the answer was, something may be there, because the SDK waits
+   * for the start in the same call, and a look that fails then looks like a refusal.
+   */
+  async #undone(client: DaytonaClient, createId: string, failure: SandboxError): Promise<SandboxError> {
+    let left = `${createLabel}=${createId}`
+    const look = async () => {
+      const found: DaytonaSandboxObject[] = []
+      for await (const one of client.list({ labels: { [createLabel]: createId } })) found.push(one)
+      return found
+    }
     try {
-      for await (const left of client.list({ labels: { [createLabel]: createId } }))
-        await left.delete(this.#patience.startMs / 1000)
+      for (const sandbox of await again(() => translating('Cleaning up', undefined, look()), undefined)) {
+        left = sandbox.id
+        await removed(sandbox, this.#patience)
+      }
+      return failure
     } catch (cleanUp) {
-      if (translated(cleanUp, 'Cleaning up').code === 'not_found') return
-      throw new AggregateError(
-        [failure, cleanUp],
-        `Creating the sandbox failed, and so did looking for what it left: see the label ${createLabel}=${createId}.`,
-      )
+      // Who may not even look was not let in before either.
+      const isClosed = (error: unknown) => SandboxError.is(error, 'unauthenticated', 'forbidden')
+      return isClosed(failure) && isClosed(cleanUp) ? failure : leaving(failure, left, cleanUp)
     }
   }
 
@@ -199,26 +209,10 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   }
 }
 
-/** The answer; when the caller gives up, it is waited for a while longer, so that it can be undone. */
-async function patiently<T>(creating: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  let forget = () => {}
-  const patience = new Promise<never>((_, reject) => {
-    forget = onAbort(signal, () => {
-      const timer = setTimeout(() => reject(abortedError(signal!, 'Creating the sandbox')), undoMs)
-      creating.finally(() => clearTimeout(timer)).catch(() => {})
-    })
-  })
-  try {
-    return await Promise.race([creating, patience])
-  } finally {
-    forget()
-  }
-}
-
 function snapshotInfo({ name, size, createdAt, sourceSandboxId }: DaytonaSnapshot): SnapshotInfo {
   return {
     snapshotId: name,
-    name,
+    name: name.slice(snapshotPrefix.length),
     ...(createdAt === undefined ? {} : { createdAt: new Date(createdAt) }),
     // The vendor counts in GiB.
     ...(typeof size === 'number' ? { sizeBytes: Math.round(size * 2 ** 30) } : {}),

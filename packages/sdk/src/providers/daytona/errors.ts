@@ -1,12 +1,12 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 
-/** The vendor's failures as ours: by their status and class, never by their words. */
+/** The vendor's failures as ours: by their status and class, not by their words, except where it has nothing else for a quota. */
 export function translated(error: unknown, what: string, sandboxId?: string): SandboxError {
   if (SandboxError.is(error)) return error
-  const { statusCode, headers, name, code } = (error ?? {}) as VendorError
+  const { statusCode, headers, name, code, message } = (error ?? {}) as VendorError
   const requestId = headerOf(headers, 'x-request-id') ?? headerOf(headers, 'cf-ray')
   const retryAfterMs = retryAfter(headerOf(headers, 'retry-after'))
-  const known = codeOf(statusCode, name)
+  const known = isQuota(statusCode, message) ? 'quota_exceeded' : codeOf(statusCode, name)
   return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona answered with an error'}.`, {
     provider: 'daytona',
     cause: error,
@@ -33,10 +33,22 @@ export async function translating<T>(
   }
 }
 
-/** Whether the vendor itself has said no: then nothing was made. */
-export function isRefusal(error: unknown): boolean {
-  const { statusCode } = (error ?? {}) as VendorError
-  return statusCode !== undefined && statusCode >= 400 && statusCode < 500 && statusCode !== 408
+/** Whether the SDK itself has refused the arguments: then nobody was asked for anything. */
+export function isUnsent(error: unknown): boolean {
+  return ((error ?? {}) as VendorError).name === 'DaytonaInvalidArgumentError'
+}
+
+/** The failure, where what it left could not be cleaned up either: `details.left` names that, and the cause has both. */
+export function leaving(failure: SandboxError, left: string, cleanUp: unknown): SandboxError {
+  const { code, message, hint, sandboxId, requestId, details } = failure
+  return new SandboxError(code, `${message} What it may have left could not be cleaned up: ${left}.`, {
+    provider: 'daytona',
+    ...(sandboxId === undefined ? {} : { sandboxId }),
+    ...(requestId === undefined ? {} : { requestId }),
+    hint: `${hint} Look for ${left}, and delete it.`,
+    details: { ...details, left },
+    cause: new AggregateError([failure, cleanUp], 'The failure, and that of cleaning up after it.'),
+  })
 }
 
 interface VendorError {
@@ -44,6 +56,7 @@ interface VendorError {
   readonly headers?: unknown
   readonly name?: string
   readonly code?: unknown
+  readonly message?: unknown
 }
 
 const byStatus: Readonly<Record<number, SandboxErrorCode>> = {
@@ -73,6 +86,16 @@ const byName: Readonly<Record<string, SandboxErrorCode>> = {
   DaytonaNotFoundError: 'not_found',
 }
 
+/**
+ * What is over a quota is answered as what is not allowed, with no code of its own (daytonaio/daytona, issue 3304): “Total CPU limit exceeded.
+ * Maximum allowed: 10.”, “Disk request 20GB exceeds maximum allowed per sandbox (10GB).” In other words it is `forbidden`, as it says.
+ */
+function isQuota(status: number | undefined, message: unknown): boolean {
+  return (status === 403 || status === 400) && quotaWords.test(String(message))
+}
+
+const quotaWords = /\blimit exceeded\. Maximum allowed\b|\bexceeds maximum allowed per sandbox\b/i
+
 function codeOf(status: number | undefined, name: string | undefined): SandboxErrorCode {
   // An answer that began well, and was not whole.
   if (status !== undefined && status < 300) return 'connection_lost'
@@ -83,6 +106,7 @@ function codeOf(status: number | undefined, name: string | undefined): SandboxEr
 const sentences: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Daytona does not accept the API key',
   forbidden: 'Daytona does not allow it: this key may not, or a quota is used up',
+  quota_exceeded: 'it is more than the organisation may have at Daytona',
   not_found: 'Daytona knows nothing of it',
   conflict: 'Daytona says that it is taken, or in another state',
   invalid_argument: 'Daytona refuses what was asked for',
@@ -97,6 +121,8 @@ const sentences: Partial<Record<SandboxErrorCode, string>> = {
 const hints: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Check `apiKey`, or DAYTONA_API_KEY; keys are made at app.daytona.io.',
   forbidden: 'Look at the key’s permissions and the organisation’s limits.',
+  quota_exceeded:
+    'The cause has the vendor’s own words. Destroy what is not needed, or raise the organisation’s limits.',
   invalid_argument: 'The cause has the vendor’s own words.',
   timeout: 'Try again, or raise `requestTimeoutMs` of the provider.',
   connection_lost: 'Check `apiUrl` and the network; what was started runs on.',

@@ -5,7 +5,8 @@ import { nativeId } from '../../shared/ids.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import type { DaytonaCapabilities } from './capabilities.ts'
 import { DaytonaDriver } from './driver.ts'
-import { checkModule, type DaytonaClient, type DaytonaModule, loadSdk } from './sdk.ts'
+import { translating } from './errors.ts'
+import { type DaytonaClient, type DaytonaModule, loadSdk } from './sdk.ts'
 
 export interface DaytonaProviderOptions {
   /** Default: `DAYTONA_API_KEY`. */
@@ -17,8 +18,8 @@ export interface DaytonaProviderOptions {
   apiUrl?: string
   /** The region. Default: `DAYTONA_TARGET`, or what the organisation has chosen. */
   target?: string
-  /** The vendor's SDK, if it is not to be loaded by its name. */
-  sdk?: DaytonaModule
+  /** The vendor's SDK, or a function that imports it, for those who bundle. Default: the installed one. */
+  sdk?: DaytonaModule | (() => Promise<DaytonaModule>)
   /** How long one request may take that is not known to wait. Default 60 s. */
   requestTimeoutMs?: number
   /** How long a sandbox may take to start, stop or be saved. Default 5 min. */
@@ -35,10 +36,10 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
   constructor(options: DaytonaProviderOptions = {}) {
     const config = configOf(options)
     const startMs = checkMs(options.startTimeoutMs ?? 300_000, 'startTimeoutMs')
-    const given = options.sdk === undefined ? undefined : checkModule(options.sdk)
+    const made = async () => new (await loadSdk(options.sdk)).Daytona(config)
     let client: Promise<DaytonaClient> | undefined
     const connected = () => {
-      client ??= (given ? Promise.resolve(given) : loadSdk()).then(({ Daytona }) => new Daytona(config))
+      client ??= translating('Daytona’s client', undefined, made())
       // Whoever installs what is missing may try again.
       client.catch(() => {
         client = undefined

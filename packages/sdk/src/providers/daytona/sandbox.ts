@@ -2,6 +2,7 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/drive
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
+import { undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenTerminalOptions,
@@ -12,26 +13,29 @@ import type {
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
 import { Box, gone, noProcess } from './box.ts'
-import { translated, translating } from './errors.ts'
+import { leaving, translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
 import type { Patience } from './patience.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
-import type { DaytonaSandboxObject } from './sdk.ts'
-import { awaken } from './states.ts'
+import { again } from './retry.ts'
+import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
+import { awaken, removed } from './states.ts'
 import { DaytonaTerminal } from './terminal.ts'
-import { createLabel, infoOf, nameLabel, setupLabel } from './translation.ts'
+import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
 
 /** One start of a sandbox, as one handle sees it. */
 export class DaytonaSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
+  readonly #client: DaytonaClient
   readonly #box: Box
   readonly #patience: Patience
   readonly #files: DaytonaFiles
   /** Processes whose end was read by the one who started them: nobody asks for them again. */
   #done: string[] = []
 
-  private constructor(sandbox: DaytonaSandboxObject, patience: Patience) {
+  private constructor(client: DaytonaClient, sandbox: DaytonaSandboxObject, patience: Patience) {
+    this.#client = client
     this.#box = new Box(sandbox, patience)
     this.#patience = patience
     this.#files = new DaytonaFiles(this.#box)
@@ -42,11 +46,12 @@ export class DaytonaSandbox implements SandboxDriver {
 
   /** Bound to the start that runs now; to none, if it does not run. */
   static async of(
+    client: DaytonaClient,
     sandbox: DaytonaSandboxObject,
     patience: Patience,
     call: CallOptions,
   ): Promise<DaytonaSandbox> {
-    const bound = new DaytonaSandbox(sandbox, patience)
+    const bound = new DaytonaSandbox(client, sandbox, patience)
     if (sandbox.state === 'started') await bound.#box.bind(call)
     return bound
   }
@@ -139,7 +144,7 @@ export class DaytonaSandbox implements SandboxDriver {
 
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     await this.#check(call)
-    const snapshotId = name ?? `sk-${randomId()}`
+    const snapshotId = `${snapshotPrefix}${name ?? randomId()}`
     await this.#do('Saving', this.#object.createSnapshot(snapshotId, this.#patience.startMs / 1000), call)
     return { snapshotId }
   }
@@ -151,6 +156,12 @@ export class DaytonaSandbox implements SandboxDriver {
     for (let made = 0; made < count; made += 1)
       copies.push(await this.#fork(call).catch((error: unknown) => error as Error))
     return copies
+  }
+
+  /** Of the start that this handle means; the vendor itself would take it of a stopped one, too. */
+  async refreshActivity(call: CallOptions): Promise<void> {
+    await this.#check(call)
+    await this.#do('Refreshing the activity', this.#object.refreshActivity(), call)
   }
 
   async ready(call: CallOptions): Promise<void> {
@@ -173,15 +184,32 @@ export class DaytonaSandbox implements SandboxDriver {
     return this.#box.sandbox
   }
 
+  /** A copy has no label at first: until then it is found by the name that it gets for that. */
   async #fork(call: CallOptions): Promise<DaytonaSandbox> {
-    const copy = await this.#do('Forking', this.#object.fork({}, this.#patience.startMs / 1000), call)
+    const name = `sandkasten-fork-${randomId()}`
+    const forking = this.#object.fork({ name }, this.#patience.startMs / 1000)
+    const unmake = (made: DaytonaSandboxObject) => removed(made, this.#patience)
     try {
+      const copy = await this.#do('Forking', undoneOnAbort(forking, unmake, call.signal, 'Forking'), {})
       const { [nameLabel]: _, [createLabel]: __, [setupLabel]: ___, ...labels } = this.#object.labels ?? {}
       await this.#do('Labelling', copy.setLabels(labels), call)
-      return await DaytonaSandbox.of(copy, this.#patience, call)
+      return await DaytonaSandbox.of(this.#client, copy, this.#patience, call)
     } catch (error) {
-      await copy.delete().catch(() => {})
-      throw error
+      throw await this.#unforked(name, translated(error, 'Forking', this.sandboxId))
+    }
+  }
+
+  /** Why a fork failed, once what it left is gone. */
+  async #unforked(name: string, failure: SandboxError): Promise<SandboxError> {
+    let left = name
+    try {
+      const look = () => translating('Cleaning up', undefined, this.#client.get(name))
+      const copy = await again(look, undefined)
+      left = copy.id
+      await removed(copy, this.#patience)
+      return failure
+    } catch (cleanUp) {
+      return SandboxError.is(cleanUp, 'not_found') ? failure : leaving(failure, left, cleanUp)
     }
   }
 

@@ -14,14 +14,14 @@ afterEach(async () => {
 
 /** A folder in which packages are installed as given, and what a program in it prints. */
 async function run(
-  packages: Record<string, { version: string; code: string }>,
+  packages: Record<string, { version: string; code: string; bundled?: boolean }>,
 ): Promise<Record<string, string>> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sk-daytona-sdk-'))
   folders.push(folder)
-  for (const [name, { version, code }] of Object.entries(packages)) {
+  for (const [name, { version, code, bundled }] of Object.entries(packages)) {
     const at = path.join(folder, 'node_modules', name)
     await mkdir(at, { recursive: true })
-    const exports = { '.': './index.js', './package.json': './package.json' }
+    const exports = { '.': './index.js', ...(bundled ? {} : { './package.json': './package.json' }) }
     await writeFile(path.join(at, 'package.json'), JSON.stringify({ name, version, type: 'module', exports }))
     await writeFile(path.join(at, 'index.js'), code)
   }
@@ -48,14 +48,24 @@ describe('the vendor’s SDK', () => {
   it('is asked for only when it is used, with the line that installs it', async () => {
     expect(await run({})).toEqual({
       code: 'sdk_missing',
-      message: 'The Daytona provider needs the package @daytona/sdk.',
-      hint: expect.stringContaining('npm install @daytona/sdk@0.216.0'),
+      message: 'The provider “daytona” needs the package @daytona/sdk.',
+      hint: expect.stringContaining('npm install @daytona/sdk@0'),
     })
   })
 
   it('is taken under its name, or under its old one', async () => {
     expect((await run({ '@daytona/sdk': { version: '0.216.0', code: works } })).code).toBe('none')
     expect((await run({ '@daytonaio/sdk': { version: '0.218.0', code: works } })).code).toBe('none')
+    const older = await run({ '@daytonaio/sdk': { version: '1.0.0', code: works } })
+    expect(older).toMatchObject({
+      code: 'sdk_missing',
+      message: expect.stringContaining('@daytonaio/sdk 1.0.0'),
+    })
+  })
+
+  it('is taken where its manifest cannot be read, as in a bundle', async () => {
+    const bundled = { version: '0.216.0', code: works, bundled: true }
+    expect((await run({ '@daytona/sdk': bundled })).code).toBe('none')
   })
 
   it('of another major version, or one that does not load, is refused clearly', async () => {
@@ -64,14 +74,29 @@ describe('the vendor’s SDK', () => {
     const broken = await run({ '@daytona/sdk': { version: '0.216.0', code: "import 'no-such-package'" } })
     expect(broken).toMatchObject({
       code: 'sdk_missing',
-      message: expect.stringContaining('cannot be loaded'),
+      message: expect.stringContaining('does not load'),
     })
   })
 
   it('may be handed in, and has to be one', async () => {
-    const sdk = { Daytona: class {} } as unknown as DaytonaModule
-    expect(new DaytonaProvider({ apiKey: 'k', sdk }).name).toBe('daytona')
-    expect(() => new DaytonaProvider({ apiKey: 'k', sdk: {} as DaytonaModule })).toThrow('no class Daytona')
+    class Daytona {
+      async *list() {}
+    }
+    const sdk = { Daytona } as unknown as DaytonaModule
+    for (const given of [sdk, async () => sdk])
+      expect(await new DaytonaProvider({ apiKey: 'k', sdk: given }).list()).toEqual([])
+    const other = new DaytonaProvider({ apiKey: 'k', sdk: {} as DaytonaModule })
+    await expect(other.list()).rejects.toMatchObject({ code: 'sdk_missing' })
+  })
+
+  it('that does not take its settings is one error of the table', async () => {
+    class Daytona {
+      constructor() {
+        throw new Error('The endpoint is ambiguous.')
+      }
+    }
+    const provider = new DaytonaProvider({ apiKey: 'k', sdk: { Daytona } as unknown as DaytonaModule })
+    await expect(provider.list()).rejects.toMatchObject({ code: 'provider_error', provider: 'daytona' })
   })
 
   it('needs credentials, said before anything is loaded', () => {

@@ -1,4 +1,5 @@
 import { SandboxError } from '../../errors.ts'
+import { loadVendorSdk, type VendorPackage } from '../../shared/vendor-sdk.ts'
 
 /** The part of `@daytona/sdk` that is called here. A type test proves that the real one fits. */
 export interface DaytonaModule {
@@ -76,58 +77,27 @@ export interface DaytonaSandboxObject {
   getSignedPreviewUrl(port: number, expiresInSeconds?: number): Promise<{ url: string }>
 }
 
-/** The name that it has now, and the one that it had. */
-export const daytonaPackages = ['@daytona/sdk', '@daytonaio/sdk'] as const
-const testedMajor = 0
-const install = 'Install it with: npm install @daytona/sdk@0.216.0'
-
-/** Loaded when it is first used, and by name: whoever does not use it needs not have it. */
-export async function loadSdk(): Promise<DaytonaModule> {
-  for (const name of daytonaPackages) {
-    const loaded = await found(import(/* @vite-ignore */ name), name)
-    if (!loaded) continue
-    await checkVersion(name)
-    return checkModule(loaded)
-  }
-  throw new SandboxError('sdk_missing', 'The Daytona provider needs the package @daytona/sdk.', {
-    provider: 'daytona',
-    hint: `${install} (or @daytonaio/sdk, its old name).`,
-  })
+const vendorPackage: VendorPackage = {
+  provider: 'daytona',
+  name: '@daytona/sdk',
+  major: 0,
+  fits: ({ Daytona }) => typeof Daytona === 'function',
 }
+/** The name that it had. */
+const olderPackage: VendorPackage = { ...vendorPackage, name: '@daytonaio/sdk' }
 
-/** What a caller hands in, or an import gave. */
-export function checkModule(given: unknown): DaytonaModule {
-  const { Daytona } = (given ?? {}) as { Daytona?: unknown }
-  if (typeof Daytona === 'function') return given as DaytonaModule
-  throw new SandboxError('sdk_missing', 'What was loaded as Daytona’s SDK has no class Daytona.', {
-    provider: 'daytona',
-    hint: install,
-  })
-}
-
-async function checkVersion(name: string): Promise<void> {
-  const loaded = await import(/* @vite-ignore */ `${name}/package.json`, { with: { type: 'json' } })
-  const version = String((loaded as { default?: { version?: unknown } }).default?.version)
-  if (Number.parseInt(version, 10) === testedMajor) return
-  throw new SandboxError('sdk_missing', `${name} is installed as ${version}, which is not known here.`, {
-    provider: 'daytona',
-    details: { version, tested: `${testedMajor}.x` },
-    hint: install,
-  })
-}
-
-/** Undefined when the package itself is not there; what fails in it is its own failure. */
-async function found(loading: Promise<unknown>, name: string): Promise<unknown> {
+/** The caller's, or the one that is installed, under either of its names. */
+export async function loadSdk(given: unknown): Promise<DaytonaModule> {
   try {
-    return await loading
+    return await loadVendorSdk<DaytonaModule>(vendorPackage, given)
   } catch (error) {
-    const { code, message } = error as { code?: unknown; message?: unknown }
-    const missing = code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND'
-    if (missing && String(message).includes(`'${name}'`)) return undefined
-    throw new SandboxError('sdk_missing', `${name} is installed, but cannot be loaded.`, {
-      provider: 'daytona',
-      cause: error,
-      hint: install,
+    if (given !== undefined || !isMissing(error)) throw error
+    return await loadVendorSdk<DaytonaModule>(olderPackage, undefined).catch((older: unknown) => {
+      throw isMissing(older) ? error : older
     })
   }
+}
+
+function isMissing(error: unknown): boolean {
+  return SandboxError.is(error, 'sdk_missing') && error.details.missing === true
 }

@@ -4,12 +4,14 @@ import type { CallOptions } from '../../spec/index.ts'
 import { gone } from './box.ts'
 import { translated, translating } from './errors.ts'
 import type { Patience } from './patience.ts'
+import { again } from './retry.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 import { failed, isTransitional, setupLabel } from './translation.ts'
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */
 const setupMs = 15 * 60_000
 const lookMs = 100
+const removeMs = 10_000
 
 /** Waits until the vendor, and whoever makes it, is done with what is being done to it. */
 export async function settled(
@@ -40,6 +42,22 @@ export async function settled(
     } catch (error) {
       const failure = translated(error, 'Looking at the sandbox', sandbox.id)
       throw failure.code === 'not_found' ? gone(sandbox.id, failure) : failure
+    }
+  }
+}
+
+/** Deletes what must not stay, if the vendor lets go of it soon. What is gone already is fine. */
+export async function removed(sandbox: DaytonaSandboxObject, { startMs }: Patience): Promise<void> {
+  const until = Date.now() + Math.min(startMs, removeMs)
+  const work = () => translating('Deleting', sandbox.id, sandbox.delete(startMs / 1000))
+  for (;;) {
+    try {
+      return await again(work, undefined)
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return
+      // It is still being made.
+      if (!SandboxError.is(error, 'conflict') || Date.now() > until) throw error
+      await new Promise((resolve) => setTimeout(resolve, lookMs))
     }
   }
 }

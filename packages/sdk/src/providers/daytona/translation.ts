@@ -10,6 +10,8 @@ export const managedLabel = 'sandkasten.managed'
 export const createLabel = 'sandkasten.create'
 /** The name as it was given; the vendor's own may have to be another. */
 export const nameLabel = 'sandkasten.name'
+/** Snapshots have no labels: ours are known by their names. */
+export const snapshotPrefix = 'sandkasten-'
 const peopleLabel = 'sandkasten.label'
 /** Its creator is still setting it up, since this time: others wait. */
 export const setupLabel = 'sandkasten.setup'

@@ -1,7 +1,7 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { matches } from '../../shared/page.ts'
-import { undoneOnAbort } from '../../shared/undo.ts'
+import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -18,20 +18,8 @@ import type { VendorSandbox } from './sdk.ts'
 import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark } from './translation.ts'
 import type { Vendor } from './vendor.ts'
 
-/** What a caller may not say in `providerOptions`, because it is said elsewhere. */
-const reserved = [
-  'apiKey',
-  'apiUrl',
-  'sandboxUrl',
-  'domain',
-  'metadata',
-  'envs',
-  'timeoutMs',
-  'template',
-  'signal',
-  'headers',
-  'debug',
-]
+/** Options of create() that are the vendor's alone, under its own names. */
+const vendorOptions = ['allowInternetAccess', 'iam', 'lifecycle', 'mcp', 'network', 'volumeMounts']
 
 export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
   readonly name = 'e2b'
@@ -62,7 +50,9 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     const making = this.vendor
       .call((sdk, access) => sdk.create(template, { ...access, ...options }))
       .catch(async (error: unknown) => {
-        await this.#unmake(error, options.metadata[makingLabel]!)
+        const making = options.metadata[makingLabel]!
+        if (SandboxError.is(error, ...unsure))
+          await unmade(error, () => this.#unmake(making), `metadata ${makingLabel}=${making}`)
         throw error
       })
     const what = 'Creating the sandbox'
@@ -197,11 +187,11 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
       })
     if (snapshotId !== undefined && !isSnapshotId(snapshotId))
       throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, { provider: 'e2b' })
-    const taken = Object.keys(own).find((name) => reserved.includes(name))
-    if (taken !== undefined)
-      throw new SandboxError('invalid_argument', `\`providerOptions.${taken}\` has an option of its own.`, {
+    const unknown = Object.keys(own).find((option) => !vendorOptions.includes(option))
+    if (unknown !== undefined)
+      throw new SandboxError('invalid_argument', `\`providerOptions.${unknown}\` is not known.`, {
         provider: 'e2b',
-        hint: 'Give it to the provider, or to create() under our name for it.',
+        hint: `Use one of ${vendorOptions.join(', ')}. What this library has a name for is given under that.`,
       })
     const { lifecycle = { onTimeout: { action: 'pause', keepMemory: false } }, network, ...rest } = own
     return {
@@ -219,20 +209,21 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     }
   }
 
-  /** A create that failed may have made something all the same, if only its answer was lost. Nothing that costs is left. */
-  async #unmake(error: unknown, making: string): Promise<void> {
-    if (!SandboxError.is(error, 'timeout', 'connection_lost', 'unavailable', 'provider_error', 'aborted'))
-      return
-    try {
-      const left = await this.vendor.call((sdk, access) =>
-        sdk.list({ ...access, query: { metadata: { [makingLabel]: making } } }).nextItems(),
-      )
-      for (const { sandboxId } of left) await this.vendor.call((sdk, access) => sdk.kill(sandboxId, access))
-    } catch {
-      // Who cannot be asked cannot be told either; what is there has a time to end.
-    }
+  /** Ends what one create has made. Nothing that costs is left. */
+  async #unmake(making: string): Promise<void> {
+    const left = await this.vendor.call(async (sdk, access) => {
+      const ids: string[] = []
+      const query = { metadata: { [makingLabel]: making }, state: statesOf(undefined) }
+      const pages = sdk.list({ ...access, query })
+      while (pages.hasNext) ids.push(...(await pages.nextItems()).map(({ sandboxId }) => sandboxId))
+      return ids
+    })
+    for (const sandboxId of left) await this.vendor.call((sdk, access) => sdk.kill(sandboxId, access))
   }
 }
+
+/** Failures of a create after which something may have been made all the same, if only the answer was lost. */
+const unsure = ['timeout', 'connection_lost', 'unavailable', 'provider_error', 'aborted'] as const
 
 /** Asks where the sandbox works: also a proof that its inside answers. */
 async function bound(sandbox: VendorSandbox, signal?: AbortSignal): Promise<Life> {

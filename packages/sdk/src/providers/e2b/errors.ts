@@ -1,17 +1,20 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
+import type { Answer } from './answers.ts'
 
 export interface Circumstances {
   readonly signal?: AbortSignal | undefined
   readonly sandboxId?: string
   /** What we sent along as `X-Request-Id`. */
   readonly requestId?: string
+  /** Instead of the id alone: what is known of the answer to it. */
+  readonly answer?: Answer
   readonly what?: string
 }
 
 /** Anything that a call of the SDK may reject with, as one code of our table. By class, status or vendor code, never by text. */
 export function translated(error: unknown, circumstances: Circumstances = {}): SandboxError {
-  const { signal, sandboxId, requestId, what } = circumstances
+  const { signal, sandboxId, answer, requestId = answer?.requestId, what } = circumstances
   if (signal?.aborted) return abortedError(signal, what)
   if (SandboxError.is(error)) return error
   const { code, status } = classified(error)
@@ -22,7 +25,7 @@ export function translated(error: unknown, circumstances: Circumstances = {}): S
     ...(sandboxId === undefined ? {} : { sandboxId }),
     ...(requestId === undefined ? {} : { requestId }),
     ...(hints[code] === undefined ? {} : { hint: hints[code] }),
-    details: status === undefined ? {} : { status },
+    details: { ...(status === undefined ? {} : { status }), ...answer?.details },
   })
 }
 
@@ -137,6 +140,7 @@ const byFault: Readonly<Record<string, SandboxErrorCode>> = {
 
 const hints: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Check apiKey (E2B_API_KEY), and that it belongs to apiUrl.',
-  rate_limited: 'Wait a moment, then try again; the SDK has waited as often as it may.',
+  rate_limited:
+    'Wait for details.retryAfterMs if it is there, then try again; the SDK has waited as often as it may.',
   timeout: 'Try again, or raise requestTimeoutMs.',
 }

@@ -73,7 +73,7 @@ export class Feed {
       void feed.#follow(iterator)
       return feed
     } catch (error) {
-      throw await guest.explain(error, signal, requestId)
+      throw await guest.explain(error, signal, { requestId })
     } finally {
       // From here on the program runs; the caller's signal was for its start.
       forget()

@@ -2,7 +2,8 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { concat } from '../../shared/bytes.ts'
 import { refused } from '../../shared/guest/script.ts'
 import { randomId } from '../../shared/ids.ts'
-import { translated } from './errors.ts'
+import { Answer } from './answers.ts'
+import { type Circumstances, translated } from './errors.ts'
 import type { Life } from './lives.ts'
 import type { ProcessRpc, VendorInfo, VendorSandbox } from './sdk.ts'
 
@@ -43,10 +44,32 @@ export class Guest {
     }
   }
 
+  /** The same of a call of the control plane: these take headers, so that their answers are known. */
+  async manage<T>(
+    work: (
+      sandbox: VendorSandbox,
+      options: { headers: Record<string, string>; signal?: AbortSignal },
+    ) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const answer = new Answer(randomId())
+    try {
+      return await work(this.life.sandbox, { headers: answer.asked, ...(signal ? { signal } : {}) })
+    } catch (error) {
+      throw await this.explain(error, signal, { answer })
+    } finally {
+      answer.close()
+    }
+  }
+
   /** A sandbox that is gone, paused or another one now answers as if it could not be reached: look which it is. */
-  async explain(error: unknown, signal?: AbortSignal, requestId?: string): Promise<SandboxError> {
+  async explain(
+    error: unknown,
+    signal?: AbortSignal,
+    asked: Pick<Circumstances, 'requestId' | 'answer'> = {},
+  ): Promise<SandboxError> {
     const { sandboxId } = this.life
-    const known = translated(error, { sandboxId, signal, ...(requestId ? { requestId } : {}) })
+    const known = translated(error, { sandboxId, signal, ...asked })
     if (!SandboxError.is(known, 'unavailable', 'not_found', 'timeout', 'connection_lost', 'unauthenticated'))
       return known
     try {
@@ -84,7 +107,7 @@ export class Guest {
         if (inner?.case === 'end') exitCode = inner.value.exitCode
       }
     } catch (error) {
-      throw await this.explain(error, signal, requestId)
+      throw await this.explain(error, signal, { requestId })
     }
     if (exitCode !== undefined) return { exitCode, stdout: concat(chunks).toString('utf8') }
     throw new SandboxError('connection_lost', 'E2B ended a command’s stream without saying how it ended.', {

@@ -1,6 +1,7 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenTerminalOptions,
@@ -12,6 +13,7 @@ import { E2BFiles } from './files.ts'
 import { Guest } from './guest.ts'
 import { type Life, type Lives, notRunning } from './lives.ts'
 import { startProcess } from './process.ts'
+import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
 import type { Vendor } from './vendor.ts'
@@ -99,7 +101,7 @@ export class E2BSandbox implements SandboxDriver {
     if (info.state !== 'running') return
     const guest = this.#guest()
     await guest.check()
-    await guest.do((sandbox) => sandbox.pause({ keepMemory: false, ...signalOf(call) }), call.signal)
+    await guest.manage((sandbox, how) => sandbox.pause({ keepMemory: false, ...how }), call.signal)
     lives.stopped(guest.life)
   }
 
@@ -117,7 +119,7 @@ export class E2BSandbox implements SandboxDriver {
     // Noted first: streams of programs break with it, and must not be taken for lost.
     guest.life.pause()
     try {
-      await guest.do((sandbox) => sandbox.pause(signalOf(call)), call.signal)
+      await guest.manage((sandbox, how) => sandbox.pause(how), call.signal)
       this.#home.lives.rest.set(this.sandboxId, 'paused')
     } catch (error) {
       guest.life.resume()
@@ -127,8 +129,7 @@ export class E2BSandbox implements SandboxDriver {
 
   async resume(call: CallOptions): Promise<void> {
     const guest = this.#guest()
-    const timeoutMs = resumeMs
-    await guest.do((sandbox) => sandbox.connect({ timeoutMs, ...signalOf(call) }), call.signal)
+    await guest.manage((sandbox, how) => sandbox.connect({ timeoutMs: resumeMs, ...how }), call.signal)
     this.#home.lives.rest.delete(this.sandboxId)
     guest.life.resume()
   }
@@ -136,32 +137,27 @@ export class E2BSandbox implements SandboxDriver {
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     const guest = this.#guest()
     await guest.check()
-    const { snapshotId } = await guest.do(
-      (sandbox) => sandbox.createSnapshot({ ...(name === undefined ? {} : { name }), ...signalOf(call) }),
+    const { snapshotId } = await guest.manage(
+      (sandbox, how) => sandbox.createSnapshot({ ...(name === undefined ? {} : { name }), ...how }),
       call.signal,
     )
     return { snapshotId }
   }
 
-  async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+  async fork(count: number, { signal }: CallOptions): Promise<Array<E2BSandbox | Error>> {
     const guest = this.#guest()
     await guest.check()
-    const { endAt } = await this.#home.vendor.info(this.sandboxId, call.signal)
+    const { endAt } = await this.#home.vendor.info(this.sandboxId, signal)
     const timeoutMs = Math.max(1000, endAt.getTime() - Date.now())
-    const copies = await guest.do(
-      (sandbox) => sandbox.fork({ count, timeoutMs, ...signalOf(call) }),
-      call.signal,
-    )
-    return Promise.all(
-      copies.map(async (copy) => {
-        if (copy instanceof Error) return guest.explain(copy, call.signal)
-        const life = await this.#home.connect(copy.sandboxId, {}).catch(async (error: unknown) => {
-          await copy.kill().catch(() => {})
-          return error as Error
-        })
-        return life instanceof Error ? life : new E2BSandbox(this.#home, copy.sandboxId, life)
-      }),
-    )
+    // Not cancelled on the way: what a cancelled fork has made is known only when it is answered, and is then ended.
+    const making = guest
+      .manage((sandbox, how) => sandbox.fork({ count, timeoutMs, ...how }))
+      .then((copies) =>
+        Promise.all(copies.map((copy) => (copy instanceof Error ? guest.explain(copy) : this.#joined(copy)))),
+      )
+    const unmake = (all: Array<E2BSandbox | Error>) =>
+      Promise.all(all.map((copy) => (copy instanceof Error ? false : copy.destroy({}))))
+    return undoneOnAbort(making, unmake, signal, 'Forking the sandbox')
   }
 
   async extendLifetime(ms: number, call: CallOptions): Promise<void> {
@@ -169,11 +165,23 @@ export class E2BSandbox implements SandboxDriver {
     if (state !== 'running') throw notRunning(this.sandboxId, state)
     // The vendor sets it anew, also to less.
     if (endAt.getTime() >= Date.now() + ms) return
-    await this.#guest().do((sandbox) => sandbox.setTimeout(ms, signalOf(call)), call.signal)
+    await this.#guest().manage((sandbox, how) => sandbox.setTimeout(ms, how), call.signal)
   }
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
     return destroySandbox(this.#home, this.sandboxId, signal)
+  }
+
+  /** Never rejects: what becomes of one copy is nothing to the others. */
+  async #joined({ sandboxId }: VendorSandbox): Promise<E2BSandbox | Error> {
+    try {
+      return new E2BSandbox(this.#home, sandboxId, await this.#home.connect(sandboxId, {}))
+    } catch (error) {
+      return unmade(error, () => destroySandbox(this.#home, sandboxId, undefined), sandboxId).then(
+        () => error as Error,
+        (worse: Error) => worse,
+      )
+    }
   }
 
   #guest(): Guest {
@@ -183,7 +191,7 @@ export class E2BSandbox implements SandboxDriver {
   }
 }
 
-/** How long a sandbox that is woken may run, if nobody says more. */
+/** How long a sandbox that is woken may run, if nobody says more. The vendor never shortens the time of one that runs to this. */
 export const resumeMs = 300_000
 
 export async function destroySandbox(
@@ -200,10 +208,6 @@ export async function destroySandbox(
     })
   lives.forget(sandboxId)
   return killed
-}
-
-function signalOf({ signal }: CallOptions): { signal?: AbortSignal } {
-  return signal ? { signal } : {}
 }
 
 const mostEnded = 200

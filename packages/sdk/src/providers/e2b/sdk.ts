@@ -63,6 +63,11 @@ interface CallOptions {
   signal?: AbortSignal
 }
 
+/** Of calls that go to the control plane. */
+interface ControlOptions extends CallOptions {
+  headers?: Record<string, string>
+}
+
 export interface VendorSandbox {
   readonly sandboxId: string
   readonly trafficAccessToken?: string | undefined
@@ -73,12 +78,14 @@ export interface VendorSandbox {
     resize(pid: number, size: { cols: number; rows: number }, options?: CallOptions): Promise<void>
   }
   getHost(port: number): string
-  kill(options?: CallOptions): Promise<boolean>
-  pause(options?: CallOptions & { keepMemory?: boolean }): Promise<boolean>
-  connect(options?: CallOptions & { timeoutMs?: number }): Promise<unknown>
-  setTimeout(timeoutMs: number, options?: CallOptions): Promise<void>
-  createSnapshot(options?: CallOptions & { name?: string }): Promise<VendorSnapshot>
-  fork(options?: CallOptions & { count?: number; timeoutMs?: number }): Promise<Array<VendorSandbox | Error>>
+  kill(options?: ControlOptions): Promise<boolean>
+  pause(options?: ControlOptions & { keepMemory?: boolean }): Promise<boolean>
+  connect(options?: ControlOptions & { timeoutMs?: number }): Promise<unknown>
+  setTimeout(timeoutMs: number, options?: ControlOptions): Promise<void>
+  createSnapshot(options?: ControlOptions & { name?: string }): Promise<VendorSnapshot>
+  fork(
+    options?: ControlOptions & { count?: number; timeoutMs?: number },
+  ): Promise<Array<VendorSandbox | Error>>
 }
 
 export interface VendorCommands {

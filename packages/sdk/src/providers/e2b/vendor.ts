@@ -1,5 +1,6 @@
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import { Answer } from './answers.ts'
 import { translated } from './errors.ts'
 import { type E2BSdk, loadSdk, type VendorAccess, type VendorInfo } from './sdk.ts'
 import { isId, notFound } from './translation.ts'
@@ -34,17 +35,19 @@ export class Vendor {
       this.#sdk = undefined
       throw error
     })
-    const requestId = randomId()
+    const answer = new Answer(randomId())
     const { signal } = options
     const access: VendorAccess = {
       ...this.access,
-      headers: { 'X-Request-Id': requestId },
+      headers: answer.asked,
       ...(signal ? { signal } : {}),
     }
     try {
       return await work(Sandbox, access)
     } catch (error) {
-      throw translated(error, { ...options, requestId })
+      throw translated(error, { ...options, answer })
+    } finally {
+      answer.close()
     }
   }
 

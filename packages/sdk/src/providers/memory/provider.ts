@@ -7,9 +7,9 @@ import type { Fault, FaultRule } from './faults.ts'
 import type { ShellHandler } from './shell.ts'
 import { World } from './world.ts'
 
-/** `shell` is there only when one was scripted; ask with `supports(sandbox, 'shell')`. */
+/** `shell` is there only when one was scripted; ask with `supports(sandbox, 'shell')`. Nothing stops because nobody uses it. */
 export type MemoryCapabilities = {
-  readonly [A in Exclude<Ability, 'shell' | 'terminal'>]: AbilityLevel
+  readonly [A in Exclude<Ability, 'shell' | 'terminal' | 'activity'>]: AbilityLevel
 } & { readonly shell?: AbilityLevel }
 
 export interface MemoryProviderOptions {

@@ -1,6 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { keepAlive } from '../../resilience/index.ts'
 import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
 const asRoot = process.getuid?.() === 0
@@ -190,6 +191,27 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await expect(fetch(`${url}/hello.txt`)).rejects.toThrow()
     await sandbox.destroy()
     await expect(fetch(url)).rejects.toThrow()
+  })
+
+  it('keeps a sandbox alive for as long as it is told to, and no longer than a lease', async () => {
+    const sandbox = await sshd.provider().create({ lifetimeMs: 60_000 })
+    const end = async () => (await sandbox.info()).expiresAt!.getTime()
+    const before = await end()
+    const failures: unknown[] = []
+    const heart = keepAlive(sandbox, {
+      leaseMs: 600_000,
+      everyMs: 100,
+      onError: (error) => failures.push(error),
+    })
+    await heart.beat()
+    const first = await end()
+    expect(first - before).toBeGreaterThan(480_000)
+    await expect.poll(end).toBeGreaterThan(first)
+    expect((await end()) - Date.now()).toBeLessThan(630_000)
+    expect(failures).toEqual([])
+    await sandbox.stop()
+    expect(await heart.ended).toMatchObject({ reason: 'stopped' })
+    await sandbox.destroy()
   })
 
   it('leaves nothing when a name is taken, and lists what it has with labels', async () => {

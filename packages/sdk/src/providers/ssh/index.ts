@@ -3,6 +3,7 @@ import type { SshCapabilities } from './capabilities.ts'
 import { SshDriver } from './driver.ts'
 import { type SshProviderOptions, settingsOf } from './options.ts'
 
+export { sshOptionsOf } from './options.ts'
 export type { Ssh2 } from './sdk.ts'
 export type { SshCapabilities, SshProviderOptions }
 

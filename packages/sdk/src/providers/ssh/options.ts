@@ -89,6 +89,20 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
   }
 }
 
+/** What `SANDKASTEN_SSH_HOST` says: `user@host:port`, of which only the host is needed. */
+export function sshOptionsOf(env: Readonly<Record<string, string | undefined>>): SshProviderOptions {
+  const [, username, bracketed, plain, port] =
+    /^(?:([^@\s]+)@)?(?:\[([^\]\s]+)\]|([^@:\s]+))(?::(\d+))?$/.exec(env.SANDKASTEN_SSH_HOST ?? '') ?? []
+  const host = bracketed ?? plain
+  if (host === undefined)
+    throw invalid('SANDKASTEN_SSH_HOST does not name a host.', 'Set it to user@host or user@host:port.')
+  return {
+    host,
+    ...(username === undefined ? {} : { username }),
+    ...(port === undefined ? {} : { port: Number(port) }),
+  }
+}
+
 function listOf(value: string | readonly string[] | undefined): readonly string[] | undefined {
   return typeof value === 'string' ? [value] : value
 }

@@ -7,15 +7,13 @@ export interface VercelCredentials {
   projectId: string
 }
 
-/**
- * The three as they are given; or an OIDC token, which says team and project itself. A JWT with an owner is an OIDC token to the
- * SDK wherever it comes from, and may be exchanged by it before every request for the one in VERCEL_OIDC_TOKEN: another one than the
- * caller's is therefore refused.
- */
-export function credentialsOf(
-  given: { token?: string; teamId?: string; projectId?: string; oidcToken?: string },
-  env: Readonly<Record<string, string | undefined>>,
-): VercelCredentials {
+/** The three as they are given; or an OIDC token, which says team and project itself. */
+export function credentialsOf(given: {
+  token?: string
+  teamId?: string
+  projectId?: string
+  oidcToken?: string
+}): VercelCredentials {
   const { token, teamId, projectId, oidcToken } = given
   for (const [option, value] of Object.entries({ token, teamId, projectId, oidcToken }))
     if (value !== undefined && (typeof value !== 'string' || !/^[\x21-\x7e]{1,8192}$/.test(value)))
@@ -26,7 +24,7 @@ export function credentialsOf(
         '`oidcToken` is given beside other credentials.',
         'Give the OIDC token alone, or all of token, teamId and projectId.',
       )
-    return ofOidc(oidcToken, env)
+    return ofOidc(oidcToken)
   }
   if (token === undefined || teamId === undefined || projectId === undefined) {
     const missing = Object.entries({ token, teamId, projectId }).filter(([, value]) => value === undefined)
@@ -39,7 +37,6 @@ export function credentialsOf(
       },
     )
   }
-  if (claimsOf(token)?.owner_id !== undefined) refuseOtherInEnvironment(token, env)
   return { token, teamId, projectId }
 }
 
@@ -61,7 +58,7 @@ export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>
   }
 }
 
-function ofOidc(token: string, env: Readonly<Record<string, string | undefined>>): VercelCredentials {
+function ofOidc(token: string): VercelCredentials {
   const claims = claimsOf(token)
   const { owner_id: teamId, project_id: projectId, exp } = claims ?? {}
   if (typeof teamId !== 'string' || typeof projectId !== 'string')
@@ -75,17 +72,7 @@ function ofOidc(token: string, env: Readonly<Record<string, string | undefined>>
         hint: 'Get a new one with `vercel env pull`; they last twelve hours.',
       },
     )
-  refuseOtherInEnvironment(token, env)
   return { token, teamId, projectId }
-}
-
-function refuseOtherInEnvironment(token: string, env: Readonly<Record<string, string | undefined>>): void {
-  const { VERCEL_OIDC_TOKEN: other } = env
-  if (other === undefined || other === '' || other === token) return
-  throw invalid(
-    'VERCEL_OIDC_TOKEN in the environment is another token than the one that was given, and the SDK would use it instead.',
-    'Unset it, or pass its value as oidcToken.',
-  )
 }
 
 function claimsOf(token: string): { owner_id?: unknown; project_id?: unknown; exp?: unknown } | undefined {

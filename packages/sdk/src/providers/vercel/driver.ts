@@ -1,8 +1,9 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
+import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -11,20 +12,10 @@ import type {
   SnapshotInfo,
 } from '../../spec/index.ts'
 import { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
-import { translating } from './errors.ts'
 import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
 import type { CreateParams, VendorSandbox } from './sdk.ts'
-import {
-  idOf,
-  infoOf,
-  isOurs,
-  notFound,
-  ownTag,
-  partsOf,
-  setupSince,
-  tagsOf,
-  vendorName,
-} from './translation.ts'
+import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName } from './translation.ts'
+import type { NamedParams } from './vendor.ts'
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */
 const setupMs = 15 * 60_000
@@ -76,7 +67,8 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     const params = { ...createParams(spec), name }
     // Not cancelled on the way: what a cancelled create has made is known only when it is answered, and is then ended.
     const creating = this.#made(params, vendor.create(params), spec)
-    return new VercelSandbox(this.#place, await undoneOnAbort(creating, signal))
+    const made = await undoneOnAbort(creating, (sandbox) => sandbox.delete(), signal, 'Creating the sandbox')
+    return new VercelSandbox(this.#place, made)
   }
 
   async open(
@@ -105,8 +97,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
 
   async destroy(sandboxId: string, { signal }: CallOptions): Promise<boolean> {
     try {
-      const sandbox = await this.#existing(sandboxId, signal)
-      await translating(sandbox.delete(signal ? { signal } : {}), { signal })
+      await this.#place.vendor.delete(await this.#existing(sandboxId, signal), signal)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -125,7 +116,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
   }
 
   async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
-    const all = await this.#place.vendor.snapshots(signal)
+    const all = await this.#place.vendor.snapshots({ signal })
     return all
       .filter(({ status }) => status === 'created')
       .map(({ id, sizeBytes, createdAt }) => ({ snapshotId: id, sizeBytes, createdAt: new Date(createdAt) }))
@@ -169,8 +160,8 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     }
   }
 
-  /** What was made; when that is not known, it is looked for and taken away, so that nothing is left that is paid for. */
-  async #made(params: CreateParams & { name: string }, creating: Promise<VendorSandbox>, spec: CreateSpec) {
+  /** What was made; when that is not known, it is looked for and taken away. */
+  async #made(params: NamedParams, creating: Promise<VendorSandbox>, spec: CreateSpec) {
     try {
       return await creating
     } catch (error) {
@@ -183,9 +174,8 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
         'quota_exceeded',
       )
       if (refused) throw error
-      const found = await this.#place.vendor.find(params.name).catch(() => undefined)
-      if (found?.tags?.[ownTag] === params.tags?.[ownTag]) await found?.delete().catch(() => {})
-      else if (found && spec.name !== undefined && SandboxError.is(error, 'conflict', 'invalid_argument'))
+      const theirs = await unmade(error, () => this.#place.vendor.unmake(params), params.name)
+      if (theirs && spec.name !== undefined && SandboxError.is(error, 'conflict', 'invalid_argument'))
         throw new SandboxError('conflict', `There is a sandbox with the name “${spec.name}” already.`, {
           provider: this.name,
           cause: error,
@@ -241,33 +231,4 @@ function unsupportedResource(option: string, what: string): SandboxError {
 
 function invalid(message: string, hint: string): SandboxError {
   return new SandboxError('invalid_argument', message, { provider: 'vercel', hint })
-}
-
-/** What was made, unless the signal has fired meanwhile: then it is ended, and the call is. */
-async function undoneOnAbort(
-  creating: Promise<VendorSandbox>,
-  signal: AbortSignal | undefined,
-): Promise<VendorSandbox> {
-  let forget = () => {}
-  const patience = new Promise<never>((_, reject) => {
-    forget = onAbort(signal, () => {
-      const timer = setTimeout(() => reject(abortedError(signal!, 'Creating the sandbox')), 20_000)
-      creating.finally(() => clearTimeout(timer)).catch(() => {})
-    })
-  })
-  try {
-    const made = await Promise.race([creating, patience])
-    if (!signal?.aborted) return made
-    await made.delete()
-    throw abortedError(signal, 'Creating the sandbox')
-  } catch (error) {
-    if (signal?.aborted) {
-      // One that is answered later is taken away later.
-      creating.then((made) => made.delete()).catch(() => {})
-      throw abortedError(signal, 'Creating the sandbox')
-    }
-    throw error
-  } finally {
-    forget()
-  }
 }

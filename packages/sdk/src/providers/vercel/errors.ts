@@ -1,5 +1,6 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
+import { retryAfterOf } from '../../shared/retry-after.ts'
 
 /**
  * Carries our error through the SDK. By its name the SDK takes it for a cancelled request, and so repeats nothing: it would otherwise send
@@ -131,13 +132,6 @@ function bodyOf(text: string): { code?: string; message?: string } {
     // A page for people, from something in between.
     return {}
   }
-}
-
-function retryAfterOf(header: string | null): number | undefined {
-  if (header === null) return undefined
-  const seconds = Number(header)
-  const ms = Number.isFinite(seconds) ? seconds * 1000 : Date.parse(header) - Date.now()
-  return Number.isFinite(ms) && ms >= 0 ? Math.round(ms) : undefined
 }
 
 function without(message: string, secrets: readonly string[]): string {

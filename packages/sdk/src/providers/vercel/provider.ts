@@ -11,13 +11,16 @@ export interface VercelProviderOptions {
   token?: string
   teamId?: string
   projectId?: string
-  /** Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. */
+  /**
+   * Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. It lasts twelve
+   * hours, and is never exchanged for another.
+   */
   oidcToken?: string
   /** An API that speaks Vercel's wire, such as a daemon's front; default Vercel's own. */
   baseUrl?: string
   /** Instead of the global one. */
   fetch?: typeof globalThis.fetch
-  /** The module `@vercel/sandbox`, where it cannot be imported by that name. */
+  /** The package `@vercel/sandbox`, or a function that imports it, for those who bundle. Default: the installed one. */
   sdk?: unknown
   /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
   namePrefix?: string
@@ -40,15 +43,15 @@ export class VercelProvider extends DriverProvider<VercelCapabilities> {
         throw invalid(`\`${option}\` is not a time in ms.`)
     if (baseUrl !== undefined && !/^https?:\/\//.test(baseUrl))
       throw invalid('`baseUrl` must begin with http:// or https://.')
-    const env = (globalThis as { process?: { env: Record<string, string | undefined> } }).process?.env ?? {}
-    const credentials = credentialsOf(options, env)
+    const { token, teamId, projectId } = credentialsOf(options)
     const wire = new Wire({
       baseUrl: baseUrl?.replace(/\/+$/, ''),
       fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
       requestTimeoutMs,
-      secrets: [credentials.token],
+      token,
     })
-    const vendor = new Vendor({ ...credentials, fetch: wire.fetch }, wire, options.sdk)
+    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: wire.fetch }
+    const vendor = new Vendor(access, wire, options.sdk)
     super(new VercelDriver({ vendor, namePrefix, silenceMs }))
   }
 }

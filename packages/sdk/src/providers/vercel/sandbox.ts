@@ -1,6 +1,8 @@
 import type { ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
+import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
+import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type { CallOptions, ProcessInfo, SandboxEndpoint, SandboxInfo } from '../../spec/index.ts'
 import { translated, translating } from './errors.ts'
 import { unpacked, VercelFiles } from './files.ts'
@@ -9,8 +11,11 @@ import * as scripts from './guest/programs.ts'
 import { exitOf } from './log.ts'
 import { findProcess, type ProcessPlace, startProcess, type VercelProcess } from './process.ts'
 import type { VendorSandbox } from './sdk.ts'
-import { idOf, infoOfSandbox, nameOf, notFound, ownTag, readyTags, tagsOf } from './translation.ts'
+import { idOf, infoOfSandbox, nameOf, notFound, readyTags, tagsOf } from './translation.ts'
 import type { Vendor } from './vendor.ts'
+
+/** The vendor takes none that is shorter. */
+const shortestExpirationMs = 24 * 60 * 60_000
 
 export interface SandboxPlace {
   readonly vendor: Vendor
@@ -30,12 +35,10 @@ export class VercelSandbox implements SandboxDriver {
   readonly #place: SandboxPlace
   readonly #vendorName: string
   readonly #createdAt: number
-  #sandbox: VendorSandbox
   #guest: Guest
 
   constructor(place: SandboxPlace, sandbox: VendorSandbox) {
     this.#place = place
-    this.#sandbox = sandbox
     this.#vendorName = sandbox.name
     this.#createdAt = sandbox.createdAt.getTime()
     this.sandboxId = idOf(sandbox.name, this.#createdAt)
@@ -104,40 +107,20 @@ export class VercelSandbox implements SandboxDriver {
 
   /** The vendor stops a sandbox to save it. It is started again, and this handle with it; what ran has ended. */
   async snapshot(_name: string | undefined, { signal }: CallOptions): Promise<{ snapshotId: string }> {
-    await this.#running(signal)
-    const { snapshotId } = await this.#guest.do(
-      (session) => session.snapshot(signal ? { signal } : {}),
-      signal,
-    )
-    await this.#resume()
-    return { snapshotId }
+    return { snapshotId: await this.#save({}, signal) }
   }
 
   /** From a snapshot of this moment: the vendor's own fork is of the last one that was made. */
-  async fork(count: number, call: CallOptions): Promise<Array<VercelSandbox | Error>> {
-    const { [ownTag]: _, ...labels } = this.#sandbox.tags ?? {}
-    const { label } = await this.info(call)
-    const { snapshotId } = await this.snapshot(undefined, call)
-    const { vendor, namePrefix } = this.#place
-    const copies = await Promise.all(
-      Array.from({ length: count }, async () => {
-        const name = `${namePrefix}${randomId()}`
-        try {
-          return new VercelSandbox(
-            this.#place,
-            await vendor.fork(this.#vendorName, { name, tags: tagsOf({ label, labels }, false) }),
-          )
-        } catch (error) {
-          await vendor.find(name).then(
-            (made) => made?.delete(),
-            () => {},
-          )
-          return error as Error
-        }
-      }),
-    )
-    await vendor.deleteSnapshot(snapshotId).catch(() => {})
-    return copies
+  async fork(count: number, { signal }: CallOptions): Promise<Array<VercelSandbox | Error>> {
+    const { vendor } = this.#place
+    const { label, labels } = await this.info({ signal })
+    // Not deleted afterwards: sandbox and copies start from it again until they have one of their own. Each use of it puts its end off.
+    vendor.passing(await this.#save({ expiration: shortestExpirationMs }, signal))
+    throwIfAborted(signal, 'Forking the sandbox')
+    const copies = Array.from({ length: count }, () => this.#copy(tagsOf({ label, labels }, false)))
+    const unmake = (all: Array<VercelSandbox | Error>) =>
+      Promise.all(all.map((copy) => (copy instanceof Error ? false : copy.destroy({}))))
+    return undoneOnAbort(Promise.all(copies), unmake, signal, 'Forking the sandbox')
   }
 
   /** The vendor adds to what is left; ours is counted from now: only what is missing is added. */
@@ -158,8 +141,7 @@ export class VercelSandbox implements SandboxDriver {
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
     try {
-      const sandbox = await this.#fresh(signal)
-      await translating(sandbox.delete(signal ? { signal } : {}), { signal })
+      await this.#place.vendor.delete(await this.#fresh(signal), signal)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -170,6 +152,44 @@ export class VercelSandbox implements SandboxDriver {
   get #processes(): ProcessPlace {
     const { vendor, silenceMs } = this.#place
     return { guest: this.#guest, wire: vendor.wire, workdir: this.workdir, silenceMs }
+  }
+
+  /** A snapshot that was made is said, also when the sandbox does not start again. */
+  async #save(options: { expiration?: number }, signal: AbortSignal | undefined): Promise<string> {
+    await this.#running(signal)
+    const { snapshotId } = await this.#guest.do(
+      (session) => session.snapshot({ ...options, ...(signal ? { signal } : {}) }),
+      signal,
+    )
+    await this.#resume().catch((error: unknown) => {
+      if (!SandboxError.is(error)) throw error
+      throw new SandboxError(
+        error.code,
+        `The snapshot is made; starting the sandbox again failed: ${error.message}`,
+        {
+          ...error.toJSON(),
+          hint: `The snapshot is ${snapshotId}. Start the sandbox with start().`,
+          sandboxId: this.sandboxId,
+          details: { ...error.details, snapshotId },
+          cause: error,
+        },
+      )
+    })
+    return snapshotId
+  }
+
+  /** Never rejects: what becomes of one copy is nothing to the others. */
+  async #copy(tags: Record<string, string>): Promise<VercelSandbox | Error> {
+    const { vendor, namePrefix } = this.#place
+    const params = { name: `${namePrefix}${randomId()}`, tags }
+    try {
+      return new VercelSandbox(this.#place, await vendor.fork(this.#vendorName, params))
+    } catch (error) {
+      return unmade(error, () => vendor.unmake(params), params.name).then(
+        () => error as Error,
+        (worse: Error) => worse,
+      )
+    }
   }
 
   /** The sandbox as it is now, if it is still the one that is meant. */
@@ -189,7 +209,6 @@ export class VercelSandbox implements SandboxDriver {
   async #resume(signal?: AbortSignal): Promise<void> {
     const sandbox = await this.#place.vendor.get(this.#vendorName, { resume: true, signal })
     if (sandbox.createdAt.getTime() !== this.#createdAt) throw notFound(this.sandboxId)
-    this.#sandbox = sandbox
     this.#guest = this.#bound(sandbox)
   }
 

@@ -1,4 +1,4 @@
-import { SandboxError } from '../../errors.ts'
+import { loadVendorSdk, type VendorPackage } from '../../shared/vendor-sdk.ts'
 import type { VercelCredentials } from './credentials.ts'
 
 /** The part of `@vercel/sandbox` that we call; a type test proves that the real one fits. */
@@ -13,7 +13,7 @@ export interface VercelSdk {
     }>
   }
   readonly Snapshot: {
-    list(params: Access & { cursor?: string; signal?: AbortSignal }): Promise<{
+    list(params: Access & { name?: string; cursor?: string; signal?: AbortSignal }): Promise<{
       snapshots: VendorSnapshotData[]
       pagination: { next: string | null }
     }>
@@ -21,7 +21,10 @@ export interface VercelSdk {
   }
 }
 
-/** Given with every call: the SDK would otherwise look for credentials of its own, and ask people for them. */
+/**
+ * Given with every call: the SDK would otherwise look for credentials of its own, and ask people for them. The token is none: the real one
+ * is set where requests are sent. One that the SDK takes for an OIDC token it may exchange for another before every request.
+ */
 export interface Access extends VercelCredentials {
   fetch: typeof globalThis.fetch
 }
@@ -62,7 +65,7 @@ export interface VendorSandbox {
     changes: { ports?: number[]; tags?: Record<string, string> },
     options?: { signal?: AbortSignal },
   ): Promise<void>
-  delete(options?: { signal?: AbortSignal }): Promise<void>
+  delete(options?: { deleteOrphanSnapshots?: boolean; signal?: AbortSignal }): Promise<void>
 }
 
 /** One run of a sandbox. Unlike the sandbox, it is never started anew behind our back. */
@@ -122,6 +125,8 @@ export interface VendorSnapshotData {
   sizeBytes: number
   createdAt: number
   expiresAt?: number | undefined
+  /** `manual` when somebody has asked for it. */
+  creationMethod?: string | undefined
 }
 
 export interface VendorSnapshot {
@@ -129,80 +134,15 @@ export interface VendorSnapshot {
   delete(options?: { signal?: AbortSignal }): Promise<void>
 }
 
-export const packageName = '@vercel/sandbox'
-const testedMajor = 3
-
-/** The vendor's SDK: the caller's, or the one that is installed. It is loaded when it is first needed, never before. */
-export async function loadSdk(given: unknown): Promise<VercelSdk> {
-  const sdk = given ?? (await imported())
-  const { Sandbox, Snapshot, Session } = sdk as { Sandbox?: unknown; Snapshot?: unknown; Session?: unknown }
-  // The classes of a run and of its sandbox came with 2.0; before, a sandbox was one run.
-  if (
-    typeof Sandbox === 'function' &&
-    typeof Snapshot === 'function' &&
-    (given || typeof Session === 'function')
-  )
-    return sdk as VercelSdk
-  throw new SandboxError('sdk_missing', `This is not a ${packageName} that this provider knows.`, {
-    provider: 'vercel',
-    hint: installHint,
-  })
+export const vendorPackage: VendorPackage = {
+  provider: 'vercel',
+  name: '@vercel/sandbox',
+  major: 3,
+  // Runs of a sandbox came with 2.0; before, a sandbox was one run.
+  fits: ({ Sandbox, Snapshot, Session }) =>
+    typeof Sandbox === 'function' && typeof Snapshot === 'function' && typeof Session === 'function',
 }
 
-const installHint = `Install the tested version: npm install ${packageName}@${testedMajor}`
-
-async function imported(): Promise<unknown> {
-  // Not written as a literal, so that no bundler and no type checker wants the package where it is not used.
-  const name: string = packageName
-  let module: unknown
-  try {
-    module = await import(/* @vite-ignore */ name)
-  } catch (cause) {
-    // Only its own absence; a package that it misses in turn is a different fault.
-    if (isMissing(cause, name))
-      throw new SandboxError('sdk_missing', `The provider “vercel” needs the package ${packageName}.`, {
-        provider: 'vercel',
-        cause,
-        hint: installHint,
-      })
-    throw new SandboxError('sdk_missing', `The package ${packageName} is there, but does not load.`, {
-      provider: 'vercel',
-      cause,
-      hint: 'See the cause; then install it again.',
-    })
-  }
-  await refuseOther(name)
-  return module
-}
-
-/** Node says `ERR_MODULE_NOT_FOUND`, and names the package that it looked for. */
-function isMissing(cause: unknown, name: string): boolean {
-  const { code, message } = cause as { code?: unknown; message?: unknown }
-  if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') return false
-  return new RegExp(`['"]${name}['"]`).test(String(message))
-}
-
-/** Another major version has other calls; better to say so than to fail somewhere in the middle. */
-async function refuseOther(name: string): Promise<void> {
-  const manifest: string = `${name}/package.json`
-  let version: string
-  try {
-    const found = (await import(/* @vite-ignore */ manifest, { with: { type: 'json' } })) as {
-      default: { version: string }
-    }
-    version = found.default.version
-  } catch {
-    // Where packages are bundled there is no manifest to look at; the shape of the module has to do.
-    return
-  }
-  if (Number(version.split('.')[0]) === testedMajor) return
-  throw new SandboxError(
-    'sdk_missing',
-    `${packageName} ${version} is installed; this provider knows ${testedMajor}.x.`,
-    {
-      provider: 'vercel',
-      details: { version },
-      hint: installHint,
-    },
-  )
+export function loadSdk(given: unknown): Promise<VercelSdk> {
+  return loadVendorSdk<VercelSdk>(vendorPackage, given)
 }

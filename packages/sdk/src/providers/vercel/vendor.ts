@@ -9,13 +9,18 @@ import type {
   VercelSdk,
 } from './sdk.ts'
 import { loadSdk } from './sdk.ts'
+import { ownTag } from './translation.ts'
 import type { Wire } from './wire.ts'
+
+export type NamedParams = CreateParams & { name: string }
 
 /** The vendor's account, by the SDK: every call with the caller's credentials and our wire, every failure one of ours. */
 export class Vendor {
   readonly wire: Wire
   readonly #access: Access
   readonly #given: unknown
+  /** Snapshots that forks were made from: nobody has asked for them. */
+  readonly #passing = new Set<string>()
   #sdk: Promise<VercelSdk> | undefined
 
   constructor(access: Access, wire: Wire, sdk: unknown) {
@@ -48,6 +53,32 @@ export class Vendor {
     })
   }
 
+  /**
+   * Takes away what a failed create or fork has made all the same, so that nothing is left that is paid for. What has the name and is
+   * somebody else's is left alone, and given.
+   */
+  async unmake({ name, tags }: NamedParams): Promise<VendorSandbox | undefined> {
+    const found = await this.find(name)
+    if (found?.tags?.[ownTag] !== tags?.[ownTag]) return found
+    await translating(found!.delete()).catch((error: unknown) => {
+      if (!SandboxError.is(error, 'not_found')) throw error
+    })
+    return undefined
+  }
+
+  /**
+   * Deletes a sandbox, and with it the snapshots that the vendor made of it by itself at every stop. The vendor takes all of a sandbox's
+   * snapshots or none, and it alone knows who else uses one: so when somebody has asked for one of them, all stay until they expire.
+   */
+  async delete(sandbox: VendorSandbox, signal?: AbortSignal): Promise<void> {
+    // Who cannot be asked may have some.
+    const all = await this.snapshots({ name: sandbox.name, signal }).catch(() => undefined)
+    const wanted = ({ id, status, creationMethod = 'manual' }: VendorSnapshotData) =>
+      status === 'created' && creationMethod === 'manual' && !this.#passing.has(id)
+    const deleteOrphanSnapshots = all !== undefined && !all.some(wanted)
+    await translating(sandbox.delete({ deleteOrphanSnapshots, ...(signal ? { signal } : {}) }), { signal })
+  }
+
   async list(namePrefix: string, signal?: AbortSignal): Promise<VendorSandboxData[]> {
     return this.#pages(signal, async ({ Sandbox }, page) => {
       const params = {
@@ -71,9 +102,16 @@ export class Vendor {
     )
   }
 
-  async snapshots(signal?: AbortSignal): Promise<VendorSnapshotData[]> {
+  /** A snapshot that is there for copies only. */
+  passing(snapshotId: string): void {
+    this.#passing.add(snapshotId)
+  }
+
+  /** All of them, or those of one sandbox. */
+  async snapshots(of: { name?: string; signal?: AbortSignal | undefined }): Promise<VendorSnapshotData[]> {
+    const { signal, ...filter } = of
     return this.#pages(signal, async ({ Snapshot }, page) => {
-      const { snapshots, pagination } = await Snapshot.list({ ...page, ...this.#access })
+      const { snapshots, pagination } = await Snapshot.list({ ...filter, ...page, ...this.#access })
       return { items: snapshots, next: pagination.next }
     })
   }

@@ -1,5 +1,7 @@
 import { SandboxError } from '../../errors.ts'
+import { refuseOther } from '../../shared/vendor-sdk.ts'
 import { errorOfAnswer, Refused } from './errors.ts'
+import { vendorPackage } from './sdk.ts'
 
 export interface WireOptions {
   /** Where the vendor's API is; the SDK itself can only be told by its `fetch`. */
@@ -7,15 +9,15 @@ export interface WireOptions {
   fetch: typeof globalThis.fetch
   /** How long an answer may take to come. */
   requestTimeoutMs: number
-  /** What no error may show. */
-  secrets: readonly string[]
+  /** The caller's, on every request: no other one, wherever the SDK may have found it. No error shows it. */
+  token: string
 }
 
 const vendorBase = 'https://vercel.com/api'
 
 /**
  * What stands between the SDK and the network: the only place that sees answers as they are. It sends each request once (the SDK would repeat
- * commands), gives up on one that is not answered, turns what is not good into one of our errors, and holds a log back while its reader is slow
+ * commands) and with the caller's token, gives up on one that is not answered, turns what is not good into one of our errors, and holds a log back while its reader is slow
  * (the SDK would read all of it into memory).
  */
 export class Wire {
@@ -32,17 +34,24 @@ export class Wire {
     const url = this.#addressOf(String(input))
     const gate = this.#gateOf(url)
     const clock = new AbortController()
-    const { requestTimeoutMs } = this.#options
+    const { requestTimeoutMs, token } = this.#options
+    const headers = new Headers(init?.headers)
+    refuseOtherSdk(headers)
+    headers.set('authorization', `Bearer ${token}`)
     // Waiting for the end of a command is waiting, not silence.
     const waits = /[?&]wait=true\b/.test(url)
     const timer = waits ? undefined : setTimeout(() => clock.abort(), requestTimeoutMs)
     try {
       const signals = init?.signal ? [init.signal, clock.signal] : [clock.signal]
-      const response = await this.#options.fetch(url, { ...init, signal: AbortSignal.any(signals) })
+      const response = await this.#options.fetch(url, {
+        ...init,
+        headers,
+        signal: AbortSignal.any(signals),
+      })
       if (!response.ok) {
         const text = await response.text()
         throw new Refused(
-          errorOfAnswer({ status: response.status, headers: response.headers, text }, this.#options.secrets),
+          errorOfAnswer({ status: response.status, headers: response.headers, text }, [token]),
         )
       }
       const type = response.headers.get('content-type') ?? ''
@@ -89,6 +98,16 @@ export class Wire {
     const { baseUrl } = this.#options
     if (baseUrl === undefined || !url.startsWith(vendorBase)) return url
     return `${baseUrl}${url.slice(vendorBase.length)}`
+  }
+}
+
+/** The SDK says its version with every request; one that was handed in has no manifest to look at, and 2.x the shape of 3.x. */
+function refuseOtherSdk(headers: Headers): void {
+  const version = /^vercel\/sandbox\/(\d\S*)/.exec(headers.get('user-agent') ?? '')?.[1]
+  try {
+    if (version !== undefined) refuseOther(vendorPackage, version)
+  } catch (error) {
+    throw new Refused(error as SandboxError)
   }
 }
 

@@ -102,4 +102,19 @@ export const lifetimes = group('lifetimes', [
       )
     },
   },
+  {
+    id: 'activity',
+    name: 'refreshActivity() counts as use of a sandbox that runs; it starts none, and knows one that is gone',
+    needs: ['activity', 'stop'],
+    async run(t) {
+      const sandbox = await t.create()
+      await sandbox.refreshActivity()
+      equal((await t.run(sandbox, t.commands.print('on'))).stdout, 'on', 'stdout')
+      await sandbox.stop()
+      await rejects(sandbox.refreshActivity(), 'not_running', 'refreshActivity() of a stopped one')
+      equal(await sandbox.status(), 'stopped', 'status')
+      await sandbox.destroy()
+      await rejects(sandbox.refreshActivity(), 'not_found', 'refreshActivity() of one that is gone')
+    },
+  },
 ])

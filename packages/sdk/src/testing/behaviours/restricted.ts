@@ -10,6 +10,7 @@ const forbidden = [
   'snapshot',
   'fork',
   'extendTimeout',
+  'refreshActivity',
   'getEndpoint',
   'getUrl',
   'uploadFile',

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest'
+import type { CreateSpec } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import { createParams } from './create-params.ts'
+import { createLabel, managedLabel, nameLabel, setupLabel } from './translation.ts'
+
+const bare: CreateSpec = { labels: {}, envVars: {}, deferReady: false }
+const params = (spec: Partial<CreateSpec> = {}) => createParams({ ...bare, ...spec }, 'create-id')
+const refusal = async (spec: Partial<CreateSpec>) => {
+  const error = await params(spec).catch((thrown: unknown) => thrown)
+  expect(SandboxError.is(error), String(error)).toBe(true)
+  const { code, details } = error as SandboxError
+  return [code, details.option]
+}
+
+describe('a create in the vendor’s words', () => {
+  it('stops when idle, is private, and carries our labels', async () => {
+    expect(await params()).toEqual({
+      autoStopInterval: 15,
+      public: false,
+      envVars: {},
+      labels: { [managedLabel]: 'true', [createLabel]: 'create-id' },
+    })
+    const { labels, name, envVars } = await params({
+      name: 'ü',
+      labels: { a: 'b' },
+      envVars: { A: 'b' },
+      deferReady: true,
+    })
+    expect([name, envVars]).toEqual([expect.stringMatching(/^sk-/), { A: 'b' }])
+    expect(labels).toMatchObject({ a: 'b', [nameLabel]: 'ü', [setupLabel]: expect.any(String) })
+  })
+
+  it('the vendor takes one of auto-stop and auto-pause', async () => {
+    const stops = await params({ providerOptions: { autoStopInterval: 30 } })
+    expect([stops.autoStopInterval, 'autoPauseInterval' in stops]).toEqual([30, false])
+    const pauses = await params({ providerOptions: { autoPauseInterval: 30 } })
+    expect([pauses.autoPauseInterval, 'autoStopInterval' in pauses]).toEqual([30, false])
+    const off = await params({ providerOptions: { autoPauseInterval: 0 } })
+    expect([off.autoPauseInterval, off.autoStopInterval]).toEqual([0, 15])
+  })
+
+  it('never for ever: without auto-stop only with another end', async () => {
+    const never = { autoStopInterval: 0 }
+    expect(await refusal({ providerOptions: never })).toEqual(['invalid_argument', 'autoStopInterval'])
+    expect(await refusal({ providerOptions: { ...never, ttlMinutes: 0 } })).toEqual([
+      'invalid_argument',
+      'autoStopInterval',
+    ])
+    for (const end of [{ autoPauseInterval: 5 }, { ttlMinutes: 60 }])
+      expect(await params({ providerOptions: { ...never, ...end } })).toMatchObject({ ...never, ...end })
+  })
+
+  it('an image, or a snapshot', async () => {
+    expect(await params({ image: 'debian:12' })).toMatchObject({ image: 'debian:12' })
+    expect(await params({ snapshotId: 'sandkasten-x' })).toMatchObject({ snapshot: 'sandkasten-x' })
+    expect(await refusal({ image: 'debian:12', snapshotId: 'x' })).toEqual(['invalid_argument', undefined])
+  })
+
+  it('resources only with an image, and at least what was asked for', async () => {
+    const resources = { vcpus: 1.5, memoryMb: 1500, diskMb: 3 * 1024 }
+    expect(await refusal({ resources })).toEqual(['unsupported', 'resources'])
+    expect(await refusal({ resources, snapshotId: 'x' })).toEqual(['unsupported', 'resources'])
+    const { resources: asked } = await params({ image: 'debian:12', resources })
+    expect(asked).toEqual({ cpu: 2, memory: 2, disk: 3 })
+    const { resources: some } = await params({ image: 'debian:12', resources: { memoryMb: 512 } })
+    expect(some).toEqual({ memory: 1 })
+  })
+
+  it('what the vendor does not have is refused', async () => {
+    expect((await refusal({ providerOptions: { autoStop: 5 } }))[0]).toBe('invalid_argument')
+  })
+})
