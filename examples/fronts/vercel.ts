@@ -1,17 +1,11 @@
 // Vercel's own SDK, unmodified, on your own machine. SANDKASTEN_VERCEL_URL is the address of the daemon's front.
-import { Sandbox } from '@vercel/sandbox'
+import { onSandkasten } from '@sandkasten/sdk/vercel'
+import * as vercel from '@vercel/sandbox'
 
-const server = process.env.SANDKASTEN_VERCEL_URL
-// The SDK has no option for another address, but takes a fetch; team and project are whatever the key belongs to.
-const here = {
-  token: process.env.SANDKASTEN_API_KEY!,
-  teamId: 'mine',
-  projectId: 'mine',
-  fetch: ((url, init) =>
-    fetch(String(url).replace('https://vercel.com/api', `${server}`), init)) as typeof fetch,
-}
+const here = { url: process.env.SANDKASTEN_VERCEL_URL!, apiKey: process.env.SANDKASTEN_API_KEY! }
+const { Sandbox } = onSandkasten(vercel, here)
 
-const sandbox = await Sandbox.create({ ...here, ports: [3000], timeout: 10 * 60_000, env: { NAME: 'you' } })
+const sandbox = await Sandbox.create({ ports: [3000], timeout: 10 * 60_000, env: { NAME: 'you' } })
 console.log('status:', sandbox.status)
 
 const echo = await sandbox.runCommand('sh', ['-c', 'echo "hello $NAME"; echo careful >&2; exit 3'])
@@ -41,11 +35,11 @@ console.log('stopped:', sandbox.status)
 console.log('again:', await (await sandbox.runCommand('cat', ['src/answer.txt'])).stdout())
 
 const snapshot = await sandbox.snapshot()
-const copy = await Sandbox.create({ ...here, source: { type: 'snapshot', snapshotId: snapshot.snapshotId } })
+const copy = await Sandbox.create({ source: { type: 'snapshot', snapshotId: snapshot.snapshotId } })
 console.log('copy:', String(await copy.readFileToBuffer({ path: 'src/answer.txt' })))
-const fork = await Sandbox.fork({ ...here, sourceSandbox: sandbox.name })
+const fork = await Sandbox.fork({ sourceSandbox: sandbox.name })
 console.log('fork:', await (await fork.runCommand('sh', ['-c', 'echo "$NAME"'])).stdout())
 
 for (const one of [sandbox, copy, fork]) await one.delete()
 await snapshot.delete()
-console.log('left:', (await (await Sandbox.list(here)).toArray()).length)
+console.log('left:', (await (await Sandbox.list()).toArray()).length)

@@ -1,14 +1,13 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { E2B, type Sandbox } from 'e2b'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { pythonWith } from './python.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const skipped = await isolationMissing()
@@ -59,19 +58,10 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
   })
 
   it('runs the quick start of its Python package', { timeout: 300_000 }, async ({ skip }) => {
-    if (!process.env.SANDKASTEN_TEST_PIP)
-      skip('it installs e2b from PyPI; set SANDKASTEN_TEST_PIP=1 to run it')
-    const folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-python-'))
-    try {
-      await execute('python3', ['-m', 'venv', folder])
-      await execute(`${folder}/bin/pip`, ['install', '--no-cache-dir', '--quiet', 'e2b==2.63.0'])
-      const { stdout } = await execute(`${folder}/bin/python`, [named('e2b_quickstart.py')], {
-        env: variables(),
-      })
-      expect(stdout).toBe(readFileSync(named('e2b_quickstart.out'), 'utf8'))
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
+    const found = await pythonWith('e2b==2.63.0')
+    if ('missing' in found) return skip(found.missing)
+    const { stdout } = await execute(found.python, [named('e2b_quickstart.py')], { env: variables() })
+    expect(stdout).toBe(readFileSync(named('e2b_quickstart.out'), 'utf8'))
   })
 
   describe('who may come', () => {

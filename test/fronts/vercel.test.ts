@@ -195,6 +195,82 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     ])
   })
 
+  it('nothing is made from a snapshot whose time is over, and it is removed though nobody looks', async () => {
+    const sandbox = await Sandbox.create({ ...access(), name: 'over' })
+    const [first, second] = [
+      await sandbox.snapshot({ expiration: 1 }),
+      await sandbox.snapshot({ expiration: 1 }),
+    ]
+    const source = { type: 'snapshot', snapshotId: first!.snapshotId } as const
+    expect(await refused(Sandbox.create({ ...access(), source }))).toEqual([404, 'not_found'])
+    const kept = async () =>
+      (await daemon.call('GET', '/v1/snapshots')).body.snapshots.map(({ id }: { id: string }) => id)
+    expect(await kept()).toEqual([second!.snapshotId])
+    await daemon.restart()
+    await expect.poll(kept).toEqual([])
+    await (await Sandbox.get({ ...access(), name: 'over' })).delete()
+  })
+
+  describe('git', () => {
+    /** No server is needed: git asks this line instead of ssh, and it is one. Ids follow from the dates. */
+    const env = {
+      GIT_SSH_VARIANT: 'simple',
+      GIT_SSH_COMMAND:
+        'cd "$(mktemp -d)" && git init -q -b main && git commit -q --allow-empty -m one && git tag 20240101 && git commit -q --allow-empty -m two && git upload-pack . #',
+      ...Object.fromEntries(
+        ['AUTHOR', 'COMMITTER'].flatMap((who) => [
+          [`GIT_${who}_NAME`, 'n'],
+          [`GIT_${who}_EMAIL`, 'n@example.com'],
+          [`GIT_${who}_DATE`, '2024-01-01T00:00:00Z'],
+        ]),
+      ),
+    }
+    const subject = async (revision: string | undefined, depth?: number) => {
+      const git = { type: 'git', url: 'ssh://here/repo', ...(depth ? { depth } : {}) } as const
+      const sandbox = await Sandbox.create({
+        ...access(),
+        env,
+        source: revision === undefined ? git : { ...git, revision },
+      })
+      const log = await sandbox.runCommand('git', ['log', '-1', '--format=%s %H'])
+      await sandbox.delete()
+      return (await log.stdout()).trim().split(' ') as [string, string]
+    }
+
+    it('a revision is a branch, a tag, or a commit by its id, whole or short', async () => {
+      const [two] = await subject(undefined, 1)
+      expect(two).toBe('two')
+      expect((await subject('main'))[0]).toBe('two')
+      // Digits alone, and yet a tag.
+      const [one, id] = await subject('20240101')
+      expect(one).toBe('one')
+      for (const revision of [id, id.slice(0, 8)])
+        expect(await subject(revision, 1), revision).toEqual(['one', id])
+    })
+
+    it('a source that does not come is given up with its client, and nothing is left', async () => {
+      const leaving = new AbortController()
+      const asking = fetch(`${front()}/v3/sandboxes`, {
+        method: 'POST',
+        signal: leaving.signal,
+        headers: { authorization: `Bearer ${daemon.key}` },
+        body: JSON.stringify({
+          name: 'left',
+          env: { ...env, GIT_SSH_COMMAND: 'sleep 1000000 #' },
+          source: { type: 'git', url: 'ssh://here/repo' },
+        }),
+      }).catch(() => {})
+      const states = async () =>
+        (await daemon.call('GET', '/v1/sessions?name=left')).body.sessions.map(
+          ({ status }: { status: string }) => status,
+        )
+      await expect.poll(states).toEqual(['running'])
+      leaving.abort()
+      await asking
+      await expect.poll(states, { timeout: 20_000 }).toEqual(['destroyed'])
+    })
+  })
+
   it('what is not here is refused in the vendor’s shape, once, and leaves nothing', async () => {
     let requests = 0
     const counting = {

@@ -30,7 +30,9 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
       log.error({ front: front.name, request: request.id, err: known.cause ?? known }, 'a defect')
     if (reply.raw.headersSent) return void reply.raw.destroy()
     const { status, body, headers = {} } = front.refuse(known, request)
-    if (!request.raw.complete && mayBeLong(request.raw.headers)) reply.header('connection', 'close')
+    // What a stranger still has to say is not waited for.
+    if (!request.caller && !request.raw.complete && mayBeLong(request.raw.headers))
+      reply.header('connection', 'close')
     return reply.code(status).headers(headers).type('application/json').send(JSON.stringify(body))
   }
   app.decorateRequest('caller', undefined)

@@ -44,6 +44,12 @@ describe('cloneRepo', () => {
     server.requests.length = 0
     const result = await cloneRepo(recorded.sandbox, { url, token, path: 'app' })
     expect(server.requests).toContain(server.authorization)
+    // A server that asks whose it is learns it, and repeats it in vain.
+    const refused = cloneRepo(recorded.sandbox, { url, token, username: 'me', path: 'mine' })
+    const said = await refused.catch((error: Error) => error.message)
+    const basic = Buffer.from(`me:${token}`).toString('base64')
+    expect(server.requests).toContain(`Basic ${basic}`)
+    expect(said).not.toContain(basic)
     expect(result).toEqual({
       path: join(dir, 'app'),
       head: expect.stringMatching(/^[0-9a-f]{40}$/),

@@ -45,14 +45,18 @@ export async function unmade<T>(error: unknown, unmake: () => Promise<T>, left: 
   try {
     return await unmake().catch(() => unmake())
   } catch (cleanUp) {
-    if (!SandboxError.is(error)) throw error
-    throw new SandboxError(error.code, error.message, {
-      ...error.toJSON(),
-      hint: `${error.hint} What was made may be left, and be paid for: look for ${left}.`,
-      details: { ...error.details, left },
-      cause: new AggregateError([error, cleanUp], `What was made could not be taken away: ${left}`),
-    })
+    throw SandboxError.is(error) ? leaving(error, left, cleanUp) : error
   }
+}
+
+/** The failure, where what it left could not be cleaned up either: `details.left` names that, and the cause has both. */
+export function leaving(failure: SandboxError, left: string, cleanUp: unknown): SandboxError {
+  return new SandboxError(failure.code, failure.message, {
+    ...failure.toJSON(),
+    hint: `${failure.hint} What was made may be left, and be paid for: look for ${left}, and delete it.`,
+    details: { ...failure.details, left },
+    cause: new AggregateError([failure, cleanUp], `What was made could not be taken away: ${left}`),
+  })
 }
 
 const patienceMs = 10_000

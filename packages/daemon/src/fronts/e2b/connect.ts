@@ -3,7 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readBytes } from '../../api/body.ts'
 import { translate } from '../../api/problems.ts'
-import { beginStream } from '../../api/streams.ts'
+import { beginStream, daemonEnding } from '../../api/streams.ts'
 import type { Scope } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 import type { FrontCall } from '../shared/route.ts'
@@ -82,7 +82,7 @@ export class ConnectService {
         await sender.send(answer, signal)
       sender.end({})
     } catch (error) {
-      const known = translate(error)
+      const known = ending.aborted && SandboxError.is(error, 'aborted') ? daemonEnding() : translate(error)
       // Who is not let in, and what is not there, is said by the status: proxies answer so, and the SDKs expect it.
       if (!reply.raw.headersSent && isGone(known)) {
         sender.drop()

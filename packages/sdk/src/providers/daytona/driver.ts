@@ -3,7 +3,7 @@ import { SandboxError } from '../../errors.ts'
 import { abortable, abortedError, throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
-import { undoneOnAbort } from '../../shared/undo.ts'
+import { leaving, undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -15,7 +15,7 @@ import type {
 import { gone } from './box.ts'
 import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts'
 import { createParams } from './create-params.ts'
-import { isUnsent, leaving, translated, translating } from './errors.ts'
+import { isUnsent, translated, translating } from './errors.ts'
 import type { Patience } from './patience.ts'
 import { again } from './retry.ts'
 import { DaytonaSandbox } from './sandbox.ts'

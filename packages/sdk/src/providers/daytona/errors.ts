@@ -1,11 +1,12 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import { retryAfterOf } from '../../shared/retry-after.ts'
 
 /** The vendor's failures as ours: by their status and class, not by their words, except where it has nothing else for a quota. */
 export function translated(error: unknown, what: string, sandboxId?: string): SandboxError {
   if (SandboxError.is(error)) return error
   const { statusCode, headers, name, code, message } = (error ?? {}) as VendorError
   const requestId = headerOf(headers, 'x-request-id') ?? headerOf(headers, 'cf-ray')
-  const retryAfterMs = retryAfter(headerOf(headers, 'retry-after'))
+  const retryAfterMs = retryAfterOf(headerOf(headers, 'retry-after'))
   const known = isQuota(statusCode, message) ? 'quota_exceeded' : codeOf(statusCode, name)
   return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona answered with an error'}.`, {
     provider: 'daytona',
@@ -36,19 +37,6 @@ export async function translating<T>(
 /** Whether the SDK itself has refused the arguments: then nobody was asked for anything. */
 export function isUnsent(error: unknown): boolean {
   return ((error ?? {}) as VendorError).name === 'DaytonaInvalidArgumentError'
-}
-
-/** The failure, where what it left could not be cleaned up either: `details.left` names that, and the cause has both. */
-export function leaving(failure: SandboxError, left: string, cleanUp: unknown): SandboxError {
-  const { code, message, hint, sandboxId, requestId, details } = failure
-  return new SandboxError(code, `${message} What it may have left could not be cleaned up: ${left}.`, {
-    provider: 'daytona',
-    ...(sandboxId === undefined ? {} : { sandboxId }),
-    ...(requestId === undefined ? {} : { requestId }),
-    hint: `${hint} Look for ${left}, and delete it.`,
-    details: { ...details, left },
-    cause: new AggregateError([failure, cleanUp], 'The failure, and that of cleaning up after it.'),
-  })
 }
 
 interface VendorError {
@@ -132,12 +120,4 @@ function headerOf(headers: unknown, name: string): string | undefined {
   if (typeof headers !== 'object' || headers === null) return undefined
   const found = Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
   return typeof found === 'string' || typeof found === 'number' ? String(found) : undefined
-}
-
-function retryAfter(value: string | undefined): number | undefined {
-  if (value === undefined) return undefined
-  const seconds = Number(value)
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000
-  const at = Date.parse(value)
-  return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
 }

@@ -2,7 +2,7 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/drive
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
-import { undoneOnAbort } from '../../shared/undo.ts'
+import { leaving, undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenTerminalOptions,
@@ -13,7 +13,7 @@ import type {
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
 import { Box, gone, noProcess } from './box.ts'
-import { leaving, translated, translating } from './errors.ts'
+import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
 import type { Patience } from './patience.ts'
 import { DaytonaProcess, exitOf } from './process.ts'

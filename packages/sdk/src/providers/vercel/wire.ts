@@ -31,7 +31,7 @@ export class Wire {
   }
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
-    const url = this.#addressOf(String(input))
+    const url = addressAt(this.#options.baseUrl, String(input))
     const gate = this.#gateOf(url)
     const clock = new AbortController()
     const { requestTimeoutMs, token } = this.#options
@@ -93,12 +93,12 @@ export class Wire {
     gate?.opened()
     return gate
   }
+}
 
-  #addressOf(url: string): string {
-    const { baseUrl } = this.#options
-    if (baseUrl === undefined || !url.startsWith(vendorBase)) return url
-    return `${baseUrl}${url.slice(vendorBase.length)}`
-  }
+/** Where what the SDK asks of Vercel is asked instead. */
+export function addressAt(baseUrl: string | undefined, url: string): string {
+  if (baseUrl === undefined || !url.startsWith(vendorBase)) return url
+  return `${baseUrl}${url.slice(vendorBase.length)}`
 }
 
 /** The SDK says its version with every request; one that was handed in has no manifest to look at, and 2.x the shape of 3.x. */
