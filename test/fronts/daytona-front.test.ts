@@ -187,6 +187,133 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await status(sandbox.fs.getFileDetails('many'))).toBe(404)
   })
 
+  it('a search finds names and contents, leaves out what may not be read, and is never half an answer', async () => {
+    await sandbox.process.executeCommand(
+      'mkdir -p find/a/b find/closed && echo needle > find/a/b/one.txt && touch find/two.txt find/-3.txt find/four.md && chmod 0 find/closed',
+    )
+    const { files } = await sandbox.fs.searchFiles('find', '*.txt')
+    expect(files.sort()).toEqual(['find/-3.txt', 'find/a/b/one.txt', 'find/two.txt'])
+    expect((await sandbox.fs.searchFiles('find', 'none*')).files).toEqual([])
+    expect(await status(sandbox.fs.searchFiles('no-such', '*'))).toBe(404)
+    expect(await sandbox.fs.findFiles('find', 'needle')).toMatchObject([
+      { file: 'find/a/b/one.txt', line: 1 },
+    ])
+    expect(await sandbox.fs.findFiles('find', 'haystack')).toEqual([])
+    await sandbox.process.executeCommand('yes needle | head -n 3000000 > find/long')
+    expect(await status(sandbox.fs.findFiles('find', 'needle'))).toBe(413)
+    await sandbox.process.executeCommand('chmod 755 find/closed; rm -r find')
+  })
+
+  it('input that comes right after the start waits for the command’s turn; logs of one that waits do not', async () => {
+    await sandbox.process.createSession('turns')
+    const start = async (command: string) =>
+      (await sandbox.process.executeSessionCommand('turns', { command, runAsync: true })).cmdId!
+    const first = await start('read line; echo "got $line"')
+    const second = await start('read line; echo "then $line"')
+    expect(await sandbox.process.getSessionCommandLogs('turns', second)).toMatchObject({ stdout: '' })
+    const later = sandbox.process.sendSessionCommandInput('turns', second, 'two\n')
+    await sandbox.process.sendSessionCommandInput('turns', first, 'one\n')
+    await later
+    const text = async (id: string) => (await sandbox.process.getSessionCommandLogs('turns', id)).stdout
+    await expect.poll(() => text(second)).toBe('then two\n')
+    expect(await text(first)).toBe('got one\n')
+    await sandbox.process.deleteSession('turns')
+  })
+
+  it('one who leaves while his command waits for its turn does not keep the sandbox in use', async () => {
+    await sandbox.process.createSession('left')
+    await sandbox.process.executeSessionCommand('left', { command: 'sleep 1000', runAsync: true })
+    const { live } = daemon.daemon.sessions.context
+    const before = live.holds(sandbox.id)
+    const leaving = new AbortController()
+    const asked = fetch(`${url()}/toolbox/${sandbox.id}/process/session/left/exec`, {
+      method: 'POST',
+      headers: { ...auth().headers, 'content-type': 'application/json' },
+      body: '{"command":"echo never"}',
+      signal: leaving.signal,
+    })
+    await expect.poll(async () => (await sandbox.process.getSession('left')).commands?.length).toBe(2)
+    await expect.poll(() => live.holds(sandbox.id)).toBeGreaterThan(before)
+    leaving.abort()
+    await expect(asked).rejects.toThrow()
+    await expect.poll(() => live.holds(sandbox.id)).toBe(before)
+    await sandbox.process.deleteSession('left')
+  })
+
+  it('git: what begins with a dash is no option, and what is wrong is said', async () => {
+    await sandbox.process.executeCommand(
+      'git init -q -b main dash && cd dash && echo kept > file && git add file',
+    )
+    const at = `${url()}/toolbox/${sandbox.id}/git`
+    const ask = async (path: string, body?: object) =>
+      (
+        await fetch(`${at}/${path}`, {
+          method: body ? 'POST' : 'GET',
+          headers: { ...auth().headers, 'content-type': 'application/json' },
+          ...(body ? { body: JSON.stringify(body) } : {}),
+        })
+      ).status
+    expect(await ask('config?key=--list&path=dash')).toBe(400)
+    expect(await ask('config?key=user.name&scope=none')).toBe(400)
+    expect(await ask('config', { path: 'dash', key: '--unset-all', value: 'x' })).toBe(400)
+    expect(await ask('checkout', { path: 'dash', branch: '-f' })).toBe(400)
+    expect(await ask('reset', { path: 'dash', target: '--hard' })).toBe(400)
+    expect(await ask('config', { path: 'dash', key: 'user.name', value: '-n' })).toBe(200)
+    expect((await sandbox.process.executeCommand('git -C dash config user.name; cat dash/file')).result).toBe(
+      '-n\nkept\n',
+    )
+  })
+
+  it('signed addresses of files need no key, and end with the signing key and with the key that signed', async () => {
+    const { key, id } = (await daemon.call('POST', '/v1/keys', { name: 'signer', scopes: ['read', 'exec'] }))
+      .body
+    const own = await client(key).get(sandbox.id)
+    const [up, down] = [await own.uploadUrl('signed/ü +.txt'), await own.downloadUrl('signed/ü +.txt', 0)]
+    const form = new FormData()
+    form.append('file', new Blob(['by form']), 'x')
+    expect((await fetch(up, { method: 'POST', body: form })).status).toBe(200)
+    expect(await (await fetch(down)).text()).toBe('by form')
+    expect((await fetch(up, { method: 'POST', body: 'as it is' })).status).toBe(200)
+    expect(await (await fetch(down)).text()).toBe('as it is')
+    const refused = async (address: string, method = 'GET') => (await fetch(address, { method })).status
+    expect(await refused(down.replace('signed', 'other'))).toBe(401)
+    expect(await refused(down.replace('expires=0', 'expires=99999999999'))).toBe(401)
+    expect(await refused(down.replace('download', 'upload-v2'), 'POST')).toBe(401)
+    expect(await refused(down.replace(sandbox.id, 'aaaaaaaaaaaaaaaa'))).toBe(401)
+    expect(await refused(down.replace('/files/download', '/files/info'))).toBe(401)
+    const reader = await client(await keyOf(undefined, ['read'])).get(sandbox.id)
+    expect(await refused(await reader.uploadUrl('signed/x'), 'POST')).toBe(401)
+    expect(await refused(await reader.downloadUrl('signed/ü +.txt'))).toBe(200)
+    await own.rotateSigningKey()
+    expect(await refused(down)).toBe(401)
+    const again = await own.downloadUrl('signed/ü +.txt')
+    expect(await refused(again)).toBe(200)
+    await daemon.call('DELETE', `/v1/keys/${id}`)
+    expect(await refused(again)).toBe(401)
+  })
+
+  it('a stopped sandbox is deleted after a while, if it was to be', async () => {
+    const made = await client().create({ autoDeleteInterval: 30 })
+    const kept = await client().create()
+    for (const one of [made, kept]) await one.stop()
+    const { reaper, context } = daemon.daemon.sessions
+    /** They were stopped so many minutes ago. */
+    const past = async (minutes: number) => {
+      for (const { id } of [made, kept])
+        await context.store.sessions.update(id, undefined, { status_at: Date.now() - minutes * 60_000 })
+      await reaper.run()
+    }
+    await past(29)
+    expect((await client().get(made.id)).autoDeleteInterval).toBe(30)
+    await made.setAutoDeleteInterval(60)
+    await past(31)
+    expect(await status(client().get(made.id))).toBe(200)
+    await past(61)
+    expect(await status(client().get(made.id))).toBe(404)
+    expect(await status(client().get(kept.id))).toBe(200)
+    await kept.delete()
+  })
+
   it('git: clone, branch, commit, push, pull, history, remotes', async () => {
     await sandbox.process.executeCommand('git init -q --bare -b main origin.git')
     await sandbox.git.clone('origin.git', 'one')
@@ -255,6 +382,14 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await (await visit({ 'x-daytona-preview-token': token })).text()).not.toContain(token)
     expect((await visit({})).status).toBe(404)
     expect((await visit({ 'x-daytona-preview-token': 'l1.zzzzzz.no' })).status).toBe(404)
+    expect(
+      await (
+        await fetch(`${url()}/api/sandbox/${sandbox.id}/public/true`, { method: 'POST', ...auth() })
+      ).json(),
+    ).toMatchObject({ id: sandbox.id, public: true })
+    expect((await visit({})).status).toBe(200)
+    await fetch(`${url()}/api/sandbox/${sandbox.id}/public/false`, { method: 'POST', ...auth() })
+    expect((await visit({})).status).toBe(404)
     const signed = await sandbox.getSignedPreviewUrl(4000, 300)
     expect((await fetch(signed.url)).status).toBe(200)
     await sandbox.expireSignedPreviewUrl(4000, signed.token)
@@ -271,7 +406,12 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     const changing = await client().create()
     await changing.stop()
     await expect
-      .poll(() => own.messages.map(([name, { sandbox: seen, newState }]) => [name, seen.id, newState]))
+      .poll(() => own.messages.filter(([name]) => name === 'sandbox.created').map(([, { id }]) => id))
+      .toEqual([changing.id])
+    await expect
+      .poll(() =>
+        own.messages.map(([name, { sandbox: seen, newState }]) => [name, seen?.id, newState] as unknown),
+      )
       .toEqual(
         expect.arrayContaining([
           ['sandbox.state.updated', changing.id, 'started'],
@@ -343,7 +483,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
   /** The client's socket, by hand: so that what is told is seen, and not what is asked. */
   async function listen(token: string) {
     const socket = new WebSocket(`${url().replace('http', 'ws')}/api/socket.io/?EIO=4&transport=websocket`)
-    const messages: Array<[string, { sandbox: { id: string }; newState: string }]> = []
+    const messages: Array<[string, { id?: string; sandbox?: { id: string }; newState?: string }]> = []
     await new Promise<void>((resolve, reject) => {
       socket.on('message', (data) => {
         const text = String(data)

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 
 /** What goes wrong with one request. */
 export type Fault =
@@ -28,7 +29,7 @@ export type Fault =
 
 export interface FaultRule {
   readonly fault: Fault
-  /** Which requests: `POST /path`, as a pattern. */
+  /** Which requests: `POST /path`, as a pattern; a WebSocket is `UPGRADE /path`. */
   readonly on: RegExp
   /** How many of them. Default 1. */
   readonly times?: number
@@ -51,9 +52,9 @@ export class FaultProxy {
 
   static async start(): Promise<FaultProxy> {
     const proxy = new FaultProxy()
-    proxy.#server.on('connection', (socket) => {
-      proxy.#open.add(socket)
-      socket.once('close', () => proxy.#open.delete(socket))
+    proxy.#server.on('connection', (socket) => proxy.#keep(socket))
+    proxy.#server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
+      proxy.#tunnel(incoming, socket, head).catch(() => socket.destroy())
     })
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
     proxy.url = `http://127.0.0.1:${(proxy.#server.address() as { port: number }).port}`
@@ -74,6 +75,11 @@ export class FaultProxy {
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const socket of this.#open) socket.destroy()
     await closed
+  }
+
+  #keep(socket: Socket): void {
+    this.#open.add(socket)
+    socket.once('close', () => this.#open.delete(socket))
   }
 
   /** The first rule that has not had its share yet. */
@@ -108,6 +114,34 @@ export class FaultProxy {
     const whole = fault?.kind === 'half' || fault?.kind === 'corrupt' || isJson(got)
     if (whole) return this.#sendWhole(got, answer, fault)
     return sendAsItComes(got, answer, fault)
+  }
+
+  /** A WebSocket: bytes both ways. What is cut, stalled or changed is what the server says after its head. */
+  async #tunnel({ method, url, rawHeaders }: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+    const line = `UPGRADE ${url?.split('?')[0]}`
+    const fault = this.#faultOf(line)
+    client.on('error', () => client.destroy())
+    if (fault?.kind === 'silence') return
+    if (fault?.kind === 'cut-before') return void client.destroy()
+    if (fault?.kind === 'answer')
+      return void client.end(
+        `HTTP/1.1 ${fault.status} No\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n${fault.body}`,
+      )
+    if (fault?.kind === 'delay') await new Promise((resolve) => setTimeout(resolve, fault.ms))
+    this.passed.push(line)
+    const { hostname, port } = new URL(this.target)
+    const server = connect(Number(port), hostname)
+    this.#keep(server)
+    server.on('error', () => client.destroy())
+    server.once('close', () => client.destroy())
+    client.once('close', () => server.destroy())
+    const headers = Array.from({ length: rawHeaders.length / 2 }, (_, at) =>
+      rawHeaders.slice(at * 2, at * 2 + 2).join(': '),
+    )
+    server.write(`${method} ${url} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`)
+    server.write(head)
+    client.pipe(server)
+    await sendFrames(server, client, fault)
   }
 
   async #sendWhole(got: IncomingMessage, answer: ServerResponse, fault: Fault | undefined): Promise<void> {
@@ -158,6 +192,25 @@ async function sendAsItComes(
   }
   if (fault?.kind === 'cut-at') answer.destroy()
   else if (fault?.kind !== 'stall-at') answer.end()
+}
+
+async function sendFrames(server: Socket, client: Duplex, fault: Fault | undefined): Promise<void> {
+  let upgraded = false
+  let left = fault?.kind === 'cut-at' || fault?.kind === 'stall-at' ? fault.bytes : Infinity
+  for await (const chunk of server as AsyncIterable<Buffer>) {
+    // The head comes in one piece: it is short.
+    const end = upgraded ? 0 : chunk.indexOf('\r\n\r\n') + 4
+    upgraded = true
+    const body = fault?.kind === 'corrupt' ? corrupted(chunk.subarray(end), fault) : chunk.subarray(end)
+    client.write(chunk.subarray(0, end))
+    if (body.length > left) {
+      client.write(body.subarray(0, left), () => fault?.kind === 'cut-at' && client.destroy())
+      return
+    }
+    left -= body.length
+    if (!client.write(body)) await Promise.race([once(client, 'drain'), once(client, 'close')])
+  }
+  client.end()
 }
 
 function isJson({ headers }: IncomingMessage): boolean {

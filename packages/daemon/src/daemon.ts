@@ -112,7 +112,7 @@ async function assemble(
   void context.pool.tend()
   const audit = new Audit((rows) => store.records.addAudit(rows), log)
   undo.push(() => audit.flush())
-  const streams = new Streams(metrics)
+  const streams = new Streams(metrics, keys)
   watchGauges(metrics, store, instance.id)
   let closing = false
   const previews = await startPreviews(context, sessions, keys, patience)

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyReply } from 'fastify'
+import type { Caller, KeyRing } from '../keys/index.ts'
 import type { Metrics } from '../metrics.ts'
 import { problemOf, translate } from './problems.ts'
 
@@ -14,19 +15,28 @@ export interface ServerEvent {
   data: unknown
 }
 
-/** Answers that go on for long: counted, kept alive, and ended together when the daemon ends. */
+/** Answers that go on for long: counted, kept alive, ended with the key that asked for them, and together when the daemon ends. */
 export class Streams {
   readonly #open = new Set<AbortController>()
+  readonly #keys: KeyRing
 
-  constructor(metrics: Metrics) {
+  constructor(metrics: Metrics, keys: KeyRing) {
+    this.#keys = keys
     metrics.onRead(() => metrics.set('sandkasten_open_streams', {}, this.#open.size))
   }
 
-  /** Fires when the daemon ends, or when the stream's own end is told by the returned function. */
-  enter(): { signal: AbortSignal; leave: () => void } {
+  /** Fires when the daemon ends, or the caller's key is worth nothing any more; `leave` says that the stream is over. */
+  enter(caller?: Caller): { signal: AbortSignal; leave: () => void } {
     const controller = new AbortController()
     this.#open.add(controller)
-    return { signal: controller.signal, leave: () => void this.#open.delete(controller) }
+    const key = caller && this.#keys.watch.enter(caller)
+    return {
+      signal: key ? AbortSignal.any([controller.signal, key.signal]) : controller.signal,
+      leave: () => {
+        this.#open.delete(controller)
+        key?.leave()
+      },
+    }
   }
 
   /**
@@ -40,7 +50,7 @@ export class Streams {
     gone: AbortSignal,
     broken?: (error: SandboxError) => ServerEvent,
   ): Promise<void> {
-    const { signal, leave } = this.enter()
+    const { signal, leave } = this.enter(reply.request.caller)
     const ending = AbortSignal.any([signal, gone])
     const events = source(ending)[Symbol.asyncIterator]()
     const requestId = reply.request.id
@@ -59,7 +69,7 @@ export class Streams {
       beginStream(reply, 'text/event-stream')
       const failed = (error: unknown): ServerEvent | undefined => {
         if (gone.aborted || (signal.aborted && !broken)) return undefined
-        if (broken) return broken(signal.aborted ? daemonEnding() : translate(error))
+        if (broken) return broken(translate(signal.aborted ? signal.reason : error))
         if (SandboxError.is(error, 'aborted')) return undefined
         return { event: 'problem', data: problemOf(error, requestId) }
       }
@@ -71,7 +81,7 @@ export class Streams {
 
   /** Ends all, and waits a moment for them to say so to their clients. */
   async close(): Promise<void> {
-    for (const controller of this.#open) controller.abort()
+    for (const controller of this.#open) controller.abort(daemonEnding())
     const startedAt = performance.now()
     while (this.#open.size > 0 && performance.now() - startedAt < 500)
       await new Promise((resolve) => setTimeout(resolve, 5))

@@ -1,8 +1,8 @@
-import { once } from 'node:events'
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Services } from './services.ts'
+import { atItsPace, closeWith, drained, watchOver } from './sockets.ts'
 import type { SocketRoute } from './upgrades.ts'
 
 /**
@@ -42,30 +42,18 @@ export function terminalSocket({ sessions }: Services): SocketRoute {
         }
         socket.once('close', leave)
         watchOver(socket)
-        signal.addEventListener('abort', () => socket.close(1001, 'the daemon is ending'), { once: true })
-        const touch = () => sessions.terminals.touch(id)
-        socket.on('message', (data, binary) => receive(socket, terminal, data as Buffer, binary, touch))
+        closeWith(socket, signal)
+        const input = atItsPace(socket)
+        socket.on('message', (data, binary) => {
+          sessions.terminals.touch(id)
+          const work = received(socket, terminal, data as Buffer, binary)
+          if (work) input((data as Buffer).length, work)
+        })
         const exit = await send(socket, terminal, after, leaving.signal)
         if (exit) await sessions.terminals.ended(id, terminalId, exit)
       }
     },
   }
-}
-
-const beatMs = 30_000
-
-/** A client whose machine has vanished does not say so: one that answers no ping is let go. */
-function watchOver(socket: WebSocket): void {
-  let answered = true
-  socket.on('pong', () => {
-    answered = true
-  })
-  const beat = setInterval(() => {
-    if (!answered) return socket.terminate()
-    answered = false
-    socket.ping()
-  }, beatMs)
-  socket.once('close', () => clearInterval(beat))
 }
 
 const control = z.discriminatedUnion('type', [
@@ -77,22 +65,18 @@ const control = z.discriminatedUnion('type', [
   z.object({ type: z.literal('input'), data: z.string() }),
 ])
 
-function receive(
+function received(
   socket: WebSocket,
   terminal: SandboxTerminal,
   data: Buffer,
   binary: boolean,
-  touch: () => void,
-): void {
-  touch()
-  // What is typed into a terminal that is ending is lost, as it would be at any other.
-  const done = (work: Promise<unknown>) => void work.catch(() => {})
-  if (binary) return done(terminal.write(data))
+): Promise<unknown> | undefined {
+  if (binary) return terminal.write(data)
   const message = control.safeParse(parsed(data.toString()))
-  if (!message.success) return socket.close(4400, 'not understood')
-  if (message.data.type === 'resize') return done(terminal.resize(message.data))
-  if (message.data.type === 'signal') return done(terminal.kill(message.data.signal))
-  return done(terminal.write(message.data.data))
+  if (!message.success) return void socket.close(4400, 'not understood')
+  if (message.data.type === 'resize') return terminal.resize(message.data)
+  if (message.data.type === 'signal') return terminal.kill(message.data.signal)
+  return terminal.write(message.data.data)
 }
 
 /** Everything after the event, and on; slowly for a slow client, which slows the program. Its exit, if it came. */
@@ -109,7 +93,7 @@ async function send(
       for await (const event of terminal.output({ after: from, signal })) {
         if (event.type !== 'exit') {
           socket.send(event.data, { binary: true })
-          if (socket.bufferedAmount > 1_048_576) await drained(socket, signal)
+          await drained(socket, signal)
           continue
         }
         const exit = { exit_code: event.exitCode, ...(event.signal ? { signal: event.signal } : {}) }
@@ -125,13 +109,6 @@ async function send(
       from = oldest - 1
       socket.send(JSON.stringify({ type: 'gone', oldest }))
     }
-  }
-}
-
-async function drained(socket: WebSocket, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted && socket.bufferedAmount > 262_144) {
-    const { _socket: raw } = socket as unknown as { _socket: NodeJS.EventEmitter }
-    await once(raw, 'drain', { signal }).catch(() => {})
   }
 }
 

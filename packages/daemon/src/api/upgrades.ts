@@ -20,7 +20,7 @@ export interface SocketCall {
   readonly params: Record<string, string>
   readonly query: URLSearchParams
   readonly request: IncomingMessage
-  /** Fires when the daemon ends. */
+  /** Fires when the daemon ends, or the caller's key is worth nothing any more. */
   readonly signal: AbortSignal
 }
 
@@ -46,9 +46,12 @@ export function handleUpgrades(
     socket.on('error', () => socket.destroy())
     if (takers.some((take) => take(request, socket, head))) return
     const requestId = randomUUID()
-    const { signal, leave } = services.streams.enter()
-    socket.once('close', leave)
-    find(services, routes, request, { requestId, signal }).then(
+    const enter = (caller: Caller) => {
+      const { signal, leave } = services.streams.enter(caller)
+      socket.once('close', leave)
+      return signal
+    }
+    find(services, routes, request, { requestId, enter }).then(
       (connected) =>
         sockets.handleUpgrade(request, socket, head, (webSocket) => {
           webSocket.on('error', () => webSocket.terminate())
@@ -66,7 +69,7 @@ async function find(
   services: Services,
   routes: readonly SocketRoute[],
   request: IncomingMessage,
-  { requestId, signal }: { requestId: string; signal: AbortSignal },
+  { requestId, enter }: { requestId: string; enter: (caller: Caller) => AbortSignal },
 ): Promise<(socket: WebSocket) => Promise<void>> {
   const url = new URL(request.url ?? '/', 'http://localhost')
   for (const route of routes) {
@@ -75,7 +78,13 @@ async function find(
     const caller = await services.keys.authenticate(authorization(request), requestId)
     if (!includes(caller.scopes, route.access))
       throw new SandboxError('forbidden', `This needs a key with the scope “${route.access}”.`)
-    return route.connect({ caller, params: { ...match.groups }, query: url.searchParams, request, signal })
+    return route.connect({
+      caller,
+      params: { ...match.groups },
+      query: url.searchParams,
+      request,
+      signal: enter(caller),
+    })
   }
   throw new SandboxError('not_found', 'There is no WebSocket here.')
 }

@@ -3,6 +3,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { KeyRow, ProjectRow, Store } from '../store/index.ts'
 import { includes, type Scope, scopes } from './scopes.ts'
 import { hashOf, newKey, sameHash } from './secret.ts'
+import { KeyWatch } from './watch.ts'
 
 /** Who asks: found by the key, handed to everything that is done for him. */
 export interface Caller {
@@ -23,6 +24,11 @@ export type NewKey = { row: KeyRow; key: string }
 
 export class KeyRing {
   readonly #store: Store
+  /** For answers that go on for long. */
+  readonly watch = new KeyWatch(
+    async ({ projectId, keyId, requestId }) =>
+      (await this.callerOf(projectId, keyId, requestId)) !== undefined,
+  )
 
   constructor(store: Store) {
     this.#store = store
@@ -76,9 +82,12 @@ export class KeyRing {
     return this.#store.keys.list(projectId)
   }
 
-  /** From the next request on the key is worth nothing. False when it was already. */
+  /** From the next request on the key is worth nothing, and what still goes on for it ends. False when it was already. */
   async revoke(projectId: string, id: string): Promise<boolean> {
-    if (await this.#store.keys.revoke(projectId, id, Date.now())) return true
+    if (await this.#store.keys.revoke(projectId, id, Date.now())) {
+      await this.watch.look()
+      return true
+    }
     if (await this.#store.keys.get(projectId, id)) return false
     throw new SandboxError('not_found', `There is no key ${id}.`, { hint: 'See sandkasten keys list.' })
   }

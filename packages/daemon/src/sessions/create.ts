@@ -188,6 +188,7 @@ export class Creator {
       on_idle: plan.onIdle,
       lifetime_ms: plan.lifetimeMs,
       on_lifetime: plan.onLifetime,
+      stopped_ttl_ms: request.stoppedTtlMs ?? null,
       wake_on_use: plan.wakeOnUse ? 1 : 0,
       snapshot_id: request.snapshotId ?? null,
     }

@@ -10,6 +10,12 @@ export function lifetimeEnd(session: Session): number | undefined {
   return session.lifetime_ms === null ? undefined : session.started_at + session.lifetime_ms
 }
 
+/** When one that is stopped is not kept any longer. */
+export function stoppedEnd(session: Session): number | undefined {
+  const { status, status_at: since, stopped_ttl_ms: ms } = session
+  return status === 'stopped' && ms !== null ? since + ms : undefined
+}
+
 /** Less than this no clock is said to jump: a process may be held up for as long. */
 const jumpMs = 30_000
 

@@ -15,6 +15,8 @@ export interface CreateRequest {
   onIdle?: EndAction
   lifetimeMs?: number
   onLifetime?: EndAction
+  /** How long it is kept once it is stopped. Default: until somebody destroys it. */
+  stoppedTtlMs?: number | null
   wakeOnUse?: boolean
   /** A repeat with the same key gets the session of the first. */
   idempotencyKey?: string

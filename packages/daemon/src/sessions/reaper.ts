@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Commands } from './commands/commands.ts'
 import type { Context, Session } from './context.ts'
-import { idleEnd, lifetimeEnd } from './leases.ts'
+import { idleEnd, lifetimeEnd, stoppedEnd } from './leases.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
 /** Ends what is due. Never while somebody is at work in the session: he holds it, and so does a command that runs. */
@@ -38,6 +38,9 @@ export class Reaper {
   }
 
   #due(session: Session, now: number): { action: EndAction; reason: string } | undefined {
+    const kept = stoppedEnd(session)
+    if (kept !== undefined && kept <= now)
+      return { action: 'destroy', reason: `stopped for ${Math.round(session.stopped_ttl_ms! / 1000)} s` }
     if (session.status !== 'running' && session.status !== 'paused') return undefined
     const end = lifetimeEnd(session)
     // What is to be paused, and is, has got what it was to get.

@@ -22,6 +22,8 @@ export interface LeaseChanges {
   /** From now. */
   lifetimeMs?: number | null
   onLifetime?: EndAction
+  /** From its stop; null: until somebody destroys it. */
+  stoppedTtlMs?: number | null
 }
 
 /** The room's door: everything that can be done with sessions, for a caller. */
@@ -145,7 +147,7 @@ export class SessionService {
       if (session.live === 0) throw notUsable(session)
       live.touch(id)
       const now = Date.now()
-      const { ttlMs, onIdle, lifetimeMs, onLifetime } = leases
+      const { ttlMs, onIdle, lifetimeMs, onLifetime, stoppedTtlMs } = leases
       const changes = {
         ...(ttlMs === undefined ? {} : { ttl_ms: ttlMs }),
         ...(onIdle === undefined ? {} : { on_idle: onIdle }),
@@ -154,6 +156,7 @@ export class SessionService {
           ? {}
           : { lifetime_ms: lifetimeMs === null ? null : now - session.started_at + lifetimeMs }),
         ...(onLifetime === undefined ? {} : { on_lifetime: onLifetime }),
+        ...(stoppedTtlMs === undefined ? {} : { stopped_ttl_ms: stoppedTtlMs }),
         last_activity: now,
       }
       return (await store.sessions.update(id, undefined, changes)) ?? session

@@ -203,4 +203,11 @@ export const migrations: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 5,
+    name: 'how long stopped sessions are kept',
+    async up(db) {
+      await db.schema.alterTable('sessions').addColumn('stopped_ttl_ms', 'bigint').execute()
+    },
+  },
 ]

@@ -61,6 +61,7 @@ export class Sessions {
       .set((eb) => ({
         last_activity: eb('last_activity', '+', ms),
         started_at: eb('started_at', '+', ms),
+        status_at: eb('status_at', '+', ms),
       }))
       .where('instance_id', '=', instanceId)
       .where('live', '=', 1)

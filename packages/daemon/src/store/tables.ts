@@ -77,6 +77,8 @@ export interface SessionRow {
   on_idle: string
   lifetime_ms: number | null
   on_lifetime: string
+  /** How long a stopped one is kept; null: until somebody destroys it. */
+  stopped_ttl_ms: number | null
   wake_on_use: number
   snapshot_id: string | null
   created_at: number

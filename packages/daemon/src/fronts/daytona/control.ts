@@ -2,15 +2,18 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Session } from '../../sessions/index.ts'
+import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
-import { type Call, checked, found, notSupported, optional, type Routes } from './call.ts'
+import { type Call, found, optional, type Routes } from './call.ts'
 import { createSandbox, leasesOf } from './create.ts'
+import { tellCreated } from './event-socket.ts'
 import {
   liveStatuses,
   recordOf,
   remember,
   type SandboxRecord,
   type SandboxView,
+  sandboxView,
   states,
   viewOf,
 } from './sandboxes.ts'
@@ -38,7 +41,7 @@ export function controlRoutes(routes: Routes): void {
   change(routes, 'pause', (sessions, caller, id) => sessions.pause(caller, id))
 
   routes.add('POST', '/api/sandbox/:id/fork', 'exec', async (call) => {
-    const { name } = checked(forkBody, call.body)
+    const { name } = parsed(forkBody, call.body)
     const session = await found(call)
     const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, {
       count: 1,
@@ -47,14 +50,14 @@ export function controlRoutes(routes: Routes): void {
     })
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
     const rest = async () => {
-      await remember(call.place, copy, await recordOf(call.place, session))
-      return viewOf(call.place, copy)
+      const record = await remember(call.place, copy, await recordOf(call.place, session))
+      return tellCreated(call.place, sandboxView(call.place, copy, record))
     }
     return finished(call.place.services, call.caller, copy, rest, call.signal)
   })
 
   routes.add('PUT', '/api/sandbox/:id/labels', 'exec', async (call) => {
-    const { labels } = checked(labelsBody, call.body)
+    const { labels } = parsed(labelsBody, call.body)
     const session = await found(call)
     const before = Object.keys(JSON.parse(session.labels) as object)
     const changed = await call.place.services.sessions.setLabels(call.caller, session.id, {
@@ -71,10 +74,7 @@ export function controlRoutes(routes: Routes): void {
 
   interval(routes, 'autostop', 0, (autoStopInterval) => ({ autoStopInterval }))
   interval(routes, 'autoarchive', 0, (autoArchiveInterval) => ({ autoArchiveInterval }))
-  interval(routes, 'autodelete', -1, (autoDeleteInterval) => {
-    if (autoDeleteInterval > 0) throw notSupported('Deleting a stopped sandbox after a while')
-    return { autoDeleteInterval }
-  })
+  interval(routes, 'autodelete', -1, (autoDeleteInterval) => ({ autoDeleteInterval }))
   interval(routes, 'autopause', 0, (value) => {
     if (value > 0) throw notSupported('Pausing by itself')
     return {}
@@ -152,8 +152,8 @@ function interval(
     const { config, sessions } = call.place.services
     const change = changes(wholeOf(call, least))
     const known = { ...(await recordOf(call.place, session)), ...change }
-    const { ttlMs, onIdle } = leasesOf(known, config.max_ttl_seconds * 1000)
-    const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle })
+    const { ttlMs, onIdle, stoppedTtlMs } = leasesOf(known, config.max_ttl_seconds * 1000)
+    const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle, stoppedTtlMs })
     await remember(call.place, session, change)
     return viewOf(call.place, changed)
   })

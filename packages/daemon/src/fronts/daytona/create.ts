@@ -1,8 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { CreateRequest } from '../../sessions/index.ts'
+import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
-import { type Call, checked, notSupported } from './call.ts'
+import type { Call } from './call.ts'
+import { tellCreated } from './event-socket.ts'
 import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
 import { snapshotNamed } from './snapshots.ts'
 
@@ -51,7 +53,7 @@ type CreateBody = z.infer<typeof createBody>
 /** Makes a sandbox, running when it is answered: so no client has to ask again. */
 export async function createSandbox(call: Call): Promise<SandboxView> {
   const { caller, place, signal } = call
-  const body = checked(createBody, call.body)
+  const body = parsed(createBody, call.body)
   refuseUnknown(body)
   const { sessions, config } = place.services
   const request: CreateRequest = {
@@ -65,15 +67,16 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
     wakeOnUse: false,
   }
   const { session } = await sessions.create(caller, request, signal)
-  const rest = async () => sandboxView(place, session, await remember(place, session, recordFrom(body)))
+  const rest = async () =>
+    tellCreated(place, sandboxView(place, session, await remember(place, session, recordFrom(body))))
   return finished(place.services, caller, session, rest, signal)
 }
 
-/** Idle time and lifetime. Stopping when idle is the vendor's rule; an ephemeral sandbox is deleted instead. */
+/** Idle time, lifetime, and how long it is kept stopped. Stopping when idle is the vendor's rule; an ephemeral sandbox is deleted instead. */
 export function leasesOf(
   {
     autoStopInterval = defaultAutoStop,
-    autoDeleteInterval,
+    autoDeleteInterval = -1,
     ttlMinutes,
   }: Pick<CreateBody, 'autoStopInterval' | 'autoDeleteInterval' | 'ttlMinutes'>,
   longestMs: number,
@@ -82,6 +85,7 @@ export function leasesOf(
     ttlMs: autoStopInterval === 0 ? longestMs : autoStopInterval * 60_000,
     onIdle: autoDeleteInterval === 0 ? ('destroy' as const) : ('stop' as const),
     onLifetime: 'destroy' as const,
+    stoppedTtlMs: autoDeleteInterval > 0 ? autoDeleteInterval * 60_000 : null,
     ...(ttlMinutes ? { lifetimeMs: ttlMinutes * 60_000 } : {}),
   }
 }
@@ -130,8 +134,6 @@ function refuseUnknown(body: CreateBody): void {
   if (body.gpu) throw notSupported('A GPU')
   if (body.spot) throw notSupported('A spot sandbox')
   if (body.autoPauseInterval) throw notSupported('Pausing by itself')
-  if (body.autoDeleteInterval !== undefined && body.autoDeleteInterval > 0)
-    throw notSupported('Deleting a stopped sandbox after a while')
   if (body.networkAllowList ?? body.domainAllowList ?? body.outboundProxyUrl)
     throw notSupported('A list of allowed addresses')
   if (body.volumes?.length) throw notSupported('Mounting volumes')

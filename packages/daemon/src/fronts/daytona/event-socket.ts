@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
+import { SandboxError } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
+import { closeWith } from '../../api/sockets.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { SessionEvent } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { callerOf } from './call.ts'
-import { recordOf, sandboxView, states } from './sandboxes.ts'
+import { recordOf, type SandboxView, sandboxView, states } from './sandboxes.ts'
 
 /**
  * The socket on which the vendor's client is told of changes: Socket.IO 4 over WebSocket, as far as such a client speaks it.
@@ -14,64 +16,116 @@ import { recordOf, sandboxView, states } from './sandboxes.ts'
  *     server ──► 0{"sid":…}                 the connection is open
  *     client ──► 40{"token":…}              let me in                server ──► 40{"sid":…}   or   44{"message":…}
  *     server ──► 2                          are you there?           client ──► 3
- *     server ──► 42["sandbox.state.updated",{…}]
+ *     server ──► 42["sandbox.state.updated",{…}]   42["sandbox.created",{…}]
  */
 const pingMs = 25_000
 const pongMs = 20_000
 const loginMs = 15_000
 const mostWaiting = 4 * 1024 * 1024
 
+/** Connections that have not said who they are. Who means well has one for a moment. */
+const mostStrangers = 100
+
 const login = z.object({ token: z.string().min(1) })
 
-export function serveEvents(place: FrontPlace, socket: WebSocket, leaving: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const send = (text: string) => {
-    if (socket.readyState !== socket.OPEN) return
-    socket.send(text)
-    // One who does not listen is not kept.
-    if (socket.bufferedAmount > mostWaiting) socket.terminate()
+type Send = (text: string) => void
+
+/** Everybody who listens at one front. */
+export class EventSockets {
+  readonly #place: FrontPlace
+  readonly #listeners = new Map<Send, Caller>()
+  #strangers = 0
+
+  constructor(place: FrontPlace) {
+    this.#place = place
+    everywhere.set(place, this)
   }
+
+  /** Room for one more. */
+  next(): { serve(socket: WebSocket, leaving: AbortSignal): Promise<void> } {
+    if (this.#strangers < mostStrangers) return { serve: (socket, leaving) => this.#serve(socket, leaving) }
+    throw new SandboxError('rate_limited', 'Too many connections have not said who they are.', {
+      details: { retryAfterMs: 1000 },
+    })
+  }
+
+  /** Told once its record is there: the client takes over all that it is told. */
+  created(view: SandboxView): void {
+    for (const [send, caller] of this.#listeners)
+      if (caller.projectId === view.organizationId) send(`42${JSON.stringify(['sandbox.created', view])}`)
+  }
+
+  async #serve(socket: WebSocket, leaving: AbortSignal): Promise<void> {
+    const send = (text: string) => {
+      if (socket.readyState !== socket.OPEN) return
+      socket.send(text)
+      // One who does not listen is not kept.
+      if (socket.bufferedAmount > mostWaiting) socket.terminate()
+    }
+    keepAlive(socket, send)
+    const caller = await this.#login(socket, send, leaving)
+    if (!caller) return
+    const { signal, leave } = this.#place.services.keys.watch.enter(caller)
+    closeWith(socket, signal)
+    this.#listeners.set(send, caller)
+    try {
+      const { events } = this.#place.services
+      const after = await events.last()
+      send(`40${JSON.stringify({ sid: randomUUID() })}`)
+      await tell(this.#place, caller, send, { after, signal: AbortSignal.any([leaving, signal]) })
+    } finally {
+      this.#listeners.delete(send)
+      leave()
+    }
+  }
+
+  /** Who it is, by the first message that says so. Undefined when he left, was too slow, or is nobody. */
+  async #login(socket: WebSocket, send: Send, leaving: AbortSignal): Promise<Caller | undefined> {
+    const first = new Promise<string | undefined>((resolve) => {
+      leaving.addEventListener('abort', () => resolve(undefined), { once: true })
+      socket.on('message', (data) => String(data).startsWith('40') && resolve(String(data).slice(2)))
+    })
+    const late = setTimeout(() => socket.close(4408, 'no login'), loginMs)
+    this.#strangers += 1
+    try {
+      send(`0${JSON.stringify({ sid: randomUUID(), ...greeting })}`)
+      const text = await first
+      return text === undefined ? undefined : await letIn(this.#place, text)
+    } catch {
+      send(`44${JSON.stringify({ message: 'Unauthorized' })}`)
+      socket.close(1008)
+      return undefined
+    } finally {
+      this.#strangers -= 1
+      clearTimeout(late)
+    }
+  }
+}
+
+const everywhere = new WeakMap<FrontPlace, EventSockets>()
+
+/** Tells those who listen of a sandbox that this front has made. */
+export function tellCreated(place: FrontPlace, view: SandboxView): SandboxView {
+  everywhere.get(place)?.created(view)
+  return view
+}
+
+const greeting = { upgrades: [], pingInterval: pingMs, pingTimeout: pongMs, maxPayload: 1_000_000 }
+
+function keepAlive(socket: WebSocket, send: Send): void {
   let answered = true
-  let known = false
-  const timers = [
-    setTimeout(() => !known && socket.close(4408, 'no login'), loginMs),
-    setInterval(() => {
-      if (!answered) return socket.terminate()
-      answered = false
-      send('2')
-    }, pingMs),
-  ]
-  socket.once('close', () => {
-    for (const timer of timers) clearTimeout(timer)
-    resolve()
-  })
+  const timer = setInterval(() => {
+    if (!answered) return socket.terminate()
+    answered = false
+    send('2')
+  }, pingMs)
+  socket.once('close', () => clearInterval(timer))
   socket.on('message', (data) => {
     const text = String(data)
     if (text === '3') answered = true
     else if (text === '2') send('3')
-    else if (text.startsWith('40') && !known) {
-      known = true
-      void letIn(place, text.slice(2)).then(
-        (caller) => {
-          send(`40${JSON.stringify({ sid: randomUUID() })}`)
-          void tell(place, caller, send, leaving).catch(() => socket.close(1011))
-        },
-        () => {
-          send(`44${JSON.stringify({ message: 'Unauthorized' })}`)
-          socket.close(1008)
-        },
-      )
-    } else if (text === '41' || text === '1') socket.close(1000)
+    else if (text === '41' || text === '1') socket.close(1000)
   })
-  const hello = {
-    sid: randomUUID(),
-    upgrades: [],
-    pingInterval: pingMs,
-    pingTimeout: pongMs,
-    maxPayload: 1_000_000,
-  }
-  send(`0${JSON.stringify(hello)}`)
-  return promise
 }
 
 async function letIn(place: FrontPlace, text: string): Promise<Caller> {
@@ -83,12 +137,11 @@ async function letIn(place: FrontPlace, text: string): Promise<Caller> {
 async function tell(
   place: FrontPlace,
   caller: Caller,
-  send: (text: string) => unknown,
-  signal: AbortSignal,
+  send: Send,
+  options: { after: number; signal: AbortSignal },
 ): Promise<void> {
-  const { events } = place.services
   const before = new Map<string, string>()
-  for await (const event of events.follow(caller.projectId, { after: await events.last(), signal })) {
+  for await (const event of place.services.events.follow(caller.projectId, options)) {
     if (!event.type.startsWith('session.') || event.sessionId === undefined) continue
     const message = await messageOf(place, caller, event, before)
     if (message) send(`42${JSON.stringify(message)}`)

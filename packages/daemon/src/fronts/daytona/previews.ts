@@ -1,6 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { type Call, found, notSupported, optional, type Routes } from './call.ts'
-import { recordOf, remember } from './sandboxes.ts'
+import { neededPort } from '../shared/request.ts'
+import { type Call, found, optional, type Routes } from './call.ts'
+import { recordOf, remember, sandboxView } from './sandboxes.ts'
+import { signingKeyOf } from './signed-files.ts'
 
 /** The longest that a token of ours may hold. */
 const daySeconds = 86_400
@@ -30,7 +32,7 @@ export function previewRoutes(routes: Routes): void {
     'exec',
     async (call) => {
       const { id } = await found(call)
-      await call.place.services.ports.open(call.caller, id, { port: portOf(call), rotate: true })
+      await call.place.services.ports.open(call.caller, id, { port: neededPort(call), rotate: true })
     },
   )
 
@@ -38,27 +40,29 @@ export function previewRoutes(routes: Routes): void {
     const session = await found(call)
     const isPublic = call.params.value === 'true'
     const { ports } = call.place.services
-    await remember(call.place, session, { public: isPublic })
+    const record = await remember(call.place, session, { public: isPublic })
     for (const { port, row } of await ports.list(call.caller, session.id))
       if (row)
         await ports.open(call.caller, session.id, { port, visibility: isPublic ? 'public' : 'private' })
+    return sandboxView(call.place, session, record)
   })
 
-  for (const [method, path] of [
-    ['GET', 'signing-key'],
-    ['POST', 'signing-key/rotate'],
-  ] as const)
-    routes.add(method, `/api/sandbox/:id/${path}`, 'exec', async (call) => {
-      await found(call)
-      throw notSupported('A signed URL of a file')
-    })
+  routes.add('GET', '/api/sandbox/:id/signing-key', 'read', async (call) =>
+    signingKeyOf(call.place, await found(call), call.caller.keyId),
+  )
+  routes.add('POST', '/api/sandbox/:id/signing-key/rotate', 'exec', async (call) => {
+    const session = await found(call)
+    const { signingRound = 0 } = await recordOf(call.place, session)
+    await remember(call.place, session, { signingRound: signingRound + 1 })
+    return signingKeyOf(call.place, session, call.caller.keyId)
+  })
 }
 
 async function opened(call: Call, seconds: number) {
   const { place, caller } = call
   call.request.changes = true
   const session = await found(call)
-  const port = portOf(call)
+  const port = neededPort(call)
   const record = await recordOf(place, session)
   const { ports, config } = place.services
   await ports.open(caller, session.id, { port, visibility: record.public ? 'public' : 'private' })
@@ -75,10 +79,4 @@ async function opened(call: Call, seconds: number) {
     signed: named ? link.url! : link.pathUrl,
     token: link.token,
   }
-}
-
-function portOf(call: Call): number {
-  const port = Number(call.params.port)
-  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port
-  throw new SandboxError('invalid_argument', `${call.params.port} is not a port`)
 }

@@ -1,5 +1,6 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FrontRefusal } from '../front.ts'
+import { refusalHeaders } from '../shared/refusal.ts'
 
 /** Our errors in the vendor's words: status, and a code that its SDKs make classes of. */
 const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number, code: string]>>> = {
@@ -23,6 +24,7 @@ const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number,
   interrupted: [409, 'CONFLICT'],
   stdin_closed: [410, 'COMMAND_ALREADY_COMPLETED'],
   gone: [410, 'GONE'],
+  too_large: [413, 'PAYLOAD_TOO_LARGE'],
   rate_limited: [429, 'TOO_MANY_REQUESTS'],
   unsupported: [501, 'NOT_IMPLEMENTED'],
 }
@@ -33,14 +35,11 @@ export function refuse(
   request: { id: string; method: string; url: string },
 ): FrontRefusal & { body: ErrorBody } {
   const [status, code] = words[error.code] ?? [error.status, 'INTERNAL_SERVER_ERROR']
-  const { retryAfterMs, daytonaCode } = error.details
+  const { daytonaCode } = error.details
   const path = request.url.split('?')[0]!
   return {
     status,
-    headers: {
-      'x-request-id': request.id,
-      ...(typeof retryAfterMs === 'number' ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
-    },
+    headers: refusalHeaders(error, request),
     body: {
       statusCode: status,
       message: messageOf(error),

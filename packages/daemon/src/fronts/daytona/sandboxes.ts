@@ -11,6 +11,8 @@ export interface SandboxRecord {
   readonly autoStopInterval?: number
   readonly autoArchiveInterval?: number
   readonly autoDeleteInterval?: number
+  /** How often its signing key was changed. */
+  readonly signingRound?: number
 }
 
 export const sandboxKind = 'sandbox'

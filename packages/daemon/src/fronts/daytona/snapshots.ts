@@ -1,7 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { SnapshotRow } from '../../store/index.ts'
-import { type Call, checked, found, notSupported, optional, type Routes } from './call.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { type Call, found, optional, type Routes } from './call.ts'
 import { viewOf } from './sandboxes.ts'
 
 const snapshotKind = 'snapshot'
@@ -12,7 +13,7 @@ const nameBody = z.object({ name: z.string().min(1).max(200) })
 export function snapshotRoutes(routes: Routes): void {
   routes.add('POST', '/api/sandbox/:id/snapshot', 'exec', async (call) => {
     const { caller, place, signal } = call
-    const { name } = checked(nameBody, call.body)
+    const { name } = parsed(nameBody, call.body)
     const session = await found(call)
     await claimName(call, name)
     try {

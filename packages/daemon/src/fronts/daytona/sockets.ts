@@ -4,9 +4,12 @@ import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { translate } from '../../api/problems.ts'
+import { closeWith, watchOver } from '../../api/sockets.ts'
+import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
-import { callerOf, checked, notSupported } from './call.ts'
-import { serveEvents } from './event-socket.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { callerOf } from './call.ts'
+import { EventSockets } from './event-socket.ts'
 import { refuse } from './refuse.ts'
 import { sandboxOf } from './sandboxes.ts'
 import { type Ptys, ptySchema } from './toolbox/pty.ts'
@@ -26,7 +29,11 @@ export interface Upgrades {
 
 const closeMs = 500
 
-type Serve = (socket: WebSocket, leaving: AbortSignal) => Promise<void>
+interface Found {
+  /** Who asked, if his key came with the request. */
+  readonly caller?: Caller
+  serve(socket: WebSocket, leaving: AbortSignal): Promise<void>
+}
 
 const exitControl = 'X-Daytona-Pty-Exit-Control'
 const environmentPrefix = 'X-Daytona-Pty-Envs~'
@@ -35,6 +42,8 @@ const environmentPrefix = 'X-Daytona-Pty-Envs~'
 export function takeUpgrades(parts: SocketParts): Upgrades {
   const open = new Set<Duplex>()
   const closing = new AbortController()
+  const events = new EventSockets(parts.place)
+  const { streams } = parts.place.services
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: 1_048_576,
@@ -42,24 +51,28 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
     // The one that says something about us; the environment is never said back.
     handleProtocols: (offered) => (offered.has(exitControl) ? exitControl : false),
   })
-  const take = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    open.add(socket)
-    const requestId = randomUUID()
+  const begin = (webSocket: WebSocket, { caller, serve }: Found): void => {
+    const { signal, leave } = streams.enter(caller)
+    const ending = AbortSignal.any([closing.signal, signal])
     const gone = new AbortController()
-    const leaving = AbortSignal.any([closing.signal, gone.signal])
-    socket.once('close', () => {
-      open.delete(socket)
+    webSocket.once('close', () => {
+      leave()
       gone.abort()
     })
-    find(parts, request, requestId, leaving).then(
-      (serve) =>
-        server.handleUpgrade(request, socket, head, (webSocket) => {
-          webSocket.on('error', () => webSocket.terminate())
-          closing.signal.addEventListener('abort', () => webSocket.close(1001, 'the daemon is ending'), {
-            once: true,
-          })
-          serve(webSocket, leaving).catch(() => webSocket.close(1011))
-        }),
+    webSocket.on('error', () => webSocket.terminate())
+    watchOver(webSocket)
+    closeWith(webSocket, ending)
+    serve(webSocket, AbortSignal.any([ending, gone.signal])).catch((error: unknown) =>
+      // The client shows what is said here. It fits: a reason may have 123 bytes.
+      webSocket.close(1011, JSON.stringify({ error: translate(error).code })),
+    )
+  }
+  const take = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+    const requestId = randomUUID()
+    find(parts, events, request, requestId).then(
+      (found) => server.handleUpgrade(request, socket, head, (webSocket) => begin(webSocket, found)),
       (error: unknown) => answer(socket, request, requestId, error),
     )
   }
@@ -77,41 +90,54 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
 
 async function find(
   { place, sessions, ptys }: SocketParts,
+  events: EventSockets,
   request: IncomingMessage,
   requestId: string,
-  leaving: AbortSignal,
-): Promise<Serve> {
-  const url = new URL(request.url ?? '/', 'http://localhost')
+): Promise<Found> {
+  const { path: whole, query } = addressOf(request)
   // Its key comes in its first message, as the client sends it.
-  if (url.pathname === '/api/socket.io/') return (socket) => serveEvents(place, socket, leaving)
-  const [, id, path] = /^\/toolbox\/([^/]+)\/process\/(.+)$/.exec(url.pathname) ?? []
-  if (id === undefined || path === undefined)
-    throw new SandboxError('not_found', 'There is no WebSocket here.')
+  if (whole === '/api/socket.io/') return events.next()
+  const [, id, path] = /^\/toolbox\/([^/]+)\/process\/(.+)$/.exec(whole) ?? []
+  if (id === undefined || path === undefined) throw noSocket()
   const caller = await callerOf(place, request.headers.authorization, requestId, 'exec')
-  const sandbox = await sandboxOf(place, caller, decodeURIComponent(id))
+  const sandbox = await sandboxOf(place, caller, decoded(id))
   const logs = /^session\/([^/]+)\/command\/([^/]+)\/logs$/.exec(path)
   if (logs) {
-    const address = { sessionId: decodeURIComponent(logs[1]!), commandId: decodeURIComponent(logs[2]!) }
+    const address = { sessionId: decoded(logs[1]!), commandId: decoded(logs[2]!) }
     const found = await place.services.sessions.use.use(
       caller,
       sandbox.id,
       (used) => sessions.command(used, address),
       { wake: false },
     )
-    return (socket, gone) => streamLogs(socket, found, gone)
+    return { caller, serve: (socket, leaving) => streamLogs(socket, found, leaving) }
   }
   if (path === 'pty/create-connect') {
-    const wanted = checked(ptySchema, {
-      ...Object.fromEntries(url.searchParams),
-      envs: environmentOf(request),
-    })
+    const wanted = parsed(ptySchema, { ...Object.fromEntries(query), envs: environmentOf(request) })
     await ptys.open(caller, sandbox.id, wanted)
-    return ptys.connect(caller, sandbox.id, wanted.id, leaving)
+    return { caller, serve: await ptys.connect(caller, sandbox.id, wanted.id) }
   }
   const pty = /^pty\/([^/]+)\/connect$/.exec(path)
-  if (pty) return ptys.connect(caller, sandbox.id, decodeURIComponent(pty[1]!), leaving)
+  if (pty) return { caller, serve: await ptys.connect(caller, sandbox.id, decoded(pty[1]!)) }
   if (path.startsWith('interpreter/')) throw notSupported('An interpreter that keeps its state')
-  throw new SandboxError('not_found', 'There is no WebSocket here.')
+  throw noSocket()
+}
+
+function addressOf({ url = '/' }: IncomingMessage): { path: string; query: URLSearchParams } {
+  const [path, query] = url.split('?', 2)
+  return { path: path!, query: new URLSearchParams(query) }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch (cause) {
+    throw new SandboxError('invalid_argument', 'The address is not written as addresses are.', { cause })
+  }
+}
+
+function noSocket(): SandboxError {
+  return new SandboxError('not_found', 'There is no WebSocket here.')
 }
 
 function environmentOf({ headers }: IncomingMessage): unknown {

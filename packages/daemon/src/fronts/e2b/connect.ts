@@ -72,7 +72,7 @@ export class ConnectService {
     handle: (call: Call) => AsyncIterable<object>,
   ): Promise<void> {
     const { streams, log } = this.#place.services
-    const { signal: ending, leave } = streams.enter()
+    const { signal: ending, leave } = streams.enter(request.caller)
     const signal = AbortSignal.any([ending, gone])
     const sender = new Sender(reply, keepaliveOf(request), keepalive)
     try {

@@ -15,7 +15,7 @@ export async function sendLines(
   gone: AbortSignal,
   source: (ending: AbortSignal) => AsyncIterable<unknown>,
 ): Promise<void> {
-  const { signal, leave } = desk.services.streams.enter()
+  const { signal, leave } = desk.services.streams.enter(reply.request.caller)
   const ending = AbortSignal.any([signal, gone])
   const { raw } = reply
   beginStream(reply, 'application/x-ndjson')

@@ -3,6 +3,7 @@ import { abortable, throwIfAborted } from '../../shared/abort.ts'
 import { chunksOf, encode } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
 import { quoteArgs } from '../../shared/quote.ts'
+import { Silence } from '../../shared/silence.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import { agentFolder, agentSource } from './agent/index.ts'
 import { fromBase64, toBase64 } from './base64.ts'
@@ -73,11 +74,39 @@ export class Box {
   }
 
   /** Bytes into a file of the sandbox, by the vendor's own stream. Parents must be there. */
-  async stream(chunks: AsyncIterable<Uint8Array>, path: string, { signal }: CallOptions): Promise<void> {
+  async stream(chunks: AsyncIterable<Uint8Array>, path: string, call: CallOptions): Promise<void> {
     const { Readable } = await import('node:stream')
-    await this.sandbox.fs.uploadFileStream(Readable.from(chunks, { objectMode: false }), path, {
-      ...(signal ? { signal } : {}),
-    })
+    const silence = this.silence(call)
+    let sent = 0
+    const counted = async function* () {
+      for await (const chunk of silence.sending(chunks)) {
+        sent += chunk.byteLength
+        yield chunk
+      }
+    }
+    try {
+      const { signal } = silence
+      await this.sandbox.fs.uploadFileStream(Readable.from(counted(), { objectMode: false }), path, {
+        signal,
+      })
+    } catch (error) {
+      throw silence.blamed(error)
+    } finally {
+      silence.rest()
+    }
+    // The vendor's SDK does not look at the answer, which may be somebody else's page: what has arrived is what counts.
+    const [facts] = await this.ask(['stat', path, '1'], call)
+    const arrived = Number(facts!.split(' ')[1])
+    if (arrived !== sent)
+      throw new SandboxError('connection_lost', `${arrived} of ${sent} bytes have arrived.`, {
+        provider: 'daytona',
+        hint: 'Write it again.',
+      })
+  }
+
+  /** For one of the vendor's streams. */
+  silence({ signal }: CallOptions): Silence {
+    return new Silence(this.#answerMs, 'daytona', signal)
   }
 
   /** Bytes that are too many for a call, as a file that the agent takes away. Its path, as the agent takes it. */

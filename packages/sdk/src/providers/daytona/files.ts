@@ -3,6 +3,7 @@ import { SandboxError } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
 import { concat } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
+import type { Silence } from '../../shared/silence.ts'
 import type { CallOptions, FileEntry, FileStat, FileType } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
 import { type Box, mostInputBytes } from './box.ts'
@@ -130,11 +131,16 @@ export class DaytonaFiles implements FilesDriver {
     const { sandbox } = this.#box
     const what = `Reading ${path}`
     const full = path.startsWith('/') ? path : `${this.#box.workdir}/${path}`
+    const silence = this.#box.silence(call)
+    const failure = (error: unknown) => this.#failure(silence.blamed(error), what, call)
+    silence.listen()
     try {
-      const stream = await sandbox.fs.downloadFileStream(full, call.signal ? { signal: call.signal } : {})
-      return checked(stream, size, (error) => this.#failure(error, what, call))
+      const stream = await sandbox.fs.downloadFileStream(full, { signal: silence.signal })
+      return checked(stream, size, silence, failure)
     } catch (error) {
-      throw this.#failure(error, what, call)
+      throw failure(error)
+    } finally {
+      silence.rest()
     }
   }
 
@@ -203,18 +209,24 @@ async function* rejoined(parts: readonly Uint8Array[], rest: AsyncIterator<Uint8
 async function* checked(
   stream: AsyncIterable<Uint8Array>,
   size: number,
+  silence: Silence,
   failure: (error: unknown) => SandboxError,
 ): AsyncGenerator<Uint8Array> {
   let got = 0
   try {
+    silence.listen()
     for await (const chunk of stream) {
       got += chunk.byteLength
+      silence.rest()
       yield chunk
+      silence.listen()
     }
   } catch (error) {
     const known = failure(error)
     // Once it flows, whatever its parser or its socket says means that the rest is missing.
     if (known.code !== 'provider_error') throw known
+  } finally {
+    silence.rest()
   }
   if (got < size)
     throw new SandboxError('connection_lost', `The file ended after ${got} of ${size} bytes.`, {

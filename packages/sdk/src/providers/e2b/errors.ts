@@ -42,6 +42,7 @@ interface VendorError {
   readonly code?: unknown
   readonly statusCode?: unknown
   readonly cause?: unknown
+  readonly isWireError?: unknown
 }
 
 function classified(error: unknown): { code: SandboxErrorCode; status?: number } {
@@ -53,6 +54,9 @@ function classified(error: unknown): { code: SandboxErrorCode; status?: number }
   if (name === 'ConnectError' && typeof code === 'number') {
     const inner = (error as VendorError).cause
     if (code === unknownCode && inner instanceof Error) return { code: byCause(inner) ?? 'connection_lost' }
+    // Made by the client itself, of an answer that it does not understand: nothing was wrong with what was asked.
+    if (code === invalidCode && (error as VendorError).isWireError === false)
+      return { code: 'provider_error' }
     return { code: byConnectCode[code] ?? 'provider_error' }
   }
   return { code: byCause(error) ?? 'provider_error' }
@@ -110,6 +114,7 @@ const byClass: Readonly<Record<string, SandboxErrorCode>> = {
 
 /** Numbers of the Connect protocol. */
 const unknownCode = 2
+const invalidCode = 3
 const byConnectCode: Readonly<Record<number, SandboxErrorCode>> = {
   1: 'aborted',
   3: 'invalid_argument',

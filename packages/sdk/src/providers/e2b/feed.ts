@@ -2,6 +2,7 @@ import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { OutputLog } from '../../shared/output-log.ts'
+import { Silence } from '../../shared/silence.ts'
 import type { ExitEvent, ProcessEvent } from '../../spec/index.ts'
 import type { Guest } from './guest.ts'
 import type { ProcessMessage, StartRequest, VendorSandbox } from './sdk.ts'
@@ -61,7 +62,10 @@ export class Feed {
     const feed = new Feed(guest, capacityBytes)
     const controller = new AbortController()
     const forget = onAbort(signal, () => controller.abort(signal!.reason))
+    const silence = new Silence(guest.answerMs, 'e2b', undefined)
+    const forgetSilence = onAbort(silence.signal, () => controller.abort())
     const requestId = randomId()
+    silence.listen()
     try {
       const messages = guest.rpc.start(request, {
         timeoutMs: 0,
@@ -73,9 +77,11 @@ export class Feed {
       void feed.#follow(iterator)
       return feed
     } catch (error) {
-      throw await guest.explain(error, signal, { requestId })
+      throw await guest.explain(silence.blamed(error), signal, { requestId })
     } finally {
-      // From here on the program runs; the caller's signal was for its start.
+      // From here on the program runs, and may be silent; the caller's signal was for its start.
+      silence.rest()
+      forgetSilence()
       forget()
     }
   }

@@ -4,6 +4,7 @@ import { abortable } from '../../shared/abort.ts'
 import { streamOf } from '../../shared/bytes.ts'
 import * as scripts from '../../shared/guest/files.ts'
 import { randomId } from '../../shared/ids.ts'
+import { Silence } from '../../shared/silence.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import type { Guest } from './guest.ts'
 import { watched } from './watch.ts'
@@ -64,12 +65,18 @@ export class E2BFiles implements FilesDriver {
     // The vendor writes in place, and half of it if it comes to that: so beside it, and then by its name.
     const place = decoded(await guest.tell(scripts.place, [file, stage], path, signal))
     const folder = place.slice(0, place.lastIndexOf('/'))
-    const source = new Source(chunks)
+    const silence = new Silence(this.#idleMs, 'e2b', signal)
+    const source = new Source(silence.sending(chunks))
     try {
-      await guest.do(
-        ({ files }) => files.write(`${folder}/${stage}/0`, source.stream, signal ? { signal } : {}),
-        signal,
-      )
+      await guest
+        .do(
+          ({ files }) => files.write(`${folder}/${stage}/0`, source.stream, { signal: silence.signal }),
+          signal,
+        )
+        .catch((error: unknown) => {
+          throw silence.blamed(error)
+        })
+        .finally(() => silence.rest())
       const octal = mode === undefined ? '-' : mode.toString(8)
       await guest.tell(scripts.commit, [place, stage, octal, append ? 'append' : '-', '1'], path, signal)
     } catch (error) {

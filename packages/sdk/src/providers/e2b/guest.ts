@@ -10,10 +10,13 @@ import type { ProcessRpc, VendorInfo, VendorSandbox } from './sdk.ts'
 /** The inside of a running sandbox: our scripts, and what a failed call there means. */
 export class Guest {
   readonly life: Life
+  /** How long an answer may be waited for. */
+  readonly answerMs: number
   readonly #look: () => Promise<VendorInfo>
 
-  constructor(life: Life, look: () => Promise<VendorInfo>) {
+  constructor(life: Life, answerMs: number, look: () => Promise<VendorInfo>) {
     this.life = life
+    this.answerMs = answerMs
     this.#look = look
   }
 

@@ -32,6 +32,7 @@ export class E2BSandbox implements SandboxDriver {
   readonly workdir: string
   readonly files: E2BFiles
   readonly #home: SandboxHome
+  readonly #answerMs: number
   #life: Life | undefined
 
   constructor(home: SandboxHome, sandboxId: string, life: Life | undefined) {
@@ -39,10 +40,8 @@ export class E2BSandbox implements SandboxDriver {
     this.sandboxId = sandboxId
     this.#life = life
     this.workdir = life?.workdir ?? '/home/user'
-    this.files = new E2BFiles(
-      () => this.#guest(),
-      (home.vendor.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1,
-    )
+    this.#answerMs = (home.vendor.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1
+    this.files = new E2BFiles(() => this.#guest(), this.#answerMs)
   }
 
   async info({ signal }: CallOptions): Promise<SandboxInfo> {
@@ -186,7 +185,7 @@ export class E2BSandbox implements SandboxDriver {
 
   #guest(): Guest {
     const life = this.#life
-    if (life) return new Guest(life, () => this.#home.vendor.info(this.sandboxId))
+    if (life) return new Guest(life, this.#answerMs, () => this.#home.vendor.info(this.sandboxId))
     throw notRunning(this.sandboxId, 'paused')
   }
 }

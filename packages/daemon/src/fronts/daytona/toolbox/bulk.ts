@@ -6,7 +6,8 @@ import { z } from 'zod'
 import { translate } from '../../../api/problems.ts'
 import type { Used } from '../../../sessions/index.ts'
 import { eachPart } from '../../form.ts'
-import { type Call, checked, found, type Routes, using } from '../call.ts'
+import { parsed } from '../../shared/request.ts'
+import { type Call, found, type Routes, using } from '../call.ts'
 import { refuse } from '../refuse.ts'
 
 const pathsBody = z.object({ paths: z.array(z.string().min(1)).min(1).max(1000) })
@@ -25,7 +26,7 @@ async function upload(call: Call) {
   await using(call, async ({ sandbox }) => {
     const paths = new Map<string, string>()
     await eachPart(
-      (call.body ?? call.request.raw) as IncomingMessage,
+      call.body as IncomingMessage,
       {
         field(name, value) {
           const [, index] = /^files\[(\d{1,4})\]\.path$/.exec(name) ?? []
@@ -73,7 +74,7 @@ async function write(
 
 /** One part for each: `file`, or `error` with why not. */
 async function download(call: Call): Promise<void> {
-  const { paths } = checked(pathsBody, call.body)
+  const { paths } = parsed(pathsBody, call.body)
   const { sessions } = call.place.services
   const used = await sessions.use.take(call.caller, (await found(call)).id, { wake: false })
   const boundary = `sandkasten-${randomUUID()}`

@@ -1,9 +1,12 @@
+import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { type FileStat, SandboxError } from '@sandkasten/sdk'
 import { bodyChunks } from '../../../api/body.ts'
 import { sendStream } from '../../../api/send-stream.ts'
 import type { Used } from '../../../sessions/index.ts'
-import { found, needed, optional, type Routes, using } from '../call.ts'
+import { eachPart } from '../../form.ts'
+import { needed } from '../../shared/request.ts'
+import { type Call, found, optional, type Routes, using } from '../call.ts'
 
 const streamIdleMs = 60_000
 
@@ -72,33 +75,9 @@ export function fileRoutes(routes: Routes): void {
     })
   })
 
-  routes.add('GET', `${at}/download`, 'read', async (call) => {
-    const path = needed(call, 'path')
-    const { sessions } = call.place.services
-    const used = await sessions.use.take(call.caller, (await found(call)).id, { wake: false })
-    try {
-      const { size } = await used.sandbox.files.stat(path)
-      const stream = await used.sandbox.files.readStream(path, { signal: call.signal })
-      call.reply.header('content-type', 'application/octet-stream')
-      await sendStream(call.reply, Readable.fromWeb(stream as never), size > 0 ? size : undefined)
-    } finally {
-      used.release()
-      sessions.context.live.touch(used.session.id)
-    }
-  })
-
+  routes.add('GET', `${at}/download`, 'read', download, { signed: true })
   for (const name of ['upload-v2', 'upload'])
-    routes.add(
-      'POST',
-      `${at}/${name}`,
-      'exec',
-      async (call) => {
-        const path = needed(call, 'path')
-        const data = bodyChunks((call.body ?? call.request.raw) as NodeJS.ReadableStream, streamIdleMs)
-        await using(call, ({ sandbox: { files } }) => files.writeFile(path, data, { signal: call.signal }))
-      },
-      { streamed: true },
-    )
+    routes.add('POST', `${at}/${name}`, 'exec', upload, { streamed: true, signed: true })
 
   routes.add('GET', '/toolbox/:id/user-home-dir', 'read', async (call) => ({
     dir: await using(call, ({ sandbox }) => printed(sandbox, 'printf %s "$HOME"')),
@@ -106,6 +85,39 @@ export function fileRoutes(routes: Routes): void {
   routes.add('GET', '/toolbox/:id/work-dir', 'read', async (call) => ({
     dir: await using(call, async ({ sandbox }) => sandbox.workdir),
   }))
+}
+
+async function download(call: Call): Promise<void> {
+  const path = needed(call, 'path')
+  const { sessions } = call.place.services
+  const used = await sessions.use.take(call.caller, (await found(call)).id, { wake: false })
+  try {
+    const { size } = await used.sandbox.files.stat(path)
+    const stream = await used.sandbox.files.readStream(path, { signal: call.signal })
+    call.reply.header('content-type', 'application/octet-stream')
+    await sendStream(call.reply, Readable.fromWeb(stream as never), size > 0 ? size : undefined)
+  } finally {
+    used.release()
+    sessions.context.live.touch(used.session.id)
+  }
+}
+
+/** The body as it is; of a form, its first file. */
+async function upload(call: Call): Promise<void> {
+  const path = needed(call, 'path')
+  const body = call.body as IncomingMessage
+  const { signal } = call
+  await using(call, async ({ sandbox: { files } }) => {
+    if (!/^multipart\/form-data/i.test(call.request.headers['content-type'] ?? ''))
+      return files.writeFile(path, bodyChunks(body, streamIdleMs), { signal })
+    let written = false
+    const file = async (_: string, content: AsyncIterable<Uint8Array>) => {
+      if (!written) await files.writeFile(path, content, { signal })
+      written = true
+    }
+    await eachPart(body, { file }, { idleMs: streamIdleMs, fieldBytes: 8192, files: 10 })
+    if (!written) throw new SandboxError('invalid_argument', 'The form has no file.')
+  })
 }
 
 /** A file's facts as the vendor tells them. Who owns it is not told here. */

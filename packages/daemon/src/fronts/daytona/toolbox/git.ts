@@ -2,11 +2,15 @@ import { type CommandResult, SandboxError } from '@sandkasten/sdk'
 import { gitCredentials } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
-import { type Call, checked, needed, optional, type Routes, using } from '../call.ts'
+import { needed, parsed } from '../../shared/request.ts'
+import { type Call, type Routes, using } from '../call.ts'
 import { statusView } from './git-status.ts'
 
 const path = z.string().min(1)
 const word = z.string().min(1)
+/** A branch, a commit, a key: git takes what begins with a dash for an option. */
+const noOption = z.string().regex(/^(?!-)/, 'must not begin with a dash')
+const name = noOption.min(1)
 const credentials = { username: z.string().optional(), password: z.string().optional() }
 const scope = z.enum(['local', 'global', 'system']).optional()
 
@@ -15,7 +19,7 @@ const bodies = {
     url: word,
     path,
     branch: z.string().optional(),
-    commit_id: z.string().optional(),
+    commit_id: noOption.optional(),
     depth: z.number().int().positive().optional(),
     insecure_skip_tls: z.boolean().optional(),
     ...credentials,
@@ -30,7 +34,7 @@ const bodies = {
     allow_empty: z.boolean().optional(),
   }),
   branch: z.object({ path, name: word }),
-  checkout: z.object({ path, branch: word }),
+  checkout: z.object({ path, branch: name }),
   remote: z.object({
     path,
     remote: z.string().optional(),
@@ -40,7 +44,7 @@ const bodies = {
   }),
   addRemote: z.object({
     path,
-    name: word,
+    name,
     url: word,
     fetch: z.boolean().optional(),
     overwrite: z.boolean().optional(),
@@ -48,7 +52,7 @@ const bodies = {
   reset: z.object({
     path,
     mode: z.enum(['soft', 'mixed', 'hard', 'merge', 'keep']).optional(),
-    target: z.string().optional(),
+    target: noOption.optional(),
     files: z.array(word).optional(),
   }),
   restore: z.object({
@@ -58,9 +62,11 @@ const bodies = {
     worktree: z.boolean().optional(),
     source: z.string().optional(),
   }),
-  config: z.object({ key: word, value: z.string(), path: z.string().optional(), scope }),
+  config: z.object({ key: name, value: z.string(), path: z.string().optional(), scope }),
   user: z.object({ name: word, email: word, path: z.string().optional(), scope }),
 }
+
+const configQuery = z.object({ key: name, path: z.string().optional(), scope })
 
 /** Git, by the sandbox's own git: arguments as arguments, a password in the environment of that one process. */
 export function gitRoutes(routes: Routes): void {
@@ -71,7 +77,7 @@ export function gitRoutes(routes: Routes): void {
   ) => {
     const [method, name] = route.split(' ') as ['POST' | 'DELETE', string]
     routes.add(method, `/toolbox/:id/git/${name}`, 'exec', async (call) => {
-      const body = checked(schema, call.body)
+      const body = parsed(schema, call.body)
       return using(call, ({ sandbox }) => work(new Git(sandbox, call), body))
     })
   }
@@ -187,16 +193,11 @@ export function gitRoutes(routes: Routes): void {
     return { remotes }
   })
   routes.add('GET', '/toolbox/:id/git/config', 'read', async (call) => {
-    const key = needed(call, 'key')
-    const flags = scopeOf(scope.parse(optional(call, 'scope')))
+    const { key, path: at, ...asked } = parsed(configQuery, call.query)
+    const flags = scopeOf(asked.scope)
     return using(call, async ({ sandbox }) => {
       const git = new Git(sandbox, call)
-      const { exitCode, stdout } = await git.attempt(optional(call, 'path'), [
-        'config',
-        ...flags,
-        '--get',
-        key,
-      ])
+      const { exitCode, stdout } = await git.attempt(at, ['config', ...flags, '--get', key])
       return exitCode === 0 ? { value: stdout.replace(/\n$/, '') } : {}
     })
   })

@@ -51,4 +51,23 @@ describe('MarkedStream', () => {
     expect(stream.holds).toBe(true)
     expect(String(stream.flush())).toBe(`\x1e${nonce.slice(0, 3)}`)
   })
+
+  it('holds no more than a marker, whatever begins as one', () => {
+    const stream = new MarkedStream(nonce)
+    const start = `\x1e${nonce} `
+    const pieces = [start, ...Array.from({ length: 256 }, () => 'x'.repeat(4096)), `${start}end a 3\n`]
+    const found = pieces.flatMap((piece) => stream.push(Buffer.from(piece)))
+    const output = found.filter((piece) => Buffer.isBuffer(piece))
+    expect(Buffer.concat(output)).toHaveLength(start.length + 1_048_576)
+    expect(found.at(-1)).toEqual({ kind: 'end', commandId: 'a', exitCode: 3 })
+    // What came after the beginning was not kept until the line was over.
+    expect(output.length).toBeGreaterThan(250)
+  })
+
+  it('takes nothing for a marker that is not one to the letter', () => {
+    const lies = ['end a', 'end a 1 2', 'end a -1', 'END a 0', 'end a 0x1', 'end ../a 0', 'end  0', '']
+    for (const lie of lies) expect(read(Buffer.from(marker(lie)), [])).toEqual([marker(lie)])
+    const after = read(Buffer.from(marker('end ') + marker('end a 7')), [])
+    expect(after).toEqual([marker('end '), { kind: 'end', commandId: 'a', exitCode: 7 }])
+  })
 })

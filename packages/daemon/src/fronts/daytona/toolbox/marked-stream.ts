@@ -5,9 +5,13 @@ export interface Marker {
   readonly exitCode: number
 }
 
+/** A marker is shorter. What begins as one and is not is output: nobody inside can make us hold more. */
+const mostBytes = 256
+
 /**
- * Finds the markers in one stream of a session's shell. A marker is a separator, a word that nobody can guess, and a line:
- * `␞<nonce> end <command id> <exit code>\n`. Everything else is output, handed on as soon as it cannot be one.
+ * Finds the markers in one stream of a session's shell. A marker is a separator, a word that is hard to guess, and a line:
+ * `␞<nonce> end <command id> <exit code>\n`. Everything else is output, handed on as soon as it cannot be one. Code inside that
+ * looks for the word finds it, and may then lie about its own session: so a line is a marker only if it is one to the letter.
  */
 export class MarkedStream {
   readonly #start: Buffer
@@ -19,19 +23,25 @@ export class MarkedStream {
 
   push(chunk: Uint8Array): Array<Buffer | Marker> {
     const found: Array<Buffer | Marker> = []
-    let rest = Buffer.concat([this.#held, chunk])
+    const rest = Buffer.concat([this.#held, chunk])
+    let told = 0
+    let from = 0
     for (;;) {
-      const at = rest.indexOf(this.#start)
-      const end = at === -1 ? -1 : rest.indexOf(0x0a, at)
-      if (at === -1 || end === -1) {
+      const at = rest.indexOf(this.#start, from)
+      const line = at === -1 ? rest.subarray(rest.length) : rest.subarray(at, at + mostBytes)
+      const end = line.indexOf(0x0a)
+      if (end === -1 && line.length < mostBytes) {
         const keep = at === -1 ? this.#partial(rest) : at
-        if (keep > 0) found.push(rest.subarray(0, keep))
+        if (keep > told) found.push(rest.subarray(told, keep))
         this.#held = Buffer.from(rest.subarray(keep))
         return found
       }
-      if (at > 0) found.push(rest.subarray(0, at))
-      found.push(markerOf(rest.subarray(at + this.#start.length, end).toString()))
-      rest = rest.subarray(end + 1)
+      const marker = markerOf(line.subarray(this.#start.length, Math.max(end, 0)).toString('latin1'))
+      from = marker ? at + end + 1 : at + 1
+      if (!marker) continue
+      if (at > told) found.push(rest.subarray(told, at))
+      found.push(marker)
+      told = from
     }
   }
 
@@ -56,7 +66,8 @@ export class MarkedStream {
   }
 }
 
-function markerOf(line: string): Marker {
-  const [kind, commandId = '', exitCode = '0'] = line.split(' ')
-  return { kind: kind === 'begin' ? 'begin' : 'end', commandId, exitCode: Number(exitCode) }
+function markerOf(line: string): Marker | undefined {
+  const [, kind, commandId, exitCode] = /^(begin|end) ([\w-]{1,64}) (\d{1,3})$/.exec(line) ?? []
+  if (kind === undefined) return undefined
+  return { kind: kind as Marker['kind'], commandId: commandId!, exitCode: Number(exitCode) }
 }

@@ -1,6 +1,7 @@
 import { type RunCommandOptions, SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { type Call, checked, found, type Routes, using } from '../call.ts'
+import { parsed } from '../../shared/request.ts'
+import { type Call, found, type Routes, using } from '../call.ts'
 
 const strings = z.record(z.string(), z.string())
 const seconds = z.number().nonnegative().optional()
@@ -30,7 +31,7 @@ const runner = 'exec 2>&1; if [ -x /bin/bash ]; then exec /bin/bash "$@"; else e
 
 export function processRoutes(routes: Routes): void {
   routes.add('POST', '/toolbox/:id/process/execute', 'exec', async (call) => {
-    const body = checked(executeBody, call.body)
+    const body = parsed(executeBody, call.body)
     const long = Buffer.byteLength(body.command) > mostArgumentBytes
     const args = long ? ['-s'] : ['-c', body.command]
     return run(call, body, {
@@ -41,7 +42,7 @@ export function processRoutes(routes: Routes): void {
   })
 
   routes.add('POST', '/toolbox/:id/process/code-run', 'exec', async (call) => {
-    const body = checked(codeBody, call.body)
+    const body = parsed(codeBody, call.body)
     const argv = body.argv ?? []
     // On stdin: code may be longer than an argument, and is nobody's to read in the list of processes.
     const command =

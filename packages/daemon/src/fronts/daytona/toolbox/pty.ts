@@ -1,9 +1,12 @@
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
+import { atItsPace, drained } from '../../../api/sockets.ts'
 import type { Caller } from '../../../keys/index.ts'
 import type { FrontPlace } from '../../front.ts'
-import { type Call, checked, found, type Routes } from '../call.ts'
+import { wholeOutput } from '../../shared/output.ts'
+import { parsed } from '../../shared/request.ts'
+import { type Call, found, type Routes } from '../call.ts'
 
 const size = z.coerce.number().int().min(1).max(1000)
 const createBody = z.object({
@@ -46,7 +49,7 @@ export class Ptys {
       at,
       'exec',
       async (call) => {
-        const body = checked(createBody, call.body)
+        const body = parsed(createBody, call.body)
         await this.open(call.caller, (await found(call)).id, body)
         return { sessionId: body.id }
       },
@@ -67,7 +70,7 @@ export class Ptys {
       return { message: 'PTY session deleted' }
     })
     routes.add('POST', `${at}/:pid/resize`, 'exec', async (call) => {
-      const { cols, rows } = checked(sizeBody, call.body)
+      const { cols, rows } = parsed(sizeBody, call.body)
       const { id } = await found(call)
       await this.#attach(call.caller, id, call.params.pid!, (terminal) => terminal.resize({ cols, rows }))
       const key = `${id}/${call.params.pid}`
@@ -108,22 +111,22 @@ export class Ptys {
     caller: Caller,
     sandboxId: string,
     id: string,
-    leaving: AbortSignal,
-  ): Promise<(socket: WebSocket) => Promise<void>> {
+  ): Promise<(socket: WebSocket, leaving: AbortSignal) => Promise<void>> {
     const { terminals } = this.#place.services.sessions
     const terminal = await this.#attach(caller, sandboxId, id, async (attached) => attached)
-    return async (socket) => {
+    return async (socket, leaving) => {
       socket.send(JSON.stringify({ type: 'control', status: 'connected' }))
+      const input = atItsPace(socket)
       socket.on('message', (data) => {
         terminals.touch(sandboxId)
-        // What is typed into a terminal that is ending is lost, as it would be at any other.
-        void terminal.write(data as Buffer).catch(() => {})
+        input((data as Buffer).length, terminal.write(data as Buffer))
       })
-      for await (const event of terminal.output({ signal: leaving })) {
+      // Of one that said more than is kept, who joins it sees the newest.
+      const output = (after: number) => terminal.output({ after, signal: leaving })
+      for await (const event of wholeOutput(output, leaving)) {
         if (event.type !== 'exit') {
           socket.send(event.data, { binary: true })
-          while (socket.bufferedAmount > 1_048_576 && !leaving.aborted)
-            await new Promise((resolve) => setTimeout(resolve, 5))
+          await drained(socket, leaving)
           continue
         }
         const exit = { exitCode: event.exitCode, ...(event.signal ? { exitReason: event.signal } : {}) }
@@ -132,6 +135,7 @@ export class Ptys {
         await terminals.ended(sandboxId, id, exit)
         return
       }
+      throw new SandboxError('interrupted', 'The terminal has ended with its sandbox.')
     }
   }
 

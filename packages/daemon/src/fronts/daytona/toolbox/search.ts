@@ -1,7 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
-import { type Call, checked, needed, type Routes, using } from '../call.ts'
+import { needed, parsed } from '../../shared/request.ts'
+import { type Call, type Routes, using } from '../call.ts'
 
 const replaceBody = z.object({
   files: z.array(z.string().min(1)).max(1000),
@@ -9,6 +10,8 @@ const replaceBody = z.object({
   newValue: z.string(),
 })
 const mostFileBytes = 16 * 1024 * 1024
+const mostFoundBytes = 16 * 1024 * 1024
+const searchMs = 60_000
 
 /** Names and contents, looked for by the sandbox's own `find` and `grep`: nothing is carried out of it but what was found. */
 export function searchRoutes(routes: Routes): void {
@@ -18,12 +21,7 @@ export function searchRoutes(routes: Routes): void {
     const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
     return using(call, async ({ sandbox }) => {
       await sandbox.files.stat(folder)
-      const { stdout } = await sandbox.runCommand({
-        cmd: 'find',
-        args: [operand(folder), '-name', pattern, '-print0'],
-        timeoutMs: 60_000,
-        signal: call.signal,
-      })
+      const stdout = await found(call, sandbox, 'find', [operand(folder), '-name', pattern, '-print0'])
       return { files: stdout.split('\0').filter((name) => name !== '') }
     })
   })
@@ -32,23 +30,42 @@ export function searchRoutes(routes: Routes): void {
     const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
     return using(call, async ({ sandbox }) => {
       await sandbox.files.stat(folder)
-      const { stdout } = await sandbox.runCommand({
-        cmd: 'grep',
-        // -Z: a file's name ends with NUL, so it may hold anything; -I: not in what is no text.
-        args: ['-rnIZ', '-F', '-e', pattern, '--', folder],
-        timeoutMs: 60_000,
-        signal: call.signal,
-      })
-      return matchesOf(stdout)
+      // -Z: a file's name ends with NUL, so it may hold anything; -I: not in what is no text.
+      return matchesOf(await found(call, sandbox, 'grep', ['-rnIZs', '-F', '-e', pattern, '--', folder]))
     })
   })
 
   routes.add('POST', `${at}/replace`, 'exec', async (call) => {
-    const body = checked(replaceBody, call.body)
+    const body = parsed(replaceBody, call.body)
     return using(call, ({ sandbox }) =>
       Promise.all(body.files.map((file) => replaced(call, sandbox, file, body))),
     )
   })
+}
+
+/**
+ * What was found, and all of it. What may not be read is left out, as the vendor does: then find says 1, and grep, told to be silent
+ * about it (-s), 2 without a word.
+ */
+async function found(
+  call: Call,
+  sandbox: Used['sandbox'],
+  cmd: 'find' | 'grep',
+  args: readonly string[],
+): Promise<string> {
+  const { exitCode, stdout, stderr, timedOut, truncated } = await sandbox.runCommand({
+    cmd,
+    args,
+    timeoutMs: searchMs,
+    maxOutputBytes: mostFoundBytes,
+    signal: call.signal,
+  })
+  const hint = 'Search in a smaller folder, or for less.'
+  if (timedOut) throw new SandboxError('timeout', `the search took more than ${searchMs / 1000} s`, { hint })
+  if (truncated) throw new SandboxError('too_large', 'more was found than an answer holds', { hint })
+  if (cmd === 'find' ? exitCode > 1 : exitCode > 2 || stderr !== '')
+    throw new SandboxError('provider_error', `${cmd} failed (${exitCode}): ${stderr.trim().slice(-300)}`)
+  return stdout
 }
 
 /** `find` takes what begins with a dash for an option. */

@@ -3,9 +3,11 @@ import { SandboxError } from '@sandkasten/sdk'
 import { HeadTail } from '@sandkasten/sdk/provider'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
+import { drained } from '../../../api/sockets.ts'
 import type { Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
-import { type Call, checked, notSupported, type Routes, using } from '../call.ts'
+import { notSupported, parsed } from '../../shared/request.ts'
+import { type Call, type Routes, using } from '../call.ts'
 import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
 
 const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
@@ -85,7 +87,7 @@ export class ToolboxSessions {
   }
 
   async #create(call: Call): Promise<void> {
-    const { sessionId } = checked(sessionBody, call.body)
+    const { sessionId } = parsed(sessionBody, call.body)
     await using(call, async (used) => {
       const { id, incarnation, project_id: project } = used.session
       const word = createHash('sha256').update(sessionId).digest('hex').slice(0, 24)
@@ -131,7 +133,7 @@ export class ToolboxSessions {
   }
 
   async #execute(call: Call) {
-    const body = checked(execBody, call.body)
+    const body = parsed(execBody, call.body)
     const runAsync = body.runAsync ?? body.async ?? false
     const cmdId = randomUUID()
     return using(call, async (used) => {
@@ -157,9 +159,11 @@ export class ToolboxSessions {
   }
 
   async #input(call: Call): Promise<void> {
-    const { data } = checked(inputBody, call.body)
+    const { data } = parsed(inputBody, call.body)
     await using(call, async (used) => {
       const { command, session } = await this.command(used, addressOf(call))
+      // Asked for right after its start, it may not have come to its turn yet.
+      await session.begun(command, AbortSignal.any([call.signal, AbortSignal.timeout(beginMs)]))
       if (command.exitCode !== undefined)
         throw new SandboxError('stdin_closed', 'the command has completed', {
           details: { daytonaCode: 'COMMAND_ALREADY_COMPLETED' },
@@ -172,7 +176,12 @@ export class ToolboxSessions {
         signal: call.signal,
       })
       if (exitCode !== 0)
-        throw new SandboxError('conflict', 'the command takes no input: start it with runAsync')
+        throw new SandboxError(
+          'conflict',
+          command.from === undefined
+            ? 'the command has not begun: others of its session run before it'
+            : 'the command takes no input: start it with runAsync',
+        )
     })
   }
 
@@ -216,25 +225,23 @@ export class ToolboxSessions {
   }
 }
 
-/** Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. */
+/**
+ * Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. Closed with 1000
+ * when the command has ended: its exit code is asked for next.
+ */
 export async function streamLogs(
   socket: WebSocket,
   { command, session }: FoundCommand,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    for await (const { type, data } of session.output(command, signal)) {
-      const mark = type === 'stdout' ? 1 : 2
-      socket.send(Buffer.concat([Buffer.from([mark, mark, mark]), data]), { binary: true })
-      while (socket.bufferedAmount > 1_048_576 && !signal.aborted)
-        await new Promise((resolve) => setTimeout(resolve, 5))
-    }
-    // Its exit code is asked for next.
-    await session.ended(command, signal)
-    socket.close(1000, 'exit')
-  } catch (error) {
-    if (!signal.aborted) throw error
+  for await (const { type, data } of session.output(command, signal)) {
+    const mark = type === 'stdout' ? 1 : 2
+    socket.send(Buffer.concat([Buffer.from([mark, mark, mark]), data]), { binary: true })
+    await drained(socket, signal)
   }
+  await session.ended(command, signal)
+  if (command.exitCode !== undefined) return socket.close(1000, 'exit')
+  throw new SandboxError('interrupted', 'the session has ended')
 }
 
 function keyOf(sandboxId: string, sessionId: string): string {
@@ -262,10 +269,12 @@ async function outputOf({ command, session }: FoundCommand, signal: AbortSignal,
       stream.push(data)
     }
   } catch (error) {
-    if (signal.aborted || !SandboxError.is(error, 'aborted')) throw error
+    if (signal.aborted || !enough.aborted) throw error
   }
   return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
 }
 
 const mostBytes = 16 * 1024 * 1024
 const lookMs = 300
+/** How long input waits for its command's turn. */
+const beginMs = 10_000

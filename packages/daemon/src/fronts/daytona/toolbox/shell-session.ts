@@ -1,6 +1,8 @@
+import { EventEmitter, once } from 'node:events'
 import { type ProcessEvent, type ProcessHandle, SandboxError } from '@sandkasten/sdk'
 import { quoteArg } from '@sandkasten/sdk/provider'
 import type { Sandbox } from '../../../sessions/index.ts'
+import { wholeOutput } from '../../shared/output.ts'
 import { MarkedStream, type Marker } from './marked-stream.ts'
 
 const keptBytes = 8 * 1024 * 1024
@@ -42,7 +44,9 @@ export class ShellSession {
   readonly #facts: SessionFacts
   readonly #commands = new Map<string, SessionCommand>()
   readonly #leaving = new AbortController()
-  #news = Promise.withResolvers<void>()
+  /** `news`: a command began or ended, said something, or the shell is over. */
+  readonly #news = new EventEmitter().setMaxListeners(0)
+  #isOver = false
   /** Resolves when its shell has ended, or we have let go of it. */
   readonly over: Promise<void>
 
@@ -54,7 +58,12 @@ export class ShellSession {
     this.#process = process
     this.#facts = facts
     for (const { id, command } of commands) this.#commands.set(id, { id, command })
-    this.over = this.#follow().catch(() => {})
+    this.over = this.#follow()
+      .catch(() => {})
+      .finally(() => {
+        this.#isOver = true
+        this.#news.emit('news')
+      })
   }
 
   static async start(sandbox: Sandbox, facts: SessionFacts): Promise<ShellSession> {
@@ -104,19 +113,24 @@ export class ShellSession {
     return made
   }
 
+  /** It is its turn, or was; or will never be. One that waits for others to end has not begun. */
+  async begun(command: SessionCommand, signal: AbortSignal): Promise<void> {
+    while (command.from === undefined && !this.#isOver && !signal.aborted) await this.#change(signal)
+  }
+
   /** All of a command's output that is left, and on to its end. */
   async *output(command: SessionCommand, signal: AbortSignal): AsyncGenerator<CommandOutput> {
-    while (command.from === undefined) {
-      if (await Promise.race([this.over.then(() => true), this.#news.promise.then(() => false)])) break
-      if (signal.aborted) return
-    }
+    await this.begun(command, signal)
     if (command.from === undefined) return
     const streams = this.#streams()
     // Whose the output is before the first marker: another one's, unless its beginning was dropped.
     const mine = { stdout: false, stderr: false }
     const over = { stdout: false, stderr: false }
-    for await (const { event, missed } of this.#events(command.from - 1, signal)) {
-      if (missed) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
+    let last = command.from - 1
+    for await (const event of this.#events(last, signal)) {
+      // What lies between was dropped.
+      if (event.seq > last + 1) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
+      last = event.seq
       if (event.type === 'exit') {
         for (const type of ['stdout', 'stderr'] as const) {
           const data = streams[type].flush()
@@ -139,13 +153,7 @@ export class ShellSession {
 
   /** Its end is known, or will never be. */
   async ended(command: SessionCommand, signal: AbortSignal): Promise<void> {
-    const aborted = new Promise<void>((resolve) =>
-      signal.addEventListener('abort', () => resolve(), { once: true }),
-    )
-    while (command.exitCode === undefined && !signal.aborted) {
-      const news = this.#news.promise.then(() => false)
-      if (await Promise.race([this.over.then(() => true), aborted.then(() => true), news])) return
-    }
+    while (command.exitCode === undefined && !this.#isOver && !signal.aborted) await this.#change(signal)
   }
 
   inputFile(id: string): string {
@@ -169,7 +177,7 @@ export class ShellSession {
     }
     const file = quoteArg(this.inputFile(id))
     const folder = quoteArg(this.#facts.folder)
-    // Opened for both, so that neither side waits for the other to come.
+    // Before it begins, and opened for both: so who sees it begun can write, and neither side waits for the other to come.
     const [before, stdin, after] = input
       ? [
           `mkdir -p ${folder}; mkfifo -m 600 ${file}; exec 9<>${file};`,
@@ -177,7 +185,7 @@ export class ShellSession {
           `exec 9>&-; rm -f ${file};`,
         ]
       : ['', '</dev/null', '']
-    return `${mark('begin')}; ${before} eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
+    return `${before} ${mark('begin')}; eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
   }
 
   /** Notes where commands begin and end. */
@@ -188,7 +196,7 @@ export class ShellSession {
       stderr: undefined,
     }
     let current: SessionCommand | undefined
-    for await (const { event } of this.#events(0, this.#leaving.signal)) {
+    for await (const event of this.#events(0, this.#leaving.signal)) {
       if (event.type === 'exit') {
         // `exit 3` ends the command and the session.
         if (current) this.#end(current, event.exitCode, event.seq)
@@ -206,9 +214,8 @@ export class ShellSession {
         if (piece.kind === 'end' && command?.exitCode !== undefined) current = undefined
       }
       heldSince[event.type] = stream.holds ? (heldSince[event.type] ?? event.seq) : undefined
-      this.#tell()
+      this.#news.emit('news')
     }
-    this.#tell()
   }
 
   /** Both streams have to be over: one may be behind the other. */
@@ -228,46 +235,25 @@ export class ShellSession {
     command.from ??= 1
   }
 
-  #tell(): void {
-    this.#news.resolve()
-    this.#news = Promise.withResolvers<void>()
+  async #change(signal: AbortSignal): Promise<void> {
+    await once(this.#news, 'news', { signal }).catch(() => {})
   }
 
   async #caughtUp(): Promise<void> {
     const startedAt = performance.now()
-    for (let quiet = false; !quiet && performance.now() - startedAt < catchUpMs; ) {
-      const news = this.#news.promise.then(() => false)
-      const rest = new Promise<true>((resolve) => setTimeout(() => resolve(true), quietMs))
-      quiet = await Promise.race([this.over.then(() => true), news, rest])
+    for (let quiet = false; !quiet && !this.#isOver && performance.now() - startedAt < catchUpMs; ) {
+      const rest = AbortSignal.timeout(quietMs)
+      await this.#change(rest)
+      quiet = rest.aborted
     }
+  }
+
+  #events(after: number, signal: AbortSignal): AsyncGenerator<ProcessEvent> {
+    return wholeOutput((from) => this.#process.output({ after: from, signal }), signal, after)
   }
 
   #streams() {
     const { nonce } = this.#facts
     return { stdout: new MarkedStream(nonce), stderr: new MarkedStream(nonce) }
-  }
-
-  /** After an event; from the oldest that is left on, if that is later. */
-  async *#events(
-    after: number,
-    signal: AbortSignal,
-  ): AsyncGenerator<{ event: ProcessEvent; missed: boolean }> {
-    let from = after
-    let missed = false
-    for (;;) {
-      try {
-        for await (const event of this.#process.output({ after: from, signal })) {
-          from = event.seq
-          yield { event, missed }
-          missed = false
-        }
-        return
-      } catch (error) {
-        const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
-        if (typeof oldest !== 'number') throw error
-        from = oldest - 1
-        missed = true
-      }
-    }
   }
 }

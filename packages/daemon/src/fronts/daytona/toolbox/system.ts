@@ -1,6 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { checked, notSupported, type Routes, using } from '../call.ts'
+import { notSupported, parsed } from '../../shared/request.ts'
+import { usageOf } from '../../shared/usage.ts'
+import { type Routes, using } from '../call.ts'
 import { printed } from './files.ts'
 
 /** Facts about the sandbox: ports, use of memory and disk, and the parts of the toolbox that are not here. */
@@ -24,19 +26,18 @@ export function systemRoutes(routes: Routes): void {
 
   routes.add('GET', '/toolbox/:id/system/metrics', 'read', async (call) =>
     using(call, async ({ session, sandbox }) => {
-      const { provider } = call.place.services.sessions.context
-      const stats = usage.safeParse(await provider.stats?.(sandbox.sandboxId)).data ?? {}
+      const used = await usageOf(call.place.services, session)
       const disk = await printed(sandbox, 'df -kP . | tail -n 1')
-      const [, total = '0', used = '0', free = '0'] = disk.trim().split(/\s+/)
+      const [, total = '0', taken = '0', free = '0'] = disk.trim().split(/\s+/)
       const now = new Date()
       return {
         cpuCount: session.cpu,
-        cpuUsedPct: 0,
+        cpuUsedPct: used?.cpuPercent ?? 0,
         memTotal: session.mem_mb * 1_048_576,
-        memUsed: stats.memoryBytes ?? 0,
+        memUsed: used?.memoryBytes ?? 0,
         memCache: 0,
         diskTotal: Number(total) * 1024,
-        diskUsed: Number(used) * 1024,
+        diskUsed: Number(taken) * 1024,
         diskFree: Number(free) * 1024,
         timestamp: now.toISOString(),
         timestampUnix: Math.floor(now.getTime() / 1000),
@@ -45,7 +46,7 @@ export function systemRoutes(routes: Routes): void {
   )
 
   routes.add('POST', '/toolbox/:id/env', 'exec', async (call) => {
-    checked(z.object({}), call.body)
+    parsed(z.object({}), call.body)
     throw notSupported('Changing the environment of a running sandbox')
   })
   for (const [area, what] of Object.entries(absent))
@@ -61,7 +62,5 @@ export function systemRoutes(routes: Routes): void {
     throw new SandboxError('forbidden', 'The sandbox is initialised')
   })
 }
-
-const usage = z.object({ memoryBytes: z.number().optional() })
 
 const absent = { lsp: 'A language server', computeruse: 'A desktop' } as const

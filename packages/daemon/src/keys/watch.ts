@@ -1,0 +1,46 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { Caller } from './keys.ts'
+
+/** How long a key that ended elsewhere, or by its time, may still be listened to. */
+const lookMs = 5_000
+
+/**
+ * Keys are checked when somebody asks; an answer that goes on for hours would outlive its key. Those who give one say so here, and
+ * are told when the key is worth nothing any more: at once when it is revoked by this process, and within seconds otherwise.
+ */
+export class KeyWatch {
+  readonly #isValid: (caller: Caller) => Promise<boolean>
+  readonly #open = new Map<AbortController, Caller>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(isValid: (caller: Caller) => Promise<boolean>) {
+    this.#isValid = isValid
+  }
+
+  /** `leave`, once nothing more is told. */
+  enter(caller: Caller): { signal: AbortSignal; leave: () => void } {
+    const controller = new AbortController()
+    this.#open.set(controller, caller)
+    this.#timer ??= setInterval(() => void this.look(), lookMs).unref()
+    return { signal: controller.signal, leave: () => this.#leave(controller) }
+  }
+
+  async look(): Promise<void> {
+    const valid = new Map<string, boolean>()
+    for (const [controller, caller] of [...this.#open]) {
+      // Without the database nobody knows; the next look does.
+      const isValid = valid.get(caller.keyId) ?? (await this.#isValid(caller).catch(() => true))
+      valid.set(caller.keyId, isValid)
+      if (isValid) continue
+      this.#leave(controller)
+      controller.abort(new SandboxError('unauthenticated', 'The key is not valid any more.'))
+    }
+  }
+
+  #leave(controller: AbortController): void {
+    this.#open.delete(controller)
+    if (this.#open.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
