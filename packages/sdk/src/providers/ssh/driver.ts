@@ -2,7 +2,7 @@ import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { PortForwards } from '../../ports/index.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
-import { randomId } from '../../shared/ids.ts'
+import { keyOf, randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
 import type {
   CallOptions,
@@ -18,7 +18,6 @@ import { agentError } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import { SshPool } from './pool.ts'
 import { SshSandbox } from './sandbox.ts'
-import { keyOf } from './shell.ts'
 
 /** What is known of a sandbox: the host's state, and the record that this library keeps there. */
 export interface Known {

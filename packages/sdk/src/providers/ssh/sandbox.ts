@@ -3,7 +3,7 @@ import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { bashPrologue } from '../../shared/bash-prologue.ts'
 import { encode } from '../../shared/bytes.ts'
-import { randomId } from '../../shared/ids.ts'
+import { keyOf, randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
   OpenShellOptions,
@@ -20,7 +20,7 @@ import { agentError } from './errors.ts'
 import { SshFiles } from './files.ts'
 import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
 import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
-import { keyOf, SshShell, seconds } from './shell.ts'
+import { SshShell, seconds } from './shell.ts'
 import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
 
 /** One incarnation of a sandbox on the host, as one handle sees it. */

@@ -2,7 +2,7 @@ import { checkCount, checkMs, invalid } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { HeadTail } from '../../shared/collect.ts'
-import { randomId } from '../../shared/ids.ts'
+import { keyOf, randomId } from '../../shared/ids.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import type { AgentStream } from './agent.ts'
 import { type FollowedExit, follow, type ProcessPlace } from './process.ts'
@@ -137,12 +137,6 @@ const RING = 8 * 1024 * 1024
 /** As sleep(1) takes it. */
 export function seconds(ms: number): string {
   return (Math.max(1, Math.round(ms)) / 1000).toFixed(3)
-}
-
-/** Any text as a word that can be part of a file name. */
-export async function keyOf(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
-  return Buffer.from(hash).toString('hex').slice(0, 40)
 }
 
 async function commandKey(commandId: string): Promise<string> {

@@ -1,3 +1,5 @@
+import { identities, locks } from '../../../shared/guest/processes.ts'
+
 /**
  * The agent's first part: records, locks, and who belongs to what.
  *
@@ -39,36 +41,8 @@ now_ms() {
 }
 boot_id() { read -r boot </proc/sys/kernel/random/boot_id; echo "$boot"; }
 
-# Of a process: its parent and its start time, so that a number that is used again is recognised.
-stat_of() {
-  parent= started= kind=
-  read -r line <"/proc/$1/stat" || return 1
-  comm=@{line#*\(}; comm=@{comm%)*}
-  set -- @{line##*) }
-  kind=$1 parent=$2; shift 19; started=$1
-} 2>/dev/null
-
-# Numbers of processes are used again, so whoever is to be signalled later is noted with its start time.
-identity() { stat_of "$1" && echo "$1 $started"; }
-is_there() { [ -n "$1" ] && [ -n "$2" ] && stat_of "$1" && [ "$started" = "$2" ] && [ "$kind" != Z ]; }
-
-lock() {
-  tries=0
-  until mkdir "$1" 2>/dev/null; do
-    [ -d "@{1%/*}" ] || die 71
-    holder= since=
-    read -r holder since 2>/dev/null <"$1/holder"
-    if [ -n "$holder" ]; then
-      is_there "$holder" "$since" || { mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
-    else
-      tries=$((tries + 1))
-      [ $tries -gt 250 ] && { tries=0; mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
-    fi
-    sleep 0.02
-  done
-  identity $$ >"$1/holder"
-}
-unlock() { rm -rf "$1"; }
+${identities}
+${locks}
 
 # A sandbox: its folder, and its state as it is now.
 at() {

@@ -1,3 +1,5 @@
+import { families } from '../../../shared/guest/processes.ts'
+
 /**
  * The agent's third part: shells that keep their state.
  *
@@ -163,7 +165,7 @@ interrupt() { # with P, S and SHELL_MARK
     sig=INT
     [ $round -lt 3 ] || sig=KILL
     for kid in $(children "$bash"); do
-      grep -qx "$kid" "$P/before" 2>/dev/null || subtree "$kid" $sig
+      old "$kid" || subtree "$kid" $sig
     done
     [ ! -e "$P/over" ] || break
     kill -s USR1 "$bash" 2>/dev/null
@@ -181,23 +183,8 @@ interrupt() { # with P, S and SHELL_MARK
   done
   rm -f "$P/interrupting"
 }
-children() { kids=; read -r kids 2>/dev/null <"/proc/$1/task/$1/children"; echo "$kids"; }
-subtree() {
-  for kid in $(children "$1"); do (subtree "$kid" "$2"); done
-  kill -s "$2" "$1" 2>/dev/null
-}
-# Neither it nor anything between it and the shell was there before.
-younger() {
-  up=$1
-  [ "$up" != "$bash" ] || return 1
-  while [ "$up" -gt 1 ]; do
-    ! grep -qx "$up" "$P/before" 2>/dev/null || { [ "$up" = "$bash" ]; return; }
-    stat_of "$up" || return 0
-    [ "$parent" != "$bash" ] || return 0
-    up=$parent
-  done
-  return 0
-}
+old() { grep -qx "$1" "$P/before" 2>/dev/null; }
+${families}
 verb_shellclose() { # ID INC NAME
   at "$1"
   may "$2"
