@@ -14,6 +14,7 @@ import { type Suite, type SuiteOptions, wanting } from '../suite.ts'
 import { burst } from './burst.ts'
 import { commands } from './commands.ts'
 import { download } from './download.ts'
+import { fronts } from './fronts.ts'
 import { FLAT, growth, levelsOf } from './growth.ts'
 import { lifecycle } from './lifecycle.ts'
 import { load } from './load.ts'
@@ -28,7 +29,7 @@ export const daemonSuite: Suite = {
 }
 
 function daemonStages(quick: boolean): Stage[] {
-  return [commands, lifecycle, burst, growth(quick), download, load]
+  return [commands, lifecycle, fronts, burst, growth(quick), download, load]
 }
 
 async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Promise<void> {

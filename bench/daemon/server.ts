@@ -14,6 +14,8 @@ export const POOL = 24
 export interface Server {
   readonly url: string
   readonly key: string
+  /** Where each front is reached. */
+  readonly fronts: Readonly<Record<string, string>>
   readonly client: SandboxClient
   /** A session that is made when it is asked for: its size is none that the pool keeps. */
   create(): Promise<Session>
@@ -38,6 +40,7 @@ export async function openServer(place: Workplace): Promise<Server> {
     isolator: 'oci',
     log_level: 'error',
     pool: [{ size: POOL }],
+    fronts: { e2b: { listen: '127.0.0.1:0' } },
   })
   const client = new SandboxClient({ baseUrl: daemon.url, apiKey: key })
   place.cleanup.add('the daemon', async () => {
@@ -52,6 +55,7 @@ export async function openServer(place: Workplace): Promise<Server> {
   const server: Server = {
     url: daemon.url,
     key,
+    fronts: daemon.fronts,
     client,
     create: () => made({ limits: { memoryMb: 500 } }),
     createPooled: () => made({}),

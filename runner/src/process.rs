@@ -20,6 +20,10 @@ pub const STDERR: u8 = 2;
 /// A thousand hours; beyond that a limit is a mistake.
 pub const MAX_TIMEOUT_MS: u64 = 3_600_000_000;
 
+/// So long a program whose output is full waits for somebody who reads it from its beginning. Between its start and the request of its first reader
+/// lies a journey; a fast program would fill any ring meanwhile.
+const FIRST_READER: Duration = Duration::from_secs(2);
+
 impl Server {
     pub fn op_start(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
         let id = request.id("id")?;
@@ -40,6 +44,10 @@ impl Server {
             return Err(OpError::new("exists", format!("'{id}' is a command of a shell")));
         };
         let facts = Fields::new().int("pid", pid).bool("existed", existed);
+        if !existed && (detached || !reader.pace) && task.ring.capacity() > 0 {
+            task.expects_reader = true;
+            self.timers.after(FIRST_READER, Alarm::FirstReader(key));
+        }
         if detached {
             return Ok(Outcome::Done(facts));
         }
@@ -136,8 +144,17 @@ impl Server {
             .int("first", task.ring.first())
             .int("last", task.ring.last());
         task.ring.freeze(task.ring.last());
+        task.expects_reader &= !reader.pace;
         task.readers.push(reader);
         Ok(Outcome::Stream(Use::Output { task: key }, Some(facts)))
+    }
+
+    /// Nobody came who reads: from now on the oldest output makes room for the newest.
+    pub fn expect_no_reader(&mut self, key: u32) {
+        if let Some(task) = self.tasks.map.get_mut(&key) {
+            task.expects_reader = false;
+            self.fill(key);
+        }
     }
 
     pub fn op_wait(&mut self, conn: u32, request: &Request) -> OpResult<Outcome> {

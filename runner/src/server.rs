@@ -241,6 +241,7 @@ impl Server {
             }
             Alarm::Accept => self.accept(),
             Alarm::Linger(key) => self.detach(key),
+            Alarm::FirstReader(task) => self.expect_no_reader(task),
             Alarm::Kill { task, step } => self.over_time(task, step),
             Alarm::Hunt { mark, left } => self.hunt(mark, left),
             Alarm::ShellKill { shell, pid } => {

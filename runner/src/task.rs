@@ -59,6 +59,8 @@ pub struct Task {
     /// The connection that it ends with.
     pub bound: Option<u32>,
     pub started: Instant,
+    /// Its starter reads the output, but not yet: meanwhile it waits, rather than lose its beginning.
+    pub expects_reader: bool,
     pub timed_out: bool,
     /// What everything that it started is known by. A command of a shell has its shell's.
     pub mark: Option<u32>,
@@ -93,6 +95,7 @@ impl Task {
             waiters: Vec::new(),
             bound: None,
             started: Instant::now(),
+            expects_reader: false,
             timed_out: false,
             mark: None,
             grace_ms: 1000,
@@ -103,7 +106,7 @@ impl Task {
         }
     }
 
-    /// How much may be read now without taking bytes from a paced reader.
+    /// How much may be read now without taking bytes from a paced reader, or from the first one who is about to come.
     pub fn room(&self) -> usize {
         match self
             .readers
@@ -113,6 +116,7 @@ impl Task {
             .min()
         {
             Some(seen) => self.ring.room(seen),
+            None if self.expects_reader => self.ring.room(0),
             None => usize::MAX,
         }
     }

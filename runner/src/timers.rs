@@ -13,6 +13,8 @@ pub enum Alarm {
     Accept,
     /// A connection that has been told goodbye.
     Linger(u32),
+    /// A task that nobody has read yet.
+    FirstReader(u32),
     /// A task over its time: the step of the escalation comes next.
     Kill { task: u32, step: u32 },
     /// What carries this mark could not all be killed at once.

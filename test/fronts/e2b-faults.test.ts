@@ -186,6 +186,17 @@ describe('the E2B provider under faults', () => {
       expect(await running.catch((error: unknown) => (error as SandboxError).code)).toBe('aborted')
     })
 
+    it('a line on a shell whose stream is cut runs on; the next one waits for its end, in the same shell', async () => {
+      const shell = await sandbox.openShell()
+      await shell.exec('KEPT=yes')
+      proxy.rules({ on: start, fault: { kind: 'cut-at', bytes: 100_000 } })
+      const line = "echo begun >>cut; head -c 300000 /dev/zero | tr '\\0' a; echo over >>cut"
+      expect((await failure(shell.exec(line))).code).toBe('connection_lost')
+      proxy.rules()
+      expect((await shell.exec('echo "$KEPT"; cat cut')).output).toBe('yes\nbegun\nover\n')
+      expect(await shell.close()).toBe(true)
+    })
+
     it('a file that did not come whole is an error, never a shorter file', async () => {
       await sandbox.files.writeFile('long', 'x'.repeat(300_000))
       for (const [fault, code] of [

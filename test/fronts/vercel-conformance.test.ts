@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { VercelProvider } from '@sandkasten/sdk/vercel'
-import { afterAll, describe, it } from 'vitest'
+import { afterAll, describe, it, vi } from 'vitest'
 import { Store } from '../../packages/daemon/src/store/index.ts'
 import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
@@ -12,6 +12,10 @@ import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 /** Our provider, the vendor's own SDK, our front, and a sandbox that crun isolates: the whole contract through all of them. */
 const title = 'conformance: vercel (@vercel/sandbox → the front → isolator oci)'
 const skipped = await reasonToSkip()
+// Output comes as text, piece by piece: 64 MiB of it are thousands of small programs, which take their time on a machine that does other things too.
+const limits = { behaviourMs: 170_000 }
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
+
 if (skipped !== undefined)
   describe(title, () => {
     it('every behaviour of the contract', ({ skip }) => skip(skipped))
@@ -53,6 +57,7 @@ function run(): void {
         return provider()
       },
       reopen: provider,
+      limits,
       commands: posixCommands({ server: 'node' }),
       async leftovers(sandboxId) {
         const name = sandboxId.slice(0, sandboxId.indexOf('.'))

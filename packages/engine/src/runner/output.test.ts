@@ -44,6 +44,25 @@ describe('numbered output', () => {
     await expect(client.attach(id, { after: last + 1 })).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
+  it('waits a moment for its first reader: what a fast program says before he comes is not lost', async () => {
+    for (const start of [
+      (id: string) => client.startDetached({ id, argv: numbered(10_000), ringBytes: 20_000 }),
+      (id: string) =>
+        client
+          .start({ id, argv: numbered(10_000), ringBytes: 20_000, lossy: true })
+          .then((own) => own.discard()),
+    ]) {
+      const id = fresh()
+      await start(id)
+      // The program has filled the ring by now, and its pipe.
+      await expect
+        .poll(async () => (await client.list()).find((task) => task.id === id)!.last)
+        .toBeGreaterThan(2)
+      const events = await all(await client.attach(id))
+      expect(bytesOf(events).length).toBe(1_000_000)
+    }
+  })
+
   it('says what is gone when the ring has moved on, and goes on with what is there', async () => {
     const id = fresh()
     await client.startDetached({ id, argv: numbered(10_000), ringBytes: 20_000 })

@@ -6,6 +6,12 @@ export function randomId(length = 16): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => alphabet[byte & 31]).join('')
 }
 
+/** Any text as a word that can be part of a file name. */
+export async function keyOf(text: string): Promise<string> {
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
+  return Array.from(new Uint8Array(hash, 0, 20), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
 /** The provider's own id out of `provider:id` or of the bare id. */
 export function nativeId(provider: string, id: unknown): string {
   if (typeof id !== 'string' || id.length === 0) {

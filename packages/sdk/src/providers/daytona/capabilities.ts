@@ -2,6 +2,7 @@
 export interface DaytonaCapabilities {
   readonly stdin: 'emulated'
   readonly reattach: 'emulated'
+  readonly shell: 'emulated'
   readonly terminal: 'emulated'
   readonly ports: 'native'
   readonly stop: 'native'
@@ -13,11 +14,12 @@ export interface DaytonaCapabilities {
 
 /**
  * No `lifetime`: the vendor stops what is idle (`activity`) and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
- * No `shell` of ours: the vendor's sessions cannot end one command and keep the shell.
+ * The shell is ours: the vendor's sessions cannot end one command and keep the shell.
  */
 export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   stdin: 'emulated',
   reattach: 'emulated',
+  shell: 'emulated',
   terminal: 'emulated',
   ports: 'native',
   stop: 'native',

@@ -1,14 +1,17 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { leaving, undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
+  OpenShellOptions,
   OpenTerminalOptions,
   ProcessInfo,
   SandboxEndpoint,
   SandboxInfo,
+  SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
@@ -97,6 +100,10 @@ export class DaytonaSandbox implements SandboxDriver {
         startedAt: new Date(Number(startedAt)),
       }
     })
+  }
+
+  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    return openGuestShell(this, { provider: 'daytona' }, options, call)
   }
 
   openTerminal(

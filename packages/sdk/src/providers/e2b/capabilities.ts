@@ -1,6 +1,7 @@
 /** What E2B's sandboxes can do through its SDK. Its daemon keeps no output, so a process is not found again with its history. */
 export interface E2BCapabilities {
   readonly stdin: 'native'
+  readonly shell: 'emulated'
   readonly terminal: 'native'
   readonly ports: 'native'
   readonly watch: 'native'
@@ -13,6 +14,7 @@ export interface E2BCapabilities {
 
 export const e2bCapabilities: E2BCapabilities = Object.freeze({
   stdin: 'native',
+  shell: 'emulated',
   terminal: 'native',
   ports: 'native',
   watch: 'native',

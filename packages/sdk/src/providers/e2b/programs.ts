@@ -1,3 +1,4 @@
+import { hunt as hunting } from '../../shared/guest/processes.ts'
 import { script } from '../../shared/guest/script.ts'
 
 /** Programs in a sandbox of E2B's: what its daemon does not do for us. It needs sh, and for signals GNU grep. */
@@ -36,17 +37,9 @@ _sk_say "started $$"
 exec "$@"
 `
 
-/** SIGNAL MARK: everything that carries the mark; SIGKILL until nobody is left. Says whether there was somebody. */
+/** SIGNAL MARK: everything that carries the mark. Says whether there was somebody. */
 export const hunt = script`
-_sk_any=
-while :; do
-  _sk_found=
-  for _sk_f in $(grep -lzsFx "${markVariable}=$2" /proc/[0-9]*/environ); do
-    _sk_f=@{_sk_f#/proc/}
-    kill -s "$1" "@{_sk_f%/environ}" 2>/dev/null && _sk_found=1 _sk_any=1
-  done
-  [ "$1" = KILL ] && [ -n "$_sk_found" ] || break
-  sleep 0.01
-done
+${hunting}
+hunt "$1" "$2"
 printf %s "@{_sk_any:-none}"
 `

@@ -1,12 +1,15 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
 import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
+  OpenShellOptions,
   OpenTerminalOptions,
   SandboxEndpoint,
   SandboxInfo,
+  SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { E2BFiles } from './files.ts'
@@ -61,6 +64,10 @@ export class E2BSandbox implements SandboxDriver {
     starting.catch(() => processes.delete(processId))
     await forgetOldest(processes)
     return starting
+  }
+
+  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    return openGuestShell(this, { provider: 'e2b' }, options, call)
   }
 
   async openTerminal(

@@ -1,15 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { quoteArg } from '../../shared/quote.ts'
 import { agentName, agentScript } from './agent/script.ts'
-import { agentError, nameOf } from './errors.ts'
+import { agentError, diskFull, nameOf } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import type { SshPool } from './pool.ts'
 import type { Ssh2Channel } from './sdk.ts'
-import { sftpCalls } from './sftp.ts'
+import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
 
 export interface AgentFacts {
   /** Where everything is kept, as the host's own true path. */
@@ -26,18 +25,6 @@ export interface AgentCall {
   readonly what?: string
   /** An answer may be that long. Default 64 MiB. */
   readonly maxBytes?: number
-}
-
-/** Verbs that look, and at most clear away what is over anyway: asked twice they do no more than asked once. */
-const questions: ReadonlySet<string> = new Set(['state', 'list', 'find', 'status', 'processes', 'health'])
-
-/** The agent ended without a word: killed on the host, while the connection lives. */
-function wasCutOff(error: unknown): boolean {
-  return (
-    SandboxError.is(error, 'provider_error') &&
-    'status' in error.details &&
-    error.details.status === undefined
-  )
 }
 
 /** Calls of the script on the host (`agent/`). */
@@ -69,24 +56,7 @@ export class Agent {
     return this.#start(script, verb, args, call)
   }
 
-  /** An answer that was cut off on the host is asked for again where asking does nothing: who looks while a sandbox is being stopped may be hit. */
   async #ask(
-    script: string,
-    verb: string,
-    args: ReadonlyArray<string | number>,
-    call: AgentCall,
-  ): Promise<string> {
-    for (let left = questions.has(verb) ? 3 : 0; ; left -= 1) {
-      try {
-        return await this.#askOnce(script, verb, args, call)
-      } catch (error) {
-        if (left === 0 || call.signal?.aborted || !wasCutOff(error)) throw error
-      }
-      await sleep(100)
-    }
-  }
-
-  async #askOnce(
     script: string,
     verb: string,
     args: ReadonlyArray<string | number>,
@@ -140,14 +110,17 @@ export class Agent {
       const home = await sftp.realpath('.')
       const { root } = this.#settings
       const bin = `${root.startsWith('/') ? root : `${home}/${root}`}/bin`
-      await sftp.makeFolders(bin)
       const file = `${bin}/${agentName}`
       const there = await sftp.stat(file).catch(() => undefined)
       // Named by its content and renamed into place, so one that is there is whole.
-      if (there?.size !== Buffer.byteLength(agentScript)) {
-        const draft = `${file}.${randomId(8)}`
+      if (there?.size === Buffer.byteLength(agentScript)) return file
+      const draft = `${file}.${randomId(8)}`
+      try {
+        await sftp.makeFolders(bin)
         await sftp.writeSmall(draft, Buffer.from(agentScript), 0o600)
         await sftp.replace(draft, file)
+      } catch (error) {
+        throw await this.#notWritten(sftp, draft, home, error)
       }
       return file
     })
@@ -155,12 +128,33 @@ export class Agent {
       await this.#ask(script, 'hello', [], { what: nameOf(this.#settings) })
     ).split('\n')
     const [system, machine = ''] = first.split(' ')
-    if (system !== 'Linux')
-      throw new SandboxError('unsupported', `${nameOf(this.#settings)} is no Linux host.`, {
+    const host = nameOf(this.#settings)
+    if (system === 'missing')
+      throw new SandboxError('unsupported', `${host} lacks ${machine}, which this provider needs there.`, {
         provider: 'ssh',
-        hint: first.startsWith('missing') ? `Install ${first.slice(8)} there.` : 'Choose a Linux host.',
+        hint: `Install ${machine} there, or put it in the PATH that sshd gives to the account’s commands.`,
+      })
+    if (system !== 'Linux')
+      throw new SandboxError('unsupported', `${host} is no Linux host.`, {
+        provider: 'ssh',
+        hint: 'Choose a Linux host.',
       })
     return { facts: { root: Buffer.from(root, 'base64').toString('utf8'), machine }, script }
+  }
+
+  /** SFTP's own words are few; what they mean here is said in ours. */
+  async #notWritten(sftp: SftpCalls, draft: string, home: string, error: unknown): Promise<unknown> {
+    const status = statusOf(error)
+    if (status === undefined) return error
+    const { root } = this.#settings
+    const full = await sftp.isFull(root.startsWith('/') ? root : home)
+    await sftp.unlink(draft).catch(() => {})
+    if (full) return diskFull(`Setting up ${nameOf(this.#settings)}`, error)
+    return new SandboxError(
+      status === sftpStatus.permissionDenied ? 'permission_denied' : 'provider_error',
+      `The folder ${root} cannot be made on ${nameOf(this.#settings)}.`,
+      { provider: 'ssh', hint: 'Set `root` to a folder that the account may write to.', cause: error },
+    )
   }
 }
 
@@ -185,14 +179,13 @@ export class AgentStream {
     this.#nonce = nonce
     this.#call = call
     channel.on('error', () => {})
-    channel.on('exit', (status: number | null) => {
-      if (typeof status === 'number') this.#status = status
-    })
     channel.stderr.on('data', (data: Buffer) => {
       this.#stderr = (this.#stderr + data.toString('latin1')).slice(-2000)
     })
     this.#closed = new Promise((resolve) => {
-      channel.once('close', () => {
+      // Not at 'exit': of an answer that came all at once that was told before anybody could listen.
+      channel.once('close', (status?: number | null) => {
+        if (typeof status === 'number') this.#status = status
         for (const closed of this.#writing) closed()
         resolve()
       })

@@ -1,11 +1,13 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxError } from '../../errors.ts'
+import type { SshProviderOptions } from './index.ts'
 import { keygen, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
 const banner = path.join(tmpdir(), `sandkasten-banner-${process.pid}`)
@@ -99,6 +101,77 @@ describe.skipIf(!sshdProgram)('connecting', () => {
       sshd.provider({ privateKeyPath: undefined as never, agent: `${socket}.none` }).list(),
     )
     expect(gone.code).toBe('unauthenticated')
+  })
+
+  describe('without a key in its options', () => {
+    /** What a program prints that has this home, and these variables: the account's own keys are looked for there. */
+    const listed = async (env: Record<string, string>, more: Partial<SshProviderOptions> = {}) => {
+      const { privateKeyPath: _, ...options } = sshd.options(more)
+      const module = new URL('./index.ts', import.meta.url).href
+      const code = `const { SshProvider } = await import(${JSON.stringify(module)})
+        const provider = new SshProvider(${JSON.stringify(options)})
+        console.log(await provider.list().then((list) => list.length, ({ code, message }) => code + ' ' + message))
+        await provider.close()`
+      const { SSH_AUTH_SOCK: __, ...inherited } = process.env
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        ['--conditions=sandkasten-source', '--input-type=module', '-e', code],
+        { env: { ...inherited, ...env } },
+      )
+      return stdout.trim()
+    }
+    const home = (name: string, ...keys: Array<[name: string, file: string]>) => {
+      const folder = path.join(sshd.folder, name)
+      mkdirSync(path.join(folder, '.ssh'), { recursive: true })
+      for (const [key, file] of keys) writeFileSync(path.join(folder, '.ssh', key), readFileSync(file))
+      return folder
+    }
+    const stranger = () => {
+      const file = path.join(sshd.folder, `stranger-${Math.random()}`)
+      keygen(file, 'ed25519')
+      return file
+    }
+
+    it('shows those of the account, one after the other', async () => {
+      expect(await listed({ HOME: home('one', ['id_rsa', sshd.keyFile]) })).toBe('0')
+      const two = home('two', ['id_ed25519', stranger()], ['id_ecdsa', sshd.keyFile])
+      expect(await listed({ HOME: two })).toBe('0')
+      expect(await listed({ HOME: home('none') })).toMatch(/^unauthenticated There is no key to show/)
+    })
+
+    it('shows those of the account when the agent has none, or is not there', async () => {
+      const HOME = home('three', ['id_ed25519', sshd.keyFile])
+      const socket = path.join(sshd.folder, 'empty.sock')
+      const agent = spawn('ssh-agent', ['-D', '-a', socket], { stdio: ['ignore', 'pipe', 'ignore'] })
+      try {
+        await once(agent.stdout!, 'data')
+        expect(await listed({ HOME, SSH_AUTH_SOCK: socket })).toBe('0')
+        expect(await listed({ HOME: home('four'), SSH_AUTH_SOCK: socket })).toMatch(
+          /^unauthenticated .* refused/,
+        )
+      } finally {
+        agent.kill()
+      }
+      expect(await listed({ HOME, SSH_AUTH_SOCK: `${socket}.none` })).toBe('0')
+      expect(await listed({ HOME: home('five'), SSH_AUTH_SOCK: `${socket}.none` })).toMatch(
+        /^unauthenticated The ssh-agent at .* could not be used/,
+      )
+    })
+  })
+
+  it('keeps to the first key of a host that nobody has confirmed', async () => {
+    await using host = await startSshd()
+    const provider = host.provider({ knownHosts: path.join(host.folder, 'none'), acceptUnknownHost: true })
+    expect(await provider.list()).toEqual([])
+    const file = path.join(host.folder, 'host')
+    for (const old of [file, `${file}.pub`]) rmSync(old)
+    keygen(file, 'ed25519')
+    expect(await provider.list()).toEqual([])
+    await provider.close()
+    const error = await failure(provider.list())
+    expect([error.code, error.details.reason]).toEqual(['forbidden', 'host_key_changed'])
+    // Another provider has seen no other key.
+    expect(await host.provider({ knownHosts: '/none', acceptUnknownHost: true }).list()).toEqual([])
   })
 
   it('says that an account was refused', async () => {

@@ -1,13 +1,12 @@
 import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '../../errors.ts'
-import { credentialsOf, HostCheck } from './credentials.ts'
+import { credentialsOf, HostCheck, type PinnedKey } from './credentials.ts'
 import { connectError, connectionLost, nameOf } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import type { Ssh2, Ssh2Channel, Ssh2Client, Ssh2Sftp } from './sdk.ts'
 
-/** How often a host that is silent is asked whether it is still there, and how often in vain. */
-const PING_MS = 15_000
+/** How often a host that is silent is asked in vain whether it is still there. */
 const PINGS = 3
 
 /**
@@ -24,23 +23,27 @@ export class SshConnection {
   #holds = 0
   #lost: { cause: unknown } | undefined
 
-  static async open(ssh2: Ssh2, settings: SshSettings): Promise<SshConnection> {
-    const check = await HostCheck.read(settings)
-    const credentials = await credentialsOf(ssh2, settings)
-    const { host, port, username, connectTimeoutMs } = settings
-    const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: PING_MS })
+  static async open(ssh2: Ssh2, settings: SshSettings, pinned: PinnedKey): Promise<SshConnection> {
+    const check = await HostCheck.read(settings, pinned)
+    const authHandler = await credentialsOf(ssh2, settings)
+    const { host, port, username, connectTimeoutMs, pingMs } = settings
+    const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: pingMs })
     const client = new ssh2.Client()
     const closed = new Promise<unknown>((resolve) => {
       let cause: unknown
       client.on('error', (error) => {
-        cause ??= error
+        cause = error
       })
       client.on('close', () => resolve(cause))
     })
     try {
       await new Promise<void>((resolve, reject) => {
         client.on('ready', resolve)
-        client.on('error', (error) => reject(check.refusal ?? connectError(settings, error)))
+        client.on('error', (error) => {
+          // There may be keys left to show; if none is accepted, that is said next.
+          if (error.level === 'agent' && authHandler.length > 1) return
+          reject(check.refusal ?? connectError(settings, error))
+        })
         closed.then((cause) => reject(check.refusal ?? connectError(settings, cause ?? {})))
         // An address that swallows packets never gets as far as the handshake, whose clock is ssh2's.
         const late = setTimeout(
@@ -52,7 +55,7 @@ export class SshConnection {
         client.connect({
           sock: socket,
           username,
-          ...credentials,
+          authHandler,
           readyTimeout: connectTimeoutMs,
           hostVerifier: (key) => check.accepts(key),
           ...(check.algorithms ? { algorithms: { serverHostKey: check.algorithms } } : {}),
@@ -102,8 +105,15 @@ export class SshConnection {
   }
 
   /** A connection from the host to one of its own ports. */
-  forward(port: number): Promise<Duplex> {
-    return this.#open((done) => this.#client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, done))
+  async forward(port: number): Promise<Duplex> {
+    const to = (address: string) =>
+      this.#open<Duplex>((done) => this.#client.forwardOut('127.0.0.1', 0, address, port, done))
+    return to('127.0.0.1').catch((error) => {
+      if (!(error instanceof ChannelRefused) || error.isForbidden) throw error
+      return to('::1').catch(() => {
+        throw error
+      })
+    })
   }
 
   sftp(): Promise<Ssh2Sftp> {
@@ -191,7 +201,7 @@ export class SshConnection {
       } catch {
         // It has just been closed.
       }
-    }, PING_MS)
+    }, this.#settings.pingMs)
     timer.unref()
     return timer
   }
@@ -201,6 +211,11 @@ export class SshConnection {
 export class ChannelRefused extends Error {
   constructor(cause: unknown) {
     super('The host refused a channel.', { cause })
+  }
+
+  /** Not that it failed: it is not allowed (RFC 4254, 5.1). */
+  get isForbidden(): boolean {
+    return (this.cause as { reason?: unknown }).reason === 1
   }
 }
 

@@ -15,26 +15,29 @@ import {
   preferredAlgorithms,
 } from './known-hosts.ts'
 import type { SshSettings } from './options.ts'
-import type { HostKeyAlgorithm, Ssh2 } from './sdk.ts'
+import type { HostKeyAlgorithm, Ssh2, Ssh2Credential } from './sdk.ts'
 
-/** What we show the host: a key, or the agent's. */
-export async function credentialsOf(
-  ssh2: Ssh2,
-  settings: SshSettings,
-): Promise<{ privateKey?: Buffer; passphrase?: string; agent?: string }> {
-  const { privateKey, privateKeyPath, passphrase, agent } = settings
-  const withPassphrase = passphrase === undefined ? {} : { passphrase }
+/** What we show the host, one after the other: the key that was given and then the agent's; or the agent's and then those of the account. */
+export async function credentialsOf(ssh2: Ssh2, settings: SshSettings): Promise<Ssh2Credential[]> {
+  const { username, privateKey, privateKeyPath, passphrase, agent } = settings
+  const shown = (key: Buffer): Ssh2Credential => ({
+    type: 'publickey',
+    username,
+    key,
+    ...(passphrase === undefined ? {} : { passphrase }),
+  })
+  const agents: Ssh2Credential[] = agent === undefined ? [] : [{ type: 'agent', username, agent }]
   if (privateKey !== undefined || privateKeyPath !== undefined) {
     const key = privateKey === undefined ? await keyFile(privateKeyPath!) : Buffer.from(privateKey)
     checkKey(ssh2, key, passphrase, privateKeyPath)
-    return { privateKey: key, ...withPassphrase, ...(agent === undefined ? {} : { agent }) }
+    return [shown(key), ...agents]
   }
-  if (agent !== undefined) return { agent }
+  const keys: Ssh2Credential[] = []
   for (const name of ['id_ed25519', 'id_ecdsa', 'id_rsa']) {
     const key = await readFile(path.join(homedir(), '.ssh', name)).catch(() => undefined)
-    if (key && !(ssh2.utils.parseKey(key, passphrase) instanceof Error))
-      return { privateKey: key, ...withPassphrase }
+    if (key && !(ssh2.utils.parseKey(key, passphrase) instanceof Error)) keys.push(shown(key))
   }
+  if (agents.length + keys.length > 0) return [...agents, ...keys]
   throw new SandboxError('unauthenticated', 'There is no key to show to the host.', {
     provider: 'ssh',
     hint: 'Start an ssh-agent (SSH_AUTH_SOCK), or pass `privateKeyPath`, with `passphrase` if it has one.',
@@ -64,14 +67,20 @@ function checkKey(ssh2: Ssh2, key: Buffer, passphrase: string | undefined, file 
   })
 }
 
+/** The key of a host that nobody had confirmed, once it was accepted: it is not to change while the provider lives. */
+export interface PinnedKey {
+  key?: Buffer
+}
+
 /** Decides whether a host is the one that it should be. */
 export class HostCheck {
   readonly #settings: SshSettings
+  readonly #pinned: PinnedKey
   readonly #lines: readonly KnownHost[]
   /** Why it was refused. */
   refusal: SandboxError | undefined
 
-  static async read(settings: SshSettings): Promise<HostCheck> {
+  static async read(settings: SshSettings, pinned: PinnedKey): Promise<HostCheck> {
     const texts = await Promise.all(
       settings.knownHosts.map((file) =>
         readFile(file, 'utf8').catch((cause) => {
@@ -84,11 +93,13 @@ export class HostCheck {
         }),
       ),
     )
-    return new HostCheck(settings, linesFor(texts.flatMap(parseKnownHosts), settings.host, settings.port))
+    const lines = linesFor(texts.flatMap(parseKnownHosts), settings.host, settings.port)
+    return new HostCheck(settings, pinned, lines)
   }
 
-  private constructor(settings: SshSettings, lines: readonly KnownHost[]) {
+  private constructor(settings: SshSettings, pinned: PinnedKey, lines: readonly KnownHost[]) {
     this.#settings = settings
+    this.#pinned = pinned
     this.#lines = lines
   }
 
@@ -104,7 +115,13 @@ export class HostCheck {
       return false
     }
     const verdict = judge(this.#lines, key)
-    if (verdict === 'known' || (verdict === 'unknown' && acceptUnknownHost)) return true
+    if (verdict === 'known') return true
+    if (verdict === 'unknown' && acceptUnknownHost) {
+      this.#pinned.key ??= key
+      if (this.#pinned.key.equals(key)) return true
+      this.refusal = this.#refuse('changed', key, 'It showed another one before.')
+      return false
+    }
     this.refusal = this.#refuse(verdict, key)
     return false
   }

@@ -2,7 +2,7 @@ import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { PortForwards } from '../../ports/index.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
-import { randomId } from '../../shared/ids.ts'
+import { keyOf, randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
 import type {
   CallOptions,
@@ -18,7 +18,6 @@ import { agentError } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import { SshPool } from './pool.ts'
 import { SshSandbox } from './sandbox.ts'
-import { keyOf } from './shell.ts'
 
 /** What is known of a sandbox: the host's state, and the record that this library keeps there. */
 export interface Known {
@@ -121,7 +120,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
     const lines = (await this.agent.call('list', [], { signal })).split('\n').filter(Boolean)
     return pageOf(
-      lines.map((line) => infoOf(knownFrom(line))),
+      lines.map((line) => infoOf(this.#seen(knownFrom(line)))),
       filter,
     )
   }
@@ -152,9 +151,8 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
 
   async known(sandboxId: string, { signal }: CallOptions = {}): Promise<Known> {
     if (!idPattern.test(sandboxId)) throw agentError(71, { sandboxId, what: sandboxId })
-    return knownFrom(
-      (await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })).trim(),
-    )
+    const line = await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })
+    return this.#seen(knownFrom(line.trim()))
   }
 
   async info(sandboxId: string, call: CallOptions): Promise<SandboxInfo> {
@@ -175,10 +173,17 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     await this.agent.call('stop', [sandboxId, incarnation], { sandboxId, what: sandboxId, signal })
   }
 
-  forwards(sandboxId: string): PortForwards {
+  /** Ports are the host's: where the sandbox does not run any more, somebody else may listen there. So each connection looks first. */
+  forwards(sandboxId: string, check: () => Promise<void>): PortForwards {
     let forwards = this.#forwards.get(sandboxId)
     if (!forwards) {
-      forwards = new PortForwards((port) => this.pool.forward(port))
+      forwards = new PortForwards(async (port) => {
+        await check().catch((error) => {
+          if (SandboxError.is(error, 'not_running', 'interrupted', 'not_found')) void this.#letGo(sandboxId)
+          throw error
+        })
+        return this.pool.forward(port)
+      })
       this.#forwards.set(sandboxId, forwards)
     }
     return forwards
@@ -201,6 +206,12 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
         cause: new AggregateError([error, also]),
       })
     })
+  }
+
+  /** One that does not run has no ports. */
+  #seen(known: Known): Known {
+    if (known.status === 'stopped' || known.status === 'failed') void this.#letGo(known.sandboxId)
+    return known
   }
 
   async #letGo(sandboxId: string): Promise<void> {

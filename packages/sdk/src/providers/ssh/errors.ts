@@ -46,6 +46,14 @@ export function connectionLost(settings: SshSettings, cause?: unknown): SandboxE
   })
 }
 
+export function diskFull(what: string, cause: unknown): SandboxError {
+  return new SandboxError('disk_full', `${what}: the host’s disk is full.`, {
+    provider: 'ssh',
+    hint: 'Free space on the disk of the host that holds `root`, by default the account’s home.',
+    cause,
+  })
+}
+
 /** Why a connection could not be made. By ssh2's levels and the system's error numbers, never by words. */
 export function connectError(settings: SshSettings, error: unknown): SandboxError {
   if (SandboxError.is(error)) return error

@@ -3,6 +3,7 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, FileEntry, FileStat } from '../../spec/index.ts'
+import { diskFull } from './errors.ts'
 import { Paths } from './paths.ts'
 import type { SftpStats } from './sdk.ts'
 import { isFile, isFolder, isLink, openFlags, type SftpCalls, sftpStatus, statusOf } from './sftp.ts'
@@ -159,7 +160,8 @@ export class SshFiles implements FilesDriver {
       } catch (error) {
         if (SandboxError.is(error) || statusOf(error) === undefined) throw error
         // SFTP knows three reasons; a second look finds out more.
-        throw fault(await paths.reason(file, statusOf(error)!), given, what, error)
+        const reason = await paths.reason(file, statusOf(error)!)
+        throw reason === 'disk_full' ? diskFull(`${what} ${given}`, error) : fault(reason, given, what, error)
       }
     })
   }
@@ -232,8 +234,10 @@ export class SshFiles implements FilesDriver {
       throwIfAborted(signal, 'Writing the file')
       await sftp.replace(draft, file)
     } catch (error) {
+      // Before what takes up the room is removed.
+      const full = statusOf(error) === sftpStatus.failure && (await sftp.isFull(this.#place.partial))
       await sftp.unlink(draft).catch(() => {})
-      throw error
+      throw full ? diskFull(`Writing ${file}`, error) : error
     }
   }
 }

@@ -1,4 +1,5 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keepAlive } from '../../resilience/index.ts'
@@ -230,6 +231,35 @@ describe.skipIf(!sshdProgram)('a host', () => {
       [],
       [],
     ])
+  })
+
+  it('clears away what creates and destroys have left that were cut off, and nothing of those under way', async () => {
+    await sshd.provider().list()
+    const root = path.join(sshd.home, 'sandkasten')
+    const at = (name: string) => path.join(root, 'sandboxes', name)
+    const startOf = (pid: number) =>
+      readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /s, '')
+        .split(' ')[19]
+    const [mine, other] = [`${process.pid}-${startOf(process.pid)}`, `${process.pid}-1`]
+    // Of a number that is used again the start time is another.
+    const kept = [`.new-aaaaaaaaaaaaaaaa-${mine}`, `.gone-bbbbbbbbbbbbbbbb-${mine}`]
+    const left = [`.new-cccccccccccccccc-${other}`, `.gone-dddddddddddddddd-${other}`]
+    for (const name of [...kept, ...left]) mkdirSync(path.join(at(name), 'work'), { recursive: true })
+    for (const name of ['.aaaaaaaaaaaaaaaa', '.cccccccccccccccc'])
+      writeFileSync(path.join(root, 'names', name), '')
+    execFileSync('chown', [
+      '-R',
+      '--reference',
+      root,
+      ...[...kept, ...left].map(at),
+      path.join(root, 'names'),
+    ])
+    expect(await sshd.provider().healthCheck()).toBe(true)
+    expect(readdirSync(path.join(root, 'sandboxes')).sort()).toEqual(kept.sort())
+    expect(readdirSync(path.join(root, 'names'))).toEqual(['.aaaaaaaaaaaaaaaa'])
+    for (const name of kept) rmSync(at(name), { recursive: true })
+    rmSync(path.join(root, 'names', '.aaaaaaaaaaaaaaaa'))
   })
 
   it('that is asked by a stranger’s words refuses them', async () => {

@@ -27,6 +27,8 @@ export interface SshProviderOptions {
   root?: string
   /** How long a connection may take. Default 20 s. */
   connectTimeoutMs?: number
+  /** How often a host that is silent is asked whether it is still there. After three times in vain the connection is lost. Default 15 s. */
+  pingMs?: number
   /** How many sessions one connection may carry; more are opened on further connections. Default 8: OpenSSH allows 10. */
   maxSessions?: number
   /** You know that commands can do whatever the account can; no warning is shown. */
@@ -49,6 +51,7 @@ export interface SshSettings {
   readonly acceptUnknownHost: boolean
   readonly root: string
   readonly connectTimeoutMs: number
+  readonly pingMs: number
   readonly maxSessions: number
   readonly sdk?: Ssh2
 }
@@ -84,6 +87,7 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     acceptUnknownHost: options.acceptUnknownHost ?? false,
     root: checkPath(options.root ?? '.sandkasten/ssh', 'root'),
     connectTimeoutMs: checkMs(options.connectTimeoutMs ?? 20_000, 'connectTimeoutMs'),
+    pingMs: checkMs(options.pingMs ?? 15_000, 'pingMs'),
     maxSessions: sessions,
     ...(sdk ? { sdk } : {}),
   }
@@ -120,6 +124,7 @@ const known: ReadonlyArray<keyof SshProviderOptions> = [
   'acceptUnknownHost',
   'root',
   'connectTimeoutMs',
+  'pingMs',
   'maxSessions',
   'acceptNoIsolation',
   'sdk',

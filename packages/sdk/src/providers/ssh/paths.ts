@@ -49,7 +49,8 @@ export class Paths {
         break
       }
     }
-    return status === sftpStatus.noSuchFile ? 'file_not_found' : 'provider_error'
+    if (status === sftpStatus.noSuchFile) return 'file_not_found'
+    return (await this.#sftp.isFull(this.#root)) ? 'disk_full' : 'provider_error'
   }
 
   async #real(path: string): Promise<string | undefined> {

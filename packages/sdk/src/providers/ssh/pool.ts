@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '../../errors.ts'
 import { ChannelRefused, SshConnection } from './connection.ts'
+import type { PinnedKey } from './credentials.ts'
 import { nameOf } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import { loadSsh2, type Ssh2Channel, type Ssh2Sftp } from './sdk.ts'
@@ -12,6 +13,7 @@ import { loadSsh2, type Ssh2Channel, type Ssh2Sftp } from './sdk.ts'
  */
 export class SshPool {
   readonly #settings: SshSettings
+  readonly #pinned: PinnedKey = {}
   #members: Member[] = []
   #opening: Promise<Member> | undefined
 
@@ -50,6 +52,20 @@ export class SshPool {
     } catch (error) {
       letGo()
       throw error
+    }
+  }
+
+  /** Throws where the host forwards nothing to that port. Nobody is disturbed who listens there, unless the host allows some ports only. */
+  async checkForward(port: number): Promise<void> {
+    for (const asked of [0, port]) {
+      try {
+        // A channel closes only when it has been read to its end.
+        return void (await this.forward(asked)).resume().destroy()
+      } catch (error) {
+        if (!(error instanceof ChannelRefused)) throw error
+        if (!error.isForbidden) return
+        if (asked === port) throw noForwarding(this.#settings, port, error.cause)
+      }
     }
   }
 
@@ -110,8 +126,8 @@ export class SshPool {
   }
 
   async #connect(): Promise<Member> {
-    const ssh2 = this.#settings.sdk ?? (await loadSsh2())
-    const connection = await SshConnection.open(ssh2, this.#settings)
+    const ssh2 = await loadSsh2(this.#settings.sdk)
+    const connection = await SshConnection.open(ssh2, this.#settings, this.#pinned)
     // The files' session is one of the first connection's.
     const limit = this.#settings.maxSessions - (this.#members.length === 0 ? 1 : 0)
     const member: Member = { connection, sessions: 0, limit, holds: [] }
@@ -121,6 +137,14 @@ export class SshPool {
     })
     return member
   }
+}
+
+function noForwarding(settings: SshSettings, port: number, cause: unknown): SandboxError {
+  return new SandboxError('unsupported', `${nameOf(settings)} does not forward to its port ${port}.`, {
+    provider: 'ssh',
+    hint: 'Set `AllowTcpForwarding local` in its sshd_config, and let neither PermitOpen nor the key’s options in authorized_keys (`restrict`, `no-port-forwarding`) forbid it.',
+    cause,
+  })
 }
 
 interface Member {

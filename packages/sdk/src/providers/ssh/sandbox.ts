@@ -3,7 +3,7 @@ import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { bashPrologue } from '../../shared/bash-prologue.ts'
 import { encode } from '../../shared/bytes.ts'
-import { randomId } from '../../shared/ids.ts'
+import { keyOf, randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
   OpenShellOptions,
@@ -20,7 +20,7 @@ import { agentError } from './errors.ts'
 import { SshFiles } from './files.ts'
 import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
 import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
-import { keyOf, SshShell, seconds } from './shell.ts'
+import { SshShell, seconds } from './shell.ts'
 import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
 
 /** One incarnation of a sandbox on the host, as one handle sees it. */
@@ -143,7 +143,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     const { pid } = await this.#start(
       terminalId,
       script,
-      { what: cmd ?? 'script', cwd: options.cwd, stdin: true, reading: false, ring: 8 * 1024 * 1024 },
+      { what: cmd ?? 'sh', cwd: options.cwd, stdin: true, reading: false, ring: 8 * 1024 * 1024 },
       call,
     )
     return this.#terminal(new SshProcess(this.#bound(), { processId: terminalId, pid }))
@@ -151,7 +151,8 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
 
   async getEndpoint(port: number): Promise<SandboxEndpoint> {
     await this.check()
-    const local = await this.#driver.forwards(this.sandboxId).localPort(port)
+    await this.#driver.pool.checkForward(port)
+    const local = await this.#driver.forwards(this.sandboxId, () => this.check()).localPort(port)
     return { url: `http://127.0.0.1:${local}`, headers: {} }
   }
 
@@ -240,6 +241,11 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
         throw new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
           ...options,
           hint: 'Make it executable with files.chmod(path, 0o755).',
+        })
+      if (SandboxError.is(error, 'unsupported') && error.details.status === 85)
+        throw new SandboxError('unsupported', 'The host has no script(1), which makes terminals there.', {
+          ...options,
+          hint: 'Install it: it is part of util-linux (on Debian `bsdutils`, on Alpine `util-linux-misc`).',
         })
       throw error
     }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex, Readable } from 'node:stream'
-import { SandboxError } from '../../errors.ts'
+import { loadVendorSdk, type VendorPackage } from '../../shared/vendor-sdk.ts'
 
 /** The part of `ssh2` that we call; a type test proves that the real one fits. */
 export interface Ssh2 {
@@ -28,13 +28,16 @@ export interface Ssh2Client {
 export interface Ssh2Config {
   sock: Socket
   username: string
-  privateKey?: Buffer
-  passphrase?: string
-  agent?: string
+  authHandler: Ssh2Credential[]
   readyTimeout: number
   hostVerifier: (key: Buffer) => boolean
   algorithms?: { serverHostKey: HostKeyAlgorithm[] }
 }
+
+/** One of the things that we show to the host, in their order. */
+export type Ssh2Credential =
+  | { type: 'agent'; username: string; agent: string }
+  | { type: 'publickey'; username: string; key: Buffer; passphrase?: string }
 
 export type HostKeyAlgorithm =
   | 'ssh-ed25519'
@@ -82,6 +85,7 @@ export interface Ssh2Sftp {
   symlink(target: string, path: string, callback: Callback<void>): void
   readlink(path: string, callback: Callback<string>): void
   realpath(path: string, callback: Callback<string>): void
+  ext_openssh_statvfs(path: string, callback: Callback<SftpDisk>): void
   on(event: 'close' | 'end', listener: () => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
 }
@@ -92,32 +96,25 @@ export interface SftpStats {
   readonly mtime: number
 }
 
-type Callback<T> = (error: (Error & { code?: number }) | null | undefined, result: T) => void
-
-/** The range that our tests run with. */
-const tested = '1.17'
-
-export async function loadSsh2(): Promise<Ssh2> {
-  const name = 'ssh2'
-  try {
-    const loaded = (await import(name)) as Ssh2 & { default?: Ssh2 }
-    return loaded.default ?? loaded
-  } catch (cause) {
-    if (!isMissing(cause, name)) throw cause
-    throw new SandboxError(
-      'sdk_missing',
-      'The ssh provider needs the package ssh2, which is not installed.',
-      {
-        provider: 'ssh',
-        hint: `npm install ssh2@^${tested}`,
-        cause,
-      },
-    )
-  }
+/** What is known of a disk: its free blocks, their size, and how many files it can still hold. */
+export interface SftpDisk {
+  readonly f_frsize: number
+  readonly f_bavail: number
+  readonly f_files: number
+  readonly f_favail: number
 }
 
-/** Exactly that package: one that is missing inside it is a defect of the installation, and says so itself. */
-function isMissing(error: unknown, name: string): boolean {
-  const { code, message } = error as { code?: unknown; message?: unknown }
-  return code === 'ERR_MODULE_NOT_FOUND' && String(message).includes(`'${name}'`)
+type Callback<T> = (error: (Error & { code?: number }) | null | undefined, result: T) => void
+
+const vendor: VendorPackage = {
+  provider: 'ssh',
+  name: 'ssh2',
+  major: 1,
+  fits: ({ Client, utils }) =>
+    typeof Client === 'function' && typeof (utils as Ssh2['utils'] | undefined)?.parseKey === 'function',
+}
+
+/** The caller's, or the one that is installed. */
+export function loadSsh2(given: Ssh2 | undefined): Promise<Ssh2> {
+  return loadVendorSdk<Ssh2>(vendor, given)
 }

@@ -1,4 +1,4 @@
-import type { SftpStats, Ssh2Sftp } from './sdk.ts'
+import type { SftpDisk, SftpStats, Ssh2Sftp } from './sdk.ts'
 
 /** SFTP's status codes (draft-ietf-secsh-filexfer-02). */
 export const sftpStatus = { noSuchFile: 2, permissionDenied: 3, failure: 4, unsupported: 8 } as const
@@ -48,6 +48,14 @@ export function sftpCalls(sftp: Ssh2Sftp) {
     realpath: (path: string) => asked<string>((done) => sftp.realpath(path, done)),
     /** As rename(2) does it: what is there is replaced. */
     replace: (from: string, to: string) => asked<void>((done) => sftp.ext_openssh_rename(from, to, done)),
+    /** SFTP has no word for it: there it is a “failure”. */
+    async isFull(path: string): Promise<boolean> {
+      const disk = await asked<SftpDisk>((done) => sftp.ext_openssh_statvfs(path, done)).catch(
+        () => undefined,
+      )
+      if (!disk) return false
+      return disk.f_bavail * disk.f_frsize < 64 * 1024 || (disk.f_files > 0 && disk.f_favail === 0)
+    },
     /** With its parents; those that are there stay as they are. */
     async makeFolders(folder: string): Promise<void> {
       if (await calls.stat(folder).then(isFolder, () => false)) return

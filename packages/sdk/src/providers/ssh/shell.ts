@@ -2,7 +2,7 @@ import { checkCount, checkMs, invalid } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { HeadTail } from '../../shared/collect.ts'
-import { randomId } from '../../shared/ids.ts'
+import { keyOf, randomId } from '../../shared/ids.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import type { AgentStream } from './agent.ts'
 import { type FollowedExit, follow, type ProcessPlace } from './process.ts'
@@ -78,8 +78,12 @@ export class SshShell implements SandboxShell {
     const stop = () => agent.call('kill', [sandboxId, incarnation, id, 'KILL'], { sandboxId }).catch(() => {})
     const forget = onAbort(signal, () => void stop())
     let exit: FollowedExit | undefined
+    let missed = false
+    const missing = () => {
+      missed = true
+    }
     try {
-      for await (const event of follow(this.#place, stream, 0)) {
+      for await (const event of whatIsLeft(this.#place, id, stream, missing)) {
         if (event.type === 'exit') exit = event
         else {
           kept.push(event.data)
@@ -97,10 +101,33 @@ export class SshShell implements SandboxShell {
       output: kept.text(),
       cwd: this.#cwd,
       timedOut: exit!.timedOut,
-      truncated: kept.truncated,
+      truncated: missed || kept.truncated,
       durationMs: exit!.durationMs,
       shellRestarted: exit!.restarted ?? false,
     }
+  }
+}
+
+/** All events; where some are missing, because the host had no room for them, it goes on behind those. */
+async function* whatIsLeft(
+  place: ProcessPlace,
+  id: string,
+  first: AgentStream,
+  missing: () => void,
+): ReturnType<typeof follow> {
+  const { agent, sandboxId, incarnation } = place
+  let [stream, after] = [first, 0]
+  for (;;) {
+    try {
+      return yield* follow(place, stream, after)
+    } catch (error) {
+      const oldest = SandboxError.is(error, 'gone') ? Number(error.details.oldest) : 0
+      if (oldest - 1 <= after) throw error
+      missing()
+      after = oldest - 1
+    }
+    stream = await agent.open('follow', [sandboxId, incarnation, id, after], { sandboxId })
+    if ((await stream.line()) !== 'found') throw await stream.problem()
   }
 }
 
@@ -110,12 +137,6 @@ const RING = 8 * 1024 * 1024
 /** As sleep(1) takes it. */
 export function seconds(ms: number): string {
   return (Math.max(1, Math.round(ms)) / 1000).toFixed(3)
-}
-
-/** Any text as a word that can be part of a file name. */
-export async function keyOf(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
-  return Buffer.from(hash).toString('hex').slice(0, 40)
 }
 
 async function commandKey(commandId: string): Promise<string> {

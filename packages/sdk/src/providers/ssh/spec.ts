@@ -31,7 +31,7 @@ export function terminalScript(
     'rm -f ./spec',
     head(launch),
     cmd === undefined ? '' : lookUp(cmd),
-    lookUp('script'),
+    lookUp('script', 85),
     // script runs the line with $SHELL.
     `export SANDKASTEN_SHELL="\${SHELL:-/bin/sh}" SHELL=/bin/sh`,
     begin,
@@ -71,12 +71,12 @@ case "$(pwd -P)/" in ${quoteArg(workdir)}/*) ;; *) __fail 78 ;; esac`
 }
 
 /** Looked for before it is started: a shell that cannot start a program ends as one that returns 127. */
-function lookUp(cmd: string): string {
+function lookUp(cmd: string, missing = 76): string {
   const name = quoteArg(runnable(cmd))
   if (cmd.includes('/'))
     return `[ -e ${name} ] || __fail 76
 [ -x ${name} ] && [ ! -d ${name} ] || __fail 77`
-  return `__o=76; set -f; IFS=:
+  return `__o=${missing}; set -f; IFS=:
 for __p in $PATH; do
   [ -f "\${__p:-.}"/${name} ] || continue
   [ -x "\${__p:-.}"/${name} ] || { __o=77; continue; }
@@ -91,6 +91,8 @@ function runnable(cmd: string): string {
   return cmd.startsWith('-') && cmd.includes('/') ? `./${cmd}` : cmd
 }
 
-const begin = `echo $$ >"$__d/pid"
+/** Its number, with its start time: numbers are used again. */
+const begin = `read -r __l <"/proc/$$/stat"; set -- \${__l##*) }; shift 19
+echo "$$ $1" >"$__d/pid"
 echo "ok $$" 1<>"$__d/ready"
-unset __d __o __p; unset -f __fail`
+unset __d __l __o __p; unset -f __fail`

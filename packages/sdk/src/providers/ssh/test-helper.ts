@@ -5,8 +5,10 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -47,6 +49,8 @@ export interface SshdOptions {
   bashrc?: string
   /** The account's shell. */
   shell?: string
+  /** What its commands have in PATH. */
+  path?: string
 }
 
 export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
@@ -64,6 +68,11 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
   if (options.bashrc !== undefined) writeFileSync(path.join(home, '.bashrc'), options.bashrc)
   if (account) execFileSync('chown', ['-R', account, home])
   if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
+  const variables = [
+    // Not into the home of whoever runs the tests.
+    ...(account ? [] : [`HOME=${home}`]),
+    ...(options.path ? [`PATH=${options.path}`] : []),
+  ]
   const config = [
     `HostKey ${file('host')}`,
     `AuthorizedKeysFile ${file('authorized_keys')}`,
@@ -72,12 +81,12 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
     'PasswordAuthentication no',
     'KbdInteractiveAuthentication no',
     'PermitRootLogin prohibit-password',
-    'AllowTcpForwarding yes',
     'PidFile none',
     'LogLevel VERBOSE',
+    // The first value counts: what a test asks for comes before what it does not.
     ...(options.config ?? ['Subsystem sftp internal-sftp']),
-    // Not into the home of whoever runs the tests.
-    ...(account ? [] : [`SetEnv HOME=${home}`]),
+    'AllowTcpForwarding yes',
+    ...(account && !options.path ? [] : [`SetEnv ${variables.join(' ')}`]),
   ]
   writeFileSync(file('sshd_config'), `${config.join('\n')}\n`)
 
@@ -157,6 +166,33 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
 
 export function keygen(file: string, type: string, passphrase = ''): void {
   execFileSync('ssh-keygen', ['-q', '-t', type, '-N', passphrase, '-C', 'test', '-f', file])
+}
+
+/** A folder with these programs and no others, as a PATH. */
+export function pathWith(folder: string, programs: readonly string[]): string {
+  mkdirSync(folder, { recursive: true })
+  for (const program of programs) {
+    const file = ['/usr/bin', '/bin'].map((place) => path.join(place, program)).find((at) => existsSync(at))
+    if (file) symlinkSync(file, path.join(folder, program))
+  }
+  return folder
+}
+
+/** What an ordinary Linux has, as far as the agent needs it. */
+export const usualPrograms =
+  'sh bash env setsid mkfifo awk dd grep base64 tail wc sed cat rm mv mkdir ln cp chmod dirname date sleep tr id uname stty script echo true'.split(
+    ' ',
+  )
+
+/** Processes whose command line has a word in it, and whether they still carry a mark of ours. */
+export function processesWith(word: string): Array<{ pid: number; marked: boolean }> {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => readOr(`/proc/${pid}/cmdline`).includes(word))
+    .map((pid) => ({
+      pid: Number(pid),
+      marked: readOr(`/proc/${pid}/environ`).includes('SANDKASTEN_PROCESS='),
+    }))
 }
 
 /** What is left of a sandbox on the host: processes with its mark, and its folder. */

@@ -2,6 +2,7 @@
 export interface VercelCapabilities {
   readonly stdin: 'emulated'
   readonly reattach: 'emulated'
+  readonly shell: 'emulated'
   readonly ports: 'native'
   readonly stop: 'native'
   /** The vendor stops a sandbox to save it; we start it again, and what ran in it has ended. */
@@ -13,6 +14,7 @@ export interface VercelCapabilities {
 export const vercelCapabilities: VercelCapabilities = Object.freeze({
   stdin: 'emulated',
   reattach: 'emulated',
+  shell: 'emulated',
   ports: 'native',
   stop: 'native',
   snapshot: 'emulated',

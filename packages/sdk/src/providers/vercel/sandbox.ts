@@ -1,9 +1,17 @@
 import type { ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { undoneOnAbort, unmade } from '../../shared/undo.ts'
-import type { CallOptions, ProcessInfo, SandboxEndpoint, SandboxInfo } from '../../spec/index.ts'
+import type {
+  CallOptions,
+  OpenShellOptions,
+  ProcessInfo,
+  SandboxEndpoint,
+  SandboxInfo,
+  SandboxShell,
+} from '../../spec/index.ts'
 import { translated, translating } from './errors.ts'
 import { unpacked, VercelFiles } from './files.ts'
 import { Guest } from './guest/guest.ts'
@@ -77,6 +85,10 @@ export class VercelSandbox implements SandboxDriver {
         ...(cmd === undefined ? {} : { cmd, args }),
       }
     })
+  }
+
+  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    return openGuestShell(this, { provider: 'vercel' }, options, call)
   }
 
   async getEndpoint(port: number, { signal }: CallOptions): Promise<SandboxEndpoint> {

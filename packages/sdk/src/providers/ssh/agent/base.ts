@@ -1,3 +1,5 @@
+import { identities, locks } from '../../../shared/guest/processes.ts'
+
 /**
  * The agent's first part: records, locks, and who belongs to what.
  *
@@ -39,36 +41,8 @@ now_ms() {
 }
 boot_id() { read -r boot </proc/sys/kernel/random/boot_id; echo "$boot"; }
 
-# Of a process: its parent and its start time, so that a number that is used again is recognised.
-stat_of() {
-  parent= started= kind=
-  read -r line <"/proc/$1/stat" || return 1
-  comm=@{line#*\(}; comm=@{comm%)*}
-  set -- @{line##*) }
-  kind=$1 parent=$2; shift 19; started=$1
-} 2>/dev/null
-
-# Numbers of processes are used again, so whoever is to be signalled later is noted with its start time.
-identity() { stat_of "$1" && echo "$1 $started"; }
-is_there() { [ -n "$1" ] && [ -n "$2" ] && stat_of "$1" && [ "$started" = "$2" ] && [ "$kind" != Z ]; }
-
-lock() {
-  tries=0
-  until mkdir "$1" 2>/dev/null; do
-    [ -d "@{1%/*}" ] || die 71
-    holder= since=
-    read -r holder since 2>/dev/null <"$1/holder"
-    if [ -n "$holder" ]; then
-      is_there "$holder" "$since" || { mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
-    else
-      tries=$((tries + 1))
-      [ $tries -gt 250 ] && { tries=0; mv "$1" "$1.$$" 2>/dev/null && rm -rf "$1.$$"; }
-    fi
-    sleep 0.02
-  done
-  identity $$ >"$1/holder"
-}
-unlock() { rm -rf "$1"; }
+${identities}
+${locks}
 
 # A sandbox: its folder, and its state as it is now.
 at() {
@@ -87,8 +61,12 @@ load() {
   done
   die 71
 }
+# Where there is no room for another file, over the one that is there: a sandbox must be able to stop.
 save() {
-  echo "$STATUS $INC $EXPIRES $LIFE $BOOT" >"$SB/state.$$" && mv "$SB/state.$$" "$SB/state"
+  line="$STATUS $INC $EXPIRES $LIFE $BOOT"
+  echo "$line" 2>/dev/null >"$SB/state.$$" && mv "$SB/state.$$" "$SB/state" && return
+  rm -f "$SB/state.$$"
+  printf '%-120s\n' "$line" 1<>"$SB/state"
 }
 
 # One that is over, or that a restart of the host has ended, is stopped by whoever looks first.
@@ -114,33 +92,79 @@ may() {
 }
 
 # Everything with a mark in its environment. What a mark says ends with a slash, so that no id is the beginning of another.
-marked() {
+carriers() {
   if [ -e "$ROOT/grep-sees" ]; then
     grep -lF -- "$1" /proc/[0-9]*/environ 2>/dev/null
   else
-    for file in /proc/[0-9]*/environ; do has_mark "$1" "$file" && echo "$file"; done
-  fi | while IFS=/ read -r _ _ pid _; do
+    for file in /proc/[0-9]*/environ; do [ -r "$file" ] && has_mark "$1" "$file" && echo "$file"; done
+  fi
+}
+marked() {
+  carriers "$1" | while IFS=/ read -r _ _ pid _; do
     [ "$pid" = $$ ] || echo "$pid"
   done
 }
 # BusyBox’s grep sees nothing beyond the first NUL.
 has_mark() { { tr '\0' '\n' <"$2" | grep -qF -- "$1"; } 2>/dev/null; }
-signal() {
-  for pid in $(marked "$1"); do kill -s "$2" "$pid" 2>/dev/null; done
+# The sessions of programs. Each has the number of its first process, which nobody else gets while anything of the session is left.
+sessions() { # folders of programs
+  for folder; do
+    pid= since=
+    read -r pid since 2>/dev/null <"$folder/pid"
+    [ -n "$since" ] || continue
+    ! stat_of "$pid" || [ "$started" = "$since" ] || continue
+    printf '%s ' "$pid"
+  done
+  echo
 }
-# Until two rounds have found nothing: a fork that was under way is caught by the next, and one in the middle of an exec has no environment.
-extinguish() {
-  quiet=0 round=0
+# Who belongs to programs, in one look at all processes: who is of their sessions, who carries their mark, and whoever those have started.
+# A program may well have another environment than it was given (env -i), or have written its title over it.
+family() { # mark, folders of programs
+  mark=$1
+  shift
+  { sessions "$@"; carriers "$mark"; cat /proc/[0-9]*/stat 2>/dev/null; } | awk -v self=$$ '
+    NR == 1 { for (i = 1; i <= NF; i++) session[$i] = 1; next }
+    /^\/proc/ { split($0, part, "/"); ours[part[3]] = 1; next }
+    {
+      pid = $1
+      if (!sub(/^.*\) /, "") || $1 == "Z" || pid == self) next
+      all[++n] = pid
+      parent[pid] = $2
+      if (($3 in session) || ($4 in session)) ours[pid] = 1
+    }
+    END {
+      delete ours[self]
+      do {
+        more = 0
+        for (i = 1; i <= n; i++) if (!(all[i] in ours) && (parent[all[i]] in ours)) more = ours[all[i]] = 1
+      } while (more)
+      for (i = 1; i <= n; i++) if (all[i] in ours) print all[i]
+    }'
+}
+signal() { # signal, then as family
+  name=$1
+  shift
+  for pid in $(family "$@"); do kill -s "$name" "$pid" 2>/dev/null; done
+}
+# Until two rounds have found nothing: one in the middle of an exec has no environment. Held first and ended when the next look finds the same ones, so
+# that nobody starts another while we look; one who does so all the time is ended all the same.
+extinguish() { # as family
+  quiet=0 round=0 still=
   while [ $quiet -lt 2 ] && [ $round -lt 200 ]; do
-    found=$(marked "$1")
-    if [ -n "$found" ]; then quiet=0; else quiet=$((quiet + 1)); fi
-    for pid in $found; do kill -s KILL "$pid" 2>/dev/null; done
-    round=$((round + 1))
-    [ $quiet -ge 2 ] || sleep 0.02
+    found=$(family "$@")
+    round=$((round + 1)) word=KILL
+    if [ -z "$found" ]; then quiet=$((quiet + 1))
+    else
+      quiet=0
+      [ "$found" = "$still" ] || [ $((round % 5)) -eq 0 ] || word=STOP
+      for pid in $found; do kill -s $word "$pid" 2>/dev/null; done
+    fi
+    still=$found
+    [ $quiet -ge 2 ] || [ $word = STOP ] || sleep 0.02
   done
 }
 halt() {
-  extinguish "SANDKASTEN_PROCESS=$ID/"
+  extinguish "SANDKASTEN_PROCESS=$ID/" "$RUN"/p-* "$RUN"/s-*
   # The supervisors note how their programs ended, and whoever reads is told.
   waited=0
   while [ $waited -lt 50 ] && [ -n "$(marked "SANDKASTEN_SUPERVISOR=$ID/")" ]; do sleep 0.02; waited=$((waited + 1)); done

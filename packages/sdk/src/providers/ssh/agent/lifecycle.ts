@@ -3,9 +3,10 @@ export const lifecycle = String.raw`
 verb_hello() {
   mkdir -p "$ROOT/names" "$ROOT/sandboxes" || die 70
   for tool in setsid mkfifo awk dd grep base64 tail wc sed; do
-    command -v $tool >/dev/null || { say "missing $tool"; die 85; }
+    command -v $tool >/dev/null || { say "missing $tool"; return 0; }
   done
-  [ -r /proc/$$/environ ] || { say "missing /proc"; die 85; }
+  [ -r /proc/$$/environ ] || { say "missing /proc"; return 0; }
+  sweep
   [ -e "$ROOT/awk-tells" ] || { [ "$(awk 'BEGIN { print system("kill -9 $$") }')" -gt 256 ] && : >"$ROOT/awk-tells"; }
   env -i A=1 PATH="$PATH" SANDKASTEN_PROBE=yes sh -c 'grep -qF SANDKASTEN_PROBE=yes /proc/$$/environ' && : >"$ROOT/grep-sees"
   say "$(uname -s) $(uname -m) $(id -u)"
@@ -17,13 +18,12 @@ verb_create() { # ID INC LIFETIME NAMEHASH READY; record
   ID=$1 INC=$2 LIFE=$3 EXPIRES=-
   SB=$ROOT/sandboxes/$ID RUN=$SB/run
   [ "$LIFE" = - ] || EXPIRES=$(($(now_ms) + LIFE))
-  draft=$ROOT/sandboxes/.new-$ID
+  draft=$ROOT/sandboxes/.new-$ID-$(by_us)
   mkdir "$draft" && mkdir "$draft/work" "$draft/run" "$draft/partial" || die 82
   printf '%s' "$record" >"$draft/record" && [ "$(wc -c <"$draft/record")" -eq @{#record} ] || { rm -rf "$draft"; die 82; }
   if [ "$5" = 1 ]; then STATUS=running BOOT=$(boot_id)
   else STATUS=creating BOOT=$(($(now_ms) + 3600000)); fi
-  echo "$STATUS $INC $EXPIRES $LIFE $BOOT" >"$draft/state"
-  printf '%s' "$4" >"$draft/name"
+  echo "$STATUS $INC $EXPIRES $LIFE $BOOT" >"$draft/state" && printf '%s' "$4" >"$draft/name" || { rm -rf "$draft"; die 82; }
   if [ "$4" != - ]; then claim "$4" "$ID" || { rm -rf "$draft"; die 74; }; fi
   mv "$draft" "$SB" || { rm -rf "$draft"; die 82; }
   enliven
@@ -36,7 +36,7 @@ claim() {
     if ln "$ROOT/names/.$2" "$ROOT/names/$1" 2>/dev/null; then rm -f "$ROOT/names/.$2"; return 0; fi
     owner=
     read -r owner 2>/dev/null <"$ROOT/names/$1"
-    if [ -n "$owner" ] && { [ -d "$ROOT/sandboxes/$owner" ] || [ -d "$ROOT/sandboxes/.new-$owner" ]; }; then break; fi
+    if [ -n "$owner" ] && exists "$owner"; then break; fi
     lock "$ROOT/names/.lock"
     now=
     read -r now 2>/dev/null <"$ROOT/names/$1"
@@ -45,6 +45,11 @@ claim() {
   done
   rm -f "$ROOT/names/.$2"
   return 1
+}
+exists() {
+  [ -d "$ROOT/sandboxes/$1" ] && return
+  set -- "$ROOT/sandboxes/.new-$1-"*
+  [ -d "$1" ]
 }
 verb_find() { # NAMEHASH
   owner=
@@ -109,17 +114,19 @@ verb_expire() { # ID INC
   while load && [ "$INC" = "$2" ] && [ "$STATUS" != stopped ]; do
     left=$((EXPIRES - $(now_ms)))
     if [ $left -le 0 ]; then
-      [ "$STATUS" = creating ] || { finish "$2"; exit; }
+      # As somebody who does not carry the mark: or it would find itself and those whom it starts for looking.
+      [ "$STATUS" = creating ] || { unset SANDKASTEN_SANDBOX; exec sh "$ME" - over "$ID" "$INC"; }
       left=1000
     fi
     [ $left -le 30000 ] || left=30000
     sleep "$((left / 1000)).$(printf %03d $((left % 1000)))"
   done
 }
+verb_over() { at "$1"; finish "$2"; } # ID INC
 verb_destroy() { # ID
   at "$1"
   rm -f "$SB"/live-*
-  gone=$ROOT/sandboxes/.gone-$ID-$$
+  gone=$ROOT/sandboxes/.gone-$ID-$(by_us)
   read -r hash <"$SB/name" 2>/dev/null || hash=$(cat "$SB/name")
   mv "$SB" "$gone" 2>/dev/null || die 71
   SB=$gone RUN=$gone/run
@@ -129,15 +136,21 @@ verb_destroy() { # ID
   [ "$owner" != "$ID" ] || rm -f "$ROOT/names/$hash"
   remove "$gone" || die 77
 }
-# What a destroy that was cut off has left.
+# Who makes or removes a sandbox, as part of a name.
+by_us() { stat_of $$ && echo "$$-$started"; }
+# What creates and destroys that were cut off have left.
 sweep() {
-  for left in "$ROOT"/sandboxes/.gone-*; do
+  for left in "$ROOT"/sandboxes/.gone-* "$ROOT"/sandboxes/.new-*; do
     [ -d "$left" ] || continue
-    maker=@{left##*-}
-    kill -0 "$maker" 2>/dev/null && continue
-    ID=@{left##*/.gone-} ID=@{ID%%-*} SB=$left RUN=$left/run
+    rest=@{left##*/.}; rest=@{rest#*-}
+    ID=@{rest%%-*}; rest=@{rest#*-}
+    is_there "@{rest%-*}" "@{rest#*-}" && continue
+    SB=$left RUN=$left/run
     halt
     remove "$left"
+  done
+  for left in "$ROOT"/names/.[a-z2-7]*; do
+    [ ! -f "$left" ] || exists "@{left##*/.}" || rm -f "$left"
   done
 }
 verb_health() { sweep; [ -w "$ROOT/sandboxes" ] || die 77; }
@@ -153,7 +166,7 @@ verb_remove() { # ID INC; path below the working directory
 
 [ "$NONCE" = - ] || printf '\n%s\n' "$NONCE"
 case $VERB in
-  hello | create | find | state | list | ready | stop | start | extend | expire | destroy | health | remove | \
+  hello | create | find | state | list | ready | stop | start | extend | expire | over | destroy | health | remove | \
   supervise | spawn | follow | status | processes | kill | stdin | eof | resize | \
   shellopen | keep | exec | command | shellclose) "verb_$VERB" "$@" ;;
   *) die 64 ;;

@@ -8,7 +8,7 @@
  *     index: one line for each piece, appended by both pumps: its line number is the event's number
  *
  * A reader follows `index` and notes how far it is in `r/PID`. A pump waits for readers that are behind; with nobody reading it drops
- * the oldest segments. A program's end is its own, not that of its pipes: what it wrote is in the segments when a pump's `dd` sleeps, waiting for more.
+ * the oldest segments; one that has no room left on the disk reads on and throws away, and the index says so. A program's end is its own, not that of its pipes: what it wrote is in the segments when a pump's `dd` sleeps, waiting for more.
  */
 export const programs = `
 piece_of() { # capacity
@@ -21,18 +21,20 @@ piece_of() { # capacity
 pump() { # stream capacity
   piece_of "$2"
   seg=0 off=0 total=0 first=0 graced= ends=
-  : >"$1.0"
+  true >"$1.0"
   while :; do
-    dd bs=$BLOCK count=1 <&4 >>"$1.$seg" 2>/dev/null
+    full=
+    dd bs=$BLOCK count=1 <&4 >>"$1.$seg" 2>/dev/null || full=1
     size=$(wc -c <"$1.$seg")
     n=$((size - off))
+    [ $n -le 0 ] || echo "$1 $seg $n" 2>/dev/null >>index || full=1
+    # No room: the program must not wait for it.
+    [ -z "$full" ] || { true >lost; dd bs=65536 <&4 >/dev/null 2>&1; break; }
     [ $n -gt 0 ] || break
-    echo "$1 $seg $n" >>index
     off=$size total=$((total + n))
     if [ $off -ge $SEGMENT ]; then
       ends="$ends $total"
       seg=$((seg + 1)) off=0
-      : >"$1.$seg"
     fi
     held "$1" "$2"
     while [ $((seg - first)) -gt 4 ] && oldest=@{ends# } && [ "@{oldest%% *}" -le "$least" ]; do
@@ -41,7 +43,7 @@ pump() { # stream capacity
       case $oldest in *' '*) ends=@{oldest#* } ;; *) ends= ;; esac
     done
   done
-  : >"$1.eof"
+  true >"$1.eof"
 }
 # Waits while a reader is more than half the capacity behind. Who has only just started a program is given time to begin to read.
 held() {
@@ -116,14 +118,14 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
   exec 6<&4 4<&-
   open_pipe e 4 7
   (exec 5>&- 7>&- 6<&-; pump e "$4") & pump_e=$!
-  in=/dev/null holder=
+  in=/dev/null
   if [ "$6" = 1 ]; then
     mkfifo i
     exec 3<>i 9>i 3<&-
     in=i
     # Holds the writing end until somebody says that it is the end.
-    sleep 2147483647 >&9 4<&- 5>&- 6<&- 7>&- & holder=$!
-    identity $holder >holder
+    sleep 2147483647 >&9 4<&- 5>&- 6<&- 7>&- &
+    identity $! >holder
     exec 9>&-
   fi
   clock=
@@ -134,8 +136,8 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
       trap 'kill $nap; exit' TERM
       wait $nap
       trap : TERM
-      : >timedout
-      extinguish "SANDKASTEN_PROCESS=$MARK"
+      true >timedout
+      extinguish "SANDKASTEN_PROCESS=$MARK" "$P"
     ) & clock=$!
   fi
   begun=$(uptime_ms)
@@ -145,8 +147,8 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
     if [ -e timedout ]; then wait $clock; else kill $clock; fi
   fi
   exec 5>&- 7>&-
-  [ -z "$holder" ] || kill $holder 2>/dev/null
-  : >closed
+  let_go .
+  true >closed
   for writer in w/*; do
     read -r pid since 2>/dev/null <"$writer" && is_there "$pid" "$since" && kill "$pid" 2>/dev/null
   done
@@ -161,8 +163,22 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
   exec 6<&-
   [ -e e.eof ] || cat <&4 >/dev/null 2>&1 &
 }
+# Where output was lost, an event that says so comes before. There must be room for it on a full disk too: it was put by.
 note_end() {
-  echo "$1" >exit.new && mv exit.new exit && echo "x $1" >>index
+  echo "$1" 1<>exit.new && mv exit.new exit
+  last="x $1"
+  [ ! -e lost ] || last="l$NL$last"
+  until echo "$last" 2>/dev/null >>index; do
+    [ -d "$P" ] || exit
+    [ -e reserve ] || sleep 1
+    rm -f reserve
+  done
+  rm -f reserve
+}
+let_go() { read -r pid since 2>/dev/null <"$1/holder" && is_there "$pid" "$since" && kill "$pid" 2>/dev/null; }
+# The folder of a program, with what its end will need.
+prepare() {
+  mkdir "$P/r" "$P/w" && true >"$P/index" && printf '%512s' '' 2>/dev/null >"$P/exit.new" && printf '%512s' '' 2>/dev/null >"$P/reserve"
 }
 
 verb_spawn() { # ID INC PROC CAP TIMEOUT STDIN READ; spec
@@ -172,10 +188,7 @@ verb_spawn() { # ID INC PROC CAP TIMEOUT STDIN READ; spec
   P=$RUN/p-$3
   existed=0
   if mkdir "$P" 2>/dev/null; then
-    mkdir "$P/r" "$P/w"
-    : >"$P/index"
-    mkfifo "$P/ready"
-    unpack "$spec" >"$P/spec" || { rm -rf "$P"; die 82; }
+    prepare && mkfifo "$P/ready" && unpack "$spec" 2>/dev/null >"$P/spec" || { rm -rf "$P"; die 82; }
     exec 8<>"$P/ready"
     SANDKASTEN_SUPERVISOR="$1/" detach supervise "$1" "$2" "$3" "$4" "$5" "$6"
     read -r word value <&8
@@ -187,7 +200,7 @@ verb_spawn() { # ID INC PROC CAP TIMEOUT STDIN READ; spec
     [ -d "$P" ] || die 72
     until [ -e "$P/pid" ] || [ -e "$P/exit" ]; do [ -d "$P" ] || die 72; sleep 0.02; done
   fi
-  read -r pid <"$P/pid"
+  read -r pid _ <"$P/pid"
   say "started $pid $existed"
   [ "$7" = 0 ] || follow 0
 }
@@ -242,8 +255,13 @@ follow() {
         say "x $number $a $b $c $d $f $g"
         break
         ;;
+      l)
+        say "g $((number + 1))"
+        break
+        ;;
     esac
-    echo "$out $err $since" >"r/$$"
+    # Over the last one: that needs no room, and nobody sees half of it.
+    echo "$out $err $since" 1<>"r/$$"
   done
   rm -f "r/$$"
   kill $tail $watcher 2>/dev/null
@@ -267,7 +285,7 @@ state_of() { # folder
   elif read -r pid since 2>/dev/null <"$1/supervisor" && ! is_there "$pid" "$since" && [ ! -e "$1/exit" ]; then echo lost
   else echo running; fi
 }
-verb_status() { process "$1" "$2" "$3"; pid=-; read -r pid 2>/dev/null <"$P/pid"; say "@{pid:--} $(state_of "$P")"; }
+verb_status() { process "$1" "$2" "$3"; pid=-; read -r pid _ 2>/dev/null <"$P/pid"; say "@{pid:--} $(state_of "$P")"; }
 verb_processes() { # ID INC
   at "$1"
   may "$2"
@@ -286,12 +304,7 @@ verb_kill() { # ID INC PROC SIGNAL
     return
   fi
   mark=SANDKASTEN_PROCESS=$1/$2/$3/
-  if [ "$4" = KILL ]; then
-    read -r pid <"$P/pid" && kill -s KILL -- "-$pid" 2>/dev/null
-    extinguish "$mark"
-  else
-    signal "$mark" "$4"
-  fi
+  if [ "$4" = KILL ]; then extinguish "$mark" "$P"; else signal "$4" "$mark" "$P"; fi
   say 1
 }
 verb_stdin() { # ID INC PROC
@@ -306,14 +319,14 @@ verb_stdin() { # ID INC PROC
 }
 verb_eof() {
   process "$1" "$2" "$3"
-  : >"$P/closed"
-  read -r pid since 2>/dev/null <"$P/holder" && is_there "$pid" "$since" && kill "$pid" 2>/dev/null
+  true >"$P/closed"
+  let_go "$P"
   return 0
 }
 # The terminal that script(1) made: the one that its child, once it is the program itself, has as its input.
 verb_resize() { # ID INC PROC COLS ROWS
   process "$1" "$2" "$3"
-  read -r top <"$P/pid"
+  read -r top _ <"$P/pid"
   tries=0
   while [ $tries -lt 200 ] && [ ! -e "$P/exit" ]; do
     kids=

@@ -1,3 +1,5 @@
+import { families } from '../../../shared/guest/processes.ts'
+
 /**
  * The agent's third part: shells that keep their state.
  *
@@ -56,7 +58,7 @@ verb_keep() { # ID NAME
   mv ended.new ended
   [ -e pid ] || echo "fail 70" 1<>ready
   [ ! -p p-now/st ] || echo "ended $code" 1<>p-now/st
-  : >told
+  true >told
 }
 quoted() { printf "'"; printf %s "$1" | sed "s/'/'\\\\''/g"; printf "'"; }
 
@@ -67,10 +69,7 @@ verb_exec() { # ID INC NAME COMMAND CAP TIMEOUT; script
   S=$RUN/s-$3 P=$RUN/p-$4
   [ -d "$S" ] || die 84
   if mkdir "$P" 2>/dev/null; then
-    mkdir "$P/r" "$P/w"
-    : >"$P/index"
-    echo "$3" >"$P/shell"
-    unpack "$script" >"$P/script"
+    prepare && echo "$3" >"$P/shell" && unpack "$script" 2>/dev/null >"$P/script" || { rm -rf "$P"; die 82; }
     SANDKASTEN_SUPERVISOR="$1/" detach command "$@"
   fi
   [ -d "$P" ] || die 72
@@ -94,9 +93,9 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   fi
   # Who cancels says so first and looks for this second; we the other way round. So one of us sees the other.
   (cd /proc && echo [0-9]*) | tr ' ' '\n' >before
-  : >given
+  true >given
   if [ -e cancelled ]; then
-    : >over
+    true >over
     unlock "$S/busy"
     note_end "130 - 0 0 0 -"
     exit
@@ -113,8 +112,8 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   begun=$(uptime_ms)
   {
     printf '%s\\builtin source %s </dev/null >%s 2>&1\n' "$again" "$(quoted "$P/script")" "$(quoted "$P/o")"
-    printf '\\builtin printf "%%s\\n" "$?" >|%s; \\builtin pwd >|%s; \\builtin printf "done\\n" >|%s\n' \
-      "$(quoted "$P/code")" "$(quoted "$P/cwd")" "$(quoted "$P/st")"
+    printf '{ \\builtin printf "code %%s\\n" "$?"; \\builtin pwd >|%s; \\builtin printf "done\\n"; } >|%s\n' \
+      "$(quoted "$P/cwd")" "$(quoted "$P/st")"
   } 1<>"$S/in"
   clock=
   if [ "$6" != - ]; then
@@ -124,14 +123,16 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
       trap 'kill $nap; exit' TERM
       wait $nap
       trap : TERM
-      : >timedout
+      true >timedout
       interrupt
     ) & clock=$!
   fi
-  read -r word value <&9
+  # Its code comes first, then that it is over; or only that the shell has ended, and how.
+  code=
+  while read -r word value <&9 && [ "$word" = code ]; do code=$value; done
   took=$(($(uptime_ms) - begun))
-  : >over
-  if [ "$word" = done ]; then read -r code <code; else code=$value; fi
+  true >over
+  [ "$word" = done ] || code=$value
   if [ -n "$clock" ]; then
     if [ -e timedout ]; then wait $clock; else kill $clock; fi
   fi
@@ -140,9 +141,11 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   settle $pump_o o
   timed=0
   [ ! -e timedout ] || timed=1
-  echo "$code" >"$S/last"
-  [ "$word" = done ] && cp cwd "$S/cwd.new" && mv "$S/cwd.new" "$S/cwd"
-  [ "$word" = done ] || echo 0 >"$S/last"
+  # Over the one before, which needs no room; where there is none for the folder, the last one that is known stays.
+  if [ "$word" = done ]; then
+    printf '%-3s\n' "$code" 1<>"$S/last"
+    [ -s cwd ] && cp cwd "$S/cwd.new" 2>/dev/null && mv "$S/cwd.new" "$S/cwd"
+  else printf '%-3s\n' 0 1<>"$S/last"; fi
   rm -f script before "$S/p-now"
   note_end "$code - $timed $took $restarted $(base64 <"$S/cwd" | tr -d '\n')"
   unlock "$S/busy"
@@ -150,25 +153,26 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
 }
 # Ends what a command of a shell runs, not the shell unless it will not let go, and nothing of earlier commands.
 interrupt() { # with P, S and SHELL_MARK
-  : >"$P/cancelled"
+  true >"$P/cancelled"
   [ -e "$P/given" ] || return 0
   sh -c 'echo $PPID' >"$P/interrupter"
   read -r me <"$P/interrupter"
   identity "$me" >"$P/interrupting"
-  read -r bash 2>/dev/null <"$S/pid" || bash=0
+  # Without a bash there is nobody to ask: and no number stands for everybody in our own group.
+  read -r bash since 2>/dev/null <"$S/pid" && is_there "$bash" "$since" || bash=
   round=0
-  while [ ! -e "$P/over" ] && [ $round -lt 60 ]; do
+  while [ -n "$bash" ] && [ ! -e "$P/over" ] && [ $round -lt 60 ]; do
     sig=INT
     [ $round -lt 3 ] || sig=KILL
     for kid in $(children "$bash"); do
-      grep -qx "$kid" "$P/before" 2>/dev/null || subtree "$kid" $sig
+      old "$kid" || subtree "$kid" $sig
     done
     [ ! -e "$P/over" ] || break
     kill -s USR1 "$bash" 2>/dev/null
     sleep 0.03
     round=$((round + 1))
   done
-  [ -e "$P/over" ] || kill -s KILL "$bash" 2>/dev/null
+  [ -z "$bash" ] || [ -e "$P/over" ] || kill -s KILL "$bash" 2>/dev/null
   quiet=0 round=0
   while [ $quiet -lt 2 ] && [ $round -lt 50 ]; do
     quiet=$((quiet + 1)) round=$((round + 1))
@@ -179,29 +183,14 @@ interrupt() { # with P, S and SHELL_MARK
   done
   rm -f "$P/interrupting"
 }
-children() { kids=; read -r kids 2>/dev/null <"/proc/$1/task/$1/children"; echo "$kids"; }
-subtree() {
-  for kid in $(children "$1"); do (subtree "$kid" "$2"); done
-  kill -s "$2" "$1" 2>/dev/null
-}
-# Neither it nor anything between it and the shell was there before.
-younger() {
-  up=$1
-  [ "$up" != "$bash" ] || return 1
-  while [ "$up" -gt 1 ]; do
-    ! grep -qx "$up" "$P/before" 2>/dev/null || { [ "$up" = "$bash" ]; return; }
-    stat_of "$up" || return 0
-    [ "$parent" != "$bash" ] || return 0
-    up=$parent
-  done
-  return 0
-}
+old() { grep -qx "$1" "$P/before" 2>/dev/null; }
+${families}
 verb_shellclose() { # ID INC NAME
   at "$1"
   may "$2"
   S=$RUN/s-$3
   mv "$S" "$S.gone.$$" 2>/dev/null || { say 0; return; }
-  extinguish "SANDKASTEN_PROCESS=$1/$2/s-$3/"
+  extinguish "SANDKASTEN_PROCESS=$1/$2/s-$3/" "$S.gone.$$"
   # Its keeper tells whoever waits for a command that this was the end.
   waited=0
   until [ -e "$S.gone.$$/told" ] || [ $waited -gt 250 ]; do sleep 0.02; waited=$((waited + 1)); done

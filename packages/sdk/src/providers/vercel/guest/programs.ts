@@ -1,3 +1,4 @@
+import { hunt } from '../../../shared/guest/processes.ts'
 import { script } from '../../../shared/guest/script.ts'
 
 /**
@@ -17,22 +18,6 @@ import { script } from '../../../shared/guest/script.ts'
  * It needs sh, awk, dd, base64, mkfifo, sleep, rm, and GNU grep: what the vendor's own SDK needs, and a little less.
  * Folder of a program: argv, cmd (the vendor's id for this script), exit (code signal timedOut ms), i o e t (fifos), holder, timedout, end.
  */
-
-/** `hunt SIGNAL ID`: everything that carries the mark; SIGKILL until nobody is left. */
-export const hunt = script`
-hunt() {
-  _sk_any=
-  while :; do
-    _sk_found=
-    for _sk_f in $(grep -lzsFx "SANDKASTEN_PROCESS=$2" /proc/[0-9]*/environ); do
-      _sk_f=@{_sk_f#/proc/}
-      kill -s "$1" "@{_sk_f%/environ}" 2>/dev/null && _sk_found=1 _sk_any=1
-    done
-    [ "$1" = KILL ] && [ -n "$_sk_found" ] || break
-    sleep 0.01
-  done
-}
-`
 
 /** ROOT ID PIECE SECONDS|- STDIN NONCE NONCE64 ONCE CWD LINE KEPT CMD ARGS… */
 export const run = script`

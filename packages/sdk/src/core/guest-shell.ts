@@ -1,0 +1,282 @@
+import { SandboxError } from '../errors.ts'
+import { abortable, abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
+import { chunksOf, concat, encode } from '../shared/bytes.ts'
+import { HeadTail } from '../shared/collect.ts'
+import * as scripts from '../shared/guest/shell.ts'
+import { keyOf, randomId } from '../shared/ids.ts'
+import type {
+  CallOptions,
+  OpenShellOptions,
+  ProcessExit,
+  SandboxShell,
+  ShellExecOptions,
+  ShellResult,
+} from '../spec/index.ts'
+import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { checkCount, checkMs, invalid } from './validate.ts'
+
+/** The sandbox as a shell sees it: whatever can run a program. */
+export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'>
+
+export interface ShellPlace {
+  readonly provider: string
+  /** Where shells keep what they know, in the sandbox. */
+  readonly root?: string
+}
+
+interface ShellFacts extends ShellPlace {
+  readonly name: string
+  readonly key: string
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** Opens a shell, or finds the one of this name. */
+export async function openGuestShell(
+  home: ShellHome,
+  place: ShellPlace,
+  options: OpenShellOptions,
+  { signal }: CallOptions,
+): Promise<SandboxShell> {
+  throwIfAborted(signal, 'Opening the shell')
+  const name = options.name ?? `shell-${randomId(8)}`
+  const key = `.shell-${await keyOf(name)}`
+  const shell = new GuestShell(home, { name, key, env: options.env ?? {}, ...place })
+  const opening = shell.open(options.cwd)
+  try {
+    await abortable(opening, signal, 'Opening the shell')
+    return shell
+  } catch (error) {
+    // One with a name may be somebody else's too.
+    if (signal?.aborted && options.name === undefined) void opening.then(() => shell.close()).catch(() => {})
+    throw error
+  }
+}
+
+/** A bash in a sandbox that is reached by nothing but programs that are run there: see `shared/guest/shell.ts`. */
+class GuestShell implements SandboxShell {
+  readonly #home: ShellHome
+  readonly #facts: ShellFacts
+  #cwd = '/'
+  #closed = false
+  #queue: Promise<unknown> = Promise.resolve()
+
+  constructor(home: ShellHome, facts: ShellFacts) {
+    this.#home = home
+    this.#facts = facts
+  }
+
+  get name(): string {
+    return this.#facts.name
+  }
+
+  get cwd(): string {
+    return this.#cwd
+  }
+
+  async open(cwd: string | undefined): Promise<void> {
+    const folder = await this.#ask(scripts.open, {
+      env: this.#facts.env,
+      ...(cwd === undefined ? {} : { cwd }),
+    })
+    this.#cwd = folderOf(folder)
+  }
+
+  async exec(command: string, options: ShellExecOptions = {}): Promise<ShellResult> {
+    if (typeof command !== 'string') throw invalid('`command` must be a string.')
+    if (command.includes('\0')) throw invalid('`command` contains a NUL character.')
+    if (options.timeoutMs !== undefined) checkMs(options.timeoutMs, 'timeoutMs')
+    const max = checkCount(options.maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
+    const turn = this.#queue.then(() => this.#exec(command, max, options, false))
+    this.#queue = turn.catch(() => {})
+    // The next command waits until this one has ended; who cancels it need not.
+    return abortable(turn, options.signal, 'The command')
+  }
+
+  async close({ signal }: CallOptions = {}): Promise<boolean> {
+    if (this.#closed) return false
+    throwIfAborted(signal, 'Closing the shell')
+    this.#closed = true
+    try {
+      return (await this.#ask(scripts.close, { signal, env: quiet })) === '1'
+    } catch (error) {
+      this.#closed = false
+      throw error
+    }
+  }
+
+  async #exec(
+    command: string,
+    max: number,
+    options: ShellExecOptions,
+    shellRestarted: boolean,
+  ): Promise<ShellResult> {
+    const { signal, timeoutMs, onOutput } = options
+    throwIfAborted(signal, 'The command')
+    if (this.#closed) throw this.#isClosed()
+    // It begins with what text has not, so that nothing of text is held back.
+    const mark = `\u001esandkasten-end-${randomId(33)}`
+    const limit = timeoutMs === undefined ? '-' : String(Math.max(1, Math.ceil(timeoutMs)))
+    // Not cancelled on its way: what the shell was given is ended by a signal, not by being forgotten.
+    const process = await this.#run(scripts.exec, [randomId(), limit, mark], given(command))
+    const forget = onAbort(signal, () => void process.kill('SIGTERM', {}).catch(() => {}))
+    const kept = new HeadTail(max)
+    const cut = new Cut(mark)
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+    const tell = (text: string) => {
+      if (text !== '' && !signal?.aborted) onOutput?.(text)
+    }
+    let said = ''
+    try {
+      for await (const event of process.events(0)) {
+        if (event.type === 'stderr') said = (said + new TextDecoder().decode(event.data)).slice(-mostSaid)
+        if (event.type !== 'stdout') continue
+        const data = cut.before(event.data)
+        kept.push(data)
+        tell(decoder.decode(data, { stream: true }))
+      }
+      tell(decoder.decode())
+    } finally {
+      forget()
+    }
+    if (signal?.aborted) throw abortedError(signal, 'The command')
+    const [word, code, late, ms, folder] = lastLine(said).split(' ')
+    if (word === 'ended' && !shellRestarted) {
+      await this.open(this.#cwd)
+      return this.#exec(command, max, options, true)
+    }
+    if (word === 'closed') throw this.#isClosed()
+    if (word !== 'over') throw this.#lost()
+    if (folder) this.#cwd = folderOf(folder)
+    return {
+      exitCode: Number(code),
+      output: kept.text(),
+      cwd: this.#cwd,
+      timedOut: late === '1',
+      // Without its mark it is not whole: somebody has ended what relayed it.
+      truncated: kept.truncated || !cut.found,
+      durationMs: Number(ms),
+      shellRestarted,
+    }
+  }
+
+  /** What a script says when it is over. */
+  async #ask(script: string, options: RunOptions & CallOptions): Promise<string> {
+    const process = await this.#run(script, [], options, options)
+    const chunks: Uint8Array[] = []
+    let exit: ProcessExit | undefined
+    for await (const event of process.events(0, options.signal)) {
+      if (event.type === 'stdout') chunks.push(event.data)
+      if (event.type === 'exit') exit = event
+    }
+    const [word, value = ''] = lastLine(concat(chunks).toString('utf8')).split(' ')
+    if (word === 'ok') return value
+    throw new SandboxError('provider_error', `A script in the sandbox ended with ${exit?.exitCode}.`, {
+      provider: this.#facts.provider,
+      sandboxId: this.#home.sandboxId,
+      hint: 'The image needs bash, GNU coreutils and grep; /tmp must be writable, and not be full.',
+    })
+  }
+
+  #run(
+    script: string,
+    args: readonly string[],
+    { cwd, env, stdin = 'empty' }: RunOptions,
+    call: CallOptions = {},
+  ): Promise<ProcessDriver> {
+    const { key, root = '/tmp/.sandkasten/shells' } = this.#facts
+    return this.#home.spawn(
+      {
+        cmd: 'bash',
+        args: ['-c', script, 'sandkasten', root, key, ...args],
+        env,
+        ...(cwd === undefined ? {} : { cwd }),
+        stdin,
+        detached: false,
+        reading: true,
+        outputBufferBytes: 1024 * 1024,
+      },
+      call,
+    )
+  }
+
+  #isClosed(): SandboxError {
+    return new SandboxError('not_running', `The shell “${this.name}” is closed.`, {
+      provider: this.#facts.provider,
+      sandboxId: this.#home.sandboxId,
+      hint: 'Open a new one with openShell().',
+    })
+  }
+
+  #lost(): SandboxError {
+    return new SandboxError(
+      'interrupted',
+      'How the command ended is not known: what waited for it was killed.',
+      {
+        provider: this.#facts.provider,
+        sandboxId: this.#home.sandboxId,
+        hint: 'The shell can be used on; look at what the command was to do.',
+      },
+    )
+  }
+}
+
+type RunOptions = Pick<ProcessSpec, 'env'> & Partial<Pick<ProcessSpec, 'cwd' | 'stdin'>>
+
+/** Nothing but ours is to be printed. */
+const quiet = { BASH_ENV: '' }
+const mostSaid = 64 * 1024
+
+/** A short command goes with the request that starts it: not among its arguments, those are everybody's to read. */
+function given(command: string): RunOptions {
+  const bytes = encode(command)
+  if (bytes.byteLength > mostGiven) return { env: quiet, stdin: chunksOf(bytes) }
+  return { env: { ...quiet, SANDKASTEN_COMMAND: concat([bytes]).toString('base64') }, stdin: 'empty' }
+}
+
+/** Linux takes no longer string than 128 KiB. */
+const mostGiven = 48 * 1024
+
+function lastLine(text: string): string {
+  return text.trimEnd().split('\n').at(-1)!
+}
+
+/** As `pwd` printed it, in base64. */
+function folderOf(base64: string): string {
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
+  return new TextDecoder().decode(bytes).slice(0, -1)
+}
+
+/** What comes before a mark, as soon as it is known not to be a part of it. */
+export class Cut {
+  readonly #mark: Uint8Array
+  #held = new Uint8Array(0)
+  #found = false
+
+  constructor(mark: string) {
+    this.#mark = encode(mark)
+  }
+
+  get found(): boolean {
+    return this.#found
+  }
+
+  /** What of these bytes, and of those that were held back, is before the mark. */
+  before(data: Uint8Array): Uint8Array {
+    if (this.#found) return nothing
+    const all = this.#held.byteLength === 0 ? data : concat([this.#held, data])
+    const at = this.#find(all)
+    this.#held = all.slice(at)
+    this.#found = this.#held.byteLength >= this.#mark.byteLength
+    return all.subarray(0, at)
+  }
+
+  /** Where the mark is, or what may become it. */
+  #find(all: Uint8Array): number {
+    const mark = this.#mark
+    for (let at = all.indexOf(mark[0]!); at !== -1; at = all.indexOf(mark[0]!, at + 1))
+      if (mark.every((byte, offset) => at + offset >= all.byteLength || all[at + offset] === byte)) return at
+    return all.byteLength
+  }
+}
+
+const nothing = new Uint8Array(0)

@@ -1,0 +1,112 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { leftoversOf, pathWith, processesWith, sshdProgram, startSshd, usualPrograms } from './test-helper.ts'
+
+const asRoot = process.getuid?.() === 0
+
+/** Hosts that have other programs than a Debian has. */
+describe.skipIf(!sshdProgram)('a host', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-ssh-path-'))
+  chmodSync(folder, 0o755)
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const without = (program: string) =>
+    pathWith(
+      path.join(folder, `without-${program}`),
+      usualPrograms.filter((name) => name !== program),
+    )
+
+  it('that lacks a program that is needed: it is named', async () => {
+    await using sshd = await startSshd({ path: without('setsid') })
+    await expect(sshd.provider().create()).rejects.toMatchObject({
+      code: 'unsupported',
+      message: expect.stringContaining('lacks setsid'),
+      hint: expect.stringContaining('Install setsid'),
+    })
+  })
+
+  it('that has no script(1): everything works but terminals, and those say why', async () => {
+    await using sshd = await startSshd({ path: without('script') })
+    const sandbox = await sshd.provider().create()
+    expect((await sandbox.runCommand({ cmd: 'echo', args: ['works'] })).stdout).toBe('works\n')
+    for (const cmd of [undefined, 'cat'])
+      await expect(
+        sandbox.openTerminal({ cols: 80, rows: 24, ...(cmd ? { cmd } : {}) }),
+      ).rejects.toMatchObject({
+        code: 'unsupported',
+        message: expect.stringContaining('script(1)'),
+        hint: expect.stringContaining('util-linux'),
+      })
+    await expect(sandbox.openTerminal({ cols: 80, rows: 24, cmd: 'no-such' })).rejects.toMatchObject({
+      code: 'command_not_found',
+    })
+    await sandbox.destroy()
+  })
+
+  it('whose programs are BusyBox’s, and whose awk tells no signal', async (context) => {
+    if (!existsSync('/bin/busybox')) return context.skip('BusyBox is not installed')
+    const bin = path.join(folder, 'busybox')
+    mkdirSync(bin)
+    execFileSync('/bin/busybox', ['--install', '-s', bin])
+    rmSync(path.join(bin, 'awk'))
+    // As older ones: a signal is told as a shell tells it.
+    writeFileSync(
+      path.join(bin, 'awk'),
+      `#!/bin/sh\ncase $1 in *'kill -9'*) echo 137 ;; *) exec /bin/busybox awk "$@" ;; esac\n`,
+      { mode: 0o755 },
+    )
+    await using sshd = await startSshd({ ordinary: asRoot, path: bin })
+    const sandbox = await sshd.provider().create()
+    const run = (script: string, more: { timeoutMs?: number; stdin?: string } = {}) =>
+      sandbox.runCommand({ cmd: 'sh', args: ['-c', script], ...more })
+    const root = path.join(sshd.home, 'sandkasten')
+    expect(['awk-tells', 'grep-sees'].filter((name) => existsSync(path.join(root, name)))).toEqual([])
+
+    expect(await run('cat; echo error >&2; exit 3', { stdin: 'in' })).toMatchObject({
+      exitCode: 3,
+      stdout: 'in',
+      stderr: 'error\n',
+    })
+    expect(await run('kill -9 $$')).toMatchObject({ exitCode: 137, signal: 'SIGKILL' })
+    const many = await run('i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done')
+    expect(many.stdout.split('\n').at(-2)).toBe('line 19999')
+
+    // Found by its mark, and by where it came from.
+    const word = `1000.${process.pid}1`
+    const late = run(`setsid sleep ${word} & env -i sleep ${word} & wait`, { timeoutMs: 3000 })
+    await expect.poll(() => processesWith(`sleep\0${word}`).length).toBe(2)
+    expect((await late).timedOut).toBe(true)
+    expect(processesWith(word)).toEqual([])
+    await sandbox.spawn({
+      cmd: 'sh',
+      args: ['-c', `setsid sleep ${word} & env -i sleep ${word} & wait`],
+      detached: true,
+    })
+    await expect.poll(() => processesWith(`sleep\0${word}`).length).toBe(2)
+    await sandbox.stop()
+    expect(processesWith(word)).toEqual([])
+    expect(leftoversOf(root)(sandbox.sandboxId).filter((line) => line.startsWith('/proc'))).toEqual([])
+    await sandbox.destroy()
+    expect(leftoversOf(root)(sandbox.sandboxId)).toEqual([])
+  })
+
+  // The others where they are: their quotes are not a POSIX shell's.
+  const others = ['/bin/csh', '/usr/bin/zsh', '/usr/bin/fish'].filter((shell) => existsSync(shell))
+  it.for(['/bin/dash', ...others])('whose account has the shell %s', async (shell, { skip }) => {
+    if (!asRoot) return skip('an account with another shell is root’s to make')
+    await using sshd = await startSshd({ ordinary: true, shell })
+    const sandbox = await sshd.provider().create({ name: 'it’s $HOME `id`', envVars: { QUOTE: `'"$(id)` } })
+    expect(
+      (await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo "$QUOTE" "$0"', `!"\\'`] })).stdout,
+    ).toBe(`'"$(id) !"\\'\n`)
+    const opened = await sandbox.openShell()
+    expect((await opened.exec('echo "$BASH_VERSION"')).output).toMatch(/^\d/)
+    await sandbox.files.writeFile('note', 'kept')
+    await sandbox.stop()
+    await sandbox.start()
+    expect(await sandbox.files.readFile('note', 'utf8')).toBe('kept')
+    await sandbox.destroy()
+  })
+})
