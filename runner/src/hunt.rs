@@ -6,6 +6,12 @@
 //! that ends between being listed and being looked at may have left a child that was not listed; so a zombie counts as found, and
 //! a pass in which somebody vanished is not a whole one. (To signal a zombie is harmless, and right: its other threads may live.)
 //!
+//! Who is below somebody found is found too: a mark may be missing, or have been lowered. That holds only while the parents live, so who is below a
+//! command is looked up before its leader is signalled (`below`).
+//!
+//! Where we are not PID 1, `/proc` has more than what we started: other runners of the same account with the same marks, and groups that are
+//! somebody's real ones. But orphans come to us, so what we started always has us above it, and nobody else is ever signalled.
+//!
 //! A process is known by what the kernel says about it at this moment, and signalled in the next; for the number to mean another
 //! process by then, all numbers would have to be used up in between.
 
@@ -13,7 +19,7 @@ use crate::mark::{self, Set};
 use crate::moment::Moment;
 use crate::server::kill;
 use crate::sys::procfs::{group, groups, is_stopped, number, pids, read};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// How long one hunt may hold up everything else that the runner does.
@@ -23,7 +29,7 @@ const BROKEN_PASSES: u32 = 8;
 /// Asking politely is not repeated for ever: who forks faster than that is not polite.
 const POLITE_PASSES: usize = 4;
 
-/// A process that carries the mark.
+/// A process that carries the mark, or is below one that does.
 struct Carrier {
     pid: u32,
     parent: u32,
@@ -37,19 +43,25 @@ struct Pass {
     whole: bool,
 }
 
-/// KILL to all that carry the mark. False when some may be left: then it is to be done again.
-pub fn kill_all(mark: u32) -> bool {
-    until_nobody_is_new(|| look(mark))
+/// A process and everything below it now.
+pub fn below(leader: u32) -> HashSet<u32> {
+    let found = look(None, &HashSet::from([leader])).found;
+    found.into_iter().map(|carrier| carrier.pid).collect()
 }
 
-/// Any other signal, once to each carrier outside of `group`, which has had it already.
-pub fn signal_all(mark: u32, group: i32, signal: i32) {
+/// KILL to all that carry the mark, and to all who are `known` or below one of these. False when some may be left: then it is to be done again.
+pub fn kill_all(mark: Option<u32>, known: HashSet<u32>) -> bool {
+    until_nobody_is_new(known, |known| look(mark, known))
+}
+
+/// Any other signal, once to each of them outside of `group`, which has had it already.
+pub fn signal_all(mark: Option<u32>, known: &HashSet<u32>, group: Option<u32>, signal: i32) {
     let mut told = HashSet::new();
     for _ in 0..POLITE_PASSES {
-        let new: Vec<_> = look(mark)
+        let new: Vec<_> = look(mark, known)
             .found
             .into_iter()
-            .filter(|carrier| carrier.group != group as u32 && told.insert(carrier.pid))
+            .filter(|carrier| Some(carrier.group) != group && told.insert(carrier.pid))
             .collect();
         if new.is_empty() {
             return;
@@ -62,8 +74,8 @@ pub fn signal_all(mark: u32, group: i32, signal: i32) {
 /// what an older background job has started meanwhile. (A daemon that such a job sets free meanwhile has no parent to be known by, and counts as
 /// the command's.)
 pub fn kill_since(mark: u32, since: Moment, shell: Option<i32>) {
-    until_nobody_is_new(|| {
-        let Pass { found, whole } = look(mark);
+    until_nobody_is_new(HashSet::new(), |_| {
+        let Pass { found, whole } = look(Some(mark), &HashSet::new());
         let shell = shell.map(|pid| pid as u32);
         let known: HashMap<u32, (u32, bool)> = found
             .iter()
@@ -80,7 +92,7 @@ pub fn kill_since(mark: u32, since: Moment, shell: Option<i32>) {
 /// The process group that is in the foreground of a terminal, as far as it can be told where the kernel does not: of the jobs of `leader` the one that was
 /// begun last, after `since`, and goes on; of a shell that is one, its own job. None when the leader has no such job.
 pub fn job(mark: u32, leader: i32, since: Option<Moment>) -> Option<i32> {
-    let found = look(mark).found;
+    let found = look(Some(mark), &HashSet::new()).found;
     let goes_on = |pid: u32| {
         since.is_none_or(|since| since.is_before(pid))
             && read(pid, "stat").is_some_and(|stat| !is_stopped(&stat))
@@ -120,28 +132,33 @@ fn belongs(pid: u32, shell: Option<u32>, known: &HashMap<u32, (u32, bool)>) -> b
     false
 }
 
-/// Marks that some process carries.
+/// Marks that some process of ours carries. Those of other runners are no concern of ours.
 pub fn in_use() -> Set {
+    let us = std::process::id();
     let mut set = Set::default();
-    for pid in pids() {
-        if mark::by_limit() {
-            limit_mark(pid).into_iter().for_each(|mark| set.insert(mark));
-        } else if let Some(status) = read(pid, "status") {
-            groups(&status).for_each(|group| set.insert(group));
+    for pid in pids().filter(|pid| *pid != us) {
+        let Some(status) = read(pid, "status") else {
+            continue;
+        };
+        let marks = marks_of(pid, &status).filter(|id| mark::is_one(*id));
+        let mut marks = marks.peekable();
+        if marks.peek().is_some() && (us == 1 || is_below(parent_of(&status), us)) {
+            marks.for_each(|mark| set.insert(mark));
         }
     }
     set
 }
 
-fn until_nobody_is_new(look: impl Fn() -> Pass) -> bool {
+fn until_nobody_is_new(mut known: HashSet<u32>, look: impl Fn(&HashSet<u32>) -> Pass) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let (mut killed, mut broken) = (HashSet::new(), 0);
     loop {
-        let Pass { found, whole } = look();
+        let Pass { found, whole } = look(&known);
         let mut new = false;
         for carrier in found {
             kill(carrier.pid as i32, libc::SIGKILL);
             new |= killed.insert(carrier.pid);
+            known.insert(carrier.pid);
         }
         broken = if new { 0 } else { broken + 1 };
         if !new && (whole || broken == BROKEN_PASSES) {
@@ -153,48 +170,90 @@ fn until_nobody_is_new(look: impl Fn() -> Pass) -> bool {
     }
 }
 
-fn look(mark: u32) -> Pass {
-    let us = std::process::id();
-    let mut pass = Pass {
-        found: Vec::new(),
-        whole: true,
-    };
-    for pid in pids().filter(|pid| *pid != us) {
-        let Some(status) = read(pid, "status") else {
-            pass.whole = false;
-            continue;
-        };
-        let parent = number(&status, "PPid:").unwrap_or(0);
-        let carries = if mark::by_limit() {
-            limit_mark(pid) == Some(mark)
-        } else {
-            groups(&status).any(|group| group == mark)
-        };
-        if carries && (us == 1 || below(parent, us)) {
-            pass.found.push(Carrier {
-                pid,
-                parent,
-                group: number(&status, "NSpgid:")
-                    // gVisor's kernel does not say it here.
-                    .or_else(|| group(&read(pid, "stat")?))
-                    .unwrap_or(0),
-            });
-        }
-    }
-    pass
+/// A process as it was seen.
+struct Seen {
+    parent: u32,
+    group: u32,
+    carries: bool,
 }
 
-/// Where we are not PID 1, `/proc` has more than what we started, and the mark may be somebody's real group. But orphans come to us,
-/// so what we started always has us above it.
-fn below(parent: u32, us: u32) -> bool {
+/// Who carries the mark or is `known`, and everybody below one of these.
+fn look(mark: Option<u32>, known: &HashSet<u32>) -> Pass {
+    let us = std::process::id();
+    let mut whole = true;
+    let mut all = BTreeMap::new();
+    for pid in pids().filter(|pid| *pid != us) {
+        match read(pid, "status") {
+            Some(status) => drop(all.insert(pid, seen(pid, &status, mark))),
+            None => whole = false,
+        }
+    }
+    let mut found = Vec::new();
+    for (pid, one) in &all {
+        match belongs_to(*pid, &all, known, us) {
+            Some(true) => found.push(Carrier {
+                pid: *pid,
+                parent: one.parent,
+                group: one.group,
+            }),
+            Some(false) => {}
+            None => whole = false,
+        }
+    }
+    Pass { found, whole }
+}
+
+fn seen(pid: u32, status: &str, mark: Option<u32>) -> Seen {
+    Seen {
+        parent: parent_of(status),
+        group: number(status, "NSpgid:")
+            // gVisor's kernel does not say it here.
+            .or_else(|| group(&read(pid, "stat")?))
+            .unwrap_or(0),
+        carries: mark.is_some_and(|mark| marks_of(pid, status).any(|id| id == mark)),
+    }
+}
+
+/// Is it, or somebody between it and us, one that is looked for? None when that cannot be told: an ancestor vanished meanwhile.
+fn belongs_to(pid: u32, all: &BTreeMap<u32, Seen>, known: &HashSet<u32>, us: u32) -> Option<bool> {
+    let (mut at, mut wanted) = (pid, false);
+    // As many steps as there are processes: a chain of parents that changed while it was read could be a ring.
+    for _ in 0..=all.len() {
+        wanted |= known.contains(&at);
+        match all.get(&at) {
+            _ if at == us => return Some(wanted),
+            // Beyond everybody: of PID 1 that is everything, of others a stranger.
+            _ if at <= 1 => return Some(wanted && us == 1),
+            Some(one) => {
+                wanted |= one.carries;
+                at = one.parent;
+            }
+            None => return None,
+        }
+    }
+    None
+}
+
+fn is_below(parent: u32, us: u32) -> bool {
     let mut at = parent;
     while at > 1 && at != us {
-        let Some(parent) = read(at, "status").and_then(|status| number(&status, "PPid:")) else {
+        let Some(status) = read(at, "status") else {
             return false;
         };
-        at = parent;
+        at = parent_of(&status);
     }
     at == us
+}
+
+fn parent_of(status: &str) -> u32 {
+    number(status, "PPid:").unwrap_or(0)
+}
+
+/// Its groups, or its limit.
+fn marks_of(pid: u32, status: &str) -> impl Iterator<Item = u32> {
+    let by_limit = mark::by_limit();
+    let limit = by_limit.then(|| limit_mark(pid)).flatten();
+    groups(if by_limit { "" } else { status }).chain(limit)
 }
 
 /// Its hard limit of file locks, where that is a number.
@@ -221,6 +280,38 @@ mod tests {
             limit_in("Max file locks            unlimited            unlimited            locks\n"),
             None
         );
+    }
+
+    #[test]
+    fn who_is_below_somebody_found_is_found_and_strangers_are_not() {
+        let seen = |parent, carries| Seen {
+            parent,
+            group: 0,
+            carries,
+        };
+        // We are 5. 10 carries the mark, 11 and 12 below it do not; 20 is ours without it; 30 is another runner's, 31 has the same mark there.
+        let all = BTreeMap::from([
+            (2, seen(1, false)),
+            (10, seen(5, true)),
+            (11, seen(10, false)),
+            (12, seen(11, false)),
+            (20, seen(5, false)),
+            (30, seen(2, false)),
+            (31, seen(30, true)),
+            (40, seen(39, true)),
+        ]);
+        let found = |known: &[u32]| -> Vec<u32> {
+            let known = known.iter().copied().collect();
+            let ours = |pid: &u32| belongs_to(*pid, &all, &known, 5) == Some(true);
+            all.keys().copied().filter(ours).collect()
+        };
+        assert_eq!(found(&[]), [10, 11, 12]);
+        assert_eq!(found(&[20, 30]), [10, 11, 12, 20]);
+        assert_eq!(found(&[5]), [10, 11, 12, 20]);
+        // Its parent has vanished: nobody knows.
+        assert_eq!(belongs_to(40, &all, &HashSet::new(), 5), None);
+        // To PID 1 everything belongs.
+        assert_eq!(belongs_to(31, &all, &HashSet::new(), 1), Some(true));
     }
 
     #[test]

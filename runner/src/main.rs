@@ -3,7 +3,7 @@
 use runner::start::{Options, serve};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER]
+const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER] [--umask MASK]
        runner bridge [--socket PATH]
        runner shim
        runner launcher

@@ -5,9 +5,9 @@
 //! CAP_SETGID, which no command of another user than the runner's own has, changes them. So whoever carries the mark was started by that command (`hunt`).
 //!
 //! A runner that may not change groups (it is not root, or the only user of its namespace) marks by a limit instead: the hard limit of file locks, which the
-//! kernel has not looked at for twenty years, but hands on to every child; nobody raises it again. It can be lowered, so who wants to hide
-//! can: there, what runs is the runner's own user anyway. Where neither is possible (ids that are not mapped), a command runs without its mark, and
-//! signals reach its process group only.
+//! kernel has not looked at for twenty years, but hands on to every child; nobody raises it again. It can be lowered; and where neither is
+//! possible (ids that are not mapped), a command runs without its mark. Then signals reach its process group, and who is still below its leader; who
+//! wants to hide can. There, what runs is the runner's own user anyway, and goes with the runner (`reaper`).
 //!
 //! Rejected: a variable in the environment (a program may wipe it, and reading it takes more rights), a control group for each command (not
 //! ours to make inside the sandbox), following forks by ptrace (slow, and visible).
@@ -22,6 +22,10 @@ pub const COUNT: u32 = 1024;
 /// `RLIMIT_LOCKS`, the same number on every architecture that we run on.
 pub const LIMIT: u32 = 10;
 
+pub fn is_one(id: u32) -> bool {
+    place(id).is_some()
+}
+
 /// Whether this runner marks by a limit.
 pub fn by_limit() -> bool {
     static BY_LIMIT: OnceLock<bool> = OnceLock::new();
@@ -29,6 +33,11 @@ pub fn by_limit() -> bool {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         read("setgroups").trim() == "deny" || !may_set_groups(&read("status"))
     })
+}
+
+/// A command that has no mark, or one that it can lower.
+pub fn may_be_lost(mark: Option<u32>) -> bool {
+    mark.is_none() || by_limit()
 }
 
 fn may_set_groups(status: &str) -> bool {

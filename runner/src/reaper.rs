@@ -1,8 +1,11 @@
 //! Signals and ends of children: PID 1's duty to whoever it started, and to whoever was left to it.
 
-use crate::server::{HUNTS, Owner, Server, kill};
+use crate::hunt;
+use crate::server::{HUNT_AGAIN, HUNTS, Owner, Server, kill};
 use crate::sys::{check, own};
 use crate::task::Exit;
+use crate::timers::Alarm;
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -26,7 +29,7 @@ impl Server {
         self.reap();
         if matches!(stop, Some(libc::SIGTERM | libc::SIGINT)) && self.stopping {
             // Asked twice: whoever has not gone by now goes without being asked.
-            self.forward(libc::SIGKILL);
+            self.end_all();
         }
         if matches!(stop, Some(libc::SIGTERM | libc::SIGINT)) {
             self.stopping = true;
@@ -34,18 +37,22 @@ impl Server {
         }
     }
 
-    /// Passes a signal on: to the group of every process and shell, and to what was adopted from them.
+    /// Passes a signal on to everything below us.
     fn forward(&mut self, signal: i32) {
-        // SAFETY: cannot fail.
-        if unsafe { libc::getpid() } == 1 {
-            // Everything in this pid namespace but ourselves.
+        if is_init() {
             return kill(-1, signal);
         }
-        for pid in self.pids.keys() {
-            kill(-pid, signal);
+        hunt::signal_all(None, &HashSet::from([std::process::id()]), None, signal);
+    }
+
+    /// KILL to everything below us, until nobody is left: who forked meanwhile is found by the next look.
+    pub fn end_all(&mut self) {
+        if is_init() {
+            return kill(-1, libc::SIGKILL);
         }
-        for pid in children().into_iter().filter(|pid| !self.pids.contains_key(pid)) {
-            kill(pid, signal);
+        hunt::kill_all(None, HashSet::from([std::process::id()]));
+        if has_children() {
+            self.timers.after(HUNT_AGAIN, Alarm::EndAll);
         }
     }
 
@@ -77,7 +84,7 @@ impl Server {
         let facts = crate::task::exit_facts(status, usage, task);
         // From here on whatever it left behind lives its own life, unless its time was over.
         if let Some(mark) = task.mark.take().filter(|_| task.timed_out) {
-            self.hunt(mark, HUNTS);
+            self.hunt(Some(mark), HashSet::new(), HUNTS);
         }
         self.end_task(key, Exit::Facts(facts));
     }
@@ -113,14 +120,9 @@ pub fn signal_descriptor() -> io::Result<OwnedFd> {
     }
 }
 
-/// Direct children, adopted ones included.
-fn children() -> Vec<libc::pid_t> {
-    // The loop's thread is the main thread, and children belong to it.
-    let path = format!("/proc/self/task/{}/children", std::process::id());
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.split_ascii_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
+/// Where we are PID 1, everything in this pid namespace is below us, and one call reaches all of it.
+fn is_init() -> bool {
+    std::process::id() == 1
 }
 
 /// Is there any child at all, adopted ones included?

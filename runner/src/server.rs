@@ -17,7 +17,7 @@
 use crate::conn::{Conn, Use};
 use crate::door::{Caller, Door};
 use crate::hunt;
-use crate::mark::Marks;
+use crate::mark::{self, Marks};
 use crate::reaper::has_children;
 use crate::shell::Shells;
 use crate::sys;
@@ -27,7 +27,7 @@ use crate::task::{Exit, Tasks, What};
 use crate::timers::{Alarm, Timers};
 use crate::token::{CONN_MASK, Token};
 use crate::wire::frame::Violation;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -38,7 +38,7 @@ const MAX_CONNECTIONS: usize = 64;
 const HELLO_TIME: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// A hunt that did not finish goes on after this, so many times.
-const HUNT_AGAIN: Duration = Duration::from_millis(10);
+pub const HUNT_AGAIN: Duration = Duration::from_millis(10);
 pub const HUNTS: u32 = 100;
 
 /// Whose pid it is. Any other child was adopted: it is reaped and forgotten.
@@ -243,7 +243,8 @@ impl Server {
             Alarm::Linger(key) => self.detach(key),
             Alarm::FirstReader(task) => self.expect_no_reader(task),
             Alarm::Kill { task, step } => self.over_time(task, step),
-            Alarm::Hunt { mark, left } => self.hunt(mark, left),
+            Alarm::Hunt { mark, left } => self.hunt(Some(mark), HashSet::new(), left),
+            Alarm::EndAll => self.end_all(),
             Alarm::ShellKill { shell, pid } => {
                 // Only while that very process is still unreaped, hence still ours.
                 if self.pids.get(&pid) == Some(&Owner::Shell(shell)) {
@@ -332,22 +333,34 @@ impl Server {
         if !ours && (!group || recycled()) {
             return Err(libc::ESRCH);
         }
+        // Before its leader ends: afterwards it cannot be told any more who was below it.
+        let known = if group && ours && mark::may_be_lost(mark) {
+            hunt::below(pid as u32)
+        } else {
+            HashSet::new()
+        };
         // SAFETY: takes integers.
         let result = match unsafe { libc::kill(if group { -pid } else { pid }, signal) } {
             0 => Ok(()),
             _ => Err(sys::errno()),
         };
-        match mark.filter(|_| group) {
-            Some(mark) if signal == libc::SIGKILL => self.hunt(mark, HUNTS),
-            Some(mark) => hunt::signal_all(mark, pid, signal),
-            None => {}
+        if group && signal == libc::SIGKILL {
+            self.hunt(mark, known, HUNTS);
+        } else if group {
+            hunt::signal_all(mark, &known, Some(pid as u32), signal);
         }
         result
     }
 
-    /// KILL to everything with this mark. Somebody who forks faster than we look is looked for again later.
-    pub fn hunt(&mut self, mark: u32, left: u32) {
-        if !hunt::kill_all(mark) && left > 0 {
+    /// KILL to everything with this mark, and to who is known or below one of these. Somebody who forks faster than we look is looked for again later.
+    pub fn hunt(&mut self, mark: Option<u32>, known: HashSet<u32>, left: u32) {
+        if mark.is_none() && known.is_empty() {
+            return;
+        }
+        if !hunt::kill_all(mark, known)
+            && left > 0
+            && let Some(mark) = mark
+        {
             self.timers
                 .after(HUNT_AGAIN, Alarm::Hunt { mark, left: left - 1 });
         }

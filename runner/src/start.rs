@@ -30,6 +30,8 @@ pub struct Options {
     pub user: Option<String>,
     /// Where they start by default.
     pub cwd: Option<PathBuf>,
+    /// What their files are made with. Default 022.
+    pub umask: Option<u32>,
 }
 
 impl Options {
@@ -51,6 +53,10 @@ impl Options {
                 "--socket" => options.socket = Some(value.into()),
                 "--cwd" => options.cwd = Some(value.into()),
                 "--user" => options.user = Some(text()?),
+                "--umask" => {
+                    let mask = u32::from_str_radix(&text()?, 8).ok().filter(|mask| *mask <= 0o777);
+                    options.umask = Some(mask.ok_or_else(|| format!("{name}: an octal number up to 777"))?);
+                }
                 "--ready-fd" | "--listen-fd" | "--handed-fd" => {
                     let fd = text()?.parse().ok().filter(|fd| *fd > 2);
                     let fd = fd.ok_or_else(|| format!("{name}: a number above 2"))?;
@@ -82,7 +88,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         Some(_) => None,
         None => Some(options.socket()?),
     };
-    prepare_process([options.ready_fd, given]).map_err(|error| format!("preparing: {error}"))?;
+    prepare_process([options.ready_fd, given], options.umask.unwrap_or(0o022)).map_err(|error| format!("preparing: {error}"))?;
     let user = options
         .user
         .as_deref()
@@ -133,7 +139,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn prepare_process(given: [Option<i32>; 2]) -> io::Result<()> {
+fn prepare_process(given: [Option<i32>; 2], umask: u32) -> io::Result<()> {
     // SAFETY: these calls take numbers, and change only this process.
     unsafe {
         // Descriptors that our parent left open are for nobody below us.
@@ -151,7 +157,7 @@ fn prepare_process(given: [Option<i32>; 2]) -> io::Result<()> {
         check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1))?;
         // A process of our own user may neither trace us nor read our memory, environment or descriptors.
         check(libc::prctl(libc::PR_SET_DUMPABLE, 0))?;
-        libc::umask(0o022);
+        libc::umask(umask);
         // One arena for all threads, large buffers straight back to the kernel: small before fast.
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, 64 * 1024);
@@ -195,12 +201,15 @@ mod tests {
             "1000:1000",
             "--cwd",
             "/w",
+            "--umask",
+            "077",
         ])
         .unwrap();
         assert_eq!(
-            (options.ready_fd, options.user.as_deref()),
-            (Some(3), Some("1000:1000"))
+            (options.ready_fd, options.user.as_deref(), options.umask),
+            (Some(3), Some("1000:1000"), Some(0o077))
         );
+        assert!(parse(&["--umask", "8"]).is_err() && parse(&["--umask", "1777"]).is_err());
         assert!(parse(&["--socket"]).is_err());
         assert!(parse(&["--ready-fd", "1"]).is_err());
         assert!(parse(&["--frobnicate", "1"]).is_err());

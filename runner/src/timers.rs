@@ -19,6 +19,8 @@ pub enum Alarm {
     Kill { task: u32, step: u32 },
     /// What carries this mark could not all be killed at once.
     Hunt { mark: u32, left: u32 },
+    /// Told to stop twice: whoever is left is killed.
+    EndAll,
     /// A shell that was told to close.
     ShellKill { shell: u32, pid: i32 },
     /// Someone watches listening ports.

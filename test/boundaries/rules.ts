@@ -57,10 +57,10 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/local/index.ts`, to: `${sdk}/providers/memory/index.ts` },
   },
   {
-    name: 'the ssh provider knows no other provider; forwarded ports it shares with the engine',
+    name: 'the ssh provider knows no other provider; forwarded ports and the runner it shares with the engine',
     room: new RegExp(`^${sdk}/providers/ssh/`),
     allows: new RegExp(
-      `^(node:|${sdk}/(providers/ssh/|ports/index\\.ts|folder/errors\\.ts|core/|shared/|spec/|errors\\.ts))`,
+      `^(node:|${sdk}/(providers/ssh/|ports/index\\.ts|runner/index\\.ts|runner/driver/index\\.ts|folder/errors\\.ts|core/|shared/|spec/|errors\\.ts))`,
     ),
     example: { from: `${sdk}/providers/ssh/index.ts`, to: `${sdk}/providers/local/index.ts` },
   },
@@ -69,6 +69,12 @@ export const rules: readonly Rule[] = [
     room: new RegExp(`^${sdk}/ports/`),
     allows: /^node:(net|stream)$/,
     example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/errors.ts` },
+  },
+  {
+    name: 'the runner’s client, and the drivers over it, know no provider',
+    room: new RegExp(`^${sdk}/runner/`),
+    allows: new RegExp(`^(node:(net|stream|os)$|${sdk}/(runner/|core/|shared/|spec/|errors\\.ts))`),
+    example: { from: `${sdk}/runner/client.ts`, to: `${sdk}/providers/ssh/index.ts` },
   },
   {
     name: 'the memory provider runs anywhere: no Node module, no other provider',
@@ -143,16 +149,10 @@ export const rules: readonly Rule[] = [
     example: { from: 'packages/engine/src/provider/ports.ts', to: 'node:http' },
   },
   {
-    name: 'the runner’s client knows neither isolators nor the provider',
-    room: /^packages\/engine\/src\/runner\//,
-    forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
-    example: { from: 'packages/engine/src/runner/client.ts', to: 'packages/engine/src/provider/driver.ts' },
-  },
-  {
     name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
     room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/(?!testing))/,
-    forbids: /^packages\/engine\/src\/(runner|provider|layers|volumes)\//,
-    example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: 'packages/engine/src/runner/client.ts' },
+    forbids: /^(packages\/engine\/src\/(runner|provider|layers|volumes)\/|@sandkasten\/sdk\/runner)/,
+    example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: '@sandkasten/sdk/runner' },
   },
   {
     name: 'the daemon’s API alone knows HTTP',

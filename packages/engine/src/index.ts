@@ -1,3 +1,4 @@
+export * from '@sandkasten/sdk/runner'
 export {
   type ImageConfig,
   type ImageLayers,
@@ -33,5 +34,4 @@ export {
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
 export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'
-export * from './runner/index.ts'
 export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

@@ -4,9 +4,9 @@ import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } fro
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
+import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
 import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
 import type { TreeRights } from '../layers/index.ts'
-import { RunnerClient, type TaskOutput } from '../runner/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
 

@@ -12,21 +12,21 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { randomId } from '@sandkasten/sdk/provider'
-import type { RunnerClient, TaskOutput } from '../runner/index.ts'
+import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
+import { type ProcessHost, RunnerPrograms } from '@sandkasten/sdk/runner/driver'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
 import type { Binding } from './layered-driver.ts'
-import { EngineProcess, startProcess, withStdin } from './process.ts'
-import { EngineShell } from './shell.ts'
-import { EngineTerminal } from './terminal.ts'
 
 /** One incarnation of an isolated sandbox, as one handle sees it. */
-export class EngineSandbox implements SandboxDriver {
+export class EngineSandbox implements SandboxDriver, ProcessHost {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
   readonly files: EngineFiles
+  readonly bound = true
   readonly #driver: EngineDriver
+  readonly #programs = new RunnerPrograms(this)
   #incarnation: string
 
   constructor(driver: EngineDriver, record: SandboxRecord, workdir: string) {
@@ -63,43 +63,21 @@ export class EngineSandbox implements SandboxDriver {
       env: { ...record.envVars, ...spec.env },
       oomBefore: await this.#driver.oomKills(record),
     }
-    return startProcess(this, await this.#driver.client(record), spec, place, call)
+    return this.#programs.spawn(await this.#driver.client(record), spec, place, call)
   }
 
-  async getProcess(processId: string): Promise<ProcessDriver> {
-    const task = (await (await this.client()).list()).find(
-      ({ id, kind }) => id === processId && kind === 'process',
-    )
-    if (task)
-      return new EngineProcess(this, { processId, ...(task.pid === undefined ? {} : { pid: task.pid }) })
-    throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
-      sandboxId: this.sandboxId,
-      hint: 'See listProcesses().',
-    })
+  getProcess(processId: string): Promise<ProcessDriver> {
+    return this.#programs.getProcess(processId)
   }
 
-  async listProcesses(): Promise<ProcessInfo[]> {
-    const tasks = await (await this.client()).list()
-    const processes = tasks.filter(({ kind }) => kind === 'process')
-    return Promise.all(
-      processes.map(async ({ id: processId }) => ({
-        processId,
-        ...(await new EngineProcess(this, { processId }).status({})),
-      })),
-    )
+  listProcesses(): Promise<ProcessInfo[]> {
+    return this.#programs.listProcesses()
   }
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const record = await this.#check()
-    const name = options.name ?? `shell-${randomId()}`
-    const cwd = this.#path(options.cwd)
-    const env = { ...record.envVars, ...options.env }
-    const reopen = (client: RunnerClient) => client.openShell({ id: name, cwd, env, signal: call.signal })
-    const client = await this.client()
-    await reopen(client)
-    const open = (await client.listShells()).find(({ id }) => id === name)
-    const at = open?.cwd ? Buffer.from(open.cwd).toString('utf8') : cwd
-    return new EngineShell({ name, cwd: at, client: () => this.client(), reopen })
+    const place = { cwd: this.#path(options.cwd), env: { ...record.envVars, ...options.env } }
+    return this.#programs.openShell(options.name ?? `shell-${randomId()}`, place, call)
   }
 
   async openTerminal(
@@ -107,24 +85,15 @@ export class EngineSandbox implements SandboxDriver {
     call: CallOptions,
   ): Promise<SandboxTerminal> {
     const record = await this.#check()
-    const client = await this.client()
-    const { cmd, args = [], cols, rows } = options
+    const { cmd, args = [], cols, rows, terminalId = `terminal-${randomId()}` } = options
     const argv = cmd === undefined ? ['sh', '-c', loginShell] : [cmd, ...args]
-    const processId = options.terminalId ?? `terminal-${randomId()}`
-    const stream = await client.start({
-      id: processId,
+    const env = { ...record.envVars, ...options.env }
+    return this.#programs.openTerminal(
+      terminalId,
       argv,
-      cwd: this.#path(options.cwd),
-      env: { TERM: 'xterm-256color', ...record.envVars, ...options.env },
-      tty: true,
-      stdin: true,
-      cols,
-      rows,
-      lossy: true,
-      signal: call.signal,
-    })
-    const process = withStdin(this, stream)
-    return new EngineTerminal(process, () => this.client())
+      { cwd: this.#path(options.cwd), env, cols, rows },
+      call,
+    )
   }
 
   async getEndpoint(port: number): Promise<SandboxEndpoint> {

@@ -11,13 +11,13 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import type { RunnerClient } from '@sandkasten/sdk/runner'
+import { type DirectoryEntry, gather, type WatchEvent } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodeCbor } from './cbor.ts'
-import type { RunnerClient } from './client.ts'
-import { type DirectoryEntry, gather, type WatchEvent } from './files.ts'
-import { encodeFrame, encodeHello, FrameType } from './frame.ts'
+import { encodeCbor } from '../../../sdk/src/runner/cbor.ts'
+import { encodeFrame, encodeHello, FrameType } from '../../../sdk/src/runner/frame.ts'
+import { Random } from '../../../sdk/src/runner/test-helper.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
-import { Random } from './testing/random.ts'
 
 let runner: TestRunner
 let client: RunnerClient

@@ -1,12 +1,19 @@
 /** A hostile or broken client ends its own connection, with a reason, and nothing else: not the runner, not anybody's process. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
+import type { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type CborMap, decodeMap, encodeCbor } from './cbor.ts'
-import type { RunnerClient } from './client.ts'
-import { encodeFrame, encodeHello, encodeWindow, type Frame, FrameParser, FrameType } from './frame.ts'
+import { type CborMap, decodeMap, encodeCbor } from '../../../sdk/src/runner/cbor.ts'
+import {
+  encodeFrame,
+  encodeHello,
+  encodeWindow,
+  type Frame,
+  FrameParser,
+  FrameType,
+} from '../../../sdk/src/runner/frame.ts'
+import { Random } from '../../../sdk/src/runner/test-helper.ts'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
-import { Random } from './testing/random.ts'
 
 let runner: TestRunner
 let client: RunnerClient

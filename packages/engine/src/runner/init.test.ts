@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { Duplex, type Readable } from 'node:stream'
+import { RunnerClient } from '@sandkasten/sdk/runner'
 import { describe, expect, it } from 'vitest'
 import { buildRunner } from './build-runner.ts'
-import { RunnerClient } from './client.ts'
 import { alive, fresh, startRunner } from './testing/harness.ts'
 
 /** Where root may make a pid namespace. */

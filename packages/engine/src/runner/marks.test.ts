@@ -1,7 +1,7 @@
 /** Whose process it is: marks, and what happens where the kernel does not give them. What they are for is in the conformance kit. */
 import { getPriority } from 'node:os'
+import type { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RunnerClient } from './client.ts'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 const isRoot = process.getuid?.() === 0

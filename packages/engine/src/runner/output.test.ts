@@ -1,6 +1,5 @@
+import type { OutputEvent, RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RunnerClient } from './client.ts'
-import type { OutputEvent, TaskOutput } from './processes.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

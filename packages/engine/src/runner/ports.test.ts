@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { Agent, createServer, request } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import type { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RunnerClient } from './client.ts'
 import { startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
+import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RunnerClient } from './client.ts'
-import type { TaskOutput } from './processes.ts'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

@@ -1,6 +1,5 @@
+import type { CommandOptions, CommandResult, RunnerClient, RunnerShell } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RunnerClient } from './client.ts'
-import type { CommandOptions, CommandResult, RunnerShell } from './shells.ts'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

@@ -16,16 +16,9 @@ import type {
 } from '../spec/index.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
 import { damagedInfo, infoOf } from './info.ts'
+import { sweepLocks, withLock } from './lock.ts'
 import { Names } from './names.ts'
-import {
-  isAlive,
-  isDamaged,
-  newRecord,
-  readRecord,
-  type SandboxRecord,
-  withLock,
-  writeRecord,
-} from './record.ts'
+import { isAlive, isDamaged, newRecord, readRecord, type SandboxRecord, writeRecord } from './record.ts'
 import { removeFolder } from './remove.ts'
 
 /**
@@ -167,6 +160,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       }),
     )
     await this.#names.sweep((id) => this.#exists(id))
+    await sweepLocks(this.#root)
     return removed.flat()
   }
 
@@ -421,19 +415,23 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   ): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)
     if (!(await this.#exists(sandboxId))) throw this.notFound(sandboxId)
-    return withLock(path.join(folder, 'lock'), async () => {
-      const record = await readRecord(folder)
-      if (!record || record.leaving) throw this.notFound(sandboxId)
-      const mended = await this.mend(folder, record)
-      if (mended !== record) await writeRecord(folder, mended)
-      const changed = await change(mended)
-      if (changed !== mended)
-        await writeRecord(folder, changed, { first: changed.leaving === true }).catch(async (error) => {
-          await undo?.(changed)
-          throw error
-        })
-      return changed
-    }).catch(async (error) => {
+    return withLock(
+      path.join(folder, 'lock'),
+      async () => {
+        const record = await readRecord(folder)
+        if (!record || record.leaving) throw this.notFound(sandboxId)
+        const mended = await this.mend(folder, record)
+        if (mended !== record) await writeRecord(folder, mended)
+        const changed = await change(mended)
+        if (changed !== mended)
+          await writeRecord(folder, changed, { first: changed.leaving === true }).catch(async (error) => {
+            await undo?.(changed)
+            throw error
+          })
+        return changed
+      },
+      this.#root,
+    ).catch(async (error) => {
       // The folder was taken away while we waited for its lock.
       throw SandboxError.is(error, 'file_not_found') && !(await this.#exists(sandboxId))
         ? this.notFound(sandboxId)

@@ -1,6 +1,7 @@
 /** For providers that keep sandboxes as folders of this machine: their bookkeeping, shared between processes. */
 export { FolderDriver } from './driver.ts'
 export { errnoOf, guarded, translate } from './errors.ts'
+export { sweepLocks, withLock } from './lock.ts'
 export {
   identityOf,
   isAlive,
@@ -9,8 +10,6 @@ export {
   readRecord,
   replaceFile,
   type SandboxRecord,
-  sweepLocks,
-  withLock,
   writeRecord,
 } from './record.ts'
 export { removeFolder } from './remove.ts'

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { errnoOf, guarded, translate } from './errors.ts'
-import { replaceFile, sweepLocks, withLock } from './record.ts'
+import { sweepLocks, withLock } from './lock.ts'
+import { replaceFile } from './record.ts'
 
 /** Names of live sandboxes: one small file each, called by the name's hash, holding the id. */
 export class Names {

@@ -1,15 +1,4 @@
-import {
-  linkSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
@@ -129,93 +118,6 @@ export async function replaceFile(
   }
 }
 
-let ownIdentity: string | undefined
-
-/** One at a time, across processes. The lock of a process that died is taken over. */
-export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
-  ownIdentity ??= JSON.stringify(await identityOf(process.pid))
-  const mine = ownIdentity
-  for (let waited = 0; !(await tryLock(file, mine)); waited += 1)
-    await new Promise((resolve) => setTimeout(resolve, Math.min(waited + 1, 20)))
-  try {
-    return await work()
-  } finally {
-    unlinkIfThere(file)
-  }
-}
-
-async function tryLock(file: string, mine: string): Promise<boolean> {
-  try {
-    if (place(file, mine)) return true
-  } catch (error) {
-    throw translate(error, `The lock of ${path.basename(path.dirname(file))} cannot be taken`)
-  }
-  const holder = holderOf(file)
-  if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
-    takeAway(file, holder)
-  return false
-}
-
-/**
- * A lock appears with its holder's name or not at all; false when there is one. It is a symbolic link that leads nowhere: a text this short is kept in the
- * link itself, so a lock can be taken on a full disk, by somebody who is about to free some of it. Windows lets few people make links of that kind.
- */
-function place(file: string, mine: string): boolean {
-  const own = `${file}.${randomId(8)}`
-  try {
-    if (process.platform !== 'win32') symlinkSync(mine, file)
-    else {
-      writeFileSync(own, mine, { mode: 0o600 })
-      linkSync(own, file)
-    }
-    return true
-  } catch (error) {
-    if (errnoOf(error) === 'EEXIST') return false
-    throw error
-  } finally {
-    if (process.platform === 'win32') unlinkIfThere(own)
-  }
-}
-
-/** Undefined when nobody holds it (any more). Earlier versions wrote files. */
-function holderOf(file: string): string | undefined {
-  try {
-    return readlinkSync(file)
-  } catch {
-    return readOr(file)
-  }
-}
-
-/** Clears away what processes have left that were killed while they tried to take a lock in this folder. */
-export async function sweepLocks(folder: string): Promise<void> {
-  for (const name of readdirSync(folder).filter((name) => /^lock\.[a-z2-7]{8}$/.test(name))) {
-    const file = path.join(folder, name)
-    const holder = holderOf(file)
-    // Empty: killed, or just now writing, who he is.
-    const alive = holder ? await isAlive(JSON.parse(holder) as ProcessIdentity) : isNew(file)
-    if (!alive) unlinkIfThere(file)
-  }
-}
-
-function isNew(file: string): boolean {
-  const stats = statSync(file, { throwIfNoEntry: false })
-  // A clock that was set back shows files that are yet to be written: those are not new.
-  return stats !== undefined && Math.abs(Date.now() - stats.mtimeMs) < 10_000
-}
-
-/** Removes a dead holder's lock. Renamed first: of two who find it dead only one succeeds, and a new one is put back. */
-function takeAway(file: string, dead: string): void {
-  const own = `${file}.${randomId(8)}`
-  try {
-    renameSync(file, own)
-    const taken = holderOf(own)
-    if (taken !== undefined && taken !== dead) place(file, taken)
-    unlinkIfThere(own)
-  } catch {
-    // Somebody else was faster; the next try finds out how things are.
-  }
-}
-
 export async function identityOf(pid: number): Promise<ProcessIdentity> {
   const started = startTime(pid)
   return started === undefined ? { pid } : { pid, started }
@@ -238,15 +140,8 @@ function startTime(pid: number): string | undefined {
   return fields?.[0] === 'Z' ? undefined : fields?.[19]
 }
 
-function unlinkIfThere(file: string): void {
-  try {
-    unlinkSync(file)
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw translate(error, `${path.basename(file)} cannot be removed`)
-  }
-}
-
-function readOr(file: string): string | undefined {
+/** Undefined when it cannot be read. */
+export function readOr(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8')
   } catch {
@@ -259,7 +154,7 @@ export function isDamaged(error: unknown): boolean {
   return SandboxError.is(error) && error.details.damaged === true
 }
 
-function parseJson(text: string, where: string): object {
+export function parseJson(text: string, where: string): object {
   let value: unknown
   let cause: unknown
   try {

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { RunnerClient } from '../../runner/index.ts'
 import { type Bench, type Box, createBench, open, reasonToSkip } from './testing/bench.ts'
 import { testedRuntime } from './testing/runtimes.ts'
 

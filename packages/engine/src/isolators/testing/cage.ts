@@ -1,6 +1,6 @@
 /** Real sandboxes of any isolator, for tests that try to get out of them. */
 import { readFileSync } from 'node:fs'
-import { RunnerClient, type RunOptions } from '../../runner/index.ts'
+import { RunnerClient, type RunOptions } from '@sandkasten/sdk/runner'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../isolator.ts'
 
 export interface Cage extends AsyncDisposable {

@@ -6,8 +6,8 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { RunnerClient } from '@sandkasten/sdk/runner'
 import { buildRunner } from '../build-runner.ts'
-import { RunnerClient } from '../client.ts'
 
 export interface TestRunner extends AsyncDisposable {
   socket: string
@@ -88,13 +88,14 @@ export async function startRunner(
       for (const client of clients) client.close()
       for (const stream of sockets) stream.destroy()
       if (child.exitCode === null && child.signalCode === null) {
-        // Twice: the first asks everything inside to end, the second does not ask.
+        // Again and again: the first asks everything inside to end, the second does not ask. Two at once would be one to the kernel.
         // A wrapper takes no signals for us. Its child is PID 1 of a namespace, and takes everything in it along.
         if (options.wrap !== undefined) for (const inner of await childrenOf(pid)) killIfThere(inner)
         child.kill('SIGTERM')
-        child.kill('SIGTERM')
+        const again = setInterval(() => child.kill('SIGTERM'), 20)
         const timer = setTimeout(() => child.kill('SIGKILL'), 10_000)
         await exited
+        clearInterval(again)
         clearTimeout(timer)
       }
       await rm(folder, { recursive: true, force: true })

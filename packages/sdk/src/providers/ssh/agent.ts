@@ -6,7 +6,7 @@ import { quoteArg } from '../../shared/quote.ts'
 import { agentName, agentScript } from './agent/script.ts'
 import { agentError, diskFull, nameOf } from './errors.ts'
 import type { SshSettings } from './options.ts'
-import type { SshPool } from './pool.ts'
+import type { Session, SshPool } from './pool.ts'
 import type { Ssh2Channel } from './sdk.ts'
 import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
 
@@ -89,9 +89,9 @@ export class Agent {
         throw new SandboxError('internal', `The word ${JSON.stringify(word)} cannot be given to a host.`)
     const nonce = randomBytes(16).toString('hex')
     const command = `exec /bin/sh ${quoteArg(script)} ${[nonce, verb, ...args].join(' ')}`
-    const { channel, lost } = await this.#pool.exec(command)
-    const stream = new AgentStream(channel, lost, nonce, call)
-    for (const line of call.input ?? []) channel.write(`${Buffer.from(line).toString('base64')}\n`)
+    const session = await this.#pool.exec(command)
+    const stream = new AgentStream(session, nonce, call)
+    for (const line of call.input ?? []) session.channel.write(`${Buffer.from(line).toString('base64')}\n`)
     return stream
   }
 
@@ -160,6 +160,8 @@ export class Agent {
 
 /** One answer: lines, and bytes between them. What comes before the nonce is the login shell's, not ours. */
 export class AgentStream {
+  /** Whether nothing is asked on it for now: then it does not keep this process alive. */
+  readonly idle: Session['idle']
   readonly #channel: Ssh2Channel
   readonly #lost: () => SandboxError | undefined
   readonly #call: AgentCall
@@ -173,9 +175,10 @@ export class AgentStream {
   #status: number | undefined
   #stderr = ''
 
-  constructor(channel: Ssh2Channel, lost: () => SandboxError | undefined, nonce: string, call: AgentCall) {
+  constructor({ channel, lost, idle }: Session, nonce: string, call: AgentCall) {
     this.#channel = channel
     this.#lost = lost
+    this.idle = idle
     this.#nonce = nonce
     this.#call = call
     channel.on('error', () => {})
@@ -209,6 +212,12 @@ export class AgentStream {
     while (await this.#more())
       if (this.#buffer.length > maxBytes)
         throw new SandboxError('too_large', 'The host’s answer is too long.', { provider: 'ssh' })
+    return this.#take(this.#buffer.length)
+  }
+
+  /** Whatever comes next, or undefined at the end of the answer. */
+  async chunk(): Promise<Buffer | undefined> {
+    if (this.#buffer.length === 0 && !(await this.#more())) return undefined
     return this.#take(this.#buffer.length)
   }
 

@@ -17,6 +17,8 @@ import { sshCapabilities } from './capabilities.ts'
 import { agentError } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import { SshPool } from './pool.ts'
+import { RunnerLinks } from './programs.ts'
+import { SshRunner } from './runner.ts'
 import { SshSandbox } from './sandbox.ts'
 
 /** What is known of a sandbox: the host's state, and the record that this library keeps there. */
@@ -26,6 +28,8 @@ export interface Known {
   readonly incarnation: string
   readonly expiresAt?: number
   readonly record: SandboxRecord
+  /** Who supervises the programs of this incarnation: our runner, or the agent's script. `crashed`: a runner did, and was killed. */
+  readonly workedBy: 'runner' | 'shell' | 'crashed'
 }
 
 interface SandboxRecord {
@@ -54,11 +58,15 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   ]
   readonly pool: SshPool
   readonly agent: Agent
+  readonly runner: SshRunner
+  readonly links: RunnerLinks
   readonly #forwards = new Map<string, PortForwards>()
 
   constructor(settings: SshSettings) {
     this.pool = new SshPool(settings)
     this.agent = new Agent(this.pool, settings)
+    this.runner = new SshRunner(this.agent, this.pool, settings)
+    this.links = new RunnerLinks(this.agent)
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SshSandbox> {
@@ -75,9 +83,12 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     const life = lifetimeMs === undefined ? '-' : Math.ceil(lifetimeMs)
     const hash = name === undefined ? '-' : await keyOf(name)
     const { root } = await this.agent.facts()
+    const runner = await this.runner.word()
     throwIfAborted(call.signal, 'Creating the sandbox')
+    let said: string
     try {
-      await this.agent.call('create', [sandboxId, incarnation, life, hash, deferReady ? 0 : 1], {
+      const words = [sandboxId, incarnation, life, hash, deferReady ? 0 : 1, runner]
+      said = await this.agent.call('create', words, {
         input: [JSON.stringify(record)],
         sandboxId,
         ...(name === undefined ? {} : { what: name }),
@@ -88,7 +99,8 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       if (!SandboxError.is(error, 'conflict')) await this.#clearUp(sandboxId, error)
       throw error
     }
-    return new SshSandbox(this, { sandboxId, incarnation, record, status: 'running' }, root)
+    const workedBy = this.#worker(runner, workerFrom(said.trim()))
+    return new SshSandbox(this, { sandboxId, incarnation, record, status: 'running', workedBy }, root)
   }
 
   async open(
@@ -160,12 +172,17 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   }
 
   async start(sandboxId: string, { signal }: CallOptions): Promise<Known> {
-    const line = await this.agent.call('start', [sandboxId, randomId()], {
+    const incarnation = randomId()
+    const runner = await this.runner.word()
+    const line = await this.agent.call('start', [sandboxId, incarnation, runner], {
       sandboxId,
       what: sandboxId,
       signal,
     })
-    return knownFrom(line.trim())
+    const known = knownFrom(line.trim())
+    // Only if it was we who started it.
+    if (known.incarnation === incarnation) this.#worker(runner, known.workedBy)
+    return known
   }
 
   async stop(sandboxId: string, incarnation: string, { signal }: CallOptions): Promise<void> {
@@ -191,7 +208,14 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
 
   async close(): Promise<void> {
     for (const sandboxId of [...this.#forwards.keys()]) await this.#letGo(sandboxId)
+    await this.links.close()
     this.pool.close()
+  }
+
+  /** Who works for a sandbox that was started just now. */
+  #worker(asked: string, got: Known['workedBy']): Known['workedBy'] {
+    if (asked !== '-' && got !== 'runner') this.runner.failed('it did not start there')
+    return got
   }
 
   /** When that fails too, both are told. */
@@ -218,6 +242,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     const forwards = this.#forwards.get(sandboxId)
     this.#forwards.delete(sandboxId)
     await forwards?.close()
+    await this.links.close(sandboxId)
   }
 }
 
@@ -228,9 +253,9 @@ function checkId(id: string): string {
   throw agentError(undefined, { what: 'an id that is none' })
 }
 
-/** `id status incarnation expiresAt record`, as the agent says it. */
+/** `id status incarnation expiresAt record worker`, as the agent says it. */
 function knownFrom(line: string): Known {
-  const [id = '', status = '', incarnation = '', expires = '', encoded = ''] = line.split(' ')
+  const [id = '', status = '', incarnation = '', expires = '', encoded = '', worker = ''] = line.split(' ')
   const sandboxId = checkId(id)
   let record: SandboxRecord
   try {
@@ -252,13 +277,18 @@ function knownFrom(line: string): Known {
     status: known,
     incarnation,
     record,
+    workedBy: workerFrom(worker),
     ...(/^\d+$/.test(expires) ? { expiresAt: Number(expires) } : {}),
   }
 }
 
 const statuses = new Set(['creating', 'running', 'stopped', 'failed'])
 
-function infoOf({ sandboxId, status, expiresAt, record }: Known): SandboxInfo {
+function workerFrom(word: string): Known['workedBy'] {
+  return word === 'runner' || word === 'crashed' ? word : 'shell'
+}
+
+function infoOf({ sandboxId, status, expiresAt, record, workedBy }: Known): SandboxInfo {
   const { name, label, labels, createdAt } = record
   return {
     id: `ssh:${sandboxId}`,
@@ -266,6 +296,7 @@ function infoOf({ sandboxId, status, expiresAt, record }: Known): SandboxInfo {
     status,
     ...(name === undefined ? {} : { name }),
     ...(label === undefined ? {} : { label }),
+    ...(status === 'stopped' && workedBy === 'crashed' ? { rawStatus: 'crashed' } : {}),
     labels: { ...labels },
     createdAt: new Date(createdAt),
     ...(expiresAt === undefined || status !== 'running' ? {} : { expiresAt: new Date(expiresAt) }),

@@ -18,6 +18,7 @@ const agentCodes: Readonly<Record<number, [SandboxErrorCode, string]>> = {
   83: ['not_running', 'The terminal’s program has ended'],
   84: ['not_running', 'The shell is closed'],
   85: ['unsupported', 'The host lacks a program that is needed'],
+  86: ['provider_error', 'The sandbox’s runner is not there'],
 }
 
 export function agentError(

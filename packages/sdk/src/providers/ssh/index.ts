@@ -2,10 +2,11 @@ import { DriverProvider } from '../../core/provider.ts'
 import type { SshCapabilities } from './capabilities.ts'
 import { SshDriver } from './driver.ts'
 import { type SshProviderOptions, settingsOf } from './options.ts'
+import type { SshRunnerUse } from './runner.ts'
 
 export { sshOptionsOf } from './options.ts'
 export type { Ssh2 } from './sdk.ts'
-export type { SshCapabilities, SshProviderOptions }
+export type { SshCapabilities, SshProviderOptions, SshRunnerUse }
 
 /**
  * Sandboxes on any Linux host with a shell account: a folder for each, programs that outlive the connection, files over SFTP. **There is no
@@ -21,6 +22,11 @@ export class SshProvider extends DriverProvider<SshCapabilities> {
     super(driver)
     this.#driver = driver
     if (!options.acceptNoIsolation) warnOnce()
+  }
+
+  /** Whether sandboxes that are started now get our runner on the host, and if not, why. A sandbox keeps what it was started with. */
+  runner(): Promise<SshRunnerUse> {
+    return this.#driver.runner.use()
   }
 
   /** Lets go of connections and forwarded ports. Sandboxes and what runs in them go on; what is asked for later connects again. */

@@ -31,6 +31,11 @@ export interface SshProviderOptions {
   pingMs?: number
   /** How many sessions one connection may carry; more are opened on further connections. Default 8: OpenSSH allows 10. */
   maxSessions?: number
+  /**
+   * The binary of our runner for the host’s processor: it is copied there and supervises the programs of sandboxes. Default: `SANDKASTEN_RUNNER`, then the one
+   * that @sandkasten/engine carries, where that is installed. `false`, or a host that cannot execute it: a shell script does that work.
+   */
+  runner?: string | false
   /** You know that commands can do whatever the account can; no warning is shown. */
   acceptNoIsolation?: boolean
   /** The module `ssh2`, if you have loaded it yourself. */
@@ -53,6 +58,8 @@ export interface SshSettings {
   readonly connectTimeoutMs: number
   readonly pingMs: number
   readonly maxSessions: number
+  /** `false`: none. Undefined: whichever is found. */
+  readonly runner: string | false | undefined
   readonly sdk?: Ssh2
 }
 
@@ -89,6 +96,8 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     connectTimeoutMs: checkMs(options.connectTimeoutMs ?? 20_000, 'connectTimeoutMs'),
     pingMs: checkMs(options.pingMs ?? 15_000, 'pingMs'),
     maxSessions: sessions,
+    runner:
+      options.runner === false ? false : runnerOf(options.runner ?? (env.SANDKASTEN_RUNNER || undefined)),
     ...(sdk ? { sdk } : {}),
   }
 }
@@ -111,6 +120,10 @@ function listOf(value: string | readonly string[] | undefined): readonly string[
   return typeof value === 'string' ? [value] : value
 }
 
+function runnerOf(file: string | undefined): string | undefined {
+  return file === undefined ? undefined : checkPath(file, 'runner')
+}
+
 const known: ReadonlyArray<keyof SshProviderOptions> = [
   'host',
   'port',
@@ -126,6 +139,7 @@ const known: ReadonlyArray<keyof SshProviderOptions> = [
   'connectTimeoutMs',
   'pingMs',
   'maxSessions',
+  'runner',
   'acceptNoIsolation',
   'sdk',
 ]

@@ -22,11 +22,22 @@ export class SshPool {
   }
 
   /** A session for one command. It is given back when its channel closes. */
-  async exec(command: string): Promise<{ channel: Ssh2Channel; lost: () => SandboxError | undefined }> {
+  async exec(command: string): Promise<Session> {
     const { member, opened } = await this.#session((connection) => connection.exec(command))
-    opened.once('close', () => this.#release(member))
-    const { connection } = member
-    return { channel: opened, lost: () => (connection.lost ? connection.lostError() : undefined) }
+    const { connection, holds } = member
+    let [resting, over] = [false, false]
+    const idle = (value: boolean) => {
+      if (over || value === resting) return
+      resting = value
+      if (value) holds.pop()?.()
+      else holds.push(connection.hold())
+    }
+    opened.once('close', () => {
+      idle(false)
+      over = true
+      this.#release(member)
+    })
+    return { channel: opened, idle, lost: () => (connection.lost ? connection.lostError() : undefined) }
   }
 
   /** Files. The function is called once; the connection keeps the process alive meanwhile. */
@@ -145,6 +156,14 @@ function noForwarding(settings: SshSettings, port: number, cause: unknown): Sand
     hint: 'Set `AllowTcpForwarding local` in its sshd_config, and let neither PermitOpen nor the key’s options in authorized_keys (`restrict`, `no-port-forwarding`) forbid it.',
     cause,
   })
+}
+
+export interface Session {
+  readonly channel: Ssh2Channel
+  /** Whether nothing is asked on it for now: then it does not keep this process alive. */
+  idle(value: boolean): void
+  /** Why the connection ended, if it has. */
+  lost(): SandboxError | undefined
 }
 
 interface Member {

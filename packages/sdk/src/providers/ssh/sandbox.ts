@@ -18,7 +18,9 @@ import type { Agent, AgentStream } from './agent.ts'
 import type { Known, SshDriver } from './driver.ts'
 import { agentError } from './errors.ts'
 import { SshFiles } from './files.ts'
+import { Paths } from './paths.ts'
 import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
+import { SshPrograms } from './programs.ts'
 import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
 import { SshShell, seconds } from './shell.ts'
 import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
@@ -34,8 +36,11 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   readonly #folder: string
   readonly #env: Readonly<Record<string, string>>
   #incarnation: string
+  /** Where our runner works for this incarnation. */
+  #runner: SshPrograms | undefined
 
-  constructor(driver: SshDriver, { sandboxId, incarnation, record }: Known, root: string) {
+  constructor(driver: SshDriver, known: Known, root: string) {
+    const { sandboxId, incarnation, record } = known
     this.#driver = driver
     this.agent = driver.agent
     this.sandboxId = sandboxId
@@ -53,6 +58,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
         await this.agent.call('remove', this.#words([]), { input: [path], sandboxId, what: path, signal })
       },
     })
+    this.#runner = this.#runnerOf(known)
   }
 
   get incarnation(): string {
@@ -68,6 +74,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
+    if (this.#runner) return this.#runner.spawn(spec, call)
     const processId = spec.processId ?? randomId()
     const script = programScript(this.#launch(processId, spec.cwd, spec.env), spec.cmd, spec.args)
     const stdin = spec.stdin !== 'empty'
@@ -90,6 +97,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async getProcess(processId: string, { signal }: CallOptions): Promise<ProcessDriver> {
+    if (this.#runner) return this.#runner.getProcess(processId)
     if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(processId)) throw agentError(79, { what: processId })
     const words = this.#words([processId])
     const [pid] = (
@@ -102,6 +110,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
+    if (this.#runner) return this.#runner.listProcesses()
     const answer = await this.agent.call('processes', this.#words([]), { sandboxId: this.sandboxId, signal })
     return answer
       .split('\n')
@@ -113,6 +122,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+    if (this.#runner) return this.#runner.openShell(options, call)
     const name = options.name ?? `shell-${randomId(8)}`
     const key = await keyOf(name)
     const launch = this.#launch(`s-${key}`, options.cwd, options.env ?? {})
@@ -131,6 +141,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     options: OpenTerminalOptions & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
+    if (this.#runner) return this.#runner.openTerminal(options, call)
     const terminalId = options.terminalId ?? `terminal-${randomId(8)}`
     const env = { TERM: 'xterm-256color', ...options.env }
     const { cmd, args = [], cols, rows } = options
@@ -161,7 +172,9 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async start(call: CallOptions): Promise<void> {
-    this.#incarnation = (await this.#driver.start(this.sandboxId, call)).incarnation
+    const known = await this.#driver.start(this.sandboxId, call)
+    this.#incarnation = known.incarnation
+    this.#runner = this.#runnerOf(known)
   }
 
   async extendLifetime(ms: number, { signal }: CallOptions): Promise<void> {
@@ -264,6 +277,19 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       kill: (signal = 'SIGTERM', call = {}) => process.kill(signal, call),
       status: (call = {}) => process.status(call),
     }
+  }
+
+  #runnerOf({ incarnation, workedBy }: Known): SshPrograms | undefined {
+    if (workedBy !== 'runner') return undefined
+    return new SshPrograms(this.#driver.links, this.sandboxId, incarnation, {
+      check: () => this.check(),
+      launch: (id, cwd, env) => this.#launch(id, cwd, env),
+      confine: async (cwd) => {
+        await this.#driver.pool.withSftp((sftp) =>
+          new Paths(sftpCalls(sftp), this.workdir).resolve(cwd, true),
+        )
+      },
+    })
   }
 
   #launch(id: string, cwd: string | undefined, env: Readonly<Record<string, string>>): Launch {

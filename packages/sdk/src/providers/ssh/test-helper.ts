@@ -134,6 +134,8 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
       knownHosts: file('known_hosts'),
       root: path.join(home, 'sandkasten'),
       acceptNoIsolation: true,
+      // Tests of the runner name it; all others are the script's.
+      runner: false,
       // One account, whoever runs the tests: nothing of theirs is looked at.
       ...more,
     }),
@@ -214,9 +216,7 @@ export function leftoversOf(root: string): (sandboxId: string) => string[] {
 
 /** sshd, and the process that it made for the account. Not what runs in sessions: those are sandboxes' processes. */
 function killTree(pid: number): void {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, { encoding: 'utf8', flag: 'r' })
-    .split(' ')
-    .filter(Boolean)
+  const children = readOr(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean)
   for (const child of children) {
     const comm = readOr(`/proc/${child}/comm`)
     if (comm.startsWith('sshd')) killTree(Number(child))

@@ -7,7 +7,7 @@ import { identities, locks } from '../../../shared/guest/processes.ts'
  * `setsid`, `mkfifo`, `awk`, `dd`, `grep`, `base64`, and a `/proc`: what any Linux has. Nothing of it is a daemon: what outlives a call
  * is one supervisor for each program, and the clock of a sandbox with a lifetime.
  *
- *     ROOT/bin/agent-HASH.sh
+ *     ROOT/bin/agent-HASH.sh, runner-HASH
  *     ROOT/names/HASH                    the id of the sandbox with that name
  *     ROOT/sandboxes/ID/record           what it was made with: base64 of JSON, for the client alone
  *     ROOT/sandboxes/ID/state            status incarnation expiresAt lifetimeMs boot; changed under `lock`
@@ -77,6 +77,7 @@ look() {
     running)
       [ "$EXPIRES" != - ] && [ "$(now_ms)" -ge "$EXPIRES" ] && over=1
       [ "$BOOT" != "$(boot_id)" ] && over=1
+      [ -n "$over" ] || { bereft && over=1; }
       ;;
     creating) [ "$(now_ms)" -ge "$BOOT" ] && STATUS=failed ;;
   esac
@@ -164,6 +165,7 @@ extinguish() { # as family
   done
 }
 halt() {
+  quench
   extinguish "SANDKASTEN_PROCESS=$ID/" "$RUN"/p-* "$RUN"/s-*
   # The supervisors note how their programs ended, and whoever reads is told.
   waited=0
@@ -176,6 +178,8 @@ halt() {
     is_there "$pid" "$since" && kill "$pid" 2>/dev/null
   done
   extinguish "SANDKASTEN_SANDBOX=$ID/"
+  # One that was only being started when we looked first.
+  quench
 }
 finish() {
   lock "$SB/lock"
@@ -190,8 +194,10 @@ finish() {
   rm -rf "$RUN"
   unlock "$SB/lock"
 }
-enliven() {
+enliven() { # RUNNER
   mkdir -p "$SB/work" "$RUN"
+  rm -f "$SB/crashed"
+  kindle "$1"
   : >"$SB/live-$INC"
   [ "$EXPIRES" = - ] || detach expire "$ID" "$INC"
 }

@@ -13,7 +13,7 @@ verb_hello() {
   printf '%s' "$ROOT" | base64 | tr -d '\n'
   say
 }
-verb_create() { # ID INC LIFETIME NAMEHASH READY; record
+verb_create() { # ID INC LIFETIME NAMEHASH READY RUNNER; record
   read -r record
   ID=$1 INC=$2 LIFE=$3 EXPIRES=-
   SB=$ROOT/sandboxes/$ID RUN=$SB/run
@@ -26,8 +26,8 @@ verb_create() { # ID INC LIFETIME NAMEHASH READY; record
   echo "$STATUS $INC $EXPIRES $LIFE $BOOT" >"$draft/state" && printf '%s' "$4" >"$draft/name" || { rm -rf "$draft"; die 82; }
   if [ "$4" != - ]; then claim "$4" "$ID" || { rm -rf "$draft"; die 74; }; fi
   mv "$draft" "$SB" || { rm -rf "$draft"; die 82; }
-  enliven
-  say "$EXPIRES"
+  enliven "$6"
+  say "$(worked_by)"
 }
 # A name is a file with an id in it; a link appears whole or not at all. One of a sandbox that is gone is taken over.
 claim() {
@@ -58,7 +58,7 @@ verb_find() { # NAMEHASH
 }
 tell() {
   look
-  say "$ID $STATUS $INC $EXPIRES $(cat "$SB/record")"
+  say "$ID $STATUS $INC $EXPIRES $(cat "$SB/record") $(worked_by)"
 }
 verb_state() { at "$1"; tell; }
 verb_list() {
@@ -81,7 +81,7 @@ verb_stop() { # ID INC
   [ "$STATUS" = stopped ] || [ "$INC" = "$2" ] || die 73
   [ "$STATUS" = stopped ] || finish "$2"
 }
-verb_start() { # ID NEWINC
+verb_start() { # ID NEWINC RUNNER
   at "$1"
   look
   lock "$SB/lock"
@@ -92,7 +92,7 @@ verb_start() { # ID NEWINC
     STATUS=running INC=$2 EXPIRES=- BOOT=$(boot_id)
     [ "$LIFE" = - ] || EXPIRES=$(($(now_ms) + LIFE))
     save
-    enliven
+    enliven "$3"
   fi
   unlock "$SB/lock"
   tell
@@ -168,7 +168,7 @@ verb_remove() { # ID INC; path below the working directory
 case $VERB in
   hello | create | find | state | list | ready | stop | start | extend | expire | over | destroy | health | remove | \
   supervise | spawn | follow | status | processes | kill | stdin | eof | resize | \
-  shellopen | keep | exec | command | shellclose) "verb_$VERB" "$@" ;;
+  shellopen | keep | exec | command | shellclose | try | serve | bridge) "verb_$VERB" "$@" ;;
   *) die 64 ;;
 esac
 `

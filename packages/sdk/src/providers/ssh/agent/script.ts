@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { base } from './base.ts'
 import { lifecycle } from './lifecycle.ts'
 import { programs } from './programs.ts'
+import { runner } from './runner.ts'
 import { shells } from './shells.ts'
 
 /** The whole agent. Its name on the host has its hash, so that two versions of this library never share one. */
-export const agentScript = `#!/bin/sh\n${[base, programs, shells, lifecycle].join('').replaceAll('@{', '${')}`
+export const agentScript = `#!/bin/sh\n${[base, programs, shells, runner, lifecycle].join('').replaceAll('@{', '${')}`
 export const agentName = `agent-${createHash('sha256').update(agentScript).digest('hex').slice(0, 16)}.sh`

@@ -1,4 +1,4 @@
-/** The client of the runner that is PID 1 of every sandbox. */
+/** The client of the runner: PID 1 of every sandbox of the engine's, and on SSH hosts the parent of a sandbox's programs. */
 
 export type { CallOptions } from './calls.ts'
 export * from './client.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ByteQueue } from './byte-queue.ts'
-import { Random } from './testing/random.ts'
+import { Random } from './test-helper.ts'
 
 describe('a queue of bytes', () => {
   it('gives back what was put in, however it was cut and taken', () => {

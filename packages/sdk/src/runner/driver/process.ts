@@ -1,20 +1,33 @@
 import { constants } from 'node:os'
-import type { CallOptions, ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '@sandkasten/sdk'
-import { SandboxError } from '@sandkasten/sdk'
-import type { ProcessDriver, ProcessSpec } from '@sandkasten/sdk/provider'
-import type { ProcessExit, RunnerClient, RunnerProcess, TaskOutput } from '../runner/index.ts'
+import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
+import { SandboxError } from '../../errors.ts'
+import type { CallOptions, ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
+import type { ProcessExit, RunnerClient, RunnerProcess, TaskOutput } from '../index.ts'
 
 /** What a process needs of its sandbox: a live connection, and whether memory ran out meanwhile. */
 export interface ProcessHost {
   client(): Promise<RunnerClient>
+  /** What a caller waits for and nobody could find again ends with the connection. */
+  readonly bound: boolean
   /** Streams that own a process's stdin: the runner lets one writer in at a time, and all handles share it. */
   readonly writers: Map<string, TaskOutput>
   /** How often the kernel has killed for lack of memory in this sandbox; undefined where it does not tell. */
   oomKills(): Promise<number | undefined>
+  /** Why a call failed, where more is known than that a connection ended. */
+  explain?(error: unknown): Promise<unknown>
+}
+
+/** A call, or what its host says about why it failed. */
+export async function told<T>(host: ProcessHost, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw host.explain ? await host.explain(error) : error
+  }
 }
 
 /** A process of the runner's. Everything is looked up there by id, so a new connection changes nothing. */
-export class EngineProcess implements ProcessDriver {
+export class DrivenProcess implements ProcessDriver {
   readonly processId: string
   readonly pid?: number
   readonly #host: ProcessHost
@@ -38,14 +51,14 @@ export class EngineProcess implements ProcessDriver {
   }
 
   async *events(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
-    const output = await this.#open(after, signal)
+    const output = await told(this.#host, this.#open(after, signal))
     if (!output) return
     let last = after
     const abort = () => output.detach()
     signal?.addEventListener('abort', abort, { once: true })
     try {
       for (;;) {
-        const event = await output.next()
+        const event = await told(this.#host, output.next())
         if (signal?.aborted) throw aborted(signal)
         if (event === undefined) break
         if (event.type === 'gone') throw gone(after, event.to)
@@ -53,7 +66,7 @@ export class EngineProcess implements ProcessDriver {
         if (last <= after) continue
         yield { seq: event.number, type: event.channel, data: event.data }
       }
-      yield await this.#exitEvent(await output.exit, last)
+      yield await this.#exitEvent(await told(this.#host, output.exit), last)
     } finally {
       signal?.removeEventListener('abort', abort)
       output.detach()
@@ -63,12 +76,12 @@ export class EngineProcess implements ProcessDriver {
   async kill(signal: ProcessSignal, call: CallOptions): Promise<boolean> {
     if (!(await this.status(call)).running) return false
     const client = await this.#host.client()
-    await client.signal(this.processId, signal, { group: true, signal: call.signal })
+    await told(this.#host, client.signal(this.processId, signal, { group: true, signal: call.signal }))
     return true
   }
 
   async status(call: CallOptions): Promise<ProcessStatus> {
-    const tasks = await (await this.#host.client()).list({ signal: call.signal })
+    const tasks = await told(this.#host, (await this.#host.client()).list({ signal: call.signal }))
     const task = tasks.find(({ id }) => id === this.processId)
     if (!task) throw new SandboxError('not_found', `There is no process ${this.processId} any more.`)
     if (task.running || !task.exit) return { running: true }
@@ -78,7 +91,7 @@ export class EngineProcess implements ProcessDriver {
   async write(data: Uint8Array): Promise<void> {
     if (this.#stdinClosed) throw stdinClosed()
     const stream = await this.#stdin()
-    await stream.write(data)
+    await told(this.#host, stream.write(data))
     // A write that the end of the program cut short ends like one that was taken; the end itself is told a moment later.
     await new Promise((resolve) => setImmediate(resolve))
     if (this.#ended) throw stdinClosed()
@@ -160,7 +173,7 @@ export async function startProcess(
   spec: ProcessSpec,
   place: { cwd: string; env: Readonly<Record<string, string>>; processId: string; oomBefore?: number },
   call: CallOptions,
-): Promise<EngineProcess> {
+): Promise<DrivenProcess> {
   if (spec.outputBufferBytes > maxRingBytes)
     throw new SandboxError('unsupported', `The runner keeps at most ${maxRingBytes} bytes of output.`, {
       hint: 'Lower outputBufferBytes, and read sooner.',
@@ -175,18 +188,18 @@ export async function startProcess(
     ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs, graceMs: 0 }),
     ringBytes: spec.outputBufferBytes,
     // One that a caller waits for and nobody could find again ends with us, however we end.
-    bound: spec.reading && spec.processId === undefined,
+    bound: host.bound && spec.reading && spec.processId === undefined,
     signal: call.signal,
   }
   if (spec.stdin === 'empty' && spec.reading) {
     const stream = await started(spec.cmd, cwd, client.start(options))
     // Nobody else knows its id: once it has ended, the runner need not remember it.
     if (spec.processId === undefined) stream.exit.then(() => client.forget(processId)).catch(() => {})
-    return new EngineProcess(host, { processId, pid: stream.pid, oomBefore }, stream)
+    return new DrivenProcess(host, { processId, pid: stream.pid, oomBefore }, stream)
   }
   if (spec.stdin === 'empty') {
     const { pid } = await started(spec.cmd, cwd, client.startDetached(options))
-    return new EngineProcess(host, { processId, pid, oomBefore })
+    return new DrivenProcess(host, { processId, pid, oomBefore })
   }
   // Stdin needs a stream of its own; output on it is thrown away, so that it never holds the program back.
   const stream = await started(spec.cmd, cwd, client.start({ ...options, stdin: true, lossy: true }))
@@ -196,17 +209,17 @@ export async function startProcess(
 }
 
 /** A process whose start opened its stdin; one that ran already is found through its id, its stdin taken over. */
-export function withStdin(host: ProcessHost, stream: RunnerProcess, oomBefore?: number): EngineProcess {
+export function withStdin(host: ProcessHost, stream: RunnerProcess, oomBefore?: number): DrivenProcess {
   const found = { processId: stream.id, pid: stream.pid, ...(oomBefore === undefined ? {} : { oomBefore }) }
   if (stream.existed) {
     stream.detach()
-    return new EngineProcess(host, found)
+    return new DrivenProcess(host, found)
   }
   stream.discard()
   host.writers.set(stream.id, stream)
   const forget = () => void host.writers.delete(stream.id)
   stream.exit.then(forget, forget)
-  return new EngineProcess(host, found)
+  return new DrivenProcess(host, found)
 }
 
 /** The runner says what failed; we know its name. */
@@ -231,7 +244,7 @@ async function started<T>(cmd: string, cwd: string, start: Promise<T>): Promise<
 const maxRingBytes = 16 * 1024 * 1024
 
 /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
-async function feed(process: EngineProcess, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+async function feed(process: DrivenProcess, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   try {
     for await (const chunk of chunks) await process.write(chunk)
   } catch (error) {

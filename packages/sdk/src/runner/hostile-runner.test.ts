@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { type CborMap, encodeCbor } from './cbor.ts'
 import { RunnerClient } from './client.ts'
 import { encodeFrame, encodeWindow, FrameParser, FrameType } from './frame.ts'
-import { Random } from './testing/random.ts'
+import { Random } from './test-helper.ts'
 
 /** The far end of a stream, in the hands of the test. */
 class Fake extends Duplex {

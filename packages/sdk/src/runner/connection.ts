@@ -6,7 +6,7 @@
  * that the runner was asked to end and has not. What arrives is valid while it is handled; what is kept of it is copied.
  */
 import type { Duplex } from 'node:stream'
-import { SandboxError } from '@sandkasten/sdk'
+import { SandboxError } from '../errors.ts'
 import { type CborMap, decodeMap, encodeCbor } from './cbor.ts'
 import { connectionLost, fromErrorBody, ProtocolError, timedOut } from './errors.ts'
 import {

@@ -1,12 +1,15 @@
-import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '@sandkasten/sdk'
-import { SandboxError } from '@sandkasten/sdk'
-import { checkCount, checkMs, HeadTail, randomId } from '@sandkasten/sdk/provider'
-import type { RunnerClient, RunnerShell, TaskOutput } from '../runner/index.ts'
+import { checkCount, checkMs } from '../../core/validate.ts'
+import { SandboxError } from '../../errors.ts'
+import { HeadTail } from '../../shared/collect.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
+import type { RunnerClient, RunnerShell, TaskOutput } from '../index.ts'
+import { type ProcessHost, told } from './process.ts'
 
 /** A shell of the runner's: it is found again by its name, also from another process. */
-export class EngineShell implements SandboxShell {
+export class DrivenShell implements SandboxShell {
   readonly name: string
-  readonly #client: () => Promise<RunnerClient>
+  readonly #host: ProcessHost
   readonly #reopen: (client: RunnerClient) => Promise<RunnerShell>
   #cwd: string
   #closed = false
@@ -14,12 +17,12 @@ export class EngineShell implements SandboxShell {
   constructor(options: {
     name: string
     cwd: string
-    client: () => Promise<RunnerClient>
+    host: ProcessHost
     reopen: (client: RunnerClient) => Promise<RunnerShell>
   }) {
     this.name = options.name
     this.#cwd = options.cwd
-    this.#client = options.client
+    this.#host = options.host
     this.#reopen = options.reopen
   }
 
@@ -32,23 +35,24 @@ export class EngineShell implements SandboxShell {
       throw new SandboxError('invalid_argument', '`command` must be a string without NUL characters.')
     if (this.#closed) throw closed(this.name)
     const timeoutMs = options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs')
-    const client = await this.#client()
-    const shell = await this.#reopen(client)
+    const client = await this.#host.client()
+    const shell = await told(this.#host, this.#reopen(client))
     const id = options.commandId ?? `exec-${randomId()}`
     // One that nobody can find again ends with us, however we end.
-    const bound = options.commandId === undefined
-    const task = await shell.start(command, { id, bound, timeoutMs, signal: options.signal })
-    const result = await this.#follow(client, id, task, options)
+    const bound = this.#host.bound && options.commandId === undefined
+    const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
+    const task = await told(this.#host, start)
+    const result = await told(this.#host, this.#follow(client, id, task, options))
     // One that nobody can ask for again need not be remembered.
     if (options.commandId === undefined) await client.forget(id).catch(() => {})
     return result
   }
 
   async attach(commandId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
-    const client = await this.#client()
-    const task = await client.attach(commandId, { signal: options.signal })
+    const client = await this.#host.client()
+    const task = await told(this.#host, client.attach(commandId, { signal: options.signal }))
     options.onFound?.()
-    return this.#follow(client, commandId, task, options)
+    return told(this.#host, this.#follow(client, commandId, task, options))
   }
 
   async #follow(
@@ -93,8 +97,11 @@ export class EngineShell implements SandboxShell {
   async close({ signal }: CallOptions = {}): Promise<boolean> {
     if (this.#closed) return false
     this.#closed = true
-    const client = await this.#client()
-    await (await this.#reopen(client)).close({ signal })
+    const client = await this.#host.client()
+    await told(
+      this.#host,
+      this.#reopen(client).then((shell) => shell.close({ signal })),
+    )
     return true
   }
 }

@@ -1,3 +1,5 @@
+import { checkCount } from '../../core/validate.ts'
+import { encode } from '../../shared/bytes.ts'
 import type {
   CallOptions,
   OutputOptions,
@@ -5,18 +7,17 @@ import type {
   ProcessSignal,
   ProcessStatus,
   SandboxTerminal,
-} from '@sandkasten/sdk'
-import { checkCount, encode } from '@sandkasten/sdk/provider'
-import type { RunnerClient } from '../runner/index.ts'
-import type { EngineProcess } from './process.ts'
+} from '../../spec/index.ts'
+import type { RunnerClient } from '../index.ts'
+import type { DrivenProcess } from './process.ts'
 
 /** A process on a pseudo-terminal of the runner's. */
-export class EngineTerminal implements SandboxTerminal {
+export class DrivenTerminal implements SandboxTerminal {
   readonly terminalId: string
-  readonly #process: EngineProcess
+  readonly #process: DrivenProcess
   readonly #client: () => Promise<RunnerClient>
 
-  constructor(process: EngineProcess, client: () => Promise<RunnerClient>) {
+  constructor(process: DrivenProcess, client: () => Promise<RunnerClient>) {
     this.terminalId = process.processId
     this.#process = process
     this.#client = client
