@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { WebSocket } from 'ws'
 import { all, eventsOf, startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
@@ -118,7 +120,14 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
       body: 'text',
       headers: { 'e2b-sandbox-id': made.sandboxID, 'x-access-token': made.envdAccessToken },
     })
+    const terminal = new WebSocket(
+      `${front('daytona').replace('http', 'ws')}/toolbox/${day}/process/pty/create-connect?id=t`,
+      { headers: { authorization: `Bearer ${daemon.key}` } },
+    )
+    await once(terminal, 'open')
+    terminal.terminate()
     const expected = [
+      ['daytona GET /toolbox/:id/process/pty/create-connect', day],
       ['opensandbox GET /v1/sandboxes/:id/endpoints/:port', open],
       ['vercel POST /v2/sandboxes/sessions/:sid/fs/mkdir', session.id],
       ['vercel GET /v2/sandboxes/:name', 'audited'],

@@ -101,6 +101,12 @@ describe('terminals', () => {
     await once(browser.socket, 'open')
     expect(browser.socket.protocol).toBe('sandkasten')
     browser.socket.terminate()
+    // Who sat down at it is in the audit log; who was refused did nothing.
+    const visits = async () =>
+      (await daemon.call('GET', '/v1/audit?limit=50')).body.entries
+        .filter(({ action, target }: Record<string, string>) => action === 'connectTerminal' && target === id)
+        .map(({ status }: { status: number }) => status)
+    await expect.poll(visits).toEqual([101])
     const unknown = connect(`/v1/sessions/${id}/terminals/none/ws`)
     const [, missing] = await once(unknown.socket, 'unexpected-response')
     expect(missing.statusCode).toBe(404)

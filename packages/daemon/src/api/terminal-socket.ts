@@ -18,6 +18,7 @@ import type { SocketRoute } from './upgrades.ts'
 export function terminalSocket({ sessions }: Services): SocketRoute {
   const holders = new Map<string, WebSocket>()
   return {
+    id: 'connectTerminal',
     path: /^\/v1\/sessions\/(?<id>[^/]+)\/terminals\/(?<terminal>[^/]+)\/ws$/,
     access: 'exec',
     async connect({ caller, params, query, signal }) {

@@ -9,7 +9,9 @@ import type { Services } from './services.ts'
 
 /** A WebSocket route. What is refused is answered with a problem before the upgrade. */
 export interface SocketRoute {
-  /** With a named group for each parameter. */
+  /** For the audit log. */
+  readonly id: string
+  /** With a named group for each parameter; `id` is the session. */
   readonly path: RegExp
   readonly access: Scope
   connect(call: SocketCall): Promise<(socket: WebSocket) => Promise<void>>
@@ -78,13 +80,15 @@ async function find(
     const caller = await services.keys.authenticate(authorization(request), requestId)
     if (!includes(caller.scopes, route.access))
       throw new SandboxError('forbidden', `This needs a key with the scope “${route.access}”.`)
-    return route.connect({
+    const connected = await route.connect({
       caller,
       params: { ...match.groups },
       query: url.searchParams,
       request,
       signal: enter(caller),
     })
+    services.audit.add(caller, { action: route.id, target: match.groups?.id, status: 101 })
+    return connected
   }
   throw new SandboxError('not_found', 'There is no WebSocket here.')
 }

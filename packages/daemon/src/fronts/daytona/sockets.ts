@@ -32,6 +32,9 @@ const closeMs = 500
 interface Found {
   /** Who asked, if his key came with the request. */
   readonly caller?: Caller
+  /** For the audit log, if there is a caller. */
+  readonly action?: string
+  readonly target?: string
   serve(socket: WebSocket, leaving: AbortSignal): Promise<void>
 }
 
@@ -43,7 +46,7 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
   const open = new Set<Duplex>()
   const closing = new AbortController()
   const events = new EventSockets(parts.place)
-  const { streams } = parts.place.services
+  const { audit, streams } = parts.place.services
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: 1_048_576,
@@ -51,7 +54,8 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
     // The one that says something about us; the environment is never said back.
     handleProtocols: (offered) => (offered.has(exitControl) ? exitControl : false),
   })
-  const begin = (webSocket: WebSocket, { caller, serve }: Found): void => {
+  const begin = (webSocket: WebSocket, { caller, action, target, serve }: Found): void => {
+    if (caller) audit.add(caller, { action: `daytona ${action}`, target, status: 101 })
     const { signal, leave } = streams.enter(caller)
     const ending = AbortSignal.any([closing.signal, signal])
     const gone = new AbortController()
@@ -101,6 +105,11 @@ async function find(
   if (id === undefined || path === undefined) throw noSocket()
   const caller = await callerOf(place, request.headers.authorization, requestId, 'exec')
   const sandbox = await sandboxOf(place, caller, decoded(id))
+  const known = (pattern: string) => ({
+    caller,
+    action: `GET /toolbox/:id/process/${pattern}`,
+    target: sandbox.id,
+  })
   const logs = /^session\/([^/]+)\/command\/([^/]+)\/logs$/.exec(path)
   if (logs) {
     const address = { sessionId: decoded(logs[1]!), commandId: decoded(logs[2]!) }
@@ -110,15 +119,20 @@ async function find(
       (used) => sessions.command(used, address),
       { wake: false },
     )
-    return { caller, serve: (socket, leaving) => streamLogs(socket, found, leaving) }
+    const serve: Found['serve'] = (socket, leaving) => streamLogs(socket, found, leaving)
+    return { ...known('session/:session/command/:command/logs'), serve }
   }
   if (path === 'pty/create-connect') {
     const wanted = parsed(ptySchema, { ...Object.fromEntries(query), envs: environmentOf(request) })
     await ptys.open(caller, sandbox.id, wanted)
-    return { caller, serve: await ptys.connect(caller, sandbox.id, wanted.id) }
+    return { ...known(path), serve: await ptys.connect(caller, sandbox.id, wanted.id) }
   }
   const pty = /^pty\/([^/]+)\/connect$/.exec(path)
-  if (pty) return { caller, serve: await ptys.connect(caller, sandbox.id, decoded(pty[1]!)) }
+  if (pty)
+    return {
+      ...known('pty/:pty/connect'),
+      serve: await ptys.connect(caller, sandbox.id, decoded(pty[1]!)),
+    }
   if (path.startsWith('interpreter/')) throw notSupported('An interpreter that keeps its state')
   throw noSocket()
 }

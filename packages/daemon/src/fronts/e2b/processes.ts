@@ -94,20 +94,27 @@ export class Processes {
   async *#terminal(call: Call, execId: string, own: boolean): AsyncGenerator<object> {
     const { terminals } = this.#place.services.sessions
     const { session, deadlineMs, signal } = call
-    const terminal = await this.#attached(call, execId, async (one) => one)
-    // Its maker's deadline is the terminal's own, whether he stays or not.
-    const timer =
-      own && deadlineMs !== undefined
-        ? setTimeout(() => void terminal.kill('SIGKILL').catch(() => {}), deadlineMs).unref()
-        : undefined
-    for await (const event of wholeOutput((after) => terminal.output({ after, signal }), signal)) {
-      if (event.type !== 'exit') {
-        yield { event: { data: { pty: encoded(event) } } }
-        continue
+    let terminal: SandboxTerminal | undefined
+    let timer: NodeJS.Timeout | undefined
+    try {
+      const attached = await this.#attached(call, execId, async (one) => one)
+      terminal = attached
+      // Its maker's deadline is the terminal's own, whether he stays or not.
+      if (own && deadlineMs !== undefined)
+        timer = setTimeout(() => void attached.kill('SIGKILL').catch(() => {}), deadlineMs).unref()
+      for await (const event of wholeOutput((after) => attached.output({ after, signal }), signal)) {
+        if (event.type !== 'exit') {
+          yield { event: { data: { pty: encoded(event) } } }
+          continue
+        }
+        clearTimeout(timer)
+        await terminals.ended(session.id, execId, event)
+        return void (yield ended(event))
       }
-      clearTimeout(timer)
-      await terminals.ended(session.id, execId, event)
-      return void (yield ended(event))
+    } catch (error) {
+      // One that was there a moment ago is missing only with its sandbox.
+      if (!(own || terminal) || !SandboxError.is(error, 'not_found', 'not_running', 'interrupted'))
+        throw error
     }
     throw sandboxGone(session.id, 'The sandbox ended before the process did')
   }
