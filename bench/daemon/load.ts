@@ -12,7 +12,6 @@ import type { Stage } from './stage.ts'
 const SESSIONS = 50
 const RATE = 1000
 const TICK_MS = 5
-const LOOK_MS = 100
 
 export const load: Stage = {
   title: `${RATE} × run true a second over ${SESSIONS} sessions`,
@@ -22,13 +21,11 @@ export const load: Stage = {
     const sessions = await inParallel(SESSIONS, 4, () => server.create())
     const agent = new Agent({ keepAlive: true, maxSockets: 64 })
     try {
-      const looks: number[] = []
-      const timer = setInterval(() => looks.push(server.memory()), LOOK_MS)
-      const { latencies, errors, lateMs } = await send(server, agent, sessions, {
-        rate: RATE,
-        seconds,
-      }).finally(() => clearInterval(timer))
-      const grown = growth(looks) / 1024 ** 2
+      const [{ latencies, errors, lateMs }, bytes] = await Promise.all([
+        send(server, agent, sessions, { rate: RATE, seconds }),
+        growth(server, seconds),
+      ])
+      const grown = bytes / 1024 ** 2
       report.add('daemon.load.latency', sampleOf(latencies))
       report.add('daemon.load.late', { p50: lateMs, p95: lateMs, count: 1 })
       report.add('daemon.load.errors', { p50: errors.length, p95: errors.length, count: 1 }, 'errors')
@@ -103,12 +100,10 @@ function runTrue({ url, key }: Server, agent: Agent, id: string): Promise<void> 
   })
 }
 
-/**
- * What a process holds goes up and down with its garbage, and is more under load than at rest. So: the lowest of the last sixth against the
- * lowest of the third sixth, both of the same load.
- */
-function growth(looks: readonly number[]): number {
-  const sixth = Math.floor(looks.length / 6)
-  const lowest = (from: number) => Math.min(...looks.slice(from * sixth, (from + 1) * sixth))
-  return lowest(5) - lowest(2)
+/** What the daemon holds, garbage aside, near the end of the minute more than near its middle: both under the same load. */
+async function growth(server: Server, seconds: number): Promise<number> {
+  await sleep(seconds * 400)
+  const before = await server.memoryHeld()
+  await sleep(seconds * 500)
+  return (await server.memoryHeld()) - before
 }

@@ -27,6 +27,8 @@ export interface Server {
   poolFilled(): Promise<void>
   /** Bytes that are the daemon's own now. */
   memory(): number
+  /** The same, without its garbage. */
+  memoryHeld(): Promise<number>
 }
 
 export async function openServer(place: Workplace): Promise<Server> {
@@ -76,6 +78,11 @@ export async function openServer(place: Workplace): Promise<Server> {
         if (Number(/^sandkasten_pool_ready\{[^}]*\} (\d+)/m.exec(text)?.[1]) >= POOL) return
         await new Promise((resolve) => setTimeout(resolve, 50))
       }
+    },
+    async memoryHeld() {
+      daemon.process.kill('SIGUSR2')
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      return server.memory()
     },
     memory: () =>
       1024 *

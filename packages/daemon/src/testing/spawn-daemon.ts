@@ -13,9 +13,13 @@ export interface SpawnedDaemon {
 
 export async function spawnDaemon(config: Record<string, unknown>): Promise<SpawnedDaemon> {
   const script = path.join(import.meta.dirname, 'child.ts')
-  const child = spawn(process.execPath, ['--conditions=sandkasten-source', script, JSON.stringify(config)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const child = spawn(
+    process.execPath,
+    ['--conditions=sandkasten-source', '--expose-gc', script, JSON.stringify(config)],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
   const ended = new Promise<{ code: number | null; signal: string | null }>((resolve) =>
     child.once('exit', (code, signal) => resolve({ code, signal })),
   )
