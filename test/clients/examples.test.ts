@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
+import { pythonWith } from '../python.ts'
 import { type FakeModel, startFakeModel } from './fake-model.ts'
 
 const execute = promisify(execFile)
@@ -13,7 +13,6 @@ const root = path.resolve(import.meta.dirname, '../..')
 const file = (name: string) => path.join(root, 'examples', name)
 const answer = 'It printed: 0 1 1 2 3 5 8 13\n'
 const hasCurl = existsSync('/usr/bin/curl')
-const pip = process.env.SANDKASTEN_TEST_PIP
 
 /** The examples as a user runs them, in processes of their own, against a real daemon and a model that is none. */
 describe('examples of the daemon', () => {
@@ -70,23 +69,10 @@ describe('examples of the daemon', () => {
   )
 
   it('agents/openai_agents.py does the same', { timeout: 300_000 }, async ({ skip }) => {
-    if (!pip) skip('it installs openai-agents from PyPI; set SANDKASTEN_TEST_PIP=1 to run it')
-    const folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-python-'))
-    try {
-      await run('python3', ['-m', 'venv', folder])
-      await run(`${folder}/bin/pip`, [
-        'install',
-        '--no-cache-dir',
-        '--quiet',
-        pythonAgents,
-        path.join(root, 'clients/python'),
-      ])
-      expect(await run(`${folder}/bin/python`, [file('agents/openai_agents.py')])).toBe(answer)
-      expect(await left()).toBe(0)
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
+    const found = await pythonWith('openai-agents==0.24.0')
+    if ('missing' in found) return skip(found.missing)
+    const PYTHONPATH = path.join(root, 'clients/python')
+    expect(await run(found.python, [file('agents/openai_agents.py')], { PYTHONPATH })).toBe(answer)
+    expect(await left()).toBe(0)
   })
 })
-
-const pythonAgents = 'openai-agents==0.24.0'

@@ -7,7 +7,7 @@ import { E2B, type Sandbox } from 'e2b'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
-import { pythonWith } from './python.ts'
+import { pythonWith } from '../python.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const skipped = await isolationMissing()

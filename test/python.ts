@@ -5,7 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
-const cache = path.resolve(import.meta.dirname, '../../node_modules/.cache/sandkasten-python')
+const cache = path.resolve(import.meta.dirname, '../node_modules/.cache/sandkasten-python')
 
 /** A Python that has this package, such as `e2b==1.2.3`; or why there is none here. Kept for the next time. */
 export async function pythonWith(wanted: string): Promise<{ python: string } | { missing: string }> {
