@@ -9,6 +9,7 @@
 //! runner tree measure PATH                         what it takes up
 //! runner tree sync    PATH…                        survives a power cut from now on
 //! runner tree sync    --all PATH                   so does everything on its file system
+//! runner tree spread  PATH…                        folders in which folders come and go
 //! runner tree serve                                any of these, one after the other: see `serve`
 //! ```
 //!
@@ -24,6 +25,7 @@ mod merge;
 mod node;
 mod remove;
 mod serve;
+mod spread;
 mod sync;
 mod xattr;
 
@@ -109,7 +111,7 @@ fn os(errno: i32) -> io::Error {
 fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
     let usage = || {
         Failure {
-        what: "usage: runner tree copy|squash|remove|measure|sync [--all] [--user] [--disk] PATH… [--onto PATH…]"
+        what: "usage: runner tree copy|squash|remove|measure|sync|spread [--all] [--user] [--disk] PATH… [--onto PATH…]"
             .to_owned(),
         errno: libc::EINVAL,
     }
@@ -145,6 +147,10 @@ fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
         (b"measure", [path]) => measure::measure(path),
         (b"sync", [path]) if all => sync::all(path).map(|()| Tally::default()),
         (b"sync", [_, ..]) if !all => sync::sync(paths).map(|()| Tally::default()),
+        (b"spread", [_, ..]) => {
+            spread::spread(paths);
+            Ok(Tally::default())
+        }
         _ => Err(usage()),
     }
 }

@@ -8,6 +8,8 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
+  /** Where it makes a folder for each sandbox that runs. */
+  readonly churned?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */

@@ -63,6 +63,11 @@ export class Trees {
     await this.#run('The disk could not be written out', ['sync', '--all', path])
   }
 
+  /** Folders in which folders come and go; why that matters, `runner/src/tree/spread.rs` says. */
+  async spread(...paths: string[]): Promise<void> {
+    await this.#run('Folders could not be spread', ['spread', ...paths])
+  }
+
   /** Others may be removing the same. */
   async remove(...paths: string[]): Promise<void> {
     const there = paths.filter((path) => existsSync(path))

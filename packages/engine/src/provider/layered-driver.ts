@@ -1,3 +1,4 @@
+import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
@@ -15,11 +16,19 @@ const MOST_LAYERS = 200
 /** Snapshots and forks of sandboxes whose disks are layers. */
 export abstract class LayeredDriver extends DiskDriver {
   readonly #squashing = new Map<string, Promise<void>>()
+  #spread: Promise<void> | undefined
 
   protected abstract isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox>
   protected abstract override plan(spec: CreateSpec): Promise<Record<string, unknown>>
 
   override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
+    const made = await this.#create(spec, call)
+    // A disk that does not know of it is as it was.
+    this.#spread ??= this.#spreadFolders().catch(() => {})
+    return made
+  }
+
+  async #create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
     const { snapshotId } = spec
     if (snapshotId === undefined) return this.make(spec, await this.plan(spec), call)
@@ -161,6 +170,11 @@ export abstract class LayeredDriver extends DiskDriver {
       await draft?.done()
       throw error
     }
+  }
+
+  async #spreadFolders(): Promise<void> {
+    const { churned = [] } = await this.isolator()
+    await this.trees.spread(path.join(this.root, 'sandboxes'), ...churned)
   }
 
   async #disks(): Promise<LayeredDisks> {

@@ -47,6 +47,10 @@ describe('a power cut', () => {
     }
     try {
       const first = await life.provider.create({ name: 'first' })
+      // Folders that come and go are spread over the disk.
+      const attributes = () =>
+        execFileSync('lsattr', ['-d', path.join(disk, 'sandboxes')], { encoding: 'utf8' })
+      await expect.poll(attributes).toMatch(/^\S*T/)
       await sh(
         first,
         'mkdir -p a/b; head -c 5M /dev/urandom > a/large; echo one > a/b/small; ln -s small a/b/link; mkfifo pipe',

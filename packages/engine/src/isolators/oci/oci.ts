@@ -68,6 +68,7 @@ export class OciIsolator implements Isolator {
   readonly footing: Footing
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
+  readonly churned: readonly string[]
   /** What only trying can tell has been tried. */
   private works = false
   private prepared?: Promise<Prepared> | undefined
@@ -77,6 +78,7 @@ export class OciIsolator implements Isolator {
     this.footing = footingOf(options)
     this.isolation = isolationOf(options)
     const { folders } = this.footing
+    this.churned = [folders.run]
     this.launcher = new Launcher(this.footing.command(options.runner, options.runner, 'launcher'))
     this.remover = new DiskRemover(this.footing.command(options.runner, options.runner, 'tree', 'serve'))
     this.options = {
