@@ -1,5 +1,5 @@
 /** Ours, as a user gets it: `EngineProvider` on the isolator `oci`, in folders and control groups of this run alone. */
-import { copyFileSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { timed } from '../measure.ts'
@@ -113,6 +113,10 @@ function freeIds(root: string): void {
   }
   for (const entry of entries) {
     const file = join(IDS_FOLDER, entry)
-    if (readOr(file)?.startsWith(`${root}/`)) rmSync(file, { force: true })
+    try {
+      if (readlinkSync(file).startsWith(`${root}/`)) rmSync(file, { force: true })
+    } catch {
+      // Freed meanwhile.
+    }
   }
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -188,7 +188,7 @@ async function unowned(
   const place = path.join(options.root!, 'sandboxes')
   for (const each of readdirSync(place)) if (!ids.has(each)) found.push(`folder ${each}`)
   for (const each of namesIn(path.join(folder, 'ids'))) {
-    const owner = readFileSync(path.join(folder, 'ids', each), 'utf8')
+    const owner = readlinkSync(path.join(folder, 'ids', each))
     if (!ids.has(path.basename(path.dirname(owner)))) found.push(`ids ${each} of ${owner}`)
   }
   for (const each of namesIn(path.join('/run', name)))

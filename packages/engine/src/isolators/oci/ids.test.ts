@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -46,10 +46,31 @@ it('refuses a range that holds the host’s own users', () => {
   expect(() => new IdRanges({ folder, first: 0xffff0000, last: 0xffffffff })).toThrow(SandboxError)
 })
 
-it('one that another engine frees while the folder is read is nobody’s', () => {
+it('one that another engine frees while the folder is read is nobody’s', async () => {
+  const mine = new IdRanges(ranges(200))
+  const first = mine.take('a')
+  const module = new URL('./ids.ts', import.meta.url).href
+  const script = `import { IdRanges } from ${JSON.stringify(module)}
+    const ranges = new IdRanges(${JSON.stringify(ranges(200))})
+    for (let i = 0; i < 5000; i++) ranges.free(ranges.take('other'), 'other')`
+  const args = ['--conditions=sandkasten-source', '--input-type=module-typescript', '-e', script]
+  let over = false
+  const other = promisify(execFile)(process.execPath, args).finally(() => {
+    over = true
+  })
+  while (!over) {
+    expect(mine.owners().get(first)).toBe('a')
+    await new Promise(setImmediate)
+  }
+  await other
+  expect([...mine.owners()]).toEqual([[first, 'a']])
+})
+
+it('is found again in what an earlier version wrote', () => {
   const mine = new IdRanges(ranges(3))
-  mine.take('a')
-  // Listed, and not there: as a file that was removed in between.
-  symlinkSync(join(folder, 'gone'), join(folder, '10020000'))
-  expect([...mine.owners().values()]).toEqual(['a'])
+  writeFileSync(join(folder, '10010000'), 'older')
+  expect([...mine.owners()]).toEqual([[0x10010000, 'older']])
+  expect([mine.holds(0x10010000, 'other'), mine.holds(0x10010000, 'older')]).toEqual([false, true])
+  mine.free(0x10010000, 'older')
+  expect([...mine.owners()]).toEqual([])
 })

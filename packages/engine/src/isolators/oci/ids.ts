@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
@@ -6,8 +6,8 @@ import { SandboxError } from '@sandkasten/sdk'
  * A range of user and group ids for each sandbox, so that its users are nobody on the host and nobody in another sandbox. A range is kept
  * as long as the sandbox's disk, whose files belong to it.
  *
- * One file per range, in one folder for the whole machine: `open(O_EXCL)` is the lock, so two processes, with state folders that know
- * nothing of each other, never hand out the same. The file says for which sandbox folder it was taken.
+ * One link per range, in one folder for the whole machine: there can be one of a name, so two processes, with state folders that know
+ * nothing of each other, never hand out the same. It leads to the sandbox folder that it was taken for, and is there with that or not at all.
  *
  * 0x10000000–0x6fffffff is where systemd lets containers take ids: above every real user, above `/etc/subuid`'s usual ranges, below 2^31, where
  * some programs go wrong.
@@ -53,16 +53,7 @@ export class IdRanges {
       this.next = (this.next + 1) % this.count
       const first = this.options.first + index * RANGE_SIZE
       try {
-        const file = openSync(this.path(first), 'wx', 0o600)
-        try {
-          writeSync(file, owner)
-        } catch (error) {
-          // A range that says nobody's name would be nobody's to free.
-          unlinkSync(this.path(first))
-          throw error
-        } finally {
-          closeSync(file)
-        }
+        symlinkSync(owner, this.path(first))
         return first
       } catch (cause) {
         if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
@@ -73,10 +64,10 @@ export class IdRanges {
     })
   }
 
-  /** Is it this owner's? A file that says otherwise is never taken or removed. */
+  /** Is it this owner's? One that says otherwise is never taken or removed. */
   holds(first: number, owner: string): boolean {
     try {
-      return readFileSync(this.path(first), 'utf8') === owner
+      return ownerOf(this.path(first)) === owner
     } catch {
       return false
     }
@@ -93,7 +84,7 @@ export class IdRanges {
     const owners = new Map<number, string>()
     for (const name of names) {
       // All engines of the machine share the folder: one may have been freed since it was listed.
-      const owner = ifThere(() => readFileSync(join(folder, name), 'utf8'))
+      const owner = ifThere(() => ownerOf(join(folder, name)))
       if (owner !== undefined) owners.set(Number.parseInt(name, 16), owner)
     }
     return owners
@@ -101,6 +92,16 @@ export class IdRanges {
 
   private path(first: number): string {
     return join(this.options.folder, first.toString(16).padStart(8, '0'))
+  }
+}
+
+/** Earlier versions wrote files. */
+function ownerOf(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EINVAL') throw cause
+    return readFileSync(path, 'utf8')
   }
 }
 
