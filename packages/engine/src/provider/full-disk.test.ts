@@ -132,8 +132,9 @@ describe('a disk without room', () => {
         if ('value' in answer) {
           await undo(answer.value as never)
           // What only changes a record has its place there.
-          if (!['a pause', 'another start'].includes(name))
-            expect(left, 'it fails at least once').toBeGreaterThan(0)
+          const needsNone = room === 'pages' && ['a pause', 'another start'].includes(name)
+          if (needsNone) expect(left, 'it needs no room').toBe(0)
+          else expect(left, 'it fails at least once').toBeGreaterThan(0)
           break
         }
         expect(answer.error, `with room for ${left}`).toMatchObject({
