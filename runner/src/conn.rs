@@ -6,6 +6,7 @@
 
 use crate::flow::{Sink, Source};
 use crate::job::Handle;
+use crate::shortcut::Rest;
 use crate::wire::frame::{self, INITIAL_WINDOW, Kind, MAX_WINDOW, Violation};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -40,6 +41,8 @@ pub struct Relay {
     /// For a dial: addresses that are still to be tried while connecting.
     pub connecting: Option<Vec<std::net::SocketAddr>>,
     pub opened: bool,
+    /// Much content that comes to its end by itself, and that nobody waits for piece by piece.
+    pub bulk: bool,
     pub sent_end: bool,
 }
 
@@ -48,6 +51,8 @@ pub struct Stream {
     window: u32,
     consumed: u32,
     pub ended: bool,
+    /// Its content goes the short way.
+    pub direct: bool,
     pub what: Use,
 }
 
@@ -58,6 +63,7 @@ impl Stream {
             window: INITIAL_WINDOW,
             consumed: 0,
             ended: false,
+            direct: false,
             what,
         }
     }
@@ -107,6 +113,10 @@ pub struct Conn {
     pub out: Vec<u8>,
     /// How much of `out` the socket has taken.
     pub sent: usize,
+    /// Of a frame that has begun: goes out before `out`.
+    pub rest: Option<Rest>,
+    /// What would go the short way cannot, here.
+    pub copies: bool,
     pub readable: bool,
     pub writable: bool,
     pub greeted: bool,
@@ -131,6 +141,8 @@ impl Conn {
             input: Vec::new(),
             out: Vec::new(),
             sent: 0,
+            rest: None,
+            copies: false,
             readable: true,
             writable: true,
             greeted: false,
@@ -145,7 +157,7 @@ impl Conn {
     }
 
     pub fn backlog(&self) -> usize {
-        self.out.len() - self.sent
+        self.out.len() - self.sent + self.rest.as_ref().map_or(0, |rest| rest.left)
     }
 
     pub fn put(&mut self, kind: Kind, stream: u32, payload: &[u8]) {

@@ -29,6 +29,7 @@ impl Server {
             job: None,
             connecting: None,
             opened: true,
+            bulk: false,
             sent_end: false,
         };
         self.dial_next(conn, stream, &mut relay, &mut addresses)?;

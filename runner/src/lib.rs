@@ -9,7 +9,7 @@
 //! typed     Control-C in a gVisor
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
 //! shim/     a sandbox from outside        tree/    whole disks, on the host
-//! door      where connections come from
+//! door      where connections come from shortcut files, page by page
 //! mark      whose process it is           hunt     all of a command, wherever it went
 //! reaper    signals, and ends of children
 //! ```
@@ -37,6 +37,7 @@ mod shell_interrupt;
 mod shell_run;
 mod shell_script;
 pub mod shim;
+mod shortcut;
 pub mod start;
 mod stats;
 mod sys;

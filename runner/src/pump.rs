@@ -4,11 +4,15 @@
 use crate::conn::{Conn, OUT_LOW, Relay, Stream, Use};
 use crate::flow::Pulled;
 use crate::server::Server;
+use crate::shortcut::Direct;
 use crate::task::Exit;
 use crate::wire::cbor::Fields;
 use crate::wire::error::OpError;
 use crate::wire::frame::{self, Kind, MAX_DATA};
 use std::ops::Bound;
+
+/// Frames that went the short way before others have their turn: there is no backlog that would tell.
+const DIRECT: usize = 16;
 
 enum Turn {
     /// Something was sent, more may follow.
@@ -21,8 +25,9 @@ enum Turn {
 impl Server {
     pub fn pump(&mut self, key: u32, conn: &mut Conn) {
         let mut idle_streams = 0;
+        let mut direct = 0;
         while idle_streams < conn.streams.len() {
-            if conn.backlog() >= OUT_LOW {
+            if conn.backlog() >= OUT_LOW || direct >= DIRECT {
                 // Room comes with the next writable event, or at once when the socket takes it all.
                 if conn.writable {
                     self.dirty.insert(key);
@@ -40,7 +45,21 @@ impl Server {
             let Some(mut stream) = conn.streams.remove(&id) else {
                 return;
             };
-            match self.turn(key, id, &mut stream, &mut conn.out) {
+            let turn = match conn.send_directly(id, &mut stream) {
+                Direct::Sent => {
+                    direct += 1;
+                    Turn::Progress
+                }
+                Direct::Later => {
+                    // Comes again once that is flushed.
+                    if conn.writable && conn.backlog() > 0 {
+                        self.dirty.insert(key);
+                    }
+                    Turn::Idle
+                }
+                Direct::No => self.turn(key, id, &mut stream, &mut conn.out),
+            };
+            match turn {
                 Turn::Progress => {
                     idle_streams = 0;
                     conn.streams.insert(id, stream);

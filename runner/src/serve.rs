@@ -414,7 +414,10 @@ fn known(conn: &Conn, id: u32) -> Result<bool, Violation> {
 }
 
 /// False when the socket is broken.
-fn flush(conn: &mut Conn) -> bool {
+pub fn flush(conn: &mut Conn) -> bool {
+    if conn.send_rest().is_err() {
+        return false;
+    }
     while conn.writable && conn.backlog() > 0 {
         match sys::write(conn.fd.as_raw_fd(), &conn.out[conn.sent..]) {
             Ok(Some(count)) => conn.sent += count,

@@ -33,6 +33,7 @@ pub type Work = Box<dyn FnOnce(&Worker) -> OpResult<Fields> + Send>;
 
 pub struct Operation {
     takes_input: bool,
+    bulk: bool,
     prepare: Prepare,
 }
 
@@ -52,7 +53,12 @@ pub fn find(op: &str) -> Option<Operation> {
         "fs.untar" => (true, tar_in::prepare),
         _ => return None,
     };
-    Some(Operation { takes_input, prepare })
+    let bulk = matches!(op, "fs.read" | "fs.tar");
+    Some(Operation {
+        takes_input,
+        bulk,
+        prepare,
+    })
 }
 
 /// Where relative paths start.
@@ -104,6 +110,7 @@ impl Server {
             job: Some(started.handle),
             connecting: None,
             opened: false,
+            bulk: operation.bulk,
             sent_end: false,
         };
         Ok(Outcome::Stream(Use::Relay(relay), None))

@@ -156,8 +156,15 @@ pub fn overlay(target: &Path, layers: &[&Path], upper: Option<(&Path, &Path)>) {
 }
 
 pub fn unmount(target: &Path) {
-    // SAFETY: a C string that outlives the call.
-    assert_eq!(unsafe { libc::umount(c(target).as_ptr()) }, 0);
+    for _ in 0..200 {
+        // SAFETY: a C string that outlives the call.
+        if unsafe { libc::umount(c(target).as_ptr()) } == 0 {
+            return;
+        }
+        // Whatever looks through all mounts of the machine holds one for a moment.
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{}: {}", target.display(), std::io::Error::last_os_error());
 }
 
 /// Every name in a tree, with all that can be seen of it. Names of one file are named together, by the first of them.
