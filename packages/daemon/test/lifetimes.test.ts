@@ -194,6 +194,21 @@ describe('reconciliation', () => {
     expect(again.body.id).not.toBe(made)
   })
 
+  it('tells what an earlier process had written down and not told any more, once', async () => {
+    const { store, events } = daemon.daemon.sessions.context
+    const [told, untold] = [await daemon.session(), await daemon.session()]
+    await events.flush()
+    await store.db.deleteFrom('events').where('session_id', '=', untold).execute()
+    await daemon.restart()
+    await daemon.restart()
+    const after = daemon.daemon.sessions.context
+    await after.events.flush()
+    for (const id of [told, untold]) {
+      const found = await after.store.records.events('default', { after: 0, limit: 10_000, sessionId: id })
+      expect(found.map(({ type }) => type)).toEqual(['session.running'])
+    }
+  })
+
   it('removes a snapshot that nobody was told of, and no other', async () => {
     const id = await daemon.session()
     const { body: told } = await daemon.call('POST', `/v1/sessions/${id}/snapshots`, {})

@@ -22,8 +22,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const HEADER: usize = 8;
-/// About what a first command takes.
-const REST_MS: i32 = 4;
+/// About what a first command takes, also over HTTP.
+const REST_MS: i32 = 6;
 const AT_ONCE: usize = 4;
 
 /// A shim that has been told the setup. It works by itself; its answer, or its end, comes on `output`.

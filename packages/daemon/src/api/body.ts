@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 /** The body of a request as JSON: bounded in size and time, strictly UTF-8. Nothing sent is `{}`. */
 export async function readJson(
   payload: IncomingMessage,
@@ -12,7 +14,7 @@ export async function readJson(
   if (bytes.length === 0) return {}
   let text: string
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    text = utf8.decode(bytes)
   } catch (cause) {
     throw new SandboxError('invalid_argument', 'The body is not UTF-8.', {
       cause,
@@ -35,6 +37,7 @@ export function readBytes(
   payload: IncomingMessage,
   { maxBytes, maxMs }: { maxBytes: number; maxMs: number },
 ): Promise<Buffer> {
+  if (payload.complete) return wholeBody(payload, maxBytes)
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
@@ -54,11 +57,24 @@ export function readBytes(
     })
     payload.on('end', () => {
       clearTimeout(timer)
-      resolve(Buffer.concat(chunks, size))
+      resolve(joined(chunks))
     })
     payload.on('error', fail)
     payload.on('aborted', () => fail(new SandboxError('aborted', 'The client went away.')))
   })
+}
+
+/** All of it has come with the head, as that of most requests does: nothing has to be waited for. */
+async function wholeBody(payload: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for (let chunk = payload.read(); chunk !== null; chunk = payload.read()) chunks.push(chunk)
+  const bytes = joined(chunks)
+  if (bytes.length > maxBytes) throw tooLarge(maxBytes)
+  return bytes
+}
+
+function joined(chunks: readonly Buffer[]): Buffer {
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
 }
 
 function tooLarge(maxBytes: number): SandboxError {

@@ -59,12 +59,16 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
     if (route?.body === 'stream') return payload
     return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs })
   })
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
+    done()
   })
-  app.addHook('onResponse', async (request, reply) => observe(services, request, reply))
+  app.addHook('onResponse', (request, reply, done) => {
+    observe(services, request, reply)
+    done()
+  })
   app.setErrorHandler((error, request, reply) => fail(services, error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     fail(

@@ -11,6 +11,8 @@ export interface Caller {
   readonly keyId: string
   readonly scopes: readonly Scope[]
   readonly requestId: string
+  /** What its project may use, as that is written; undefined when it was not looked up. */
+  readonly quotas?: string | null
 }
 
 /** The project that the operator's own keys belong to. Its admins may make projects and see the machine as a whole. */
@@ -48,7 +50,7 @@ export class KeyRing {
       throw new SandboxError('unauthenticated', 'This needs a valid API key.', {
         hint: 'Send the header “Authorization: Bearer <key>”. The first start printed one; make others with sandkasten keys create.',
       })
-    return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId }
+    return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId, quotas: row.quotas }
   }
 
   /** Who a key of the project is, as long as it is worth something. */

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import { randomId } from '@sandkasten/sdk/provider'
 
 const prefix = 'sk-sandkasten-'
@@ -9,7 +9,7 @@ export function newKey(): string {
 }
 
 export function hashOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex')
+  return hash('sha256', key)
 }
 
 /** Takes the same time wherever the two differ. */

@@ -9,9 +9,8 @@ import { checkQuotas, quotasOf } from './quotas.ts'
 import { mark } from './status.ts'
 
 /**
- * A session is written down before its sandbox is made, and the sandbox carries the session's label. So whenever this
- * process ends, what is found later belongs together: a row without a sandbox is a create that nobody was told of, and
- * is undone; a sandbox without a row cannot be.
+ * A session is written down before anybody is told of it, and its sandbox carries the session's label. So whenever this process ends, what is found later
+ * belongs together: a row that says `creating`, and a sandbox whose label names no row, are of a create that nobody was told of, and are undone.
  */
 export class Creator {
   readonly #context: Context
@@ -31,14 +30,16 @@ export class Creator {
     const { store } = this.#context
     const plan = planOf(this.#context, request)
     const snapshot = await this.#snapshot(caller, request.snapshotId)
-    const quotas = await quotasOf(this.#context, caller.projectId)
+    const quotas = await quotasOf(this.#context, caller)
     const row = this.#row(caller, request, plan)
+    const given = { caller, env: request.env ?? {}, snapshot, signal }
+    const unlimited = Object.values(quotas).every((limit) => limit === undefined)
+    if (unlimited && request.name === undefined && request.idempotencyKey === undefined)
+      return { session: await this.#pend(row, plan, { ...given, unwritten: true }), repeat: false }
     const { idempotencyKey } = request
     const fingerprint = fingerprintOf(request)
     const inserted = await store.sessions.insert(row, {
-      ...(Object.values(quotas).every((limit) => limit === undefined)
-        ? {}
-        : { check: (usage: Usage) => checkQuotas(quotas, usage, plan) }),
+      ...(unlimited ? {} : { check: (usage: Usage) => checkQuotas(quotas, usage, plan) }),
       ...(idempotencyKey === undefined
         ? {}
         : {
@@ -59,12 +60,14 @@ export class Creator {
         })
       return { session: await this.#earlier(inserted.sessionId), repeat: true }
     }
-    const making = this.#context.live.locked(row.id, () =>
-      this.#make(row, plan, { caller, env: request.env ?? {}, snapshot, signal }),
-    )
+    return { session: await this.#pend(row, plan, given), repeat: false }
+  }
+
+  async #pend(row: Session, plan: Plan, given: Given): Promise<Session> {
+    const making = this.#context.live.locked(row.id, () => this.#make(row, plan, given))
     this.#pending.set(row.id, making)
     try {
-      return { session: await making, repeat: false }
+      return await making
     } finally {
       this.#pending.delete(row.id)
     }
@@ -94,21 +97,19 @@ export class Creator {
     }))!
   }
 
-  async #make(
-    row: Session,
-    plan: Plan,
-    given: { caller: Caller; env: Readonly<Record<string, string>>; snapshot?: string; signal?: AbortSignal },
-  ): Promise<Session> {
-    const { env, snapshot, signal } = given
-    const { provider, instanceId, live, log, metrics, pool } = this.#context
+  async #make(row: Session, plan: Plan, given: Given): Promise<Session> {
+    const { live, log, metrics } = this.#context
     const startedAt = performance.now()
     let sandbox: Sandbox | undefined
     try {
-      const labels = { [sessionLabel]: row.id, [instanceLabel]: instanceId }
-      const options = createOptions(this.#context, plan, { env, labels, providerSnapshot: snapshot })
-      if (snapshot === undefined) sandbox = await pool.take(plan, { labels, envVars: env })
-      const pooled = sandbox !== undefined
-      sandbox ??= (await provider.create({ ...options, signal })) as Sandbox
+      const making = this.#sandbox(row, plan, given)
+      const writing = given.unwritten ? this.#write(row) : undefined
+      const [made, written] = await Promise.allSettled([making, writing])
+      if (made.status === 'fulfilled') sandbox = made.value.sandbox
+      if (written.status === 'rejected') throw written.reason
+      if (made.status === 'rejected') throw made.reason
+      const { pooled } = made.value
+      sandbox = made.value.sandbox
       const sandboxMs = performance.now() - startedAt
       const session = await mark(this.#context, row, 'running', {
         by: row.status_by,
@@ -135,6 +136,25 @@ export class Creator {
       await this.#undo(row, sandbox, error)
       throw error
     }
+  }
+
+  async #sandbox(
+    row: Session,
+    plan: Plan,
+    { env, snapshot, signal }: Given,
+  ): Promise<{ sandbox: Sandbox; pooled: boolean }> {
+    const { provider, instanceId, pool } = this.#context
+    const labels = { [sessionLabel]: row.id, [instanceLabel]: instanceId }
+    const kept = snapshot === undefined ? await pool.take(plan, { labels, envVars: env }) : undefined
+    if (kept) return { sandbox: kept, pooled: true }
+    const options = createOptions(this.#context, plan, { env, labels, providerSnapshot: snapshot })
+    return { sandbox: (await provider.create({ ...options, signal })) as Sandbox, pooled: false }
+  }
+
+  /** Nothing in the store can refuse it, so it is written while its sandbox is made, and not before that has begun. */
+  async #write(row: Session): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+    await this.#context.store.sessions.insert(row)
   }
 
   /** Nothing of it stays but the row that says why. What cannot be undone now, reconciliation undoes later. */
@@ -193,6 +213,16 @@ export class Creator {
       snapshot_id: request.snapshotId ?? null,
     }
   }
+}
+
+/** What a session is made of besides its plan. */
+interface Given {
+  readonly caller: Caller
+  readonly env: Readonly<Record<string, string>>
+  readonly snapshot?: string
+  readonly signal?: AbortSignal
+  /** Its row is not in the store yet. */
+  readonly unwritten?: boolean
 }
 
 function fresh(caller: Caller, now: number) {

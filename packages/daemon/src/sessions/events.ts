@@ -11,15 +11,23 @@ export interface SessionEvent {
   readonly createdAt: number
 }
 
+type Row = Parameters<Store['records']['addEvents']>[0][number]
+
+/** After that what was asked for is answered, and the first use of it too. */
+const soonMs = 10
+/** As many as one statement takes on every database. */
+const batch = 500
+
 /**
- * What happened, numbered. Written one after another, so that numbers appear in order and a reader who goes on after the
- * last number he saw misses nothing. A write that fails is tried again until it succeeds, before the next one.
+ * What happened, numbered. Written in order, so that a reader who goes on after the last number he saw misses nothing: those of one moment together,
+ * when whoever waits for what they tell has his answer. A write that fails is tried again until it succeeds, before the next one.
  */
 export class EventBus {
   readonly #store: Store
   readonly #log: Log
   readonly #news = new EventEmitter().setMaxListeners(0)
-  #queue: Promise<void> = Promise.resolve()
+  #waiting: Row[] = []
+  #writing: Promise<void> | undefined
   #closed = false
 
   constructor(store: Store, log: Log) {
@@ -33,14 +41,14 @@ export class EventBus {
     type: string
     data?: Record<string, unknown>
   }): void {
-    const row = {
+    this.#waiting.push({
       project_id: event.projectId,
       session_id: event.sessionId ?? null,
       type: event.type,
       data: JSON.stringify(event.data ?? {}),
       created_at: Date.now(),
-    }
-    this.#queue = this.#queue.then(() => this.#write(row))
+    })
+    this.#writing ??= this.#writeAll()
   }
 
   async list(
@@ -98,23 +106,29 @@ export class EventBus {
 
   /** Resolves when everything published so far is written. */
   async flush(): Promise<void> {
-    await this.#queue
+    await this.#writing
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    await Promise.race([this.#queue, new Promise((resolve) => setTimeout(resolve, 500).unref())])
+    await Promise.race([this.#writing, new Promise((resolve) => setTimeout(resolve, 500).unref())])
   }
 
-  async #write(row: Parameters<Store['records']['addEvent']>[0]): Promise<void> {
+  async #writeAll(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, soonMs))
+    while (this.#waiting.length > 0) await this.#write(this.#waiting.splice(0, batch))
+    this.#writing = undefined
+  }
+
+  async #write(rows: readonly Row[]): Promise<void> {
     for (let waitMs = 50; ; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
-        await this.#store.records.addEvent(row)
+        await this.#store.records.addEvents(rows)
         this.#news.emit('news')
         return
       } catch (error) {
         if (this.#closed || !SandboxError.is(error, 'unavailable', 'disk_full')) {
-          this.#log.error({ err: error, type: row.type }, 'an event was not written')
+          this.#log.error({ err: error, events: rows.length }, 'events were not written')
           return
         }
       }

@@ -1,13 +1,15 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { type Quotas, quotasSchema } from '../config/index.ts'
+import type { Caller } from '../keys/index.ts'
 import type { Usage } from '../store/index.ts'
 import type { Context } from './context.ts'
 import type { Plan } from './plan.ts'
 
 /** The project's own quotas, and where it has none those of the configuration. */
-export async function quotasOf({ store, config }: Context, projectId: string): Promise<Quotas> {
-  const row = await store.keys.project(projectId)
-  const own = row?.quotas ? quotasSchema.parse(JSON.parse(row.quotas)) : {}
+export async function quotasOf({ store, config }: Context, caller: Caller): Promise<Quotas> {
+  const written =
+    caller.quotas === undefined ? (await store.keys.project(caller.projectId))?.quotas : caller.quotas
+  const own = written ? quotasSchema.parse(JSON.parse(written)) : {}
   return { ...config.quotas, ...own }
 }
 

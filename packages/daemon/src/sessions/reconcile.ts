@@ -8,9 +8,13 @@ import { isOurs } from './save-disk.ts'
 import { mark } from './status.ts'
 import type { Use } from './use.ts'
 
+/** An event is written this much later than what it tells, at most, unless its process ends before. */
+const toldWithinMs = 1_000
+const newestEvents = 2_000
+
 /**
  * Compares what is written with what is there, in both directions, and only what carries this daemon's label. Sandboxes
- * are listed before rows are read: a row is older than its sandbox, so a sandbox without one has no owner.
+ * are listed before rows are read: the row of one that is not being made is older than that, so without a row it has no owner.
  */
 export class Reconciler {
   readonly #context: Context
@@ -57,6 +61,7 @@ export class Reconciler {
    */
   async tidy(): Promise<void> {
     const { store, provider, instanceId, log } = this.#context
+    await this.#tellAgain()
     await provider.sweep?.()
     if (!provider.capabilities.snapshot) return
     const known = new Set(await store.snapshots.providerIds(instanceId))
@@ -66,6 +71,22 @@ export class Reconciler {
       if (!mine || known.has(snapshotId)) continue
       log.info({ snapshot: snapshotId }, 'a snapshot that nobody was told of is removed')
       await provider.deleteSnapshot(snapshotId)
+    }
+  }
+
+  /** What an earlier process wrote down, and ended before it could tell. */
+  async #tellAgain(): Promise<void> {
+    const { store, instanceId, events } = this.#context
+    const told = await store.records.newestEvents(newestEvents)
+    const since = (told[0]?.created_at ?? toldWithinMs) - toldWithinMs
+    for (const session of await store.sessions.changedSince(instanceId, since)) {
+      const { id, status, status_at: at, project_id: projectId } = session
+      const isTold = told.some(
+        (event) => event.session_id === id && event.type === `session.${status}` && event.created_at >= at,
+      )
+      if (status === 'creating' || isTold) continue
+      const data = { by: session.status_by, reason: session.status_reason }
+      events.publish({ projectId, sessionId: id, type: `session.${status}`, data })
     }
   }
 

@@ -194,7 +194,7 @@ export class SessionService {
   async usage(caller: Caller) {
     const [used, quotas] = [
       await this.context.store.sessions.usage(caller.projectId),
-      await quotasOf(this.context, caller.projectId),
+      await quotasOf(this.context, caller),
     ]
     return { used, quotas }
   }

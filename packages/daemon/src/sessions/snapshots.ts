@@ -72,7 +72,7 @@ export class SnapshotsOfSessions {
   ): Promise<Array<Session | Error>> {
     const { count, names = [], signal, ...meant } = options
     const work = async ({ sandbox, session }: Used) => {
-      const quotas = await quotasOf(this.#context, caller.projectId)
+      const quotas = await quotasOf(this.#context, caller)
       const usage = await this.#context.store.sessions.usage(caller.projectId)
       const plan = {
         cpu: session.cpu * count,

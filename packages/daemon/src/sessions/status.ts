@@ -12,12 +12,14 @@ export async function mark(
   status: SessionStatus,
   how: { by: string; reason: string; from?: readonly SessionStatus[]; changes?: Partial<Session> },
 ): Promise<Session | undefined> {
+  const live = liveStatuses.includes(status) ? 1 : 0
   const changes = {
     status,
     status_by: how.by,
     status_reason: how.reason,
     status_at: Date.now(),
-    live: liveStatuses.includes(status) ? 1 : 0,
+    // Only when it changes: it is in indexes, which would be written again.
+    ...(live === session.live ? {} : { live }),
     ...how.changes,
   }
   const changed = await store.sessions.update(session.id, how.from, changes)

@@ -1,18 +1,28 @@
 import type { Kysely } from 'kysely'
-import { compiled } from './compiled.ts'
+import { compiled, type Execute } from './compiled.ts'
 import type { KeyRow, ProjectRow, Tables } from './tables.ts'
+
+export type OpeningKey = KeyRow & Pick<ProjectRow, 'quotas'>
 
 /** Projects, and the keys that open them. */
 export class Keys {
   readonly #db: Kysely<Tables>
-  readonly #byHash: (hash: string) => Promise<KeyRow | undefined>
+  readonly #byHash: (hash: string) => Promise<OpeningKey | undefined>
 
-  constructor(db: Kysely<Tables>) {
+  constructor(db: Kysely<Tables>, execute: Execute) {
     this.#db = db
-    this.#byHash = compiled(db, (hash) => db.selectFrom('keys').selectAll().where('hash', '=', hash))
+    this.#byHash = compiled(execute, (hash) =>
+      db
+        .selectFrom('keys')
+        .innerJoin('projects', 'projects.id', 'keys.project_id')
+        .selectAll('keys')
+        .select('projects.quotas')
+        .where('hash', '=', hash),
+    )
   }
 
-  byHash(hash: string): Promise<KeyRow | undefined> {
+  /** With what its project may use: who asks for something may be about to use more of it. */
+  byHash(hash: string): Promise<OpeningKey | undefined> {
     return this.#byHash(hash)
   }
 

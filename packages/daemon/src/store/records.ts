@@ -9,9 +9,9 @@ export class Records {
     this.#db = db
   }
 
-  async addEvent(row: Insertable<EventRow>): Promise<number> {
-    const { id } = await this.#db.insertInto('events').values(row).returning('id').executeTakeFirstOrThrow()
-    return id
+  /** Numbered in the order in which they are given. */
+  async addEvents(rows: ReadonlyArray<Insertable<EventRow>>): Promise<void> {
+    if (rows.length > 0) await this.#db.insertInto('events').values(rows).execute()
   }
 
   /** Oldest first. */
@@ -26,6 +26,11 @@ export class Records {
       .where('id', '>', options.after)
     if (options.sessionId !== undefined) query = query.where('session_id', '=', options.sessionId)
     return query.orderBy('id').limit(options.limit).execute()
+  }
+
+  /** The newest of all, as many as these, newest first. */
+  async newestEvents(limit: number): Promise<Array<Selectable<EventRow>>> {
+    return this.#db.selectFrom('events').selectAll().orderBy('id', 'desc').limit(limit).execute()
   }
 
   /** The number of the newest event of all, or 0. */

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { compiled, insertion } from './compiled.ts'
+import { compiled, type Execute, executeOn, insertion, shaped } from './compiled.ts'
 import { isDuplicate } from './errors.ts'
 import type { IdempotencyRow, SessionRow, SessionStatus, Tables } from './tables.ts'
 
@@ -23,11 +23,16 @@ export interface SessionFilter {
 export class Sessions {
   readonly #db: Kysely<Tables>
   readonly #get: (id: string) => Promise<SessionRow | undefined>
-  readonly #insert = insertion<SessionRow>((db, row) => db.insertInto('sessions').values(row))
+  readonly #update: ReturnType<typeof shaped<SessionRow>>
+  readonly #insert: ReturnType<typeof insertion<SessionRow>>
+  readonly #execute: Execute
 
-  constructor(db: Kysely<Tables>) {
+  constructor(db: Kysely<Tables>, execute: Execute) {
     this.#db = db
-    this.#get = compiled(db, (id) => db.selectFrom('sessions').selectAll().where('id', '=', id))
+    this.#get = compiled(execute, (id) => db.selectFrom('sessions').selectAll().where('id', '=', id))
+    this.#update = shaped(execute)
+    this.#insert = insertion((row) => db.insertInto('sessions').values(row))
+    this.#execute = execute
   }
 
   get(id: string): Promise<SessionRow | undefined> {
@@ -78,6 +83,16 @@ export class Sessions {
       .execute()
   }
 
+  /** Those of one daemon whose status is from then or later. */
+  async changedSince(instanceId: string, since: number): Promise<SessionRow[]> {
+    return this.#db
+      .selectFrom('sessions')
+      .selectAll()
+      .where('instance_id', '=', instanceId)
+      .where('status_at', '>=', since)
+      .execute()
+  }
+
   async countByStatus(instanceId: string): Promise<Array<{ status: SessionStatus; count: number }>> {
     const rows = await this.#db
       .selectFrom('sessions')
@@ -103,7 +118,7 @@ export class Sessions {
     const { idempotency, check } = options
     try {
       if (!idempotency && !check) {
-        await this.#insert(this.#db, row)
+        await this.#insert(this.#execute, row)
         return { kind: 'created' }
       }
       return await this.#db.transaction().execute(async (trx) => {
@@ -127,7 +142,7 @@ export class Sessions {
             } as const
         }
         check?.(await usageOf(trx, row.project_id))
-        await this.#insert(trx, row)
+        await this.#insert(executeOn(trx), row)
         if (idempotency) await trx.insertInto('idempotency').values(idempotency).execute()
         return { kind: 'created' } as const
       })
@@ -143,9 +158,14 @@ export class Sessions {
     from: readonly SessionStatus[] | undefined,
     changes: Partial<SessionRow>,
   ): Promise<SessionRow | undefined> {
-    let query = this.#db.updateTable('sessions').set(changes).where('id', '=', id)
-    if (from) query = query.where('status', 'in', from)
-    return query.returningAll().executeTakeFirst()
+    const given = Object.entries(changes).filter(([, value]) => value !== undefined)
+    const shape = `${given.map(([column]) => column)} ${from?.length}`
+    const values = [...given.map(([, value]) => value), id, ...(from ?? [])]
+    const [row] = await this.#update(shape, values, () => {
+      const query = this.#db.updateTable('sessions').set(changes).where('id', '=', id)
+      return (from ? query.where('status', 'in', from) : query).returningAll()
+    })
+    return row
   }
 
   /** A create that failed leaves no trace: a repeat with the same key tries again. */

@@ -21,12 +21,22 @@ import {
  */
 export class SqliteDialect implements Dialect {
   readonly #file: string
+  #driver: SqliteDriver | undefined
 
   constructor(options: { file: string }) {
     this.#file = options.file
   }
 
-  createDriver = (): Driver => new SqliteDriver(this.#file)
+  createDriver = (): Driver => {
+    this.#driver = new SqliteDriver(this.#file)
+    return this.#driver
+  }
+
+  /** The rows at once, without Kysely's many steps, if nobody else uses the connection just now; otherwise undefined. */
+  now<R>(query: CompiledQuery<R>): R[] | undefined {
+    return this.#driver?.now(query)
+  }
+
   createQueryCompiler = () => new SqliteQueryCompiler()
   createAdapter = () => new SqliteAdapter()
   createIntrospector = (db: Kysely<unknown>) => new SqliteIntrospector(db)
@@ -43,6 +53,8 @@ class SqliteDriver implements Driver {
   #connection: SqliteConnection | undefined
   #turn: Promise<void> = Promise.resolve()
   #release: () => void = () => {}
+  /** Who uses it, or waits for that. */
+  #users = 0
 
   constructor(file: string) {
     this.#file = file
@@ -56,7 +68,12 @@ class SqliteDriver implements Driver {
       await this.#connection.run(`pragma ${pragma}`)
   }
 
+  now<R>(query: CompiledQuery<R>): R[] | undefined {
+    return this.#users === 0 ? this.#connection?.now(query) : undefined
+  }
+
   async acquireConnection(): Promise<DatabaseConnection> {
+    this.#users += 1
     const before = this.#turn
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#turn = promise
@@ -66,6 +83,7 @@ class SqliteDriver implements Driver {
   }
 
   async releaseConnection(): Promise<void> {
+    this.#users -= 1
     this.#release()
   }
 
@@ -99,14 +117,18 @@ class SqliteConnection implements DatabaseConnection {
     this.database = database
   }
 
-  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    return this.#patiently(() => {
-      const { statement, reads } = this.#prepare(sql)
-      const values = parameters as Array<string | number | bigint | Uint8Array | null>
-      if (reads) return { rows: statement.all(...values) as R[] }
-      const { changes, lastInsertRowid } = statement.run(...values)
-      return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
-    })
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    return this.#patiently(() => this.#execute(query))
+  }
+
+  /** Undefined when another process holds the database. */
+  now<R>(query: CompiledQuery): R[] | undefined {
+    try {
+      return this.#execute<R>(query).rows
+    } catch (error) {
+      if (isBusy(error)) return undefined
+      throw error
+    }
   }
 
   // biome-ignore lint/correctness/useYield: the interface wants a generator; nothing here streams.
@@ -131,7 +153,7 @@ class SqliteConnection implements DatabaseConnection {
         if (waitMs > 2) this.#locked = undefined
         return result
       } catch (error) {
-        if ((error as { errcode?: number }).errcode !== 5) throw error
+        if (!isBusy(error)) throw error
         const now = performance.now()
         const { since, last } = this.#locked ?? { since: now, last: now }
         this.#locked = { since: now - last > sameLockMs ? now : since, last: now }
@@ -139,6 +161,14 @@ class SqliteConnection implements DatabaseConnection {
       }
       await new Promise((resolve) => setTimeout(resolve, waitMs))
     }
+  }
+
+  #execute<R>({ sql, parameters }: CompiledQuery): QueryResult<R> {
+    const { statement, reads } = this.#prepare(sql)
+    const values = parameters as Array<string | number | bigint | Uint8Array | null>
+    if (reads) return { rows: statement.all(...values) as R[] }
+    const { changes, lastInsertRowid } = statement.run(...values)
+    return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
   }
 
   #prepare(sql: string): Prepared {
@@ -150,6 +180,10 @@ class SqliteConnection implements DatabaseConnection {
     this.#statements.set(sql, prepared)
     return prepared
   }
+}
+
+function isBusy(error: unknown): boolean {
+  return (error as { errcode?: number }).errcode === 5
 }
 
 interface Prepared {

@@ -139,10 +139,12 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
 
   it('keeps events in order, and its oldest no longer than wanted', async () => {
     const event = { project_id: 'p', session_id: 's', type: 't', data: '{}', created_at: 1 }
-    for (let n = 0; n < 5; n += 1) await store.records.addEvent(event)
-    await store.records.addEvent({ ...event, project_id: 'q' })
+    await store.records.addEvents(Array.from({ length: 5 }, (_, n) => ({ ...event, data: String(n) })))
+    await store.records.addEvents([{ ...event, project_id: 'q' }])
+    await store.records.addEvents([])
     const last = await store.records.lastEvent()
-    expect(await store.records.events('p', { after: last - 3, limit: 10 })).toHaveLength(2)
+    const found = await store.records.events('p', { after: last - 4, limit: 10 })
+    expect(found.map(({ data }) => data)).toEqual(['2', '3', '4'])
     await store.records.prune({ events: 2, audit: 2 })
     expect(await store.records.eventsBegin()).toBe(last - 2)
   })

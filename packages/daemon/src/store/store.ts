@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { Kysely, type KyselyPlugin, sql } from 'kysely'
+import { type Execute, executeOn } from './compiled.ts'
 import { storeError } from './errors.ts'
 import { Execs } from './execs.ts'
 import { Fronts } from './fronts.ts'
@@ -27,11 +28,11 @@ export class Store {
   readonly fronts: Fronts
   readonly records: Records
 
-  private constructor(kind: StoreKind, db: Kysely<Tables>) {
+  private constructor(kind: StoreKind, db: Kysely<Tables>, execute: Execute = executeOn(db)) {
     this.kind = kind
     this.db = db
-    this.keys = guarded(new Keys(db))
-    this.sessions = guarded(new Sessions(db))
+    this.keys = guarded(new Keys(db, execute))
+    this.sessions = guarded(new Sessions(db, execute))
     this.execs = guarded(new Execs(db))
     this.snapshots = guarded(new Snapshots(db))
     this.ports = guarded(new Ports(db))
@@ -59,7 +60,8 @@ export class Store {
       return new Store('postgres', new Kysely<Tables>({ dialect: postgresDialect(options.db_url), plugins }))
     await mkdir(path.dirname(options.db_path), { recursive: true, mode: 0o700 })
     const dialect = new SqliteDialect({ file: options.db_path })
-    return new Store('sqlite', new Kysely<Tables>({ dialect, plugins }))
+    const db = new Kysely<Tables>({ dialect, plugins })
+    return new Store('sqlite', db, (query) => dialect.now(query) ?? executeOn(db)(query))
   }
 
   async ping(): Promise<void> {

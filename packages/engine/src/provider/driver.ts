@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
@@ -146,8 +146,8 @@ export class EngineDriver extends LayeredDriver {
   }
 
   protected async fill(folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {
-    await guarded('The sandbox’s disk could not be made', () =>
-      mkdir(path.join(folder, 'disk'), { mode: 0o700 }),
+    await guarded('The sandbox’s disk could not be made', async () =>
+      mkdirSync(path.join(folder, 'disk'), { mode: 0o700 }),
     )
   }
 

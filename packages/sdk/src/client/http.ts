@@ -75,7 +75,7 @@ export class Http {
       })
     }
     throwIfAborted(options.signal)
-    const answer = await this.#ask(this.#url(path, options.query), {
+    const answer = await this.#ask(this.#target(path, options.query), {
       method,
       headers: this.#headers(options),
       ...(options.json === undefined ? {} : { body: JSON.stringify(options.json) }),
@@ -84,7 +84,8 @@ export class Http {
       throw lostError(error, options.signal)
     })
     if (answer.status >= 200 && answer.status < 300) return answer.text
-    throw await errorOfResponse(answer.response())
+    const { status, headers } = answer
+    throw await errorOfResponse(new Response(answer.text || null, { status, headers }))
   }
 
   get visitorHeaders(): Record<string, string> {
@@ -102,13 +103,17 @@ export class Http {
     return new WebSocket(url, ['sandkasten', `sandkasten.key.${this.#key}`])
   }
 
-  #url(path: string, query: RequestOptions['query'] = {}): string {
+  #url(path: string, query: RequestOptions['query']): string {
+    return `${this.#base}${this.#target(path, query)}`
+  }
+
+  #target(path: string, query: RequestOptions['query'] = {}): string {
     const search = new URLSearchParams()
     for (const [name, value] of Object.entries(query)) {
       if (Array.isArray(value)) for (const one of value) search.append(name, one)
       else if (value !== undefined) search.append(name, String(value))
     }
-    return `${this.#base}${path}${search.size > 0 ? `?${search}` : ''}`
+    return `${path}${search.size > 0 ? `?${search}` : ''}`
   }
 
   #headers({ json, body, headers }: RequestOptions): Record<string, string> {

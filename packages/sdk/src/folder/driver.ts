@@ -1,3 +1,4 @@
+import { mkdirSync, renameSync } from 'node:fs'
 import { mkdir, readdir, realpath, rename } from 'node:fs/promises'
 import path from 'node:path'
 import type { CreateSpec, ProviderDriver, SandboxDriver } from '../core/driver.ts'
@@ -126,9 +127,9 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const draft = path.join(path.dirname(folder), `.${record.sandboxId}.${pid}-${started}`)
     await guarded('The sandbox’s folder could not be made', async () => {
       try {
-        await mkdir(draft, { mode: 0o700 })
+        mkdirSync(draft, { mode: 0o700 })
         await writeRecord(draft, record)
-        await rename(draft, folder)
+        renameSync(draft, folder)
       } catch (error) {
         await removeFolder(draft).catch(ignoreNotFound)
         throw error

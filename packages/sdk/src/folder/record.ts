@@ -119,6 +119,15 @@ export async function replaceFile(
 }
 
 export async function identityOf(pid: number): Promise<ProcessIdentity> {
+  if (pid !== process.pid) return lookUp(pid)
+  own ??= lookUp(pid)
+  return own
+}
+
+/** This process's own, which does not change. */
+let own: ProcessIdentity | undefined
+
+function lookUp(pid: number): ProcessIdentity {
   const started = startTime(pid)
   return started === undefined ? { pid } : { pid, started }
 }

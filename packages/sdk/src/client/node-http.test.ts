@@ -1,0 +1,200 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { type AddressInfo, createServer as createSocketServer, type Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { SandboxError } from '../errors.ts'
+import { Http } from './http.ts'
+
+const closing: Array<() => void> = []
+afterEach(() => {
+  for (const close of closing.splice(0)) close()
+})
+
+async function serve(listener: RequestListener): Promise<{ http: Http; server: Server; url: string }> {
+  const server = createServer(listener).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closing.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/below`
+  return { server, url, http: new Http({ baseUrl: url, apiKey: 'sk-test' }) }
+}
+
+/** What is said to a connection, word by word. */
+async function serveRaw(answer: (socket: Socket, count: number) => void): Promise<Http> {
+  let count = 0
+  const server = createSocketServer((socket) => {
+    socket.on('error', () => {})
+    socket.on('data', () => answer(socket, ++count))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closing.push(() => server.close())
+  return new Http({
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    apiKey: 'sk-test',
+  })
+}
+
+const failureOf = (work: Promise<unknown>) =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+
+describe('short questions', () => {
+  it('say what they ask, and are told what is answered', async () => {
+    const { http } = await serve(async (request, response) => {
+      let body = ''
+      for await (const chunk of request) body += chunk
+      const { method, url, headers } = request
+      response.setHeader('content-type', 'application/json')
+      response.end(
+        JSON.stringify({ method, url, body, key: headers.authorization, type: headers['content-type'] }),
+      )
+    })
+    const json = { text: 'größe 🦦', many: 'x'.repeat(200_000) }
+    expect(
+      await http.json('POST', '/v1/x', { json, query: { a: 'ä b', list: ['1', '2'], none: undefined } }),
+    ).toEqual({
+      method: 'POST',
+      url: '/below/v1/x?a=%C3%A4+b&list=1&list=2',
+      body: JSON.stringify(json),
+      key: 'Bearer sk-test',
+      type: 'application/json',
+    })
+    expect(await http.json('GET', '/v1/x')).toMatchObject({ method: 'GET', body: '', url: '/below/v1/x' })
+    expect(await http.json('POST', '/v1/x')).toMatchObject({ method: 'POST', body: '' })
+    expect(await http.json('DELETE', '/v1/x')).toMatchObject({ method: 'DELETE', body: '' })
+  })
+
+  it('share one connection one after another, and have their own at once', async () => {
+    const sockets = new Set<unknown>()
+    const { http } = await serve((request, response) => {
+      sockets.add(request.socket)
+      setTimeout(() => response.end('{}'), 5)
+    })
+    for (let round = 0; round < 20; round += 1) await http.json('GET', '/')
+    expect(sockets.size).toBe(1)
+    await Promise.all(Array.from({ length: 8 }, () => http.json('GET', '/')))
+    expect(sockets.size).toBe(8)
+    await Promise.all(Array.from({ length: 8 }, () => http.json('GET', '/')))
+    expect(sockets.size).toBe(8)
+  })
+
+  it('take another connection when the other side lets go of theirs', async () => {
+    const sockets = new Set<Socket>()
+    const { http } = await serve((request, response) => {
+      sockets.add(request.socket)
+      if (request.url?.endsWith('last')) response.setHeader('connection', 'close')
+      response.end('{}')
+    })
+    await http.json('GET', '/')
+    await http.json('GET', '/last')
+    await http.json('GET', '/')
+    expect(sockets.size).toBe(2)
+    const [, second] = sockets
+    second!.destroy()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await http.json('GET', '/')
+    expect(sockets.size).toBe(3)
+  })
+
+  it('do not use one that the other side is about to let go of', async () => {
+    const sockets = new Set<unknown>()
+    const { http, server } = await serve((request, response) => {
+      sockets.add(request.socket)
+      response.end('{}')
+    })
+    server.keepAliveTimeout = 1000
+    await http.json('GET', '/')
+    await http.json('GET', '/')
+    expect(sockets.size).toBe(2)
+  })
+
+  it('fail with the daemon’s problem', async () => {
+    const { http } = await serve((_, response) => {
+      response.writeHead(429, { 'content-type': 'application/problem+json', 'x-request-id': 'r1' })
+      response.end(JSON.stringify({ code: 'quota_exceeded', detail: 'Too many.', hint: 'Fewer.' }))
+    })
+    const error = await failureOf(http.json('POST', '/', { json: {} }))
+    expect(error).toMatchObject({
+      code: 'quota_exceeded',
+      message: 'Too many.',
+      hint: 'Fewer.',
+      requestId: 'r1',
+    })
+    expect(SandboxError.is(await failureOf(http.json('GET', '/')), 'quota_exceeded')).toBe(true)
+  })
+
+  it('that nobody hears, or that are cut off, say so', async () => {
+    const nobody = new Http({ baseUrl: 'http://127.0.0.1:9', apiKey: 'sk-test' })
+    expect(await failureOf(nobody.json('GET', '/'))).toMatchObject({ code: 'unavailable' })
+    const cut = await serveRaw((socket) => socket.destroy())
+    expect(await failureOf(cut.json('GET', '/'))).toMatchObject({ code: 'connection_lost' })
+    const half = await serveRaw((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{"a"'))
+    expect(await failureOf(half.json('GET', '/'))).toMatchObject({ code: 'connection_lost' })
+    const strange = await serveRaw((socket) => socket.write('220 mail ready\r\n\r\n'))
+    expect(await failureOf(strange.json('GET', '/'))).toMatchObject({ code: 'connection_lost' })
+  })
+
+  it('never get an answer to somebody else’s', async () => {
+    const ok = (text: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`
+    const http = await serveRaw((socket, count) => {
+      socket.write(ok(`{"for":${count}}`))
+      // A second one, that nobody asked for.
+      if (count === 1) setTimeout(() => socket.write(ok('{"for":"nobody"}')), 20)
+    })
+    expect(await http.json('GET', '/')).toEqual({ for: 1 })
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(await http.json('GET', '/')).toEqual({ for: 2 })
+  })
+
+  it('are given up when their caller gives up', async () => {
+    const { promise: left, resolve } = Promise.withResolvers<void>()
+    const { http } = await serve((request, response) => {
+      if (!request.url?.endsWith('slow')) return void response.end('{}')
+      request.socket.on('close', () => resolve())
+    })
+    await http.json('GET', '/')
+    const controller = new AbortController()
+    const asked = failureOf(http.json('GET', '/slow', { signal: controller.signal }))
+    setTimeout(() => controller.abort(), 20)
+    expect(await asked).toMatchObject({ code: 'aborted' })
+    await left
+    expect(await http.json('GET', '/')).toEqual({})
+  })
+
+  it('cannot be made to say more than they are', async () => {
+    const { http } = await serve((_, response) => void response.end('{}'))
+    for (const value of ['a\r\nx-admin: 1', 'a\nb', 'a\0b', 'ü'])
+      expect(await failureOf(http.json('GET', '/', { headers: { 'idempotency-key': value } }))).toMatchObject(
+        {
+          code: 'invalid_argument',
+        },
+      )
+    expect(await failureOf(http.json('GET', '/x y\r\nhost: z'))).toMatchObject({ code: 'invalid_argument' })
+  })
+
+  it('do not keep a process alive when they are answered', async () => {
+    const { url } = await serve((_, response) => void response.end('{}'))
+    const script = `
+      import { Http } from ${JSON.stringify(new URL('./http.ts', import.meta.url).href)}
+      await new Http({ baseUrl: process.argv[1], apiKey: 'k' }).json('GET', '/')
+      console.log('answered')`
+    const child = spawn(process.execPath, [
+      '--conditions=sandkasten-source',
+      '--input-type=module',
+      '-e',
+      script,
+      url,
+    ])
+    let text = ''
+    child.stdout.on('data', (chunk) => {
+      text += chunk
+    })
+    const [code] = await once(child, 'exit', { signal: AbortSignal.timeout(15_000) })
+    expect({ code, text }).toEqual({ code: 0, text: 'answered\n' })
+  })
+})
