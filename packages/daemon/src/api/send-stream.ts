@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { takeSource } from '@sandkasten/sdk/provider'
 import type { FastifyReply } from 'fastify'
 
 const blockBytes = 256 * 1024
@@ -57,39 +58,33 @@ function fromIterable(source: AsyncIterable<Uint8Array>, raw: ServerResponse): C
 }
 
 /** Into a few blocks of our own, each used again when the client has taken it: so a file of any size costs these blocks, and no garbage. */
-function fromStream(source: ReadableStream<Uint8Array>, raw: ServerResponse): Chunks {
-  const reader = byteReader(source)
-  if (!reader) return fromIterable(source as unknown as AsyncIterable<Uint8Array>, raw)
+function fromStream(stream: ReadableStream<Uint8Array>, raw: ServerResponse): Chunks {
+  const source = takeSource(stream)
+  if (!source) return fromIterable(stream as unknown as AsyncIterable<Uint8Array>, raw)
   let made = 0
-  const free: ArrayBuffer[] = []
+  let block: Uint8Array = new Uint8Array()
+  const free: Uint8Array[] = []
   return {
     async next() {
-      const memory = free.pop() ?? new ArrayBuffer(blockBytes)
+      block = free.pop() ?? new Uint8Array(blockBytes)
       made += 1
-      const { done, value } = await reader.read(new Uint8Array(memory))
-      return done ? undefined : value
+      const count = await source.readInto(block)
+      return count === 0 ? undefined : block.subarray(0, count)
     },
     async write(chunk) {
+      const written = block
       raw.write(chunk, () => {
         made -= 1
-        free.push(chunk.buffer as ArrayBuffer)
+        free.push(written)
         raw.emit(taken)
       })
       while (made >= blocks && !raw.destroyed) await change(raw, taken)
     },
-    leave: () => reader.cancel(),
+    leave: async () => source.cancel?.(),
   }
 }
 
 const taken = Symbol('a block was taken')
-
-function byteReader(source: ReadableStream<Uint8Array>): ReadableStreamBYOBReader | undefined {
-  try {
-    return source.getReader({ mode: 'byob' })
-  } catch {
-    return undefined
-  }
-}
 
 /** Resolves when this happens, or the client is gone. */
 function change(raw: ServerResponse, event: string | symbol): Promise<void> {

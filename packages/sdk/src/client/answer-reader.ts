@@ -147,27 +147,43 @@ function readHead(text: string): Head {
   const [first = '', ...lines] = text.split('\r\n')
   const [, minor, digits] = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/.exec(first) ?? []
   if (digits === undefined) throw new Error('this is no answer of HTTP/1.1')
+  const head = {
+    length: undefined as number | undefined,
+    chunked: false,
+    closes: minor === '0',
+    keepMs: 5000,
+  }
   const headers = lines.map((line): [string, string] => {
     const [, name, value] = /^([!#$%&'*+.^_`|~\w-]+):[\t ]*(.*?)[\t ]*$/.exec(line) ?? []
     if (name === undefined) throw new Error('a header of the answer is none')
-    return [name.toLowerCase(), value!]
+    const known = name.toLowerCase()
+    mind(head, known, value!)
+    return [known, value!]
   })
-  const all = (name: string) => headers.filter((header) => header[0] === name).map((header) => header[1])
-  const lengths = new Set(all('content-length'))
-  const [length] = lengths
-  const coding = all('transfer-encoding').join()
-  if (lengths.size > 1 || (length !== undefined && !/^\d{1,15}$/.test(length)))
-    throw new Error('the length of the answer is none')
-  if (coding !== '' && (coding.toLowerCase() !== 'chunked' || length !== undefined))
-    throw new Error('the answer is sent in a way that is not understood')
-  const closes = minor === '0' || all('connection').some((value) => /\bclose\b/i.test(value))
-  const seconds = /\btimeout=(\d{1,6})/.exec(all('keep-alive').join())?.[1]
-  return {
-    status: Number(digits),
-    headers,
-    length: length === undefined ? undefined : Number(length),
-    chunked: coding !== '',
-    keepMs: closes ? 0 : Number(seconds ?? 5) * 1000,
+  const { length, chunked, closes, keepMs } = head
+  if (chunked && length !== undefined) throw new Error('the answer is sent in a way that is not understood')
+  return { status: Number(digits), headers, length, chunked, keepMs: closes ? 0 : keepMs }
+}
+
+/** What a header says of how the answer is sent. */
+function mind(
+  head: { length: number | undefined; chunked: boolean; closes: boolean; keepMs: number },
+  name: string,
+  value: string,
+): void {
+  if (name === 'content-length') {
+    const length = /^\d{1,15}$/.test(value) ? Number(value) : undefined
+    if (length === undefined || (head.length ?? length) !== length)
+      throw new Error('the length of the answer is none')
+    head.length = length
+  } else if (name === 'transfer-encoding') {
+    if (head.chunked || value.toLowerCase() !== 'chunked')
+      throw new Error('the answer is sent in a way that is not understood')
+    head.chunked = true
+  } else if (name === 'connection') head.closes ||= /\bclose\b/i.test(value)
+  else if (name === 'keep-alive') {
+    const seconds = /\btimeout=(\d{1,6})/.exec(value)?.[1]
+    if (seconds !== undefined) head.keepMs = Number(seconds) * 1000
   }
 }
 

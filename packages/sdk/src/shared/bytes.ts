@@ -84,7 +84,7 @@ async function* iterate(
 
 /** A web stream that pulls from its source: nothing is read ahead of the consumer. Where the source can fill memory that its reader brings, so can the stream. */
 export function streamOf(
-  chunks: AsyncIterable<Uint8Array> & { readInto?(view: Uint8Array): Promise<number>; cancel?(): void },
+  chunks: AsyncIterable<Uint8Array> & Partial<ByteSource>,
 ): ReadableStream<Uint8Array> {
   if (chunks.readInto) return byteStreamOf({ ...chunks, readInto: chunks.readInto.bind(chunks) })
   const iterator = chunks[Symbol.asyncIterator]()
@@ -103,11 +103,28 @@ export function streamOf(
   )
 }
 
-function byteStreamOf(source: {
+/** Fills memory that its reader brings. */
+export interface ByteSource {
+  /** How many bytes; 0 after the last. */
   readInto(view: Uint8Array): Promise<number>
   cancel?(): void
-}): ReadableStream<Uint8Array> {
-  return new ReadableStream({
+}
+
+const sources = new WeakMap<ReadableStream<Uint8Array>, ByteSource>()
+
+/**
+ * What is behind a stream of ours that nobody reads yet, for those who move much: a web stream costs more for each piece than the piece itself. The stream is of no
+ * more use then. Undefined where there is nothing of the kind.
+ */
+export function takeSource(stream: ReadableStream<Uint8Array>): ByteSource | undefined {
+  const source = sources.get(stream)
+  if (!source || stream.locked) return undefined
+  stream.getReader()
+  return source
+}
+
+function byteStreamOf(source: ByteSource): ReadableStream<Uint8Array> {
+  const stream: ReadableStream<Uint8Array> = new ReadableStream({
     type: 'bytes',
     autoAllocateChunkSize: 65_536,
     async pull(controller) {
@@ -120,4 +137,6 @@ function byteStreamOf(source: {
       source.cancel?.()
     },
   })
+  sources.set(stream, source)
+  return stream
 }
