@@ -7,9 +7,10 @@
 use crate::flow::{Sink, Source};
 use crate::job::Handle;
 use crate::shortcut::Rest;
+use crate::sys;
 use crate::wire::frame::{self, INITIAL_WINDOW, Kind, MAX_WINDOW, Violation};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// New data frames are added while less than this waits for the socket.
 pub const OUT_LOW: usize = 256 * 1024;
@@ -136,6 +137,7 @@ pub struct Conn {
 
 impl Conn {
     pub fn new(fd: OwnedFd) -> Conn {
+        sys::widen_socket(fd.as_raw_fd(), OUT_HIGH);
         Conn {
             fd,
             input: Vec::new(),

@@ -93,6 +93,22 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
+/// Room for more than the usual on the way out, as far as the kernel gives it: fewer turns between sender and receiver for much content.
+pub fn widen_socket(fd: RawFd, bytes: usize) {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let size = size_of_val(&bytes) as libc::socklen_t;
+    // SAFETY: the pointer and the size are those of one number, which outlives the call. What is no socket is left as it is.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            (&raw const bytes).cast(),
+            size,
+        )
+    };
+}
+
 /// Until one of these events, or the other end's end, has come.
 pub fn wait_for(fd: RawFd, events: i16) {
     let mut poll = libc::pollfd {
