@@ -1,3 +1,5 @@
+import { concat } from '../shared/bytes.ts'
+
 /** What came back for a request. */
 export interface Answer {
   readonly status: number
@@ -23,7 +25,7 @@ export class AnswerReader {
 
   /** The answer, once it is whole. Bytes after it are an error: nothing else was asked for. */
   push(chunk: Uint8Array): Answer | undefined {
-    let bytes = this.#rest.length === 0 ? chunk : joined([this.#rest, chunk])
+    let bytes = this.#rest.length === 0 ? chunk : concat([this.#rest, chunk])
     this.#rest = new Uint8Array()
     while (bytes.length > 0) {
       if (this.#done) throw new Error('more came than was asked for')
@@ -121,7 +123,7 @@ export class AnswerReader {
   #finish(): void {
     const { status, headers, keepMs } = this.#head!
     const parts = this.#parts
-    const text = utf8.decode(parts.length === 1 ? parts[0] : joined(parts))
+    const text = utf8.decode(parts.length === 1 ? parts[0] : concat(parts))
     this.#done = { status, headers, text, keepMs: this.#state.untilEnd ? 0 : keepMs }
     this.#parts = []
     this.#head = undefined
@@ -192,16 +194,6 @@ function endOfHead(bytes: Uint8Array): number {
   for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1))
     if (bytes[at - 1] === 0x0d && bytes[at + 1] === 0x0d && bytes[at + 2] === 0x0a) return at - 1
   return -1
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
 }
 
 function latin1(bytes: Uint8Array): string {

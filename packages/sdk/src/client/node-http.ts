@@ -1,12 +1,10 @@
-import type { Socket } from 'node:net'
 import { SandboxError } from '../errors.ts'
 import { type Answer, AnswerReader } from './answer-reader.ts'
 
 /**
  * Short questions to a daemon near by, in Node: over plain HTTP they are written to a kept connection and their answers read off it, by ourselves. A command
  * in a sandbox takes a millisecond; `fetch` adds most of one to it, `node:http` half of one, this a quarter (`npm run bench -- daemon`). Everything else
- * (streams, TLS, other runtimes, somebody's own `fetch`, a proxy of the environment) is left to `fetch`. Nothing is imported but types, so whoever bundles
- * this for a browser meets no module of Node's.
+ * (streams, TLS, other runtimes, somebody's own `fetch`, a proxy of the environment) is left to `fetch`. Nothing is imported, so whoever bundles this for a browser meets no module of Node's.
  */
 export type Ask = (
   path: string,
@@ -61,6 +59,18 @@ function lastFree(free: Line[]): Line | undefined {
     line.close()
   }
   return undefined
+}
+
+/** What is used of Node's, said here: nothing of it is imported, not even its types. */
+interface Socket {
+  readonly destroyed: boolean
+  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'close', listener: () => void): unknown
+  write(text: string): unknown
+  ref(): unknown
+  unref(): unknown
+  destroy(): unknown
 }
 
 /** A connection, for one question after another. */
