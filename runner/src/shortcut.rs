@@ -122,7 +122,12 @@ impl Conn {
         while at < self.out.len() {
             match sys::read(rest.pipe.as_raw_fd(), &mut self.out[at..]) {
                 Ok(Some(count)) if count > 0 => at += count,
-                _ => break,
+                _ => {
+                    // Should it not be, the client is cut off, rather than given other bytes.
+                    // SAFETY: acts on a descriptor that is open.
+                    unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+                    return;
+                }
             }
         }
     }

@@ -77,7 +77,7 @@ export class Reconciler {
   /** What an earlier process wrote down, and ended before it could tell. */
   async #tellAgain(): Promise<void> {
     const { store, instanceId, events } = this.#context
-    const told = await store.records.newestEvents(newestEvents)
+    const told = await store.records.newestEvents(instanceId, newestEvents)
     const since = (told[0]?.created_at ?? toldWithinMs) - toldWithinMs
     for (const session of await store.sessions.changedSince(instanceId, since)) {
       const { id, status, status_at: at, project_id: projectId } = session

@@ -28,9 +28,16 @@ export class Records {
     return query.orderBy('id').limit(options.limit).execute()
   }
 
-  /** The newest of all, as many as these, newest first. */
-  async newestEvents(limit: number): Promise<Array<Selectable<EventRow>>> {
-    return this.#db.selectFrom('events').selectAll().orderBy('id', 'desc').limit(limit).execute()
+  /** The newest of one daemon's sessions, as many as these, newest first. */
+  async newestEvents(instanceId: string, limit: number): Promise<Array<Selectable<EventRow>>> {
+    return this.#db
+      .selectFrom('events')
+      .innerJoin('sessions', 'sessions.id', 'events.session_id')
+      .selectAll('events')
+      .where('sessions.instance_id', '=', instanceId)
+      .orderBy('events.id', 'desc')
+      .limit(limit)
+      .execute()
   }
 
   /** The number of the newest event of all, or 0. */

@@ -149,6 +149,18 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.records.eventsBegin()).toBe(last - 2)
   })
 
+  it('knows the newest events of one daemon’s sessions, whatever others on the same database have told since', async () => {
+    await insert(sessionRow({ id: 'mine' }))
+    await insert(sessionRow({ id: 'theirs', instance_id: 'j' }))
+    const event = { project_id: 'p', type: 't', data: '{}', created_at: 1 }
+    const of = (session_id: string | null) => ({ ...event, session_id })
+    await store.records.addEvents([of('mine'), of('mine'), of('theirs'), of('theirs'), of(null)])
+    const found = await store.records.newestEvents('i', 2)
+    expect(found.map(({ session_id }) => session_id)).toEqual(['mine', 'mine'])
+    expect(found[0]!.id).toBeGreaterThan(found[1]!.id)
+    expect(await store.records.newestEvents('none', 2)).toEqual([])
+  })
+
   it('remembers commands with their session, and forgets them with it', async () => {
     await insert(sessionRow())
     const exec = {

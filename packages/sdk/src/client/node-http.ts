@@ -25,7 +25,7 @@ export function nodeAsk(baseUrl: string): Ask | undefined {
   const free: Line[] = []
   return async (path, { method, headers, body, signal }) => {
     const request = requestText(method, `${prefix}${path}`, { host, ...headers }, body)
-    const line = lastFree(free) ?? new Line(net.connect(where))
+    const line = lastFree(free) ?? new Line(net.connect(where), (gone) => drop(free, gone))
     const answer = await line.ask(request, signal)
     if (line.usable) free.push(line)
     return answer
@@ -62,6 +62,11 @@ function lastFree(free: Line[]): Line | undefined {
   return undefined
 }
 
+function drop(free: Line[], line: Line): void {
+  const at = free.indexOf(line)
+  if (at >= 0) free.splice(at, 1)
+}
+
 /** What is used of Node's, said here: nothing of it is imported, not even its types. */
 interface Socket {
   readonly destroyed: boolean
@@ -81,7 +86,7 @@ class Line {
   #waiting: { resolve(answer: Answer): void; reject(error: unknown): void } | undefined
   #usableUntil = 0
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, onClosed: (line: Line) => void) {
     this.#socket = socket
     let cause: unknown
     socket.on('error', (error) => {
@@ -89,6 +94,7 @@ class Line {
     })
     socket.on('data', (chunk) => this.#read(chunk))
     socket.on('close', () => {
+      onClosed(this)
       const answer = this.#reader.end()
       if (answer) this.#answered(answer)
       else this.#failed(cause ?? new Error('the connection was closed before the answer came'))
