@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
+import { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Random } from '../../../sdk/src/runner/test-helper.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
@@ -80,5 +80,86 @@ describe('large files', () => {
       expect(Buffer.concat(parts).equals(whole)).toBe(true)
       own.close()
     }
+  })
+
+  it.each<[string, () => Promise<RunnerClient>]>([
+    ['a socket that lends', () => runner.connect()],
+    ['a plain one', () => RunnerClient.connectUnix(runner.socket)],
+  ])('are the same bytes where they are lent, to one who keeps them long, on %s', async (_, connect) => {
+    const path = join(folder(), 'large')
+    const whole = new Random(7).bytes(24 * 1024 * 1024 + 12_345)
+    await client.files.write(path, whole)
+    const own = await connect()
+    const read = async (keptMs: number) => {
+      const parts: Buffer[] = []
+      let [kept, most] = [0, 0]
+      const { content } = await own.files.readStream(path)
+      await content.lend((piece, done) => {
+        const at = parts.push(Buffer.alloc(0)) - 1
+        kept += piece.length
+        most = Math.max(most, kept)
+        const take = () => {
+          kept -= piece.length
+          parts[at] = Buffer.from(piece)
+          done()
+        }
+        if (at % 7 === 0) setTimeout(take, keptMs)
+        else if (at % 7 === 1) setImmediate(take)
+        else take()
+      })
+      while (kept > 0) await new Promise((resolve) => setTimeout(resolve, keptMs))
+      // What is not done with is all that can be under way.
+      expect(most).toBeLessThanOrEqual(2 * 1024 * 1024)
+      return Buffer.concat(parts)
+    }
+    const [slow, fast, iterated] = await Promise.all([read(20), read(1), own.files.read(path)])
+    for (const bytes of [slow, fast, iterated]) expect(bytes.equals(whole)).toBe(true)
+    own.close()
+  })
+
+  it('can be left while they are lent', async () => {
+    const path = join(folder(), 'large')
+    await client.files.write(path, new Random(8).bytes(8 * 1024 * 1024))
+    for (let round = 0; round < 20; round += 1) {
+      const { content } = await client.files.readStream(path)
+      let pieces = 0
+      await content.lend((_piece, done) => {
+        pieces += 1
+        if (round % 2 === 0) done()
+        else setImmediate(done)
+        if (pieces === 1 + round) content.cancel()
+      })
+      expect(pieces).toBe(1 + round)
+    }
+    expect((await client.files.stat(path)).size).toBe(8 * 1024 * 1024)
+  })
+
+  it('are no more lent to one who throws; his error is the answer, and the connection goes on', async () => {
+    const path = join(folder(), 'large')
+    await client.files.write(path, new Random(8).bytes(8 * 1024 * 1024))
+    for (const last of [1, 2, 30]) {
+      const { content } = await client.files.readStream(path)
+      let pieces = 0
+      const lent = content.lend((_piece, done) => {
+        pieces += 1
+        done()
+        if (pieces === last) throw new Error('no more')
+      })
+      await expect(lent).rejects.toThrow('no more')
+      expect(pieces).toBe(last)
+    }
+    expect((await client.files.stat(path)).size).toBe(8 * 1024 * 1024)
+  })
+
+  it('fail where they are lent when the runner goes', async () => {
+    const own = await startRunner()
+    const path = join(own.folder, 'large')
+    const connected = await own.connect()
+    await connected.files.write(path, new Random(9).bytes(8 * 1024 * 1024))
+    const { content } = await connected.files.readStream(path)
+    // Nothing is done with, so there is always more to come.
+    const lost = expect(content.lend(() => {})).rejects.toMatchObject({ code: 'connection_lost' })
+    await own[Symbol.asyncDispose]()
+    await lost
   })
 })

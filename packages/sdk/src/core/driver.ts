@@ -1,3 +1,4 @@
+import type { ByteSource } from '../shared/bytes.ts'
 import type {
   CallOptions,
   Capabilities,
@@ -110,16 +111,11 @@ export interface ProcessDriver {
   closeStdin?(call: CallOptions): Promise<void>
 }
 
-/** A file's bytes as they come; or, where a driver can, into memory that the reader brings. One or the other, once. */
-export interface ByteSource extends AsyncIterable<Uint8Array> {
-  /** How many bytes; 0 after the last. */
-  readInto?(view: Uint8Array): Promise<number>
-  /** No more is read; for who reads by `readInto`. */
-  cancel?(): void
-}
+/** A file's bytes as they come; and, where a driver can, in the ways of a `ByteSource`. One of them, once. */
+export type FileBytes = AsyncIterable<Uint8Array> & Partial<ByteSource>
 
 export interface FilesDriver {
-  readStream(path: string, range: { start: number; end?: number }, call: CallOptions): Promise<ByteSource>
+  readStream(path: string, range: { start: number; end?: number }, call: CallOptions): Promise<FileBytes>
   /** Makes parents; atomic unless `append`. */
   write(
     path: string,

@@ -20,7 +20,7 @@ import {
   major,
 } from './frame.ts'
 import { bytes, int, text } from './schema.ts'
-import { RunnerStream, type StreamHost, type StreamOptions } from './stream.ts'
+import { type Lender, RunnerStream, type StreamHost, type StreamOptions } from './stream.ts'
 
 export interface ConnectOptions {
   /** How long the runner may take to answer the handshake. Default 10 s. */
@@ -168,6 +168,14 @@ export class RunnerConnection implements StreamHost {
 
   sendWindow(stream: number, size: number): void {
     if (!this.#state.ended) this.#socket.write(encodeWindow(stream, size))
+  }
+
+  lend(on: boolean): void {
+    lenderOf(this.#socket).lend?.(on)
+  }
+
+  keep(): (() => void) | undefined {
+    return lenderOf(this.#socket).keep?.()
   }
 }
 
@@ -321,6 +329,11 @@ class ConnectionState {
       }),
     )
   }
+}
+
+/** A byte stream may be able to lend the memory of what arrives. */
+function lenderOf(socket: Duplex): Partial<Lender> {
+  return socket as Duplex & Partial<Lender>
 }
 
 /** An idle connection does not keep a program alive that has nothing else to do; a request under way does. */

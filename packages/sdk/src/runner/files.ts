@@ -5,7 +5,7 @@ import { type CborMap, decodeMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'
 import { ProtocolError } from './errors.ts'
 import { type Bytes, bool, bytes, int, maybeBytes, maybeInt, shown, text, toBytes } from './schema.ts'
-import type { RunnerStream } from './stream.ts'
+import type { RunnerStream, Taker } from './stream.ts'
 
 export interface FileOptions extends CallOptions {
   /** Where a relative path starts. Default: the runner's own. */
@@ -43,10 +43,12 @@ export interface WatchEvent {
   cookie?: number
 }
 
-/** A file's bytes, once: either as they come, or into memory of one's own, which costs less where there are many. */
+/** A file's bytes, once: as they come, into memory of one's own, or where they lie, which costs least where there are many. */
 export interface FileContent extends AsyncIterable<Buffer> {
   /** How many bytes; 0 after the last. */
   readInto(view: Uint8Array): Promise<number>
+  /** Resolves after the last piece was handed on, which need not be done with. */
+  lend(take: Taker): Promise<void>
   cancel(): void
 }
 
@@ -82,6 +84,7 @@ export class RunnerFiles {
     const content = {
       [Symbol.asyncIterator]: () => this.#content(stream),
       readInto: (view: Uint8Array) => stream.readInto(view),
+      lend: (take: Taker) => stream.lend(take),
       cancel: () => stream.cancel(),
     }
     return { facts, content }

@@ -15,13 +15,24 @@ export type StreamItem =
   | ({ type: 'output' } & OutputChunk)
   | { type: 'event'; body: CborMap }
 
+/** Lends the memory that bytes arrive in, where they would otherwise be copied. */
+export interface Lender {
+  /** Whether somebody has use for `keep`, from the next read on. Each `true` is followed by a `false`. */
+  lend(on: boolean): void
+  /** While bytes are being handled: they stay what they are until the returned function is called, once. Undefined: they do not. */
+  keep(): (() => void) | undefined
+}
+
 /** What a stream needs of its connection. */
-export interface StreamHost {
+export interface StreamHost extends Lender {
   sendData(stream: number, data: Uint8Array): Promise<void> | undefined
   sendEnd(stream: number): void
   sendCancel(stream: number): void
   sendWindow(stream: number, bytes: number): void
 }
+
+/** Gets a piece of content in memory that is its own until it calls `done`, once. */
+export type Taker = (piece: Uint8Array, done: () => void) => void
 
 /** News that wait for a consumer; they have no credit of their own. */
 const maxWaitingEvents = 1024
@@ -49,6 +60,8 @@ export class RunnerStream {
   readonly #content = new ByteQueue()
   /** Who waits for content with memory of his own. */
   #wanted: { view: Uint8Array; filled: number } | undefined
+  /** Who takes content as it comes. */
+  #taker: Taker | undefined
   #waitingEvents = 0
   /** What the runner may still send. */
   #window = initialWindow
@@ -128,6 +141,46 @@ export class RunnerStream {
     return filled
   }
 
+  /**
+   * Hands on all content as it comes, where it lies, until the last or until it is cancelled. What is not done with is what waits: the runner's credit is
+   * given back with each piece. A taker that throws cancels it.
+   */
+  async lend(take: Taker): Promise<void> {
+    let refused: { error: unknown } | undefined
+    const taker: Taker = (piece, done) => {
+      try {
+        take(piece, done)
+      } catch (error) {
+        refused ??= { error }
+        done()
+        this.cancel()
+      }
+    }
+    while (this.#content.length > 0) this.#hand(this.#content.take(), taker)
+    if (!this.#discarding && !this.#over()) {
+      this.#taker = taker
+      this.#host.lend(true)
+      while (!this.#discarding && !this.#over()) await this.#news()
+    }
+    if (refused) throw refused.error
+  }
+
+  #hand(piece: Uint8Array, take: Taker, release?: () => void): void {
+    let lent = true
+    take(piece, () => {
+      if (!lent) return
+      lent = false
+      release?.()
+      this.#give(piece.length)
+    })
+  }
+
+  /** Within the event that ended it, so that the next read is an ordinary one. */
+  #stopLending(): void {
+    if (this.#taker) this.#host.lend(false)
+    this.#taker = undefined
+  }
+
   /** Whether nothing more comes in; throws when it failed. */
   #over(): boolean {
     if (this.#failure !== undefined) throw this.#failure
@@ -149,6 +202,7 @@ export class RunnerStream {
     this.#content.clear()
     this.#items = []
     this.#waitingEvents = 0
+    this.#notify()
   }
 
   /** Resolves when the runner's credit and our own socket had room for all of it. */
@@ -228,6 +282,10 @@ export class RunnerStream {
 
   /** Whose memory it is, knows nobody: what does not go to its consumer at once is copied. */
   #keep(data: Buffer): void {
+    if (this.#taker) {
+      const release = this.#host.keep()
+      return this.#hand(release ? data : Buffer.from(data), this.#taker, release)
+    }
     const wanted = this.#wanted
     const direct = wanted ? Math.min(data.length, wanted.view.length - wanted.filled) : 0
     if (wanted) {
@@ -252,6 +310,7 @@ export class RunnerStream {
 
   finish(body: CborMap): void {
     this.#finished = true
+    this.#stopLending()
     if (!this.#opened) this.#resolveOpen(body)
     this.#resolveDone(body)
     this.#notify()
@@ -262,6 +321,7 @@ export class RunnerStream {
     if (this.#finished) return
     this.#finished = true
     this.#failure = error
+    this.#stopLending()
     this.#rejectOpen(error)
     this.#rejectDone(error)
     this.#notify()

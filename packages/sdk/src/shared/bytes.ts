@@ -86,7 +86,7 @@ async function* iterate(
 export function streamOf(
   chunks: AsyncIterable<Uint8Array> & Partial<ByteSource>,
 ): ReadableStream<Uint8Array> {
-  if (chunks.readInto) return byteStreamOf({ ...chunks, readInto: chunks.readInto.bind(chunks) })
+  if (isByteSource(chunks)) return byteStreamOf(chunks)
   const iterator = chunks[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>(
     {
@@ -103,11 +103,17 @@ export function streamOf(
   )
 }
 
-/** Fills memory that its reader brings. */
+/** Gives bytes without new memory for each piece, in one way or the other. */
 export interface ByteSource {
-  /** How many bytes; 0 after the last. */
+  /** Fills memory that its reader brings. How many bytes; 0 after the last. */
   readInto(view: Uint8Array): Promise<number>
-  cancel?(): void
+  /** Lends each piece as it comes, until it is done with; as much is under way as is not. Resolves after the last was lent, or when it was cancelled. */
+  lend(take: (piece: Uint8Array, done: () => void) => void): Promise<void>
+  cancel(): void
+}
+
+function isByteSource(chunks: Partial<ByteSource>): chunks is ByteSource {
+  return chunks.readInto !== undefined && chunks.lend !== undefined && chunks.cancel !== undefined
 }
 
 const sources = new WeakMap<ReadableStream<Uint8Array>, ByteSource>()
@@ -134,7 +140,7 @@ function byteStreamOf(source: ByteSource): ReadableStream<Uint8Array> {
       request.respond(count)
     },
     cancel() {
-      source.cancel?.()
+      source.cancel()
     },
   })
   sources.set(stream, source)

@@ -89,22 +89,21 @@ async function send(request: FastifyRequest, reply: FastifyReply, files: Files, 
   const { size } = await files.stat(file)
   const zipped = /^\s*gzip\s*$/i.test(request.headers['accept-encoding'] ?? '')
   const range = zipped || size === 0 ? undefined : partOf(request.headers.range, size)
-  const chunks = Readable.fromWeb(
-    (await files.readStream(file, range ? { start: range.start, end: range.end } : {})) as never,
-  )
+  const stream = await files.readStream(file, range ? { start: range.start, end: range.end } : {})
   const name = encodeURIComponent(path.posix.basename(file))
   reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')
   // Whoever wrote it, nothing of it may run in a browser that has our address.
   reply.header('content-disposition', `attachment; filename*=UTF-8''${name}`)
   reply.header('content-security-policy', 'sandbox')
   if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end - 1}/${size}`)
+  if (!zipped && size > 0) return sendStream(reply, stream, range ? range.end - range.start : size)
+  const chunks = Readable.fromWeb(stream as never)
   if (zipped) {
     reply.header('content-encoding', 'gzip')
     const gzip = createGzip()
     chunks.on('error', (error) => gzip.destroy(error))
     return sendStream(reply, chunks.pipe(gzip))
   }
-  if (size > 0) return sendStream(reply, chunks, range ? range.end - range.start : size)
   // A file of /proc says 0 and has content. One that is empty must say so: the SDKs look at the length.
   const rest = chunks[Symbol.asyncIterator]()
   const first = await rest.next()

@@ -61,7 +61,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
           const stream = await files.readStream(path, { signal: call.signal })
           call.reply.header('content-type', 'application/octet-stream')
           // A file of /proc says 0 and has content; then its length is found by reading.
-          await sendStream(call.reply, Readable.fromWeb(stream as never), size > 0 ? size : undefined)
+          await sendStream(call.reply, stream, size > 0 ? size : undefined)
         } finally {
           used.release()
           sessions.context.live.touch(session.id)

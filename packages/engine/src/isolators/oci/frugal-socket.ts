@@ -1,22 +1,86 @@
-import { connect, type Socket } from 'node:net'
+import { Socket } from 'node:net'
+
+const readBytes = 512 * 1024
 
 /**
  * Node allocates 64 KiB for every read of a socket, and frees them when it collects garbage. Here all reads go to the same memory: it is
  * read, handed out and done with before anything else happens, so one for the whole process is enough, and reads can be larger.
  */
-const memory = Buffer.allocUnsafeSlow(256 * 1024)
+const common = Buffer.allocUnsafeSlow(readBytes)
 
-/** A connection whose `data` events hold bytes that are valid until the event returns. */
-export function connectFrugally(path: string): Socket {
-  const socket = connect({
-    path,
-    onread: {
-      buffer: memory,
-      callback(size) {
-        socket.emit('data', memory.subarray(0, size))
-        return true
+/** Memory that one socket reads into, and that whoever got the bytes may keep. */
+interface Block {
+  readonly memory: Buffer
+  /** How many keep a part of it. */
+  kept: number
+  /** A socket reads into it. */
+  read: boolean
+}
+
+/** Of all sockets of this process. When all are in use, what arrives is in the common memory, and must be copied. */
+const mostBlocks = 8
+const free: Block[] = []
+let made = 0
+
+/** A connection whose `data` events hold bytes that are valid until the event returns; longer only if `keep` says so, as the runner's client understands it. */
+export class FrugalSocket extends Socket {
+  #lenders = 0
+  #block: Block | undefined
+
+  constructor() {
+    super({
+      onread: {
+        buffer: () => this.#next(),
+        callback: (size, memory) => {
+          this.emit('data', memory.subarray(0, size))
+          return true
+        },
       },
-    },
-  })
-  return socket
+    })
+    this.once('close', () => this.#leave())
+  }
+
+  /** Whether somebody has use for `keep`, from the next read on. Each `true` is followed by a `false`. */
+  lend(on: boolean): void {
+    this.#lenders += on ? 1 : -1
+  }
+
+  /** Within a `data` event: its bytes stay what they are until the returned function is called, once. Undefined: they do not. */
+  keep(): (() => void) | undefined {
+    const block = this.#block
+    if (!block) return undefined
+    block.kept += 1
+    return () => {
+      block.kept -= 1
+      giveBack(block)
+    }
+  }
+
+  #next(): Buffer {
+    if (this.#block && (this.#lenders === 0 || this.#block.kept > 0)) this.#leave()
+    if (!this.#block && this.#lenders > 0) {
+      this.#block = takeBlock()
+      if (this.#block) this.#block.read = true
+    }
+    return this.#block?.memory ?? common
+  }
+
+  #leave(): void {
+    const block = this.#block
+    this.#block = undefined
+    if (!block) return
+    block.read = false
+    giveBack(block)
+  }
+}
+
+function takeBlock(): Block | undefined {
+  const block = free.pop()
+  if (block || made === mostBlocks) return block
+  made += 1
+  return { memory: Buffer.allocUnsafeSlow(readBytes), kept: 0, read: false }
+}
+
+function giveBack(block: Block): void {
+  if (block.kept === 0 && !block.read) free.push(block)
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { IsolatedSandbox, SandboxEnd, SandboxStats } from '../isolator.ts'
 import type { SandboxGroups } from './cgroups.ts'
-import { connectFrugally } from './frugal-socket.ts'
+import { FrugalSocket } from './frugal-socket.ts'
 import { lifeOf, type Places } from './places.ts'
 import { readEnd, type Witness } from './shim.ts'
 
@@ -35,7 +35,7 @@ export class OciSandbox implements IsolatedSandbox {
 
   async connect(): Promise<Duplex> {
     return new Promise<Duplex>((resolve, reject) => {
-      const socket = connectFrugally(this.places.socket)
+      const socket = new FrugalSocket().connect(this.places.socket)
       socket.once('connect', () => resolve(socket))
       socket.once('error', (cause) => reject(this.gone(cause)))
     })

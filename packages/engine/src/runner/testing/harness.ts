@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { RunnerClient } from '@sandkasten/sdk/runner'
+import { FrugalSocket } from '../../isolators/oci/frugal-socket.ts'
 import { buildRunner } from '../build-runner.ts'
 
 export interface TestRunner extends AsyncDisposable {
@@ -72,7 +73,7 @@ export async function startRunner(
     pid,
     stderr: () => stderr,
     async connect() {
-      const client = await RunnerClient.connectUnix(socket)
+      const client = await RunnerClient.connect(new FrugalSocket().connect(socket))
       clients.push(client)
       return client
     },

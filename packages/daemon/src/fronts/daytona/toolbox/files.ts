@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import { Readable } from 'node:stream'
 import { type FileStat, SandboxError } from '@sandkasten/sdk'
 import { bodyChunks } from '../../../api/body.ts'
 import { sendStream } from '../../../api/send-stream.ts'
@@ -95,7 +94,7 @@ async function download(call: Call): Promise<void> {
     const { size } = await used.sandbox.files.stat(path)
     const stream = await used.sandbox.files.readStream(path, { signal: call.signal })
     call.reply.header('content-type', 'application/octet-stream')
-    await sendStream(call.reply, Readable.fromWeb(stream as never), size > 0 ? size : undefined)
+    await sendStream(call.reply, stream, size > 0 ? size : undefined)
   } finally {
     used.release()
     sessions.context.live.touch(used.session.id)
