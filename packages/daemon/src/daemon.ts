@@ -200,7 +200,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
 }
 
 function engineOf(config: DaemonConfig): DaemonProvider {
-  return new EngineProvider(engineOptions(config)) as unknown as DaemonProvider
+  return new EngineProvider({ ...engineOptions(config), stays: true }) as unknown as DaemonProvider
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */

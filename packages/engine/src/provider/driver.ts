@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
-import { guarded, type SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
@@ -37,6 +37,7 @@ export class EngineDriver extends LayeredDriver {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   protected readonly findImage: FindImage
+  readonly #stays: boolean
   readonly #live = new Map<string, Live>()
 
   constructor(options: {
@@ -52,6 +53,7 @@ export class EngineDriver extends LayeredDriver {
     capabilities: EngineCapabilities
     isolation?: Isolation
     findImage: FindImage
+    stays?: boolean
   }) {
     super(options.root, options.runner, options.rights)
     this.findImage = options.findImage
@@ -60,6 +62,7 @@ export class EngineDriver extends LayeredDriver {
     this.defaults = options.defaults
     this.capabilities = options.capabilities
     this.isolation = options.isolation ?? 'container'
+    this.#stays = options.stays ?? false
   }
 
   override async health(): Promise<boolean> {
@@ -145,10 +148,16 @@ export class EngineDriver extends LayeredDriver {
     return this.#liveOf(record).isolated
   }
 
-  protected async fill(folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {
-    await guarded('The sandbox’s disk could not be made', async () =>
-      mkdirSync(path.join(folder, 'disk'), { mode: 0o700 }),
-    )
+  protected override furnish(folder: string): void {
+    mkdirSync(path.join(folder, 'disk'), { mode: 0o700 })
+  }
+
+  protected async fill(): Promise<void> {}
+
+  /** For a process that stays: the next one's folder is made while nobody waits. */
+  async #prepareNext(): Promise<void> {
+    const isolator = await this.#isolator()
+    this.drafts.prepare((folder) => isolator.furnish?.(path.join(folder, 'disk')))
   }
 
   protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
@@ -163,6 +172,7 @@ export class EngineDriver extends LayeredDriver {
         this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
       )
       await live.isolated
+      if (this.#stays) await this.#prepareNext()
     } catch (error) {
       await this.giveUpVolumes(record)
       throw error
@@ -192,6 +202,7 @@ export class EngineDriver extends LayeredDriver {
         )
       }),
     )
+    await this.drafts.clear()
     await this.trees.close()
     await this.#closeIsolator()
   }

@@ -34,6 +34,11 @@ export interface EngineProviderOptions {
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
   docker?: Partial<DockerIsolatorOptions>
+  /**
+   * This process stays: the folder of its next sandbox is made while nobody waits for it. `close()` removes it; what a process leaves that was killed,
+   * `sweep()` does.
+   */
+  stays?: boolean
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
@@ -150,6 +155,7 @@ function choose(options: EngineProviderOptions): {
       isolation: isolationOf(options.oci ?? {}),
       rights: process.getuid?.() === 0 ? undefined : footingOf({}),
       findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
+      stays: options.stays ?? false,
     })
     const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }

@@ -1,4 +1,3 @@
-import { mkdirSync, renameSync } from 'node:fs'
 import { mkdir, readdir, realpath, rename } from 'node:fs/promises'
 import path from 'node:path'
 import type { CreateSpec, ProviderDriver, SandboxDriver } from '../core/driver.ts'
@@ -15,6 +14,7 @@ import type {
   SandboxInfo,
   SandboxPage,
 } from '../spec/index.ts'
+import { Drafts } from './drafts.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
 import { damagedInfo, infoOf } from './info.ts'
 import { sweepLocks, withLock } from './lock.ts'
@@ -41,6 +41,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   readonly #timers = new Map<string, NodeJS.Timeout>()
   /** Lives that were ended by us, and that no record says so of: there was no room for it. */
   readonly #stopped = new Set<string>()
+  /** What is being made, and what is made beforehand. */
+  protected readonly drafts = new Drafts(
+    () => path.join(this.#root, 'sandboxes'),
+    (folder) => this.furnish(folder),
+  )
   #root: string
   #prepared: Promise<void> | undefined
   #names: Names
@@ -56,7 +61,9 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return undefined
   }
 
-  /** Makes what is in a new sandbox's folder. Nothing runs yet. */
+  /** Makes what is in the folder of every sandbox, whatever becomes of it. It is not in its place yet. */
+  protected furnish(_folder: string): void {}
+  /** Makes what is in a new sandbox's folder besides. Nothing runs yet. */
   protected abstract fill(folder: string, record: SandboxRecord, spec: CreateSpec): Promise<void>
   /** Brings a sandbox to life that is not. Leaves nothing running when it rejects. */
   protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
@@ -97,11 +104,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     extra: SandboxRecord['extra'],
     { signal }: CallOptions,
   ): Promise<SandboxDriver> {
-    const record = await newRecord(spec, extra)
+    const draft = await guarded('The sandbox’s folder could not be made', () => this.drafts.make())
+    const record = await newRecord(draft.sandboxId, spec, extra)
     const { sandboxId, name } = record
     const folder = this.folderOf(sandboxId)
     try {
-      await this.#appear(folder, record)
+      await guarded('The sandbox’s folder could not be made', () => this.drafts.appear(draft, folder, record))
       if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id))))
         throw nameTaken(name)
       await this.fill(folder, record, spec)
@@ -119,22 +127,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       )
       throw left === undefined ? error : bothOf(error, left, `The folder ${folder} is left`)
     }
-  }
-
-  /** A folder in its place always has its record: it is made under another name, which says by whom. */
-  async #appear(folder: string, record: SandboxRecord): Promise<void> {
-    const { pid, started = '' } = record.creator!
-    const draft = path.join(path.dirname(folder), `.${record.sandboxId}.${pid}-${started}`)
-    await guarded('The sandbox’s folder could not be made', async () => {
-      try {
-        mkdirSync(draft, { mode: 0o700 })
-        await writeRecord(draft, record)
-        renameSync(draft, folder)
-      } catch (error) {
-        await removeFolder(draft).catch(ignoreNotFound)
-        throw error
-      }
-    })
   }
 
   /**

@@ -85,7 +85,7 @@ describe('a text in two halves', () => {
 
 describe('a record', () => {
   it('is found again however long it is, and however it was written', async () => {
-    const record = await newRecord({ labels: {}, envVars: {}, deferReady: false }, undefined)
+    const record = await newRecord('a'.repeat(16), { labels: {}, envVars: {}, deferReady: false }, undefined)
     const long = { ...record, envVars: { LONG: 'ö'.repeat(5000) } }
     await writeRecord(folder, record)
     for (const next of [{ ...record, label: 'short' }, long, { ...long, label: 'long' }, record]) {

@@ -44,12 +44,16 @@ export interface ProcessIdentity {
 }
 
 /** Of a sandbox that is about to be made, by this process. */
-export async function newRecord(spec: CreateSpec, extra: SandboxRecord['extra']): Promise<SandboxRecord> {
+export async function newRecord(
+  sandboxId: string,
+  spec: CreateSpec,
+  extra: SandboxRecord['extra'],
+): Promise<SandboxRecord> {
   const { name, label, labels, envVars, lifetimeMs } = spec
   const createdAt = Date.now()
   return {
     version: 1,
-    sandboxId: randomId(),
+    sandboxId,
     ...(name === undefined ? {} : { name }),
     ...(label === undefined ? {} : { label }),
     labels,
@@ -80,6 +84,12 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
       hint: 'Update @sandkasten/sdk.',
     },
   )
+}
+
+/** The first, in a folder that nobody else knows yet. */
+export function createRecord(folder: string, record: SandboxRecord): void {
+  const text = JSON.stringify(record)
+  writeFileSync(path.join(folder, 'sandbox.json'), halfOf(text) ?? text, { mode: 0o600, flag: 'wx' })
 }
 
 /**

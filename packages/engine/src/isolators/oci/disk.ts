@@ -1,4 +1,4 @@
-import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
 import { SmallProcess } from '../../small-process.ts'
 import type { IdRanges } from './ids.ts'
@@ -28,6 +28,8 @@ export function rangeOf(places: Places, ranges: IdRanges): number {
 }
 
 export function readRange(places: Places): number | undefined {
+  // Looking first costs less than failing, and a new one has none.
+  if (!existsSync(places.range)) return undefined
   try {
     const first = Number(readFileSync(places.range, 'utf8'))
     return Number.isInteger(first) && first >= 0 ? first : undefined

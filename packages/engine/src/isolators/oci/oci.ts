@@ -127,7 +127,7 @@ export class OciIsolator implements Isolator {
       if (!isNew && !existsSync(this.diskOf(spec, places))) throw lostDisk(this.diskOf(spec, places))
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = this.footing.takeIds(places)
-      this.footing.prepareDisk(places, spec)
+      this.footing.prepareDisk(places, spec, isNew)
       if (spec.limits.diskBytes !== undefined)
         await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
@@ -163,6 +163,10 @@ export class OciIsolator implements Isolator {
       })
       throw error
     }
+  }
+
+  furnish(folder: string): void {
+    this.footing.furnish?.(placesOf({ sandboxId: 'next', folder }, this.options.runFolder))
   }
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
