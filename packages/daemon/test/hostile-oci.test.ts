@@ -1,3 +1,4 @@
+import { Agent, request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { isolationMissing } from '../src/testing/isolator.ts'
@@ -35,4 +36,40 @@ describe.skipIf(missing)(`isolated sandboxes${missing ? ` (skipped: ${missing})`
       'yes\n',
     )
   }, 300_000)
+
+  it('a file that changes its size while it is downloaded never spoils the connection', async () => {
+    const id = await daemon.session()
+    const evil = 'HTTP/1.1 200 OK\\r\\ncontent-length: 4\\r\\n\\r\\nevil'
+    const cmd = `printf '${evil}' > /tmp/evil; head -c 4M /dev/zero > big; (while :; do cat /tmp/evil >> big; truncate -s 4M big; done) > /dev/null 2>&1 &`
+    expect((await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd })).body.exit_code).toBe(0)
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const get = (path: string) =>
+      new Promise<{ promised: number; came: number; text: string }>((resolve, reject) => {
+        const headers = { authorization: `Bearer ${daemon.key}` }
+        request(new URL(path, daemon.daemon.url), { agent, headers }, (answer) => {
+          let came = 0
+          let text = ''
+          answer.on('data', (data: Buffer) => {
+            came += data.length
+            if (came < 10_000) text += data
+          })
+          const done = () => resolve({ promised: Number(answer.headers['content-length']), came, text })
+          answer.on('end', done)
+          answer.on('error', done)
+        })
+          .on('error', reject)
+          .end()
+      })
+    let longer = 0
+    for (let round = 0; round < 200; round += 1) {
+      const file = await get(`/v1/sessions/${id}/files?path=big`)
+      expect(file.came).toBeLessThanOrEqual(file.promised)
+      if (file.promised > 4 * 2 ** 20) longer += 1
+      expect((await get(`/v1/sessions/${id}`)).text).toContain(id)
+    }
+    // It did change.
+    expect(longer).toBeGreaterThan(0)
+    agent.destroy()
+    await daemon.call('DELETE', `/v1/sessions/${id}`)
+  }, 60_000)
 })

@@ -85,18 +85,16 @@ function piecesOf(
   let cancelled = false
   return {
     async lend(take) {
-      for (;;) {
+      while (!cancelled) {
         const { done, value } = await iterator.next()
-        if (done || cancelled) return
-        take(value, () => {})
+        if (done) return
+        if (!cancelled) take(value, () => {})
         if (raw.writableNeedDrain) await drained(raw)
-        if (cancelled) return
       }
+      await iterator.return?.()
     },
     cancel() {
-      if (cancelled) return
       cancelled = true
-      void iterator.return?.().catch(() => {})
     },
   }
 }

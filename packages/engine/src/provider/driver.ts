@@ -152,8 +152,6 @@ export class EngineDriver extends LayeredDriver {
     mkdirSync(path.join(folder, 'disk'), { mode: 0o700 })
   }
 
-  protected async fill(): Promise<void> {}
-
   /** For a process that stays: the next one's folder is made while nobody waits. */
   async #prepareNext(): Promise<void> {
     const isolator = await this.#isolator()

@@ -47,22 +47,27 @@ export class Drafts {
     }
   }
 
-  /** Makes the next one while nobody waits. A disk without room for it is told to who creates the next sandbox. */
+  /** Makes the next one while nobody waits, and furnishes it further. Where that fails, nothing is said: whoever creates the next sandbox is told. */
   prepare(furnish: (folder: string) => void): void {
-    this.#timer ??= setTimeout(async () => {
+    this.#timer ??= setTimeout(() => {
       const timer = this.#timer
-      try {
-        if (this.#ready) return
-        const draft = await this.#make()
-        furnish(draft.folder)
-        if (this.#timer === timer) this.#ready = draft
-        else await removeFolder(draft.folder)
-      } catch {
-        // Said above.
-      } finally {
-        if (this.#timer === timer) this.#timer = undefined
-      }
+      void this.#prepare(furnish, () => this.#timer === timer)
+        .catch(() => {})
+        .finally(() => {
+          if (this.#timer === timer) this.#timer = undefined
+        })
     }, restMs).unref()
+  }
+
+  async #prepare(furnish: (folder: string) => void, wanted: () => boolean): Promise<void> {
+    if (this.#ready) return
+    const draft = await this.#make()
+    try {
+      furnish(draft.folder)
+      if (wanted()) this.#ready = draft
+    } finally {
+      if (this.#ready !== draft) await removeFolder(draft.folder)
+    }
   }
 
   async clear(): Promise<void> {

@@ -64,7 +64,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   /** Makes what is in the folder of every sandbox, whatever becomes of it. It is not in its place yet. */
   protected furnish(_folder: string): void {}
   /** Makes what is in a new sandbox's folder besides. Nothing runs yet. */
-  protected abstract fill(folder: string, record: SandboxRecord, spec: CreateSpec): Promise<void>
+  protected async fill(_folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {}
   /** Brings a sandbox to life that is not. Leaves nothing running when it rejects. */
   protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
   /** Ends everything that runs in it, and returns when it has ended. Does nothing when nothing runs. */

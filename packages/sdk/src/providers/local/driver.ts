@@ -73,7 +73,11 @@ export class LocalDriver
     return things
   }
 
-  protected async fill(folder: string, _record: SandboxRecord, { snapshotId }: CreateSpec): Promise<void> {
+  protected override async fill(
+    folder: string,
+    _record: SandboxRecord,
+    { snapshotId }: CreateSpec,
+  ): Promise<void> {
     const { workspace, home, tmp, partial, processes } = foldersOf(folder)
     if (snapshotId !== undefined) await this.snapshots.restore(snapshotId, workspace)
     await guarded('The sandbox’s folders could not be made', async () => {
