@@ -31,6 +31,20 @@ impl Moment {
         }
     }
 
+    /// Some time earlier.
+    pub fn minus(self, time: std::time::Duration) -> Moment {
+        let ticks = time.as_millis() as u64 * TICKS / 1000;
+        Moment {
+            tick: self.tick.saturating_sub(ticks),
+            // Within that tick everybody counts as younger.
+            last_pid: 0,
+        }
+    }
+
+    pub fn later(self, other: Moment) -> Moment {
+        if other.tick > self.tick { other } else { self }
+    }
+
     /// Was the process started after it? One that is gone by now counts as old.
     pub fn is_before(self, pid: u32) -> bool {
         read(pid, "stat")
@@ -66,6 +80,16 @@ mod tests {
         assert!(!now.is_before(us));
         assert!(Moment { tick: 0, last_pid: 0 }.is_before(us));
         assert!(now.last_pid > 0);
+    }
+
+    #[test]
+    fn an_earlier_moment_lies_before_what_came_in_between() {
+        let begun = Moment {
+            tick: 50,
+            last_pid: 30_000,
+        };
+        let earlier = begun.minus(std::time::Duration::from_millis(50));
+        assert!(earlier.compare(45, 29_000) && earlier.compare(50, 7) && !earlier.compare(44, 31_000));
     }
 
     #[test]

@@ -389,6 +389,12 @@ impl Exit {
     }
 }
 
+/// Whether there is such a process, or with a minus such a group.
+pub fn is_there(pid: libc::pid_t) -> bool {
+    // SAFETY: takes integers, and sends nothing.
+    unsafe { libc::kill(pid, 0) == 0 || sys::errno() == libc::EPERM }
+}
+
 pub fn kill(pid: libc::pid_t, signal: i32) {
     // SAFETY: takes integers. A process that has gone meanwhile is not an error to anyone.
     unsafe { libc::kill(pid, signal) };

@@ -15,7 +15,7 @@ use crate::hunt;
 use crate::launch::Launch;
 use crate::process::start_error;
 use crate::serve::Outcome;
-use crate::server::{Owner, Server, kill};
+use crate::server::{Owner, Server, is_there, kill};
 use crate::shell_run::Current;
 use crate::shell_script::{Flavour, last_folder};
 use crate::sys::{self, pty, spawn};
@@ -76,7 +76,8 @@ impl Live {
     /// The process group in the foreground, where that is not the shell itself. The shell's mark, and what it runs now.
     pub fn job(&self, mark: Option<u32>, current: Option<&Current>) -> Option<libc::pid_t> {
         match pty::foreground(self.terminal.as_raw_fd()) {
-            Ok(group) => group.filter(|group| *group != self.pid),
+            // A job that has ended may be there until the shell looks.
+            Ok(group) => group.filter(|group| *group != self.pid && is_there(-*group)),
             Err(_) => hunt::job(mark?, self.pid, Some(current?.begun?)),
         }
     }

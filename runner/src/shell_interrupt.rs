@@ -1,5 +1,6 @@
 //! Ending a command of a shell, and keeping the shell.
 
+use crate::moment::Moment;
 use crate::server::{Server, kill};
 use crate::shell_script::ABORT_SIGNAL;
 use crate::task::Exit;
@@ -13,6 +14,8 @@ const AFTER_INT: Duration = Duration::from_millis(200);
 const AFTER_TERM: Duration = Duration::from_millis(300);
 const AFTER_KILL: Duration = Duration::from_millis(20);
 const LAST_STEP: u32 = 50;
+/// How long a shell may take, on a busy machine, from starting a program to waiting for it.
+const STRUCK: Duration = Duration::from_millis(100);
 
 impl Server {
     /// A signal for a running command. KILL is for the command and not for its shell.
@@ -22,16 +25,22 @@ impl Server {
             self.interrupt_command(shell, task, 0);
             return Ok(());
         }
-        let found = self.shells.map.get(&shell).ok_or_else(gone)?;
-        let (Some(live), Some(_)) = (
+        let found = self.shells.map.get_mut(&shell).ok_or_else(gone)?;
+        let (Some(live), Some(current)) = (
             &found.live,
-            found.current.as_ref().filter(|current| current.task == task),
+            found.current.as_mut().filter(|current| current.task == task),
         ) else {
             return Err(gone());
         };
-        match live.job(found.mark, found.current.as_ref()) {
+        match live.job(found.mark, Some(current)) {
             Some(group) => kill(-group, signal),
-            None => kill(live.pid, signal),
+            None => {
+                if signal == libc::SIGINT {
+                    let shortly_before = Moment::now().minus(STRUCK);
+                    current.struck = current.begun.map(|begun| begun.later(shortly_before));
+                }
+                kill(live.pid, signal);
+            }
         }
         Ok(())
     }

@@ -26,6 +26,9 @@ const MAX_REPORT: usize = 64 * 1024;
 /// What is kept of the controlling terminal: enough for the last words of a shell.
 const MAX_HEARD: usize = 8 * 1024;
 
+/// What a shell says of a command that an interrupt has ended.
+const INTERRUPTED: i32 = 128 + libc::SIGINT;
+
 /// The command that a shell is running.
 pub struct Current {
     pub task: u32,
@@ -41,6 +44,8 @@ pub struct Current {
     pub interrupting: bool,
     /// When it was typed: what of the shell is younger was started by it.
     pub begun: Option<Moment>,
+    /// Shortly before an interrupt was last sent to the shell itself.
+    pub struck: Option<Moment>,
 }
 
 impl Current {
@@ -48,6 +53,14 @@ impl Current {
     pub fn end_strays(&self, mark: Option<u32>, shell: Option<libc::pid_t>) {
         if let (true, Some(mark), Some(begun)) = (self.interrupting, mark, self.begun) {
             hunt::kill_since(mark, begun, shell);
+        }
+    }
+
+    /// A bash that is interrupted between starting a program and waiting for it forgets the program, says that the command has ended, and before it begins the
+    /// next one waits for the program, for as long as that runs. So what it started just before it was struck is ended too.
+    fn end_forgotten(&self, mark: Option<u32>, shell: libc::pid_t, status: i32) {
+        if let (INTERRUPTED, Some(mark), Some(struck)) = (status, mark, self.struck) {
+            hunt::kill_since(mark, struck, Some(shell));
         }
     }
 }
@@ -156,6 +169,7 @@ impl Server {
                 checking,
                 interrupting: false,
                 begun: None,
+                struck: None,
             };
             let begun = match checking {
                 true => self.check(key, &current.spec.text),
@@ -349,7 +363,10 @@ impl Server {
         let (Some(current), Some(status)) = (shell.current.take(), report.status) else {
             return;
         };
-        current.end_strays(shell.mark, shell.live.as_ref().map(|live| live.pid));
+        if let Some(live) = &shell.live {
+            current.end_strays(shell.mark, Some(live.pid));
+            current.end_forgotten(shell.mark, live.pid, status);
+        }
         shell.last_status = status;
         shell.last_cwd = folder.or(shell.last_cwd.take());
         let cwd = shell.last_cwd.clone();

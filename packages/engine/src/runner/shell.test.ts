@@ -287,6 +287,40 @@ describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
     expect(await exec('echo on')).toMatchObject({ output: 'on\n', restarted: false })
   })
 
+  it('an interrupt that comes while a program is being started forgets none, and the next command begins', async () => {
+    for (let round = 0; round < 100; round += 1) {
+      const id = fresh()
+      const output = await shell.start('echo go; sleep 1000', { id })
+      await output.next()
+      let ended = false
+      output.exit.finally(() => {
+        ended = true
+      })
+      while (!ended) {
+        await client.signal(id, 'INT').catch(() => {})
+        await client.run({ id: fresh(), argv: ['sleep', '0.005'] })
+      }
+    }
+  })
+
+  it('an interrupt of the shell’s own loop leaves the job that the command has started before', async () => {
+    const id = fresh()
+    const output = await shell.start('sleep 1000 & echo $!; sleep 0.2; echo go; while :; do :; done', { id })
+    const said = Buffer.concat([((await output.next()) as { data: Buffer }).data])
+    const job = Number(said.toString().split('\n')[0])
+    while (!said.includes('go') && !((await output.next()) as { data: Buffer }).data.includes('go'));
+    let ended = false
+    output.exit.finally(() => {
+      ended = true
+    })
+    while (!ended) {
+      await client.signal(id, 'INT').catch(() => {})
+      await client.run({ id: fresh(), argv: ['sleep', '0.02'] })
+    }
+    expect((await output.exit).exitCode).toBe(130)
+    expect((await exec(`kill ${job} && echo was there`)).output).toBe('was there\n')
+  })
+
   it('what a background job writes, and its end, belong to its own command (pitfall 112)', async () => {
     const fifo = `${runner.folder}/${fresh('fifo')}`
     await exec(`mkfifo ${fifo}`)
