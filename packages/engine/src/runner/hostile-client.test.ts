@@ -297,9 +297,12 @@ describe('pressure', () => {
     const sockets: Raw[] = []
     for (let index = 0; index < 70; index++) sockets.push(await Raw.open())
     const refused = sockets.slice(-1)[0] as Raw
-    expect(await refused.goodbye()).toMatchObject({ code: 'limit' })
-    await unharmed()
-    for (const raw of sockets) raw.socket.destroy()
+    try {
+      expect(await refused.goodbye()).toMatchObject({ code: 'limit' })
+      await unharmed()
+    } finally {
+      for (const raw of sockets) raw.socket.destroy()
+    }
     let again: RunnerClient | undefined
     while (again === undefined) again = await runner.connect().catch(() => undefined)
     await again.ping()

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Random } from '../../../sdk/src/runner/test-helper.ts'
+import { FrugalSocket } from '../isolators/oci/frugal-socket.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner
@@ -20,6 +21,9 @@ function folder(): string {
   mkdirSync(path)
   return path
 }
+
+/** As the engine connects. */
+const lending = () => RunnerClient.connect(new FrugalSocket().connect(runner.socket))
 
 describe('large files', () => {
   it('stream 100 MiB both ways without growing', async () => {
@@ -83,7 +87,7 @@ describe('large files', () => {
   })
 
   it.each<[string, () => Promise<RunnerClient>]>([
-    ['a socket that lends', () => runner.connect()],
+    ['a socket that lends', lending],
     ['a plain one', () => RunnerClient.connectUnix(runner.socket)],
   ])('are the same bytes where they are lent, to one who keeps them long, on %s', async (_, connect) => {
     const path = join(folder(), 'large')
@@ -120,8 +124,9 @@ describe('large files', () => {
   it('can be left while they are lent', async () => {
     const path = join(folder(), 'large')
     await client.files.write(path, new Random(8).bytes(8 * 1024 * 1024))
+    const own = await lending()
     for (let round = 0; round < 20; round += 1) {
-      const { content } = await client.files.readStream(path)
+      const { content } = await own.files.readStream(path)
       let pieces = 0
       await content.lend((_piece, done) => {
         pieces += 1
@@ -131,14 +136,16 @@ describe('large files', () => {
       })
       expect(pieces).toBe(1 + round)
     }
-    expect((await client.files.stat(path)).size).toBe(8 * 1024 * 1024)
+    expect((await own.files.stat(path)).size).toBe(8 * 1024 * 1024)
+    own.close()
   })
 
   it('are no more lent to one who throws; his error is the answer, and the connection goes on', async () => {
     const path = join(folder(), 'large')
     await client.files.write(path, new Random(8).bytes(8 * 1024 * 1024))
+    const own = await lending()
     for (const last of [1, 2, 30]) {
-      const { content } = await client.files.readStream(path)
+      const { content } = await own.files.readStream(path)
       let pieces = 0
       const lent = content.lend((_piece, done) => {
         pieces += 1
@@ -148,7 +155,8 @@ describe('large files', () => {
       await expect(lent).rejects.toThrow('no more')
       expect(pieces).toBe(last)
     }
-    expect((await client.files.stat(path)).size).toBe(8 * 1024 * 1024)
+    expect((await own.files.stat(path)).size).toBe(8 * 1024 * 1024)
+    own.close()
   })
 
   it('fail where they are lent when the runner goes', async () => {

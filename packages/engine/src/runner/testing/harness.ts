@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { RunnerClient } from '@sandkasten/sdk/runner'
-import { FrugalSocket } from '../../isolators/oci/frugal-socket.ts'
 import { buildRunner } from '../build-runner.ts'
 
 export interface TestRunner extends AsyncDisposable {
@@ -73,7 +72,7 @@ export async function startRunner(
     pid,
     stderr: () => stderr,
     async connect() {
-      const client = await RunnerClient.connect(new FrugalSocket().connect(socket))
+      const client = await RunnerClient.connectUnix(socket)
       clients.push(client)
       return client
     },
