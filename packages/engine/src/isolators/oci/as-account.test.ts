@@ -1,5 +1,6 @@
-import { accessSync, constants, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { imageStore } from '../../provider/engine-provider.ts'
 import { thisAccount } from './account.ts'
@@ -101,6 +102,15 @@ describe('an account', () => {
   })
 })
 
+/** What has ended counts as a process of the account until the machine's first process has looked at it, which may take it a second. */
+async function reaped(): Promise<void> {
+  const isZombie = (pid: string) => {
+    const status = readOr(`/proc/${pid}/status`) ?? ''
+    return /^State:\s+Z/m.test(status) && Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]) === process.getuid?.()
+  }
+  for (let tries = 0; tries < 100 && readdirSync('/proc').some(isZombie); tries++) await sleep(50)
+}
+
 describe('limits without control groups', () => {
   it('processes: a fork bomb stops at the limit, its neighbour goes on', async () => {
     const [bomb, neighbour] = [
@@ -112,6 +122,7 @@ describe('limits without control groups', () => {
     )
     expect(Number(out)).toBeGreaterThan(16)
     expect(Number(out)).toBeLessThan(48)
+    await reaped()
     expect((await neighbour.sh('sh -c "echo fine"')).out).toBe('fine')
     await bomb.sandbox.kill()
   })
