@@ -1,4 +1,10 @@
-import type { CommandOptions, CommandResult, RunnerClient, RunnerShell } from '@sandkasten/sdk/runner'
+import type {
+  CommandOptions,
+  CommandResult,
+  RunnerClient,
+  RunnerShell,
+  TaskOutput,
+} from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
@@ -25,6 +31,19 @@ async function run(
   const result = await shell.exec(command, { id: fresh('c'), ...options })
   const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString()
   return { ...result, output: text(result.output), stderr: text(result.stderr), cwd: text(result.cwd) }
+}
+
+/** Again and again: like a key that is pressed, one INT may come before there is anybody to hear it. */
+async function endBy(signal: string, id: string, output: TaskOutput, pause = '0.02') {
+  let ended = false
+  output.exit.finally(() => {
+    ended = true
+  })
+  while (!ended) {
+    await client.signal(id, signal).catch(() => {})
+    await client.run({ id: fresh(), argv: ['sleep', pause] })
+  }
+  return output.exit
 }
 
 describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
@@ -273,16 +292,7 @@ describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
       const id = fresh()
       const output = await shell.start('echo go; sleep 1000', { id })
       await output.next()
-      // Again and again: like a key that is pressed, one INT may come before there is anybody to hear it.
-      let ended = false
-      output.exit.finally(() => {
-        ended = true
-      })
-      while (!ended) {
-        await client.signal(id, signal).catch(() => {})
-        await client.run({ id: fresh(), argv: ['sleep', '0.02'] })
-      }
-      expect(await output.exit).toMatchObject({ timedOut: false })
+      expect(await endBy(signal, id, output)).toMatchObject({ timedOut: false })
     }
     expect(await exec('echo on')).toMatchObject({ output: 'on\n', restarted: false })
   })
@@ -292,32 +302,17 @@ describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
       const id = fresh()
       const output = await shell.start('echo go; sleep 1000', { id })
       await output.next()
-      let ended = false
-      output.exit.finally(() => {
-        ended = true
-      })
-      while (!ended) {
-        await client.signal(id, 'INT').catch(() => {})
-        await client.run({ id: fresh(), argv: ['sleep', '0.005'] })
-      }
+      await endBy('INT', id, output, '0.005')
     }
   })
 
   it('an interrupt of the shell’s own loop leaves the job that the command has started before', async () => {
     const id = fresh()
     const output = await shell.start('sleep 1000 & echo $!; sleep 0.2; echo go; while :; do :; done', { id })
-    const said = Buffer.concat([((await output.next()) as { data: Buffer }).data])
+    const said = ((await output.next()) as { data: Buffer }).data
     const job = Number(said.toString().split('\n')[0])
     while (!said.includes('go') && !((await output.next()) as { data: Buffer }).data.includes('go'));
-    let ended = false
-    output.exit.finally(() => {
-      ended = true
-    })
-    while (!ended) {
-      await client.signal(id, 'INT').catch(() => {})
-      await client.run({ id: fresh(), argv: ['sleep', '0.02'] })
-    }
-    expect((await output.exit).exitCode).toBe(130)
+    expect((await endBy('INT', id, output)).exitCode).toBe(130)
     expect((await exec(`kill ${job} && echo was there`)).output).toBe('was there\n')
   })
 
