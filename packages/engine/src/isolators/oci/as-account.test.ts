@@ -102,7 +102,10 @@ describe('an account', () => {
   })
 })
 
-/** What has ended counts as a process of the account until the machine's first process has looked at it, which may take it a second. */
+/**
+ * What has ended counts as a process of the account until the machine's first process has looked at it, which may take it a second; and all of the account's
+ * count together (`rlimitsFor`), so a bomb leaves its neighbour only as much room as comes back by that.
+ */
 async function reaped(): Promise<void> {
   const isZombie = (pid: string) => {
     const status = readOr(`/proc/${pid}/status`) ?? ''

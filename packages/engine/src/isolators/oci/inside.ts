@@ -40,8 +40,8 @@ export const insideOwn: Inside = {
 const RUNNER_PIDS = 8
 
 /**
- * Instead of the control groups that are not there. The kernel counts processes for each user *of a user namespace*, so this is a limit of the one
- * sandbox. Memory it can only limit for each process: what is written to, not what is reserved (`RLIMIT_AS` would stop every program that
+ * Instead of the control groups that are not there. The kernel counts processes for each user *of a user namespace*, so this was meant as a limit of the one
+ * sandbox; but all that the account runs in its own namespace was seen to be held against it too. Memory it can only limit for each process: what is written to, not what is reserved (`RLIMIT_AS` would stop every program that
  * reserves more than it uses, as Node, Java and Go do).
  */
 export function rlimitsFor(
