@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { endAction, quotasSchema } from '../config/index.ts'
 import { scopes } from '../keys/index.ts'
+import { requestLimits } from '../sessions/index.ts'
 
 /** What the API's requests and answers look like. Names are as the first plan has them: snake_case on the wire. */
 
@@ -24,9 +25,14 @@ export const execId = z
 export const name = z
   .string()
   .min(1)
-  .max(200)
+  .max(requestLimits.nameChars)
   .regex(/^\P{Cc}+$/u, 'must be printable')
-export const labels = z.record(z.string().min(1).max(200), z.string().max(1000))
+export const labelKey = z.string().min(1).max(requestLimits.labelKeyChars)
+export const labelValue = z.string().max(requestLimits.labelValueChars)
+export const labels = z
+  .record(labelKey, labelValue)
+  .describe(`At most ${requestLimits.labels} labels, ${requestLimits.labelsBytes} bytes in all as JSON.`)
+export const idempotencyKey = z.string().min(1).max(200)
 export const env = z.record(
   z
     .string()
@@ -63,7 +69,11 @@ export const createBody = z.strictObject({
   wake_on_use: z.boolean().optional().describe('Start it when it is stopped and somebody uses it.'),
   name: name.optional().describe('Unique among the project’s live sessions.'),
   labels: labels.optional(),
-  env: env.optional().describe('For every command. Not shown again.'),
+  env: env
+    .optional()
+    .describe(
+      `For every command. Not shown again. At most ${requestLimits.envVars} variables, ${requestLimits.envBytes} bytes in all.`,
+    ),
   limits: z
     .strictObject({
       cpu: z.number().positive().optional(),
@@ -73,7 +83,7 @@ export const createBody = z.strictObject({
     })
     .optional(),
   network_mode: z.enum(['none', 'open']).optional(),
-  idempotency_key: z.string().min(1).max(200).optional().describe('Or the header Idempotency-Key.'),
+  idempotency_key: idempotencyKey.optional().describe('Or the header Idempotency-Key.'),
 })
 
 const time = z.iso.datetime()
@@ -138,21 +148,24 @@ export const execResult = z
   })
   .meta({ id: 'ExecResult' })
 
+/** Linux takes no single argument of more than 128 KiB. */
+export const program = z
+  .string()
+  .min(1)
+  .max(131_072)
+  .regex(/^[^\0]+$/, 'must not hold NUL')
+export const args = z
+  .array(
+    z
+      .string()
+      .max(1_048_576)
+      .regex(/^[^\0]*$/, 'must not hold NUL'),
+  )
+  .max(10_000)
+
 export const runBody = z.strictObject({
-  cmd: z
-    .string()
-    .min(1)
-    .max(131_072)
-    .regex(/^[^\0]+$/, 'must not hold NUL'),
-  args: z
-    .array(
-      z
-        .string()
-        .max(1_048_576)
-        .regex(/^[^\0]*$/, 'must not hold NUL'),
-    )
-    .max(10_000)
-    .optional(),
+  cmd: program,
+  args: args.optional(),
   env: env.optional(),
   cwd: filePath.optional(),
   timeout_ms: timeoutMs.optional(),

@@ -22,6 +22,9 @@ export function isOperator(caller: Caller): boolean {
   return caller.projectId === operatorProject && includes(caller.scopes, 'admin')
 }
 
+/** Per project. */
+export const mostKeys = 1000
+
 export type NewKey = { row: KeyRow; key: string }
 
 export class KeyRing {
@@ -76,7 +79,12 @@ export class KeyRing {
       expires_at: options.expiresAt ?? null,
       revoked_at: null,
     }
-    await this.#store.keys.insert(row)
+    const inserted = await this.#store.keys.insert(row, mostKeys)
+    if (!inserted)
+      throw new SandboxError('quota_exceeded', `The project already has ${mostKeys} keys.`, {
+        details: { limit: mostKeys },
+        hint: 'Revoke keys that are not needed.',
+      })
     return { row, key }
   }
 

@@ -11,6 +11,7 @@ import type { CreateRequest } from './plan.ts'
 import { quotasOf } from './quotas.ts'
 import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
+import { checkEnv, checkLabels, checkName } from './request-limits.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable, refuseOther } from './status.ts'
 import { Terminals } from './terminals.ts'
@@ -58,11 +59,14 @@ export class SessionService {
     })
   }
 
-  create(
+  async create(
     caller: Caller,
     request: CreateRequest,
     signal?: AbortSignal,
   ): Promise<{ session: Session; repeat: boolean }> {
+    checkName(request.name)
+    checkLabels(request.labels)
+    checkEnv(request.env)
     return this.#creator.create(caller, request, signal)
   }
 
@@ -180,7 +184,11 @@ export class SessionService {
       const session = await this.use.findHere(caller, id)
       if (session.live === 0) throw notUsable(session)
       const merged = Object.entries({ ...JSON.parse(session.labels), ...changes })
-      const labels = Object.fromEntries(merged.filter(([, value]) => value !== null))
+      const labels = Object.fromEntries(merged.filter(([, value]) => value !== null)) as Record<
+        string,
+        string
+      >
+      checkLabels(labels)
       return (await store.sessions.update(id, undefined, { labels: JSON.stringify(labels) })) ?? session
     })
   }

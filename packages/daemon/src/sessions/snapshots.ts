@@ -5,6 +5,7 @@ import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Meant } from './lifecycle.ts'
 import { checkQuotas, quotasOf } from './quotas.ts'
+import { checkName } from './request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
 
@@ -20,11 +21,12 @@ export class SnapshotsOfSessions {
     this.#creator = creator
   }
 
-  create(
+  async create(
     caller: Caller,
     id: string,
     { name, signal, ...meant }: Meant & { name?: string; signal?: AbortSignal },
   ): Promise<SnapshotRow> {
+    checkName(name)
     const work = async ({ sandbox, session }: Used) => {
       const row = await saveDisk(this.#context, session, sandbox, { name, signal })
       this.#context.events.publish({
@@ -65,12 +67,13 @@ export class SnapshotsOfSessions {
   }
 
   /** Running copies; one that could not be made is its error, in its place. `names` are theirs, in order. */
-  fork(
+  async fork(
     caller: Caller,
     id: string,
     options: Meant & { count: number; names?: readonly string[]; signal?: AbortSignal },
   ): Promise<Array<Session | Error>> {
     const { count, names = [], signal, ...meant } = options
+    for (const name of names) checkName(name)
     const work = async ({ sandbox, session }: Used) => {
       const quotas = await quotasOf(this.#context, caller)
       const usage = await this.#context.store.sessions.usage(caller.projectId)

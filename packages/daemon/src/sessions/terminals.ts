@@ -3,6 +3,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { ExecRow } from '../store/index.ts'
 import type { Context } from './context.ts'
+import { checkArgv, checkCount, checkEnv } from './request-limits.ts'
 import type { Use, Used, UseOptions } from './use.ts'
 
 /** Terminals of sessions. Each is written down, so that one is found again by its id and never opened by accident. */
@@ -15,12 +16,14 @@ export class Terminals {
     this.#use = use
   }
 
-  open(
+  async open(
     caller: Caller,
     id: string,
     options: Omit<OpenTerminalOptions, 'signal'>,
     use: UseOptions = {},
   ): Promise<ExecRow> {
+    checkArgv(options.cmd, options.args)
+    checkEnv(options.env)
     const { store, metrics } = this.#context
     return this.#use.use(
       caller,
@@ -28,6 +31,7 @@ export class Terminals {
       async (used) => {
         const terminalId = options.terminalId ?? `terminal-${randomId()}`
         const row = rowOf(used, terminalId, options)
+        checkCount(await store.execs.countRunning(id, 'terminal'), 'terminals')
         // A repeat with the same id finds the first.
         if (!(await store.execs.insert(row))) return this.find(caller, id, terminalId)
         try {

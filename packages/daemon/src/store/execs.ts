@@ -54,6 +54,17 @@ export class Execs {
       .execute()
   }
 
+  async countRunning(sessionId: string, kind: ExecRow['kind']): Promise<number> {
+    const { count } = await this.#db
+      .selectFrom('execs')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('session_id', '=', sessionId)
+      .where('kind', '=', kind)
+      .where('status', '=', 'running')
+      .executeTakeFirstOrThrow()
+    return Number(count)
+  }
+
   /** False when there is a command with this id already. */
   async insert(row: ExecRow): Promise<boolean> {
     try {

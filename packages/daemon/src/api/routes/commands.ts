@@ -1,7 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { type ProcessEvent, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { type CommandRequest, mainShell, resultOf, shellOf, type Tracked } from '../../sessions/index.ts'
+import {
+  type CommandRequest,
+  checkArgv,
+  checkEnv,
+  mainShell,
+  resultOf,
+  shellOf,
+  type Tracked,
+} from '../../sessions/index.ts'
 import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Call, type Route, route } from '../route.ts'
@@ -147,6 +155,8 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
           }
           return tracked(call, request, body)
         }
+        checkArgv(command.cmd, command.args)
+        checkEnv(command.env)
         metrics.count('sandkasten_commands_total', { kind: 'run' })
         const options = { ...command, stdin, timeoutMs: timeoutOf(body.timeout_ms), signal }
         return sessions.use.use(

@@ -3,6 +3,7 @@ import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
 import type { ExecRow } from '../../store/index.ts'
 import type { Context, Session } from '../context.ts'
+import { checkArgv, checkEnv } from '../request-limits.ts'
 import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
@@ -43,6 +44,10 @@ export class Commands {
     request: CommandRequest,
     options: UseOptions = {},
   ): Promise<Tracked | ExecRow> {
+    if (request.kind === 'run') {
+      checkArgv(request.cmd, request.args)
+      checkEnv(request.env)
+    } else checkArgv(request.command)
     const key = `${id}/${execId}`
     // Two requests with one id at once: the second waits for the first, then finds what it made.
     for (let other = this.#starting.get(key); other; other = this.#starting.get(key))
