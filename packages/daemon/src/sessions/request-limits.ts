@@ -8,7 +8,7 @@ export const requestLimits = {
   nameChars: 200,
   labels: 64,
   labelKeyChars: 200,
-  labelValueChars: 1000,
+  labelValueChars: 4096,
   /** All labels of a session, as JSON. */
   labelsBytes: 16_384,
   envVars: 1000,
