@@ -13,6 +13,7 @@ import {
   terminalSocket,
 } from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
+import { catchDefects } from './defects.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
@@ -25,6 +26,7 @@ import {
   EventBus,
   LiveSessions,
   Pool,
+  ResultMemory,
   SessionService,
 } from './sessions/index.ts'
 import { Store } from './store/index.ts'
@@ -37,6 +39,8 @@ export interface DaemonOptions {
   log?: Log
   /** Shorter, for tests of those who are slow on purpose. */
   patience?: Patience
+  /** The process is the daemon's alone: an error that nothing handles is logged and counted, and does not end it. */
+  ownsProcess?: boolean
 }
 
 /** A daemon that listens. */
@@ -64,14 +68,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     while (undo.length > 0) await undo.pop()!()
   }
   try {
-    const instance = await takeDataFolder(config.data_dir)
+    const instance = await takeDataFolder(config.data_dir, log)
     undo.push(() => instance.release())
     const provider = options.provider ?? engineOf(config)
     undo.push(() => provider.close?.())
     const store = await openStore(config, log)
     undo.push(() => store.close())
     const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
-    return await assemble({ config, provider, store, instance, log, patience }, undo, close)
+    return await assemble(
+      { config, provider, store, instance, log, patience, ownsProcess: options.ownsProcess ?? false },
+      undo,
+      close,
+    )
   } catch (error) {
     await close()
     throw error
@@ -79,7 +87,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 async function assemble(
-  given: Pick<Context, 'config' | 'provider' | 'store' | 'log'> & { instance: Instance; patience: Patience },
+  given: Pick<Context, 'config' | 'provider' | 'store' | 'log'> & {
+    instance: Instance
+    patience: Patience
+    ownsProcess: boolean
+  },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
 ): Promise<Daemon> {
@@ -96,7 +108,9 @@ async function assemble(
     events,
     metrics,
     log,
+    memory: new ResultMemory(config.result_memory_mb * 1_048_576),
   }
+  metrics.onRead(() => metrics.set('sandkasten_result_memory_bytes', {}, parts.memory.usedBytes))
   const context: Context = { ...parts, pool: new Pool(parts) }
   const sessions = new SessionService(context)
   const keys = new KeyRing(store)
@@ -155,6 +169,8 @@ async function assemble(
   fronts = await startFronts(allFronts, services, store.fronts)
   for (const own of fronts.listening) previews.own(own)
   await instance.writeAddress(url)
+  // Not before: a daemon that cannot start ends.
+  if (given.ownsProcess) undo.push(catchDefects(log, metrics))
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   return {
     url,
@@ -229,6 +245,7 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
         await sessions.reaper.run()
       },
     },
+    { name: 'reserve', everyMs: 1_000, run: async () => sessions.context.store.putBy() },
     { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
@@ -259,6 +276,7 @@ function watchGauges(metrics: Metrics, store: Store, instanceId: string): void {
     try {
       for (const { status, count } of await store.sessions.countByStatus(instanceId))
         metrics.set('sandkasten_sessions', { status }, count)
+      metrics.set('sandkasten_store_file_bytes', {}, await store.size())
       metrics.set('sandkasten_store_up', {}, 1)
     } catch {
       metrics.set('sandkasten_store_up', {}, 0)

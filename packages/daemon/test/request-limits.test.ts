@@ -190,6 +190,8 @@ const portRow = {
   created_at: 0,
 }
 const terminalRow = {
+  project_id: 'default',
+  bytes: 0,
   kind: 'terminal' as const,
   status: 'running' as const,
   detached: 1,

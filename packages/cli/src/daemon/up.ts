@@ -15,7 +15,7 @@ export interface UpOptions {
 /** Runs the daemon until it is told to end. */
 export async function up(options: UpOptions): Promise<number> {
   const config = await usable(await loadConfig({ file: options.config, overrides: overridesOf(options) }))
-  const daemon = await startDaemon({ config })
+  const daemon = await startDaemon({ config, ownsProcess: true })
   const ending = endOf()
   announce(options, config, daemon)
   await ending

@@ -61,7 +61,11 @@ export const limit = z
 
 export const createBody = z.strictObject({
   image: z.string().min(1).max(500).optional(),
-  snapshot_id: z.string().max(100).optional().describe('Start from a saved disk.'),
+  snapshot_id: z
+    .string()
+    .max(100)
+    .optional()
+    .describe('Start from a saved disk, with the limits and the network of its session unless given here.'),
   ttl_seconds: seconds.optional().describe('How long it may be idle.'),
   on_idle: endAction.optional(),
   lifetime_seconds: seconds.optional().describe('How long it may run after each start.'),
@@ -116,6 +120,10 @@ export const session = z
     last_activity: time,
     expires_at: time.nullable().describe('When it ends if nobody uses it.'),
     lifetime_ends_at: time.nullable(),
+    notes: z
+      .array(z.string())
+      .optional()
+      .describe('In the answer to a create with snapshot_id: what was not taken over from its origin.'),
   })
   .meta({ id: 'Session' })
 
@@ -212,6 +220,10 @@ export const exec = z
     created_at: time,
     ended_at: time.nullable(),
     result: z.union([runResult, execResult]).nullable(),
+    result_omitted: z
+      .boolean()
+      .optional()
+      .describe('In lists: the results together are too large. Get this one by its id.'),
   })
   .meta({ id: 'Exec' })
 

@@ -5,6 +5,8 @@ import type { z } from 'zod'
 import { type Caller, includes, isOperator } from '../keys/index.ts'
 import { readJson } from './body.ts'
 import { problemOf, problemType, retryAfterSeconds, translate } from './problems.ts'
+import { scopeRequests } from './request-scope.ts'
+import { bodyBudget, limitAnswers } from './response-memory.ts'
 import type { Call, Route } from './route.ts'
 import type { Services } from './services.ts'
 
@@ -51,13 +53,16 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
       )
     },
   })
+  scopeRequests(app)
   app.decorateRequest('caller', undefined)
   app.removeAllContentTypeParsers()
   // Any type of body: JSON where the route wants JSON, bytes where it wants bytes.
+  const { memory } = services.sessions.context
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload
-    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs })
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    return readJson(payload, { ...limits, take: bodyBudget(memory, request) })
   })
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
@@ -69,6 +74,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
     observe(services, request, reply)
     done()
   })
+  limitAnswers(app, memory)
   app.setErrorHandler((error, request, reply) => fail(services, error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     fail(

@@ -127,6 +127,20 @@ export const fileSchema = z.strictObject({
     .describe('The longest idle time and lifetime that a session may ask for.'),
   wake_on_use: z.boolean().default(false).describe('Start a stopped session when it is used.'),
   keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are remembered.'),
+  keep_project_results_mb: z
+    .int()
+    .min(32)
+    .max(1_048_576)
+    .default(128)
+    .describe('Results of ended commands that are kept for one project. The oldest go first.'),
+  keep_results_mb: z
+    .int()
+    .min(32)
+    .max(1_048_576)
+    .default(512)
+    .describe('The same for all projects together. The project that keeps most loses its oldest first.'),
+  keep_events_mb: z.int().positive().max(65_536).default(32).describe('Events that are kept, about.'),
+  keep_audit_mb: z.int().positive().max(65_536).default(128).describe('Audit log that is kept, about.'),
   defaults: defaults.prefault({}),
   max: z
     .strictObject({
@@ -196,6 +210,20 @@ export const fileSchema = z.strictObject({
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),
   max_body_mb: z.int().positive().max(1024).default(32).describe('For JSON bodies; streams have no limit.'),
+  max_result_mb: z
+    .int()
+    .positive()
+    .max(64)
+    .default(16)
+    .describe(
+      'The largest result of a command, as JSON. A larger one loses its middle and says `truncated`.',
+    ),
+  result_memory_mb: z
+    .int()
+    .min(16)
+    .max(65_536)
+    .default(64)
+    .describe('Memory of one project for output that is collected and answers that are sent.'),
 })
 
 export type FileConfig = z.infer<typeof fileSchema>

@@ -3,6 +3,8 @@ import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readJson } from '../api/body.ts'
 import { translate } from '../api/problems.ts'
+import { scopeRequests } from '../api/request-scope.ts'
+import { bodyBudget, limitAnswers } from '../api/response-memory.ts'
 import { mayBeLong, requestId } from '../api/server.ts'
 import type { Front, FrontPlace } from './front.ts'
 
@@ -10,7 +12,8 @@ const jsonMs = 30_000
 
 /** The listener of one front: the limits of our API, the vendor's routes and words. It does not listen yet. */
 export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
-  const { config, log, metrics, audit } = place.services
+  const { config, log, metrics, audit, sessions } = place.services
+  const { memory } = sessions.context
   const app = Fastify({
     logger: false,
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
@@ -35,13 +38,16 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
       reply.header('connection', 'close')
     return reply.code(status).headers(headers).type('application/json').send(JSON.stringify(body))
   }
+  scopeRequests(app)
+  limitAnswers(app, memory)
   app.decorateRequest('caller', undefined)
   app.decorateRequest('target', undefined)
   app.decorateRequest('changes', undefined)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     if (request.routeOptions.config.streamed) return payload
-    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs })
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs }
+    return readJson(payload, { ...limits, take: bodyBudget(memory, request) })
   })
   app.setErrorHandler(fail)
   app.addHook('onRequest', async (request, reply) => {

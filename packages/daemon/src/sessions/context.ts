@@ -3,6 +3,7 @@ import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { SessionRow, Store } from '../store/index.ts'
+import type { ResultMemory } from './commands/result-memory.ts'
 import type { EventBus } from './events.ts'
 import type { LiveSessions } from './live.ts'
 import type { Pool } from './pool.ts'
@@ -19,6 +20,8 @@ export interface Context {
   readonly metrics: Metrics
   readonly log: Log
   readonly pool: Pool
+  /** What results in flight may use. */
+  readonly memory: ResultMemory
 }
 
 /** Any provider of the SDK's contract; these more are asked for where they are there. */

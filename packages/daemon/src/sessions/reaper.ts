@@ -4,17 +4,20 @@ import type { Commands } from './commands/commands.ts'
 import type { Context, Session } from './context.ts'
 import { idleEnd, lifetimeEnd, stoppedEnd } from './leases.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import type { StoreBudget } from './store-budget.ts'
 
 /** Ends what is due. Never while somebody is at work in the session: he holds it, and so does a command that runs. */
 export class Reaper {
   readonly #context: Context
   readonly #lifecycle: Lifecycle
   readonly #commands: Commands
+  readonly #budget: StoreBudget
 
-  constructor(context: Context, lifecycle: Lifecycle, commands: Commands) {
+  constructor(context: Context, lifecycle: Lifecycle, commands: Commands, budget: StoreBudget) {
     this.#context = context
     this.#lifecycle = lifecycle
     this.#commands = commands
+    this.#budget = budget
   }
 
   async run(now = Date.now()): Promise<number> {
@@ -33,7 +36,7 @@ export class Reaper {
       }
     }
     await store.sessions.prune(instanceId, now - config.keep_ended_seconds * 1000)
-    await store.records.prune({ events: 100_000, audit: 1_000_000 })
+    await this.#budget.enforce()
     return ended
   }
 

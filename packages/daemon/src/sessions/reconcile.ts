@@ -61,6 +61,7 @@ export class Reconciler {
    */
   async tidy(): Promise<void> {
     const { store, provider, instanceId, log } = this.#context
+    await store.sessions.forgetStarts({ instance_id: instanceId })
     await this.#tellAgain()
     await provider.sweep?.()
     if (!provider.capabilities.snapshot) return
@@ -126,6 +127,7 @@ export class Reconciler {
         await this.#mark(session, sandbox.status, 'found so', {})
       return
     }
+    if (session.starting === 1) await this.#context.store.sessions.forgetStarts({ id: session.id })
     // A stop or start that was cut short: what was acknowledged is what is written.
     if (sandbox.status === 'running')
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()

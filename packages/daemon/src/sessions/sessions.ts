@@ -4,7 +4,7 @@ import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
 import type { Context, Session } from './context.ts'
-import { Creator } from './create.ts'
+import { type Created, Creator } from './create.ts'
 import { Leases } from './leases.ts'
 import { Lifecycle, type Meant } from './lifecycle.ts'
 import type { CreateRequest } from './plan.ts'
@@ -14,7 +14,9 @@ import { Reconciler } from './reconcile.ts'
 import { checkEnv, checkLabels, checkName } from './request-limits.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable, refuseOther } from './status.ts'
+import { StoreBudget } from './store-budget.ts'
 import { Terminals } from './terminals.ts'
+import { Turns } from './turns.ts'
 import { Use } from './use.ts'
 
 export interface LeaseChanges {
@@ -37,6 +39,8 @@ export class SessionService {
   readonly reaper: Reaper
   readonly reconciler: Reconciler
   readonly leases: Leases
+  /** For calls that may take much memory. */
+  readonly turns = new Turns()
   readonly #lifecycle: Lifecycle
   readonly #creator: Creator
 
@@ -45,12 +49,13 @@ export class SessionService {
     this.#lifecycle = new Lifecycle(context)
     this.#creator = new Creator(context)
     this.use = new Use(context, this.#lifecycle)
-    this.commands = new Commands(context, this.use)
+    const budget = new StoreBudget(context)
+    this.commands = new Commands(context, this.use, budget)
     this.#lifecycle.onResumed = (session) => void this.#recover(session)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
     this.terminals = new Terminals(context, this.use)
     this.leases = new Leases(context)
-    this.reaper = new Reaper(context, this.#lifecycle, this.commands)
+    this.reaper = new Reaper(context, this.#lifecycle, this.commands, budget)
     this.reconciler = new Reconciler(context, {
       lifecycle: this.#lifecycle,
       creator: this.#creator,
@@ -59,11 +64,7 @@ export class SessionService {
     })
   }
 
-  async create(
-    caller: Caller,
-    request: CreateRequest,
-    signal?: AbortSignal,
-  ): Promise<{ session: Session; repeat: boolean }> {
+  async create(caller: Caller, request: CreateRequest, signal?: AbortSignal): Promise<Created> {
     checkName(request.name)
     checkLabels(request.labels)
     checkEnv(request.env)
@@ -200,11 +201,10 @@ export class SessionService {
 
   /** What the project uses, and what it may. */
   async usage(caller: Caller) {
-    const [used, quotas] = [
-      await this.context.store.sessions.usage(caller.projectId),
-      await quotasOf(this.context, caller),
-    ]
-    return { used, quotas }
+    const { unlimited_disks: unlimited, ...used } = await this.context.store.sessions.usage(caller.projectId)
+    const quotas = await quotasOf(this.context, caller)
+    const diskMb = used.disk_mb + unlimited * (this.context.config.defaults.disk_limit_mb ?? 0)
+    return { used: { ...used, disk_mb: diskMb }, quotas }
   }
 
   /** What ran in it when an earlier process ended, and was frozen when this one began, is followed again. */

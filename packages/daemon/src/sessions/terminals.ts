@@ -59,7 +59,7 @@ export class Terminals {
 
   async list(caller: Caller, id: string): Promise<Array<Omit<ExecRow, 'events'>>> {
     await this.#use.find(caller, id)
-    return this.#context.store.execs.list(id, 100, 'terminal')
+    return this.#context.store.execs.list(id, { limit: 100, maxBytes: 1_048_576, kind: 'terminal' })
   }
 
   /** The terminal itself, as long as it is the one that was opened. */
@@ -107,6 +107,7 @@ function rowOf({ session }: Used, terminalId: string, options: OpenTerminalOptio
   const { cmd, args } = options
   return {
     session_id: session.id,
+    project_id: session.project_id,
     exec_id: terminalId,
     kind: 'terminal',
     status: 'running',
@@ -119,5 +120,6 @@ function rowOf({ session }: Used, terminalId: string, options: OpenTerminalOptio
     ended_at: null,
     result: null,
     events: null,
+    bytes: 0,
   }
 }

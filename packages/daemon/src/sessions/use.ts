@@ -1,5 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Caller } from '../keys/index.ts'
+import { type Caller, includes } from '../keys/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Lifecycle, Meant } from './lifecycle.ts'
 import type { Open } from './live.ts'
@@ -12,7 +12,7 @@ export interface Used {
 }
 
 export interface UseOptions extends Meant {
-  /** Whether to start a stopped session; otherwise the session says. */
+  /** Whether to start a stopped session. Default: if the session says so and the caller may run commands. */
   wake?: boolean
 }
 
@@ -76,10 +76,9 @@ export class Use {
       await live.settled(id)
       const found = await this.findHere(caller, id)
       refuseOther(found, options.incarnation)
-      const wake =
-        (options.wake ?? found.wake_on_use === 1) && options.incarnation === undefined
-          ? { by: `key:${caller.keyId}` }
-          : undefined
+      // A key that may only read must not make anything run.
+      const mayWake = options.wake ?? (found.wake_on_use === 1 && includes(caller.scopes, 'exec'))
+      const wake = mayWake && options.incarnation === undefined ? { by: `key:${caller.keyId}` } : undefined
       const { session, open } = await this.#lifecycle.opened(found, wake)
       return { session, sandbox: open.sandbox, open, release }
     } catch (error) {

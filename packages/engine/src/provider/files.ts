@@ -1,6 +1,6 @@
 import type { CallOptions, FileChange, FileEntry, FileStat, FileType } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import type { FilesDriver } from '@sandkasten/sdk/provider'
+import { type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
 import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/sdk/runner'
 
 /** Files as the runner sees them: inside the sandbox, as its user. No path of the host is ever involved. */
@@ -39,7 +39,9 @@ export class EngineFiles implements FilesDriver {
   ): Promise<FileEntry[]> {
     const { files } = await this.#client()
     const entries: FileEntry[] = []
+    const size = new ListingSize()
     for await (const entry of files.list(path, { cwd: this.#cwd, depth: recursive ? maxDepth : 1, signal })) {
+      size.add(entry.path)
       entries.push({
         name: entry.path.slice(entry.path.lastIndexOf('/') + 1),
         path: entry.path,

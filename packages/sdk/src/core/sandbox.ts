@@ -94,7 +94,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   ): Promise<CommandResult | ProcessHandle> {
     if (options?.detached) return this.spawn(options)
     checkKnown(options ?? {}, runOptions, 'runCommand()')
-    const { onStdout, onStderr, maxOutputBytes, signal } = options
+    const { onStdout, onStderr, maxOutputBytes, outputBudget, signal } = options
     const max =
       maxOutputBytes === undefined
         ? defaultMaxOutputBytes
@@ -107,7 +107,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       killed = process.kill('SIGKILL', {}).catch(() => {})
     })
     try {
-      const result = await collect(process, max, { onStdout, onStderr })
+      const result = await collect(process, max, { onStdout, onStderr, outputBudget })
       if (signal?.aborted) throw abortedError(signal, `The command ${options.cmd}`)
       if (input.error !== undefined) throw input.error
       return result
@@ -319,6 +319,7 @@ const runOptions = [
   'onStdout',
   'onStderr',
   'maxOutputBytes',
+  'outputBudget',
 ]
 
 function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {

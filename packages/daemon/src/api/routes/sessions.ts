@@ -28,7 +28,7 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
         const idempotencyKey = idempotencyKeyOf(body.idempotency_key, request.headers['idempotency-key'])
         // Not cancelled when the client goes away: with an idempotency key he comes back for it; without, it is ended below.
         const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
-        const { session, repeat } = await sessions.create(caller, {
+        const { session, repeat, notes } = await sessions.create(caller, {
           image: body.image,
           snapshotId: body.snapshot_id,
           name: body.name,
@@ -50,7 +50,7 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
         })
         if (gone?.()) await sessions.destroy(caller, session.id)
         reply.code(repeat ? 200 : 201).header('location', `/v1/sessions/${session.id}`)
-        return sessionView(session)
+        return { ...sessionView(session), ...(notes.length > 0 ? { notes: [...notes] } : {}) }
       },
     }),
     route({

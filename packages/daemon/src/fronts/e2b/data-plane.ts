@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Caller } from '../../keys/index.ts'
+import { type Caller, includes } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { addRoute, type FrontRoute } from '../shared/route.ts'
@@ -57,6 +57,9 @@ export class DataPlane {
     refuseUser(username || userOf(request.headers.authorization))
     const session = this.#admitted.get(request)!
     if (session.live === 0) throw sandboxGone(session.id)
+    // A key that may only read must not make anything run.
+    if (session.status !== 'running' && !includes(request.caller!.scopes, 'exec'))
+      throw sandboxGone(session.id)
     return { caller: request.caller!, session: await this.#sandboxes.reached(request.caller!, session) }
   }
 

@@ -46,7 +46,7 @@ export class Filesystem {
   #list(call: Call): Promise<object> {
     const folder = this.#path(call, 'path')
     const depth = Math.max(1, Number(call.message.depth ?? 1) || 1)
-    return this.#use(call, async (files) => {
+    const list = async (files: Files) => {
       const entries = await files.list(folder, { recursive: depth > 1 })
       const metadata = await FileMetadata.load(this.#place, call.session)
       const shown = entries.filter((entry) => entry.path.split('/').length <= depth)
@@ -55,7 +55,9 @@ export class Filesystem {
           shown.map((entry) => entryOf(files, path.posix.join(folder, entry.path), entry, metadata)),
         ),
       }
-    })
+    }
+    const { turns } = this.#place.services.sessions
+    return turns.run(call.caller.projectId, undefined, () => this.#use(call, list))
   }
 
   #make(call: Call): Promise<object> {

@@ -60,6 +60,12 @@ export class Desk {
     return this.services.sessions.use.use(caller, id, work, { wake: false })
   }
 
+  /** For work that may take much memory: a few calls of a project at a time. */
+  list<T>(call: Call, work: (used: Used) => Promise<T>): Promise<T> {
+    const { turns } = this.services.sessions
+    return turns.run(call.caller.projectId, call.signal, () => this.use(call, work))
+  }
+
   #add(method: Method, url: string, scope: Scope, options: RouteOptions, handle: Handle): void {
     addRoute(this.#app, this.place, {
       method,

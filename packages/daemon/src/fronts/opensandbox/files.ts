@@ -12,7 +12,7 @@ import { matcher } from './glob.ts'
 import * as schemas from './schemas.ts'
 
 /** More is not loaded to replace text in it. */
-const mostReplaced = 67_108_864
+const mostReplaced = 16_777_216
 
 /** Files of a sandbox, as execd serves them. */
 export function fileRoutes(desk: Desk): void {
@@ -56,7 +56,7 @@ export function fileRoutes(desk: Desk): void {
     const folder = needed(call, 'path')
     const { pattern } = call.query
     const matches = matcher(typeof pattern === 'string' && pattern !== '' ? pattern : '**')
-    return desk.use(call, async (used) => {
+    return desk.list(call, async (used) => {
       const entries = await used.sandbox.files.list(folder, { recursive: true, signal: call.signal })
       const base = absolute(used, folder)
       return entries
@@ -67,7 +67,7 @@ export function fileRoutes(desk: Desk): void {
 
   desk.execd('POST', '/files/replace', 'exec', async (call) => {
     const wanted = Object.entries(parsed(schemas.replacements, call.body))
-    const done = await desk.use(call, async ({ sandbox }) => {
+    const done = await desk.list(call, async ({ sandbox }) => {
       const results: Array<[string, { replacedCount: number }]> = []
       for (const [file, change] of wanted) {
         const bytes = await sandbox.files.readFile(file, { maxBytes: mostReplaced, signal: call.signal })

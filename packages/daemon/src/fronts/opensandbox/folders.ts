@@ -10,7 +10,7 @@ export function folderRoutes(desk: Desk): void {
   desk.execd('GET', '/directories/list', 'read', async (call) => {
     const folder = needed(call, 'path')
     const depth = depthOf(call)
-    return desk.use(call, async (used) => {
+    return desk.list(call, async (used) => {
       const { files } = used.sandbox
       const { type } = await files.lstat(folder, { signal: call.signal })
       // A link is not followed, not even by name.

@@ -59,9 +59,10 @@ export class DrivenShell implements SandboxShell {
     client: RunnerClient,
     id: string,
     task: TaskOutput,
-    { signal, onOutput, maxOutputBytes }: ShellExecOptions,
+    { signal, onOutput, maxOutputBytes, outputBudget }: ShellExecOptions,
   ): Promise<ShellResult> {
-    const kept = new HeadTail(checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30))
+    const max = checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
+    const kept = new HeadTail(max, outputBudget)
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     let missed = false
     const abort = () => void client.signal(id, 'KILL').catch(() => {})
@@ -71,9 +72,9 @@ export class DrivenShell implements SandboxShell {
         if (event.type === 'gone') missed = true
         if (event.type !== 'output') continue
         kept.push(event.data)
-        tell(onOutput, decoder.decode(event.data, { stream: true }))
+        await tell(onOutput, decoder.decode(event.data, { stream: true }))
       }
-      tell(onOutput, decoder.decode())
+      await tell(onOutput, decoder.decode())
       const exit = await task.exit
       if (signal?.aborted)
         throw new SandboxError('aborted', 'The command was cancelled by its AbortSignal.', {
@@ -106,8 +107,8 @@ export class DrivenShell implements SandboxShell {
   }
 }
 
-function tell(listener: ((text: string) => void) | undefined, text: string): void {
-  if (text !== '') listener?.(text)
+function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {
+  return text === '' ? undefined : listener?.(text)
 }
 
 function closed(name: string): SandboxError {

@@ -17,12 +17,14 @@ export function fileRoutes(routes: Routes): void {
     const depth = Number(optional(call, 'depth') ?? 1)
     if (!Number.isInteger(depth) || depth < 1)
       throw new SandboxError('invalid_argument', 'depth must be a whole number of at least 1')
-    return using(call, async ({ sandbox: { files } }) => {
+    const { turns } = call.place.services.sessions
+    const list = async ({ sandbox: { files } }: Used) => {
       const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
       return entries
         .filter(({ path }) => path.split('/').length <= depth)
         .map((entry) => ({ ...fileView(entry.name, entry), path: joined(folder, entry.path) }))
-    })
+    }
+    return turns.run(call.caller.projectId, call.signal, () => using(call, list))
   })
 
   routes.add('GET', `${at}/info`, 'read', async (call) => {

@@ -279,7 +279,7 @@ async function outputOf({ command, session }: FoundCommand, signal: AbortSignal,
   return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
 }
 
-const mostBytes = 16 * 1024 * 1024
+const mostBytes = 4 * 1024 * 1024
 const lookMs = 300
 /** How long input waits for its command's turn. */
 const beginMs = 10_000
