@@ -3,6 +3,7 @@ import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { SessionRow, Store } from '../store/index.ts'
+import type { EndTimer } from './end-timer.ts'
 import type { EventBus } from './events.ts'
 import type { LiveSessions } from './live.ts'
 import type { Pool } from './pool.ts'
@@ -16,6 +17,8 @@ export interface Context {
   readonly instanceId: string
   readonly live: LiveSessions
   readonly events: EventBus
+  /** Wakes the reaper when the next session is due. */
+  readonly ends: EndTimer
   readonly metrics: Metrics
   readonly log: Log
   readonly pool: Pool
