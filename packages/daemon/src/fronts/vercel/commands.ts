@@ -50,7 +50,18 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
     }
   }
 
-  const final = async (found: Found): Promise<ExecRow> => ('row' in found ? found.done : found)
+  /**
+   * The output, then `last`. A sandbox that ends before the command is told by the vendor's own line: a connection that
+   * is cut would be an error that the SDK does not expect.
+   */
+  const lines = (call: VercelCall, found: Found, last: (row: ExecRow) => object[]) =>
+    async function* (ending: AbortSignal): AsyncGenerator<object> {
+      const failure = yield* caught(logs(call, found, ending))
+      const row = 'row' in found ? await finalRow(found, failure, ending) : found
+      if (row.status === 'lost') yield sandboxStopped
+      else if (failure) throw failure.error
+      else yield* last(row)
+    }
 
   return [
     {
@@ -85,12 +96,11 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
           { incarnation: session.incarnation },
         )
         if (!body.wait) return { command: commandView(session, rowOf(found)) }
+        const begun = { command: { ...commandView(session, rowOf(found)), exitCode: null } }
+        const rest = lines(call, found, (row) => [{ command: commandView(session, row) }])
         return sendLines(desk, call.reply, call.signal, async function* (ending) {
-          yield { command: { ...commandView(session, rowOf(found)), exitCode: null } }
-          yield* logs(call, found, ending)
-          const row = await final(found)
-          if (row.status === 'lost') yield lost
-          else yield { command: commandView(session, row) }
+          yield begun
+          yield* rest(ending)
         })
       },
     },
@@ -115,10 +125,12 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle(call) {
         const { found } = await find(call)
-        return sendLines(desk, call.reply, call.signal, async function* (ending) {
-          yield* logs(call, found, ending)
-          if ((await final(found)).status === 'lost') yield lost
-        })
+        return sendLines(
+          desk,
+          call.reply,
+          call.signal,
+          lines(call, found, () => []),
+        )
       },
     },
     {
@@ -137,7 +149,34 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   ]
 }
 
-const lost = {
+/** What is yielded, and the error that ended it, if one did. */
+async function* caught<T>(source: AsyncIterable<T>): AsyncGenerator<T, { error: unknown } | undefined> {
+  try {
+    yield* source
+    return undefined
+  } catch (error) {
+    return { error }
+  }
+}
+
+/** How the command ended. After a failure it may run on; then the failure is thrown when this time is over. */
+const verdictMs = 10_000
+
+async function finalRow(
+  { done, row }: Tracked,
+  failure: { error: unknown } | undefined,
+  ending: AbortSignal,
+): Promise<ExecRow> {
+  if (!failure) return done
+  const late = AbortSignal.any([ending, AbortSignal.timeout(verdictMs)])
+  const given = new Promise<ExecRow>((resolve) =>
+    late.aborted ? resolve(row) : late.addEventListener('abort', () => resolve(row), { once: true }),
+  )
+  return Promise.race([done, given])
+}
+
+/** The SDK throws this as its StreamError. */
+const sandboxStopped = {
   stream: 'error',
   data: { code: 'sandbox_stopped', message: 'The sandbox was stopped while the command ran.' },
 }
