@@ -18,6 +18,8 @@ const sdks: ReadonlyArray<readonly [string, string, string]> = [
   // Sends allow_internet_access with every create, and accepts only keys in the vendor's form.
   ['e2b', '2.45.1', 'e2b_tour.py'],
   ['e2b', '2.21.1', 'e2b_tour.py'],
+  ['daytona', '0.226.1', 'daytona_tour.py'],
+  ['daytona', '0.175.0', 'daytona_tour.py'],
 ]
 
 /** The vendors' Python SDKs, unmodified, each in a virtual environment of its own, against the fronts. */
