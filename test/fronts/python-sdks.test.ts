@@ -20,6 +20,8 @@ const sdks: ReadonlyArray<readonly [string, string, string]> = [
   ['e2b', '2.21.1', 'e2b_tour.py'],
   ['daytona', '0.226.1', 'daytona_tour.py'],
   ['daytona', '0.175.0', 'daytona_tour.py'],
+  ['vercel-sandbox', '0.10.0', 'vercel_tour.py'],
+  ['vercel-sandbox', '0.4.0', 'vercel_tour.py'],
 ]
 
 /** The vendors' Python SDKs, unmodified, each in a virtual environment of its own, against the fronts. */
