@@ -1,7 +1,9 @@
 """Vercel's Python SDK for sandboxes, unmodified, against the front: `base_url` leads it there."""
 
 import asyncio
+import inspect
 import os
+import subprocess
 import time
 import urllib.request
 from datetime import timedelta
@@ -81,6 +83,15 @@ with session(service_options=[options]):
         equal((again.id, again.returncode), (process.id, None))
         again.kill()
         equal(process.wait(), 137)
+    if "input" in inspect.signature(box.run_process).parameters:
+        with step("input of a command"):
+            equal(box.run_process("cat", input="typed", capture_output=True).stdout, "typed")
+            process = box.create_process("sh", ["-c", "read line; echo got $line; cat >/dev/null; exit 6"], stdin=subprocess.PIPE)
+            process.stdin.write(b"one\n")
+            equal(next(iter(process.stdout)), "got one\n")
+            process.stdin.write(b"x" * 300_000)
+            process.stdin.close()
+            equal(process.wait(), 6)
     with step("a longer lifetime"):
         before = box.session().refresh().execution_time_limit
         box.extend_execution_time_limit(timedelta(minutes=5))

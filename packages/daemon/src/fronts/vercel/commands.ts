@@ -8,6 +8,7 @@ import { notSupported, parsed } from '../shared/request.ts'
 import type { VercelCall, VercelDesk, VercelRoute } from './desk.ts'
 import { sendLines } from './ndjson.ts'
 import { running } from './sessions.ts'
+import { CommandInputs, stdinBody, unavailable } from './stdin.ts'
 import { commandView } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid/cmd'
@@ -21,6 +22,7 @@ const commandBody = z.looseObject({
   env: schemas.env.default({}),
   sudo: z.boolean().default(false),
   wait: z.boolean().default(false),
+  attachStdin: z.boolean().default(false),
   timeout: z.number().positive().optional(),
 })
 
@@ -28,6 +30,7 @@ type ExecRow = Tracked['row']
 
 export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   const { sessions } = desk.services
+  const inputs = new CommandInputs()
 
   const find = async (call: VercelCall): Promise<{ session: Session; found: Found }> => {
     const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
@@ -92,9 +95,11 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
             // The events have all of it.
             maxOutputBytes: 1,
             outputBufferBytes: outputBytes,
+            ...(body.attachStdin ? { stdin: 'pipe' as const } : {}),
           },
           { incarnation: session.incarnation },
         )
+        if (body.attachStdin && 'row' in found) inputs.attach(found)
         if (!body.wait) return { command: commandView(session, rowOf(found)) }
         const begun = { command: { ...commandView(session, rowOf(found)), exitCode: null } }
         const rest = lines(call, found, (row) => [{ command: commandView(session, row) }])
@@ -131,6 +136,18 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
           call.signal,
           lines(call, found, () => []),
         )
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/:cmdId/stdin`,
+      scope: 'exec',
+      async handle(call) {
+        const body = parsed(stdinBody, call.body)
+        const { session, found } = await find(call)
+        if (!('row' in found)) throw unavailable()
+        const bytesWritten = await inputs.write(found, body)
+        return { command: commandView(session, rowOf(found)), bytesWritten }
       },
     },
     {
