@@ -52,7 +52,9 @@ with step("a long command, as it speaks"):
     assert heard[2][1] - heard[0][1] > 0.5, "it came all at once"
 with step("timeout of a command"):
     started = time.monotonic()
-    raises(lambda: run("sleep 60", timeout=1), TimeoutException)
+    # The SDK's own clock and the server's run for the same time; older versions tell the former as it is.
+    error = raises(lambda: run("sleep 60", timeout=1))
+    assert isinstance(error, TimeoutException) or type(error).__name__ == "ReadTimeout", error
     assert time.monotonic() - started < 10
 with step("a command in the background: input, list, connect, kill"):
     command = run("cat", background=True, stdin=True)
