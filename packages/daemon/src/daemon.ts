@@ -23,6 +23,7 @@ import { startPreviews } from './preview/index.ts'
 import {
   type Context,
   type DaemonProvider,
+  EndTimer,
   EventBus,
   LiveSessions,
   Pool,
@@ -106,6 +107,7 @@ async function assemble(
     instanceId: instance.id,
     live: new LiveSessions(),
     events,
+    ends: new EndTimer(),
     metrics,
     log,
     memory: new ResultMemory(config.result_memory_mb * 1_048_576),
@@ -233,7 +235,10 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
   }
 }
 
-/** Leases every second, the reaper as configured, reconciliation every half minute. Returns what ends them. */
+/**
+ * Leases every second, the reaper as configured and when a session is due, reconciliation every half minute. Returns
+ * what ends them.
+ */
 function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
@@ -262,9 +267,21 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
     timer.unref()
     return { timer, running: () => running }
   })
+  let ending: Promise<unknown> = Promise.resolve()
+  const endDue = async () => {
+    await sessions.leases.mindTheClock()
+    await sessions.reaper.endDue()
+  }
+  const stopEnds = sessions.context.ends.start(() => {
+    ending = endDue().catch((error: unknown) => log.warn({ err: error, job: 'ends' }, 'housekeeping'))
+  })
+  // What came due while no daemon ran.
+  sessions.context.ends.at(Date.now())
   return async () => {
+    stopEnds()
     for (const { timer } of timers) clearInterval(timer)
-    await Promise.all(timers.map(({ running }) => running()))
+    await Promise.all([ending, ...timers.map(({ running }) => running())])
+    await sessions.reaper.settled()
   }
 }
 

@@ -4,6 +4,7 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { SessionRow, Store } from '../store/index.ts'
 import type { ResultMemory } from './commands/result-memory.ts'
+import type { EndTimer } from './end-timer.ts'
 import type { EventBus } from './events.ts'
 import type { LiveSessions } from './live.ts'
 import type { Pool } from './pool.ts'
@@ -17,6 +18,8 @@ export interface Context {
   readonly instanceId: string
   readonly live: LiveSessions
   readonly events: EventBus
+  /** Wakes the reaper when the next session is due. */
+  readonly ends: EndTimer
   readonly metrics: Metrics
   readonly log: Log
   readonly pool: Pool

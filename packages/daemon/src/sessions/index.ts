@@ -11,6 +11,7 @@ export {
   type Session,
   sessionLabel,
 } from './context.ts'
+export { EndTimer } from './end-timer.ts'
 export { EventBus, type SessionEvent } from './events.ts'
 export { idleEnd, lifetimeEnd } from './leases.ts'
 export { LiveSessions } from './live.ts'

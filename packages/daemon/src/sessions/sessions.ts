@@ -116,7 +116,7 @@ export class SessionService {
 
   /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
   async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
-    const { store, config, live } = this.context
+    const { config, live } = this.context
     const session = await this.use.findHere(caller, id)
     refuseOther(session, incarnation)
     if (ms > config.max_ttl_seconds * 1000)
@@ -132,12 +132,12 @@ export class SessionService {
     const lifetime =
       session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
     const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
-    return (await store.sessions.update(id, undefined, changes)) ?? session
+    return this.#lease(session, changes)
   }
 
   /** Other leases than it was created with, from now on. Setting one is activity. */
   async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
-    const { store, config, live } = this.context
+    const { config, live } = this.context
     for (const ms of [leases.ttlMs, leases.lifetimeMs])
       if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
         throw new SandboxError(
@@ -164,7 +164,7 @@ export class SessionService {
         ...(stoppedTtlMs === undefined ? {} : { stopped_ttl_ms: stoppedTtlMs }),
         last_activity: now,
       }
-      return (await store.sessions.update(id, undefined, changes)) ?? session
+      return this.#lease(session, changes)
     })
   }
 
@@ -205,6 +205,14 @@ export class SessionService {
     const quotas = await quotasOf(this.context, caller)
     const diskMb = used.disk_mb + unlimited * (this.context.config.defaults.disk_limit_mb ?? 0)
     return { used: { ...used, disk_mb: diskMb }, quotas }
+  }
+
+  /** Writes changed leases down. The timer of ends learns of a shorter one. */
+  async #lease(session: Session, changes: Partial<Session>): Promise<Session> {
+    const { store, ends } = this.context
+    const changed = (await store.sessions.update(session.id, undefined, changes)) ?? session
+    ends.note(changed)
+    return changed
   }
 
   /** What ran in it when an earlier process ended, and was frozen when this one began, is followed again. */

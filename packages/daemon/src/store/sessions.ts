@@ -88,6 +88,17 @@ export class Sessions {
       .execute()
   }
 
+  /** What decides when the live sessions of one daemon end; read often, so without the rest of their rows. */
+  async leases(instanceId: string) {
+    return this.#db
+      .selectFrom('sessions')
+      .select(['id', 'status', 'status_at', 'started_at', 'last_activity', 'ttl_ms', 'on_idle'])
+      .select(['lifetime_ms', 'on_lifetime', 'stopped_ttl_ms'])
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 1)
+      .execute()
+  }
+
   /** Those of one daemon whose status is from then or later. */
   async changedSince(instanceId: string, since: number): Promise<SessionRow[]> {
     return this.#db

@@ -80,6 +80,8 @@ export interface IsolatorSpec extends SandboxPlace {
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
   readonly hostname: string
+  /** What the sandbox's user is called, with a home below `/home`. On the image `host` only, and on disks that stand on it. */
+  readonly account?: string
 }
 
 /**

@@ -129,9 +129,9 @@ async function named<T>(path: string, work: Promise<T>): Promise<T> {
 /** As deep as any path can be. */
 const maxDepth = 4096
 
-function statOf({ kind, size, mode, mtimeMs }: FileFacts): FileStat {
+function statOf({ kind, size, mode, mtimeMs, uid, gid }: FileFacts): FileStat {
   const type: FileType = kind === 'file' || kind === 'directory' || kind === 'symlink' ? kind : 'other'
-  return { type, size, mode: mode & 0o7777, mtimeMs }
+  return { type, size, mode: mode & 0o7777, mtimeMs, uid, gid }
 }
 
 async function* changesOf(events: AsyncIterable<WatchEvent>): AsyncGenerator<FileChange> {

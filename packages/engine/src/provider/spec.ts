@@ -34,6 +34,11 @@ export interface EngineOptions {
   volumes?: ReadonlyArray<VolumeMount>
   pids?: number
   tmpMb?: number
+  /**
+   * What the sandbox's user is called instead of `sandbox`; it works in `/home/<account>`. For the image `host`. A
+   * snapshot keeps the account of its sandbox.
+   */
+  account?: string
 }
 
 export interface VolumeMount {
@@ -63,6 +68,7 @@ export async function planOf(
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
   return {
     ...(await imageOf(spec.image ?? defaults.image, findImage)),
+    ...accountOf(options.account, spec.image ?? defaults.image),
     limits: {
       memoryBytes: positive(memoryMb, 'resources.memoryMb') * 1024 * 1024,
       cpus: positive(vcpus, 'resources.vcpus'),
@@ -100,8 +106,29 @@ async function imageOf(
   return { image: { name, digest, layers, env, user }, workdir }
 }
 
+/** Names that the image has already are refused. */
+function accountOf(
+  account: string | undefined,
+  image: string,
+): Pick<EngineExtra, 'account' | 'workdir'> | object {
+  if (account === undefined) return {}
+  if (image !== 'host')
+    throw new SandboxError('invalid_argument', `The image “${image}” has an account of its own.`, {
+      hint: 'Leave providerOptions.account out, or use the image host.',
+    })
+  if (!/^[a-z_][a-z0-9_-]{0,31}$/.test(account) || ['root', 'nobody'].includes(account))
+    throw new SandboxError('invalid_argument', `“${account}” cannot be the name of an account here.`, {
+      hint: 'Use up to 32 small letters, digits, - and _.',
+    })
+  return { account, workdir: homeOf(account) }
+}
+
+export function homeOf(account: string): string {
+  return `/home/${account}`
+}
+
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
-  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb']
+  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb', 'account']
   for (const key of Object.keys(given ?? {})) {
     if (!known.includes(key))
       throw new SandboxError('invalid_argument', `The engine has no option \`${key}\`.`, {

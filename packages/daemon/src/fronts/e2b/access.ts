@@ -96,7 +96,13 @@ export class Access {
 
   /** What opens a sandbox's data plane for a key. */
   async tokenOf(sessionId: string, keyId: string): Promise<string> {
-    return `${keyId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
+    return `${keyId}.${sessionId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
+  }
+
+  /** Older SDKs do not name the sandbox after a connect: then the token says which one is meant. */
+  static sandboxOf(request: FastifyRequest): string | undefined {
+    const given = request.headers['x-access-token']
+    return typeof given === 'string' ? /^[^.]+\.([a-z0-9]{1,60})\./.exec(given)?.[1] : undefined
   }
 
   /** What opens its ports for everybody who has it. */

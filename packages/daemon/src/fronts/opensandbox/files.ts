@@ -4,6 +4,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { partOf } from '../../api/range.ts'
 import { sendStream } from '../../api/send-stream.ts'
 import type { Used } from '../../sessions/index.ts'
+import { ownersIn } from '../shared/owners.ts'
 import { needed, parsed } from '../shared/request.ts'
 import { type Call, type Desk, several } from './desk.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
@@ -21,9 +22,10 @@ export function fileRoutes(desk: Desk): void {
   desk.execd('GET', '/files/info', 'read', async (call) => {
     const paths = several(call, 'path')
     return desk.use(call, async (used) => {
+      const owners = await ownersIn(used.sandbox.files, call.signal)
       const infos = paths.map(async (file) => {
         const stat = await used.sandbox.files.lstat(file, { signal: call.signal })
-        return [file, fileInfo(absolute(used, file), stat)] as const
+        return [file, fileInfo(absolute(used, file), stat, owners)] as const
       })
       return Object.fromEntries(await Promise.all(infos))
     })
@@ -59,9 +61,10 @@ export function fileRoutes(desk: Desk): void {
     return desk.list(call, async (used) => {
       const entries = await used.sandbox.files.list(folder, { recursive: true, signal: call.signal })
       const base = absolute(used, folder)
+      const owners = await ownersIn(used.sandbox.files, call.signal)
       return entries
         .filter((entry) => entry.type !== 'directory' && matches(entry.path))
-        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry))
+        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry, owners))
     })
   })
 

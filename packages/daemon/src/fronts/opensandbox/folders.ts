@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { type FileEntry, SandboxError } from '@sandkasten/sdk'
+import { ownersIn } from '../shared/owners.ts'
 import { needed, parsed } from '../shared/request.ts'
 import { type Call, type Desk, several } from './desk.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
@@ -17,10 +18,11 @@ export function folderRoutes(desk: Desk): void {
       if (type !== 'directory') throw new SandboxError('not_a_directory', `${folder} is not a folder.`)
       const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
       const base = absolute(used, folder)
+      const owners = await ownersIn(files, call.signal)
       return entries
         .filter((entry) => entry.path.split('/').length <= depth)
         .sort(byParts)
-        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry))
+        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry, owners))
     })
   })
 

@@ -21,7 +21,7 @@ import { forgetHolds, holdsOf } from './holds.ts'
 import { Images } from './images.ts'
 import { isOurs, LABEL, labelsFor, ownerOf } from './labels.ts'
 import { limitsOfThisMachine } from './limits.ts'
-import { copyRunner, makeWorkdir, probeShared, seccompFor } from './prepare.ts'
+import { copyRunner, makeWorkdir, nameAccount, probeShared, seccompFor } from './prepare.ts'
 import { probeDaemon, weaknesses } from './probe.ts'
 import { BridgeLine, type Line, SocketLine } from './reach.ts'
 import { DockerSandbox } from './sandbox.ts'
@@ -231,7 +231,10 @@ export class DockerIsolator implements Isolator {
         { sandboxId: spec.sandboxId, image: image.name },
       )
       const made = container
-      if (!image.prepared)
+      const { account } = spec
+      if (account !== undefined)
+        await this.daemon.call('Naming the account', () => nameAccount(made, account))
+      if (!image.prepared || account !== undefined)
         await this.daemon.call('Making the working directory', () =>
           makeWorkdir(made, spec.workdir, SANDBOX_USER),
         )
