@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { connect } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
 import { forward } from './forward.ts'
-import { requestHeaders } from './request-headers.ts'
+import { pairsOf, requestHeaders } from './request-headers.ts'
 
 const servers: Server[] = []
 afterEach(() => {
@@ -26,8 +26,7 @@ async function proxy(port: number, bodyIdleMs: number): Promise<{ port: number; 
   const server = createServer(async (request, response) => {
     const passing = {
       target,
-      brought: { tokens: [], cookies: [], keys: [], path: '/' },
-      dropAuthorization: false,
+      passable: { path: '/', headers: [...pairsOf(request.rawHeaders)] },
       secure: false,
       behindProxy: false,
     }

@@ -14,7 +14,9 @@ import {
   type Visit,
   type Visits,
 } from '../ports/index.ts'
-import { type Brought, broughtBy, cookieName } from './credentials.ts'
+import { withoutCredentials } from './credential-filter.ts'
+import { cookieName } from './credential-names.ts'
+import { type Brought, broughtBy } from './credentials.ts'
 import { forward } from './forward.ts'
 import { type Passing, requestHeaders } from './request-headers.ts'
 import { asksForWebSocket, tunnel } from './tunnel.ts'
@@ -109,7 +111,7 @@ export class PreviewServer {
       await forward(request, response, {
         endpoint,
         target,
-        path: brought.path,
+        path: passing.passable.path,
         headers: requestHeaders(request, passing),
         bodyIdleMs,
         touch: () => visits.touch(visit),
@@ -126,7 +128,7 @@ export class PreviewServer {
     const { visits, connections, metrics } = this.#options
     let leave = () => {}
     try {
-      const { target, brought, visit, passing, requestId } = await this.#admit(request)
+      const { target, visit, passing, requestId } = await this.#admit(request)
       if (!asksForWebSocket(request))
         throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.', {
           hint: 'Leave the header Upgrade out.',
@@ -137,7 +139,7 @@ export class PreviewServer {
       await tunnel(socket, head, {
         endpoint,
         target,
-        path: brought.path,
+        path: passing.passable.path,
         headers: requestHeaders(request, passing, true),
         touch: () => visits.touch(visit),
       })
@@ -161,12 +163,9 @@ export class PreviewServer {
       tokens: [...brought.tokens, ...brought.cookies],
       ...(caller ? { caller } : {}),
     })
-    const { authorization } = request.headers
-    const ours = authorization !== undefined && callers[brought.keys.indexOf(authorization)] !== undefined
     const passing: Passing = {
       target,
-      brought,
-      dropAuthorization: ours || /^bearer +sk-sandkasten-/i.test(authorization ?? ''),
+      passable: await withoutCredentials(request, brought.path, this.#options.keys),
       secure: addresses.secure,
       behindProxy: this.#options.behindProxy,
     }

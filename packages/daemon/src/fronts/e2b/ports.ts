@@ -5,8 +5,9 @@ import { SandboxError } from '@sandkasten/sdk'
 import { translate } from '../../api/problems.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Target, Visit } from '../../ports/index.ts'
+import { type Passable, withoutCredentials } from '../../preview/credential-filter.ts'
 import { forward } from '../../preview/forward.ts'
-import { pairsOf, requestHeaders } from '../../preview/request-headers.ts'
+import { requestHeaders } from '../../preview/request-headers.ts'
 import { refuseOdd } from '../../preview/server.ts'
 import { asksForWebSocket, tunnel } from '../../preview/tunnel.ts'
 import type { FrontPlace } from '../front.ts'
@@ -14,15 +15,6 @@ import type { Access } from './access.ts'
 import { gone, isGone, sandboxGone } from './errors.ts'
 import type { Routed } from './routing.ts'
 import type { Sandboxes } from './sandboxes.ts'
-
-/** What is said to us, and is none of the sandbox's business. */
-const ours = new Set([
-  'e2b-traffic-access-token',
-  'e2b-sandbox-id',
-  'e2b-sandbox-port',
-  'x-access-token',
-  'x-api-key',
-])
 
 /** The ports of sandboxes, as E2B shows them: all of them, to everybody, or with a token if the sandbox was created so. */
 export class Ports {
@@ -41,13 +33,13 @@ export class Ports {
     response.on('error', () => response.destroy())
     let leave = () => {}
     try {
-      const { visit, target, endpoint } = await this.#admit(routed, request)
+      const { visit, target, endpoint, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => response.destroy())
       await forward(request, response, {
         endpoint,
         target,
-        path: request.url!,
-        headers: this.#headers(request, target),
+        path: passable.path,
+        headers: this.#headers(request, target, passable),
         bodyIdleMs: 60_000,
         touch: () => visits.touch(visit),
       })
@@ -71,13 +63,13 @@ export class Ports {
     try {
       if (!asksForWebSocket(request))
         throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.')
-      const { visit, target, endpoint } = await this.#admit(routed, request)
+      const { visit, target, endpoint, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => socket.destroy())
       await tunnel(socket, head, {
         endpoint,
         target,
-        path: request.url!,
-        headers: this.#headers(request, target, true),
+        path: passable.path,
+        headers: this.#headers(request, target, passable, true),
         touch: () => visits.touch(visit),
       })
     } catch (error) {
@@ -123,30 +115,14 @@ export class Ports {
       stranger: !known,
     }
     const target: Target = { ...routed, form: 'name', prefix: '', rest: request.url! }
-    return { visit, target, endpoint: await services.visits.reach(visit, requestId) }
+    const passable = await withoutCredentials(request, request.url!, services.keys)
+    return { visit, target, passable, endpoint: await services.visits.reach(visit, requestId) }
   }
 
-  #headers(request: IncomingMessage, target: Target, websocket = false): string[] {
+  #headers(request: IncomingMessage, target: Target, passable: Passable, websocket = false): string[] {
     const { config } = this.#place.services
-    const { cookie } = request.headers
-    const flat = requestHeaders(
-      request,
-      {
-        target,
-        brought: {
-          tokens: [],
-          cookies: [],
-          keys: [],
-          path: request.url!,
-          ...(cookie ? { cookieHeader: cookie } : {}),
-        },
-        dropAuthorization: false,
-        secure: this.#place.url.startsWith('https:'),
-        behindProxy: config.behind_tls,
-      },
-      websocket,
-    )
-    return [...pairsOf(flat)].filter(([name]) => !ours.has(name.toLowerCase())).flat()
+    const secure = this.#place.url.startsWith('https:')
+    return requestHeaders(request, { target, passable, secure, behindProxy: config.behind_tls }, websocket)
   }
 
   #refusal({ id, port }: Routed, error: unknown): { status: number; body: string } {
