@@ -31,9 +31,9 @@ async function proxy(port: number, bodyIdleMs: number): Promise<{ port: number; 
       behindProxy: false,
     }
     const headers = requestHeaders(request, passing)
-    const endpoint = { url: `http://127.0.0.1:${port}`, headers: {} }
+    const dialled = { port, headers: {}, connect: async () => connect(port, '127.0.0.1') }
     try {
-      await forward(request, response, { endpoint, target, path: '/', headers, bodyIdleMs, touch() {} })
+      await forward(request, response, { port: dialled, target, path: '/', headers, bodyIdleMs, touch() {} })
     } catch (error) {
       failures.push(error)
       response.writeHead(500, { connection: 'close' }).end()

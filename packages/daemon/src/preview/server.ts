@@ -107,9 +107,9 @@ export class PreviewServer {
       if (target.form === 'path' && !target.rest.startsWith('/'))
         return void response.writeHead(308, { location: `${target.prefix}/${target.rest}` }).end()
       leave = connections.enter(target.id, target.port, () => response.destroy())
-      const endpoint = await visits.reach(visit, requestId)
+      const port = await visits.reach(visit, requestId)
       await forward(request, response, {
-        endpoint,
+        port,
         target,
         path: passing.passable.path,
         headers: requestHeaders(request, passing),
@@ -134,10 +134,10 @@ export class PreviewServer {
           hint: 'Leave the header Upgrade out.',
         })
       leave = connections.enter(target.id, target.port, () => socket.destroy())
-      const endpoint = await visits.reach(visit, requestId)
+      const port = await visits.reach(visit, requestId)
       metrics.count('sandkasten_preview_requests_total', { status: 101 })
       await tunnel(socket, head, {
-        endpoint,
+        port,
         target,
         path: passing.passable.path,
         headers: requestHeaders(request, passing, true),

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import type { AllCapabilities, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
 import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
@@ -25,6 +26,8 @@ export interface Context {
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
   stats?(sandboxId: string): Promise<object>
+  /** Opens a byte stream to a port of a sandbox. Without it the daemon connects to the port's endpoint. */
+  dial?: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
   /** Gives a sandbox that was made beforehand the labels, the environment and the age of a new one. */
   handOver?(
     sandboxId: string,

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
+import type { Duplex } from 'node:stream'
 import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
@@ -9,7 +10,7 @@ import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isola
 import type { TreeRights } from '../layers/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
-
+import { PortDialer } from './port-dialer.ts'
 import { EngineSandbox } from './sandbox.ts'
 import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 
@@ -91,6 +92,15 @@ export class EngineDriver extends LayeredDriver {
 
   forwards(record: SandboxRecord): PortForwards {
     return this.#liveOf(record).forwards
+  }
+
+  /** A byte stream to a port of the sandbox. */
+  async dial(sandboxId: string, port: number): Promise<Duplex> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status !== 'running')
+      throw new SandboxError('not_running', `The sandbox ${sandboxId} is ${record.status}.`, { sandboxId })
+    return this.#liveOf(record).dialer.dial(port)
   }
 
   /** Streams into the stdin of its processes, by process; shared by all handles. */
@@ -181,6 +191,7 @@ export class EngineDriver extends LayeredDriver {
     const live = this.#live.get(record.sandboxId)
     this.#live.delete(record.sandboxId)
     await live?.forwards.close()
+    await live?.dialer.close()
     const known = await live?.isolated.catch(() => undefined)
     const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
     await isolated?.kill()
@@ -192,8 +203,9 @@ export class EngineDriver extends LayeredDriver {
     const all = [...this.#live.values()]
     this.#live.clear()
     await Promise.all(
-      all.map(async ({ forwards, client }) => {
+      all.map(async ({ forwards, dialer, client }) => {
         await forwards.close()
+        await dialer.close()
         await client?.then(
           (client) => client.close(),
           () => {},
@@ -243,13 +255,15 @@ export class EngineDriver extends LayeredDriver {
   }
 
   #remember(record: SandboxRecord, isolated: Promise<IsolatedSandbox>): Live {
+    const dialer = new PortDialer(() => connect(isolated, () => {}))
     const live: Live = {
       incarnation: record.incarnation,
       isolated,
       ended: false,
       client: undefined,
       writers: new Map(),
-      forwards: new PortForwards(async (port) => (await this.client(record)).dial(port)),
+      dialer,
+      forwards: new PortForwards((port) => dialer.dial(port)),
     }
     this.#live.set(record.sandboxId, live)
     const forget = () => {
@@ -264,6 +278,7 @@ export class EngineDriver extends LayeredDriver {
 interface Live {
   readonly incarnation: string
   readonly isolated: Promise<IsolatedSandbox>
+  readonly dialer: PortDialer
   readonly forwards: PortForwards
   readonly writers: Map<string, TaskOutput>
   client: Promise<RunnerClient> | undefined

@@ -33,10 +33,10 @@ export class Ports {
     response.on('error', () => response.destroy())
     let leave = () => {}
     try {
-      const { visit, target, endpoint, passable } = await this.#admit(routed, request)
+      const { visit, target, port, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => response.destroy())
       await forward(request, response, {
-        endpoint,
+        port,
         target,
         path: passable.path,
         headers: this.#headers(request, target, passable),
@@ -63,10 +63,10 @@ export class Ports {
     try {
       if (!asksForWebSocket(request))
         throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.')
-      const { visit, target, endpoint, passable } = await this.#admit(routed, request)
+      const { visit, target, port, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => socket.destroy())
       await tunnel(socket, head, {
-        endpoint,
+        port,
         target,
         path: passable.path,
         headers: this.#headers(request, target, passable, true),
@@ -116,7 +116,7 @@ export class Ports {
     }
     const target: Target = { ...routed, form: 'name', prefix: '', rest: request.url! }
     const passable = await withoutCredentials(request, request.url!, services.keys)
-    return { visit, target, passable, endpoint: await services.visits.reach(visit, requestId) }
+    return { visit, target, passable, port: await services.visits.reach(visit, requestId) }
   }
 
   #headers(request: IncomingMessage, target: Target, passable: Passable, websocket = false): string[] {
