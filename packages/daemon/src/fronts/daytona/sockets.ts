@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { type WebSocket, WebSocketServer } from 'ws'
+import type { WebSocket } from 'ws'
 import { translate } from '../../api/problems.ts'
-import { closeWith, watchOver } from '../../api/sockets.ts'
+import { closeWith, socketServer, watchOver } from '../../api/sockets.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { notSupported, parsed } from '../shared/request.ts'
@@ -47,13 +47,8 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
   const closing = new AbortController()
   const events = new EventSockets(parts.place)
   const { audit, streams } = parts.place.services
-  const server = new WebSocketServer({
-    noServer: true,
-    maxPayload: 1_048_576,
-    clientTracking: false,
-    // The one that says something about us; the environment is never said back.
-    handleProtocols: (offered) => (offered.has(exitControl) ? exitControl : false),
-  })
+  // The one protocol that says something about us; the environment is never said back.
+  const server = socketServer((offered) => (offered.has(exitControl) ? exitControl : false))
   const begin = (webSocket: WebSocket, { caller, action, target, serve }: Found): void => {
     if (caller) audit.add(caller, { action: `daytona ${action}`, target, status: 101 })
     const { signal, leave } = streams.enter(caller)
