@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { type Caller, includes, type Scope } from '../keys/index.ts'
+import { answerAndClose } from './closing.ts'
 import { problemOf, problemType } from './problems.ts'
 import type { Services } from './services.ts'
 import { socketServer } from './sockets.ts'
@@ -98,8 +99,11 @@ function authorization({ headers }: IncomingMessage): string | undefined {
 
 function refuse(socket: Duplex, error: unknown, requestId: string): void {
   const problem = problemOf(error, requestId)
-  const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${problem.status} ${problem.title}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${body}`,
-  )
+  answerAndClose(socket, {
+    status: problem.status,
+    title: problem.title,
+    type: problemType,
+    body: JSON.stringify(problem),
+    headers: { 'x-request-id': requestId },
+  })
 }

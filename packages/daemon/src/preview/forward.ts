@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
+import { closesAfter } from '../api/closing.ts'
 import type { ReachedPort, Target } from '../ports/index.ts'
 import { dial, dialError } from './dial.ts'
 import { hasBody } from './request-headers.ts'
@@ -47,8 +48,8 @@ export async function forward(
     })
     outgoing.on('response', (answer) => {
       try {
-        // Who has not sent his body to the end by now may not get rid of the rest: then the connection ends with the answer.
-        const close = request.complete || !hasBody(request) ? [] : ['Connection', 'close']
+        // The rest of a body that the sandbox did not wait for is not waited for here either.
+        const close = hasBody(request) && closesAfter(request) ? ['Connection', 'close'] : []
         response.writeHead(answer.statusCode!, [...responseHeaders(answer, target), ...close])
         response.flushHeaders()
       } catch (error) {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../api/closing.ts'
 import { problemOf, problemType } from '../api/problems.ts'
 import type { Caller, KeyRing } from '../keys/index.ts'
 import type { Log } from '../log.ts'
@@ -57,6 +58,7 @@ export class PreviewServer {
       keepAliveTimeout: 72_000,
       maxHeaderSize: 32_768,
     })
+    limitUnreadBodies(this.#server)
     this.#server.on('request', (request, response) => void this.#request(request, response))
     this.#server.on('upgrade', (request, socket, head) => void this.#upgrade(request, socket, head))
     this.#server.on('clientError', (_, socket) => {
@@ -117,7 +119,7 @@ export class PreviewServer {
         touch: () => visits.touch(visit),
       })
     } catch (error) {
-      this.#answer(request, response, error)
+      await this.#answer(request, response, error)
     } finally {
       leave()
     }
@@ -210,16 +212,17 @@ export class PreviewServer {
     }
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+  async #answer(request: IncomingMessage, response: ServerResponse, error: unknown): Promise<void> {
     const problem = problemOf(error)
     if (problem.code === 'internal') this.#options.log.error({ err: error }, 'a defect in previews')
+    const close = await refusalCloses(request)
     if (response.headersSent || response.destroyed) return void response.destroy()
     const body = JSON.stringify(problem)
     response.writeHead(problem.status, {
       'content-type': problemType,
       'content-length': Buffer.byteLength(body),
       'cache-control': 'no-store',
-      ...(request.complete ? {} : { connection: 'close' }),
+      ...(close ? { connection: 'close' } : {}),
     })
     response.end(body)
   }
@@ -257,10 +260,7 @@ export function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMes
 }
 
 function refuse(socket: Duplex, error: unknown): void {
-  if (!socket.writable) return void socket.destroy()
   const problem = problemOf(error)
-  const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${problem.status} ${problem.title}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  )
+  const { status, title } = problem
+  answerAndClose(socket, { status, title, type: problemType, body: JSON.stringify(problem) })
 }

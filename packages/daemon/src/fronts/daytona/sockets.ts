@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
+import { answerAndClose } from '../../api/closing.ts'
 import { translate } from '../../api/problems.ts'
 import { closeWith, socketServer, watchOver } from '../../api/sockets.ts'
 import type { Caller } from '../../keys/index.ts'
@@ -166,8 +167,11 @@ function answer(socket: Duplex, request: IncomingMessage, requestId: string, err
     method: request.method ?? 'GET',
     url: request.url ?? '/',
   })
-  const text = JSON.stringify(body)
-  socket.end(
-    `HTTP/1.1 ${status} ${body.code}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${text}`,
-  )
+  answerAndClose(socket, {
+    status,
+    title: body.code,
+    type: 'application/json',
+    body: JSON.stringify(body),
+    headers: { 'x-request-id': requestId },
+  })
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
+import { answerAndClose, refusalCloses } from '../../api/closing.ts'
 import { translate } from '../../api/problems.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Target, Visit } from '../../ports/index.ts'
@@ -29,7 +30,7 @@ export class Ports {
   }
 
   async request(routed: Routed, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { visits, connections } = this.#place.services
+    const { visits, connections, patience } = this.#place.services
     response.on('error', () => response.destroy())
     let leave = () => {}
     try {
@@ -40,16 +41,17 @@ export class Ports {
         target,
         path: passable.path,
         headers: this.#headers(request, target, passable),
-        bodyIdleMs: 60_000,
+        bodyIdleMs: patience.bodyMs,
         touch: () => visits.touch(visit),
       })
     } catch (error) {
+      const close = await refusalCloses(request)
       if (response.headersSent || response.destroyed) return void response.destroy()
       const { status, body } = this.#refusal(routed, error)
       response.writeHead(status, {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
-        ...(request.complete ? {} : { connection: 'close' }),
+        ...(close ? { connection: 'close' } : {}),
       })
       response.end(body)
     } finally {
@@ -73,11 +75,8 @@ export class Ports {
         touch: () => visits.touch(visit),
       })
     } catch (error) {
-      if (!socket.writable) return void socket.destroy()
       const { status, body } = this.#refusal(routed, error)
-      socket.end(
-        `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-      )
+      answerAndClose(socket, { status, title: 'Refused', type: 'application/json', body })
     } finally {
       leave()
     }
