@@ -119,6 +119,7 @@ async function assemble(
   const { firstKey } = await keys.prepare(config.api_key)
   await instance.writeCommandLineKey(await keys.commandLineKey(await instance.readCommandLineKey()))
   undo.push(() => sessions.leases.write())
+  sessions.reconciler.watch()
   await sessions.reconciler.tidy()
   await sessions.reconciler.run()
   await sessions.reconciler.recover()

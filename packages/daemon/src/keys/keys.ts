@@ -56,6 +56,11 @@ export class KeyRing {
     return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId, quotas: row.quotas }
   }
 
+  /** Whether the text is a key of this daemon: of any project, valid or not. */
+  async isKey(text: string): Promise<boolean> {
+    return /^[!-~]{8,512}$/.test(text) && (await this.#store.keys.byHash(hashOf(text))) !== undefined
+  }
+
   /** Who a key of the project is, as long as it is worth something. */
   async callerOf(projectId: string, keyId: string, requestId: string): Promise<Caller | undefined> {
     const row = await this.#store.keys.get(projectId, keyId)

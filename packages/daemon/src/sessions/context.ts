@@ -1,4 +1,5 @@
-import type { AllCapabilities, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
+import type { Duplex } from 'node:stream'
+import type { AllCapabilities, SandboxHandle, SandboxInfo, SandboxProvider } from '@sandkasten/sdk'
 import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -31,6 +32,11 @@ export interface Context {
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
   stats?(sandboxId: string): Promise<object>
+  /** Opens a byte stream to a port of a sandbox. Without it the daemon connects to the port's endpoint. */
+  dial?: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
+  /** Calls the listener when a sandbox that this process started, or watches, ends by itself. */
+  onEnded?(listener: (info: SandboxInfo) => void): void
+  watch?(sandboxId: string): Promise<void>
   /** Gives a sandbox that was made beforehand the labels, the environment and the age of a new one. */
   handOver?(
     sandboxId: string,

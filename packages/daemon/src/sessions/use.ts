@@ -96,14 +96,17 @@ export class Use {
       .status()
       .catch((cause) => (SandboxError.is(cause, 'not_found') ? 'destroyed' : undefined))
     if (status !== 'stopped' && status !== 'destroyed') return error
-    if (live.busy(session.id)) return error
+    // Somebody who is changing the session may be noting the end right now.
+    await live.settled(session.id)
+    const now = await this.#context.store.sessions.get(session.id)
+    if (now?.incarnation !== session.incarnation) return error
     const reason = status === 'stopped' ? 'its sandbox ended by itself' : 'its sandbox is gone'
-    const crashed = await this.#lifecycle.crashed(session, 'daemon', reason, status === 'stopped')
-    if (!crashed) return error
+    const crashed = (await this.#lifecycle.crashed(now, 'daemon', reason, status === 'stopped')) ?? now
+    if (crashed.status !== 'crashed') return error
     return new SandboxError('interrupted', `The sandbox of session ${session.id} has ended.`, {
       cause: error,
       details: { status: crashed.status },
-      hint: 'Start it again with POST /v1/sessions/{id}/start; its files are as they were.',
+      hint: 'What ran in it has ended with it. Start it again with POST /v1/sessions/{id}/start; its files are there. Look at what the command did before you run it again.',
     })
   }
 }

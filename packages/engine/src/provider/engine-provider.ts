@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { type Capabilities, SandboxError } from '@sandkasten/sdk'
+import type { Duplex } from 'node:stream'
+import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import { ImageStore } from '../images/index.ts'
@@ -55,6 +56,8 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   readonly #close: () => Promise<void>
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
   readonly volumes: VolumeAdmin
+  /** Opens a byte stream to a port of a sandbox. Absent without isolation: there a sandbox's ports are the machine's. */
+  readonly dial: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
   readonly #layered: EngineDriver | undefined
   readonly #folders: { handOver: EngineDriver['handOver'] }
 
@@ -65,6 +68,8 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.decision = decision
     this.#folders = driver as unknown as EngineDriver
     this.#layered = driver instanceof EngineDriver ? driver : undefined
+    const layered = this.#layered
+    this.dial = layered && ((sandboxId, port) => layered.dial(sandboxId, port))
     this.volumes = volumesOf(decision, this.#layered)
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
@@ -77,6 +82,16 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
       hint: 'Use the isolator oci.',
     })
+  }
+
+  /** Calls the listener when a sandbox that this process started, or watches, ends by itself. Without isolation it is never called. */
+  onEnded(listener: (info: SandboxInfo) => void): void {
+    if (this.#layered) this.#layered.onEnded = listener
+  }
+
+  /** Makes the listener of `onEnded` learn of the end of a sandbox that another process started. */
+  async watch(sandboxId: string): Promise<void> {
+    await this.#layered?.watch(sandboxId)
   }
 
   /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */

@@ -1,6 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
 import { chunksOf } from '../shared/bytes.ts'
+import { maybeDone } from '../shared/maybe-done.ts'
 import type {
   Ability,
   AllCapabilities,
@@ -114,7 +115,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     } catch (error) {
       // A listener that throws ends the command too: nobody is left to read it.
       if (!killed) await process.kill('SIGKILL', {}).catch(() => {})
-      throw error
+      throw maybeDone(error)
     } finally {
       forget()
       await killed
@@ -277,7 +278,12 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
     if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
     throwIfAborted(options.signal, `The command ${spec.cmd}`)
-    return this.#driver.spawn(spec, { signal: options.signal })
+    try {
+      return await this.#driver.spawn(spec, { signal: options.signal })
+    } catch (error) {
+      // With an id a repeat finds the first one.
+      throw spec.processId === undefined ? maybeDone(error) : error
+    }
   }
 }
 

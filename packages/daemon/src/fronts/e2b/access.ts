@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { Services } from '../../api/index.ts'
-import { type Caller, sameHash } from '../../keys/index.ts'
+import { type Caller, plainKey, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import { Budget } from './budget.ts'
@@ -129,14 +129,6 @@ export class Access {
       .update(text)
       .digest('base64url')
   }
-}
-
-/** Our key out of what a client sends. */
-export function plainKey(given: string): string {
-  const hex = /^e2b_((?:[0-9a-f]{2})+)$/.exec(given)?.[1]
-  if (hex === undefined) return given
-  const key = Buffer.from(hex, 'hex').toString('latin1')
-  return /^[!-~]{8,512}$/.test(key) ? key : given
 }
 
 function fits({ path, operation, username, signature, expires }: Signed, token: string): boolean {

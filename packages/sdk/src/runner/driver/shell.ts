@@ -2,6 +2,7 @@ import { checkCount, checkMs } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import { randomId } from '../../shared/ids.ts'
+import { maybeDone } from '../../shared/maybe-done.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import type { RunnerClient, RunnerShell, TaskOutput } from '../index.ts'
 import { type ProcessHost, told } from './process.ts'
@@ -40,12 +41,16 @@ export class DrivenShell implements SandboxShell {
     const id = options.commandId ?? `exec-${randomId()}`
     // One that nobody can find again ends with us, however we end.
     const bound = this.#host.bound && options.commandId === undefined
-    const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
-    const task = await told(this.#host, start)
-    const result = await told(this.#host, this.#follow(client, id, task, options))
-    // One that nobody can ask for again need not be remembered.
-    if (options.commandId === undefined) await client.forget(id).catch(() => {})
-    return result
+    try {
+      const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
+      const task = await told(this.#host, start)
+      const result = await told(this.#host, this.#follow(client, id, task, options))
+      // One that nobody can ask for again need not be remembered.
+      if (options.commandId === undefined) await client.forget(id).catch(() => {})
+      return result
+    } catch (error) {
+      throw options.commandId === undefined ? maybeDone(error) : error
+    }
   }
 
   async attach(commandId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
