@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/commands.ts'
+import type { UpSetup } from './daemon/up.ts'
 import { doctor } from './doctor.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
@@ -8,7 +9,7 @@ import { parseEnv, parseMount, parseSize } from './options.ts'
 import { type RunOptions, run } from './run.ts'
 
 /** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
-export async function main(argv: readonly string[]): Promise<number> {
+export async function main(argv: readonly string[], setup?: UpSetup): Promise<number> {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
@@ -56,9 +57,13 @@ export async function main(argv: readonly string[]): Promise<number> {
     .action(async (command: string[], options: RunOptions) => {
       code = await run(command, options)
     })
-  addDaemonCommands(program, (result) => {
-    code = result
-  })
+  addDaemonCommands(
+    program,
+    (result) => {
+      code = result
+    },
+    setup,
+  )
   addImageCommands(program)
   program
     .command('doctor')

@@ -1,7 +1,6 @@
 import path from 'node:path'
 import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
-import { pino } from 'pino'
 import {
   Audit,
   allRoutes,
@@ -16,7 +15,7 @@ import type { DaemonConfig } from './config/index.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
-import type { Log } from './log.ts'
+import { type Log, openLog } from './log.ts'
 import { Metrics } from './metrics.ts'
 import { startPreviews } from './preview/index.ts'
 import {
@@ -57,8 +56,7 @@ export interface Daemon {
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config } = options
-  const log =
-    options.log ?? pino({ level: config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
+  const log = options.log ?? openLog(config)
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
     while (undo.length > 0) await undo.pop()!()

@@ -5,7 +5,7 @@ import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
-import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import type { TreeRights } from '../layers/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
@@ -67,6 +67,10 @@ export class EngineDriver extends LayeredDriver {
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  async probe(): Promise<ProbeResult> {
+    return (await this.#isolator()).probe()
   }
 
   /** What is weaker than usual is said with everything else that is known of a sandbox. */

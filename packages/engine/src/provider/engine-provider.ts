@@ -6,7 +6,7 @@ import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
 import { ImageStore } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
-import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
@@ -69,6 +69,11 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
+  async probe(): Promise<ProbeResult> {
+    return this.#layered?.probe() ?? { ok: true, detail: this.decision.reason }
   }
 
   /** What a sandbox uses now. What this machine does not count is undefined. */
