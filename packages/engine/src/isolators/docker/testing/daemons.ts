@@ -139,7 +139,8 @@ async function start(
       ...['--pdeathsig', 'TERM', 'unshare', '-m', '--propagation', 'private'],
       ...['sh', '-c', script, 'sh', ...command],
     ],
-    { stdio: ['ignore', log, log], detached: true },
+    // In its own folder: Podman’s conmon writes files into the working directory.
+    { stdio: ['ignore', log, log], detached: true, cwd: folder },
   )
   closeSync(log)
   const stop = async () => {
