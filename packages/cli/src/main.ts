@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/commands.ts'
 import type { UpSetup } from './daemon/up.ts'
-import { doctor } from './doctor.ts'
+import { type DoctorOptions, doctor } from './doctor.ts'
+import { withPlaceOptions } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
@@ -18,8 +19,7 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
     .showHelpAfterError('Add --help for what there is.')
     .enablePositionalOptions()
     .exitOverride()
-  program
-    .command('run')
+  withPlaceOptions(program.command('run'))
     .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
     .option('--image <image>', '`host`, the name of an image, or the folder of a root file system', 'host')
@@ -65,11 +65,10 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
     setup,
   )
   addImageCommands(program)
-  program
-    .command('doctor')
+  withPlaceOptions(program.command('doctor'))
     .description('What this machine can do, what is missing, and what installs it.')
     .option('--json', 'for programs')
-    .action(async (options: { json?: boolean }) => {
+    .action(async (options: DoctorOptions) => {
       code = await doctor(options)
     })
   program

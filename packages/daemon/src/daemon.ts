@@ -1,5 +1,4 @@
-import path from 'node:path'
-import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
+import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import {
   Audit,
@@ -64,7 +63,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     const instance = await takeDataFolder(config.data_dir)
     undo.push(() => instance.release())
-    const provider = options.provider ?? engineOf(config)
+    const provider = options.provider ?? engineOf(config, log)
     undo.push(() => provider.close?.())
     const store = await openStore(config, log)
     undo.push(() => store.close())
@@ -190,15 +189,13 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       network: defaults.network_mode,
     },
   }
-  // A folder is for one isolator only.
-  const { isolator } = new EngineProvider(options).decision
-  return isolator === 'docker'
-    ? { ...options, isolator, root: path.join(config.engine_dir, 'docker') }
-    : { ...options, isolator }
+  const { isolator: chosen } = new EngineProvider(options).decision
+  return { ...options, isolator: chosen, root: rootBelow(config.engine_dir, options) }
 }
 
-function engineOf(config: DaemonConfig): DaemonProvider {
-  return new EngineProvider({ ...engineOptions(config), stays: true }) as unknown as DaemonProvider
+function engineOf(config: DaemonConfig, log: Log): DaemonProvider {
+  const onWarning = (message: string) => log.warn({}, message)
+  return new EngineProvider({ ...engineOptions(config), stays: true, onWarning }) as unknown as DaemonProvider
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */

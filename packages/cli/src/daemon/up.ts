@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import path from 'node:path'
 import { type DaemonConfig, engineOptions, loadConfig, startDaemon } from '@sandkasten/daemon'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
@@ -50,7 +51,7 @@ function overridesOf(options: UpOptions): Record<string, unknown> {
   const { listen, dataDir, isolator, runtime, acceptNoIsolation, logFormat } = options
   return {
     ...(listen === undefined ? {} : { listen }),
-    ...(dataDir === undefined ? {} : { data_dir: dataDir }),
+    ...(dataDir === undefined ? {} : { data_dir: path.resolve(dataDir) }),
     ...(isolator === undefined ? {} : { isolator }),
     ...(runtime === undefined ? {} : { runtime }),
     ...(acceptNoIsolation ? { accept_no_isolation: true } : {}),

@@ -5,6 +5,7 @@ import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
+import { StandIns } from '../images/index.ts'
 import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import type { TreeRights } from '../layers/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
@@ -37,6 +38,7 @@ export class EngineDriver extends LayeredDriver {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   protected readonly findImage: FindImage
+  protected readonly standIns: StandIns
   readonly #stays: boolean
   readonly #live = new Map<string, Live>()
 
@@ -53,10 +55,12 @@ export class EngineDriver extends LayeredDriver {
     capabilities: EngineCapabilities
     isolation?: Isolation
     findImage: FindImage
+    standIns?: StandIns
     stays?: boolean
   }) {
     super(options.root, options.runner, options.rights)
     this.findImage = options.findImage
+    this.standIns = options.standIns ?? new StandIns()
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
     this.defaults = options.defaults

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import { ImageStore } from '../images/index.ts'
+import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
 import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
@@ -25,7 +25,7 @@ export interface EngineProviderOptions {
   /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
   pull?: boolean
   /**
-   * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
+   * Where sandboxes are kept; for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, else `~/.sandkasten/engine`;
    * for `docker` the folder `docker` in there.
    */
   root?: string
@@ -39,6 +39,8 @@ export interface EngineProviderOptions {
    * `sweep()` does.
    */
   stays?: boolean
+  /** Told what works, but not as asked for. Default: `process.emitWarning`. */
+  onWarning?: (message: string) => void
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
@@ -159,7 +161,7 @@ function choose(options: EngineProviderOptions): {
       capabilities: capabilitiesHere(),
       isolation: isolationOf(options.oci ?? {}),
       rights: process.getuid?.() === 0 ? undefined : footingOf({}),
-      findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
+      findImage: finder(imageStore({ ...options, root }), options),
       stays: options.stays ?? false,
     })
     const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
@@ -212,6 +214,7 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
     ),
     defaults: { ...engineDefaults, ...options.defaults },
     capabilities: dockerCapabilities(options.docker),
+    standIns: new StandIns(options.onWarning),
     // Names of images are the daemon's to know, never the store's.
     findImage: (name) => {
       throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
@@ -255,15 +258,32 @@ export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> 
   })
 }
 
-function finder(images: ImageStore, pull: boolean): FindImage {
+function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderOptions): FindImage {
+  const standIns = new StandIns(onWarning)
   return async (name) => {
+    const recipe = runtimeRecipe(name)
+    if (recipe !== undefined && !images.find(name)) {
+      if (images.find(recipe)) return images.imageLayers(recipe)
+      standIns.tell(name, `sandkasten image build ${recipe}`)
+      return 'host'
+    }
     // A name that is none is said to be none here, not by a registry.
     if (pull && !images.find(name)) await images.pull(name)
     return images.imageLayers(name)
   }
 }
 
+/**
+ * A root is for one isolator only. This is the root of the one that these options lead to, below one folder for all: the daemon and the command line
+ * find the same sandboxes and images there.
+ */
+export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
+  const { isolator } = new EngineProvider({ ...options, root: folder }).decision
+  return isolator === 'docker' ? path.join(folder, 'docker') : folder
+}
+
 function defaultRoot(): string {
+  if (process.env.SANDKASTEN_ENGINE_DIR) return path.resolve(process.env.SANDKASTEN_ENGINE_DIR)
   if (process.env.SANDKASTEN_HOME) return path.join(process.env.SANDKASTEN_HOME, 'engine')
   return process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten', 'engine')
 }
