@@ -9,6 +9,7 @@ describe('a log line for people', () => {
     expect(textOf(line({ url: 'http://127.0.0.1:1', count: 3, why: 'two words', msg: 'listening' }))).toMatch(
       new RegExp(`^${at} INFO  listening url=http://127.0.0.1:1 count=3 why="two words"\n$`),
     )
+    expect(textOf(line({ steps: { rowMs: 1.7084759999997914 }, msg: 'x' }))).toContain('steps={"rowMs":1.7}')
     expect(textOf(line({ level: 50, msg: 'x' }))).toContain(' ERROR x\n')
   })
 

@@ -37,7 +37,12 @@ function clock(time: unknown): string {
 
 function factOf(value: unknown): string {
   if (typeof value === 'string' && /^[^\s"=]+$/.test(value)) return escaped(value)
-  return escaped(JSON.stringify(value) ?? String(value))
+  return escaped(JSON.stringify(value, (_, inner) => rounded(inner)) ?? String(value))
+}
+
+/** Milliseconds with twelve decimals are for programs. */
+function rounded(value: unknown): unknown {
+  return typeof value === 'number' && Number.isFinite(value) ? Math.round(value * 10) / 10 : value
 }
 
 /** The stack on lines of its own, indented; an error without one as a value. */

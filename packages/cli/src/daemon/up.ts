@@ -37,6 +37,7 @@ export async function up(options: UpOptions, setup?: UpSetup): Promise<number> {
     options.json ? startedAsJson(config, daemon) : banner(config, daemon, setup?.command ?? 'sandkasten'),
   )
   await ending
+  console.error('sandkasten: the daemon ends; sandboxes keep running.')
   await daemon.close()
   return ended(0)
 }
