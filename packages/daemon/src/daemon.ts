@@ -1,7 +1,5 @@
-import path from 'node:path'
-import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
+import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
-import { pino } from 'pino'
 import {
   Audit,
   allRoutes,
@@ -17,7 +15,7 @@ import { catchDefects } from './defects.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
-import type { Log } from './log.ts'
+import { type Log, openLog } from './log.ts'
 import { Metrics } from './metrics.ts'
 import { startPreviews } from './preview/index.ts'
 import {
@@ -62,8 +60,7 @@ export interface Daemon {
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config } = options
-  const log =
-    options.log ?? pino({ level: config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
+  const log = options.log ?? openLog(config)
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
     while (undo.length > 0) await undo.pop()!()
@@ -71,7 +68,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     const instance = await takeDataFolder(config.data_dir, log)
     undo.push(() => instance.release())
-    const provider = options.provider ?? engineOf(config)
+    const provider = options.provider ?? engineOf(config, log)
     undo.push(() => provider.close?.())
     const store = await openStore(config, log)
     undo.push(() => store.close())
@@ -211,15 +208,13 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       network: defaults.network_mode,
     },
   }
-  // A folder is for one isolator only.
-  const { isolator } = new EngineProvider(options).decision
-  return isolator === 'docker'
-    ? { ...options, isolator, root: path.join(config.engine_dir, 'docker') }
-    : { ...options, isolator }
+  const { isolator: chosen } = new EngineProvider(options).decision
+  return { ...options, isolator: chosen, root: rootBelow(config.engine_dir, options) }
 }
 
-function engineOf(config: DaemonConfig): DaemonProvider {
-  return new EngineProvider({ ...engineOptions(config), stays: true }) as unknown as DaemonProvider
+function engineOf(config: DaemonConfig, log: Log): DaemonProvider {
+  const onWarning = (message: string) => log.warn({}, message)
+  return new EngineProvider({ ...engineOptions(config), stays: true, onWarning }) as unknown as DaemonProvider
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */

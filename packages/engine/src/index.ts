@@ -12,6 +12,7 @@ export {
   readRecipe,
   recipeNames,
 } from './images/index.ts'
+export { daemonsHere } from './isolators/docker/daemon.ts'
 export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/docker.ts'
 export { type DockerProfile, dockerProfile } from './isolators/docker/seccomp.ts'
 export type {
@@ -31,6 +32,7 @@ export {
   EngineProvider,
   type EngineProviderOptions,
   imageStore,
+  rootBelow,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
 export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'

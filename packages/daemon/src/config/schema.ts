@@ -208,6 +208,10 @@ export const fileSchema = z.strictObject({
     .describe('Wires of vendors, spoken on listeners of their own; see docs/fronts.md.'),
   reaper_interval_seconds: z.number().positive().max(3600).default(5),
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+  log_format: z
+    .enum(['auto', 'text', 'json'])
+    .default('auto')
+    .describe('`text` is for people. `auto`: text on a terminal, else JSON lines.'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),
   max_body_mb: z.int().positive().max(1024).default(32).describe('For JSON bodies; streams have no limit.'),
   max_result_mb: z

@@ -30,6 +30,8 @@ export interface Isolator {
   readonly disks?: LayeredDisks
   /** What is weaker in its sandboxes than it could be, in sentences for people. */
   weaker?(): Promise<readonly string[]>
+  /** Where images are not ours to keep: whether this one is here. */
+  hasImage?(reference: string): Promise<boolean>
   /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
   /** `in-use`: a sandbox was made of it and is still there. */

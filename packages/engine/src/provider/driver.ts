@@ -7,7 +7,8 @@ import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
-import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
+import { StandIns } from '../images/index.ts'
+import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import type { TreeRights } from '../layers/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
@@ -39,6 +40,7 @@ export class EngineDriver extends LayeredDriver {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   protected readonly findImage: FindImage
+  protected readonly standIns: StandIns
   readonly #stays: boolean
   readonly #live = new Map<string, Live>()
   /** Told of a sandbox of this process, or one that it watches, that has ended by itself. */
@@ -57,10 +59,12 @@ export class EngineDriver extends LayeredDriver {
     capabilities: EngineCapabilities
     isolation?: Isolation
     findImage: FindImage
+    standIns?: StandIns
     stays?: boolean
   }) {
     super(options.root, options.runner, options.rights)
     this.findImage = options.findImage
+    this.standIns = options.standIns ?? new StandIns()
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
     this.defaults = options.defaults
@@ -71,6 +75,10 @@ export class EngineDriver extends LayeredDriver {
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  async probe(): Promise<ProbeResult> {
+    return (await this.#isolator()).probe()
   }
 
   /** What is weaker than usual is said with everything else that is known of a sandbox. */

@@ -4,10 +4,10 @@ import type { Duplex } from 'node:stream'
 import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import { ImageStore } from '../images/index.ts'
+import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
-import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
@@ -26,7 +26,7 @@ export interface EngineProviderOptions {
   /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
   pull?: boolean
   /**
-   * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
+   * Where sandboxes are kept; for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, else `~/.sandkasten/engine`;
    * for `docker` the folder `docker` in there.
    */
   root?: string
@@ -40,6 +40,8 @@ export interface EngineProviderOptions {
    * `sweep()` does.
    */
   stays?: boolean
+  /** Told what works, but not as asked for. Default: `process.emitWarning`. */
+  onWarning?: (message: string) => void
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
@@ -74,6 +76,11 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
+  async probe(): Promise<ProbeResult> {
+    return this.#layered?.probe() ?? { ok: true, detail: this.decision.reason }
   }
 
   /** What a sandbox uses now. What this machine does not count is undefined. */
@@ -169,7 +176,7 @@ function choose(options: EngineProviderOptions): {
       capabilities: capabilitiesHere(),
       isolation: isolationOf(options.oci ?? {}),
       rights: process.getuid?.() === 0 ? undefined : footingOf({}),
-      findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
+      findImage: finder(imageStore({ ...options, root }), options),
       stays: options.stays ?? false,
     })
     const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
@@ -222,6 +229,7 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
     ),
     defaults: { ...engineDefaults, ...options.defaults },
     capabilities: dockerCapabilities(options.docker),
+    standIns: new StandIns(options.onWarning),
     // Names of images are the daemon's to know, never the store's.
     findImage: (name) => {
       throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
@@ -265,15 +273,32 @@ export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> 
   })
 }
 
-function finder(images: ImageStore, pull: boolean): FindImage {
+function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderOptions): FindImage {
+  const standIns = new StandIns(onWarning)
   return async (name) => {
+    const recipe = runtimeRecipe(name)
+    if (recipe !== undefined && !images.find(name)) {
+      if (images.find(recipe)) return images.imageLayers(recipe)
+      standIns.tell(name, `sandkasten image build ${recipe}`)
+      return 'host'
+    }
     // A name that is none is said to be none here, not by a registry.
     if (pull && !images.find(name)) await images.pull(name)
     return images.imageLayers(name)
   }
 }
 
+/**
+ * A root is for one isolator only. This is the root of the one that these options lead to, below one folder for all: the daemon and the command line
+ * find the same sandboxes and images there.
+ */
+export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
+  const { isolator } = new EngineProvider({ ...options, root: folder }).decision
+  return isolator === 'docker' ? path.join(folder, 'docker') : folder
+}
+
 function defaultRoot(): string {
+  if (process.env.SANDKASTEN_ENGINE_DIR) return path.resolve(process.env.SANDKASTEN_ENGINE_DIR)
   if (process.env.SANDKASTEN_HOME) return path.join(process.env.SANDKASTEN_HOME, 'engine')
   return process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten', 'engine')
 }

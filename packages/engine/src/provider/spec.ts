@@ -56,8 +56,8 @@ export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' |
   readonly sealing?: string
 }
 
-/** Finds an image of the store, or throws with the command that gets it. */
-export type FindImage = (name: string) => ImageLayers | Promise<ImageLayers>
+/** Finds an image of the store, or throws with the command that gets it. `host`: this machine stands in for it. */
+export type FindImage = (name: string) => ImageLayers | 'host' | Promise<ImageLayers | 'host'>
 
 export async function planOf(
   spec: CreateSpec,
@@ -101,7 +101,9 @@ async function imageOf(
 ): Promise<Pick<EngineExtra, 'image' | 'workdir'>> {
   if (wanted === 'host') return { image: 'host', workdir: '/workspace' }
   if (path.isAbsolute(wanted)) return { image: { rootfs: wanted }, workdir: '/workspace' }
-  const { name, digest, layers, config } = await findImage(wanted)
+  const found = await findImage(wanted)
+  if (found === 'host') return { image: 'host', workdir: '/workspace' }
+  const { name, digest, layers, config } = found
   const { env, user, workdir } = config
   return { image: { name, digest, layers, env, user }, workdir }
 }

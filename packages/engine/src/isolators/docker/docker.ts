@@ -178,6 +178,10 @@ export class DockerIsolator implements Isolator {
     return sizeBytes === undefined ? {} : { sizeBytes }
   }
 
+  hasImage(reference: string): Promise<boolean> {
+    return this.own().images.has(reference)
+  }
+
   removeSnapshot(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'> {
     return this.own().images.removeSnapshot(snapshotId)
   }

@@ -60,6 +60,17 @@ export class Images {
     })
   }
 
+  async has(reference: string): Promise<boolean> {
+    const docker = await this.daemon.docker()
+    try {
+      await this.daemon.call('Looking for the image', () => docker.getImage(reference).inspect())
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
   snapshotName(snapshotId: string): string {
     return `localhost/sandkasten-snapshot:${this.owner}-${snapshotId}`
   }
