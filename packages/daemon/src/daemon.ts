@@ -178,6 +178,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
     pull: config.pull_images,
+    openNetwork: config.open_network,
     oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
     docker: {
       ...run,

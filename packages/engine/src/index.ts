@@ -25,6 +25,7 @@ export type {
 } from './isolators/isolator.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
 export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/runtime.ts'
+export type { OpenNetwork } from './isolators/open-network.ts'
 export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
 export {
   type EngineDecision,

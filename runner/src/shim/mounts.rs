@@ -157,7 +157,7 @@ fn as_owner<T>(id: u32, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// Makes every permitted capability effective.
-fn raise_capabilities() -> io::Result<()> {
+pub fn raise_capabilities() -> io::Result<()> {
     #[repr(C)]
     struct Header {
         version: u32,

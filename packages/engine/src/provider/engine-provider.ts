@@ -12,6 +12,7 @@ import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
 import { isolationOf } from '../isolators/oci/runtime.ts'
+import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { DockerDriver } from './docker-driver.ts'
@@ -30,6 +31,8 @@ export interface EngineProviderOptions {
    */
   root?: string
   defaults?: Partial<EngineDefaults>
+  /** What sandboxes with the network `open` may reach besides the public internet. */
+  openNetwork?: OpenNetwork
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
@@ -125,11 +128,16 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
   }
 }
 
+function opened({ openNetwork }: EngineProviderOptions): { openNetwork?: OpenNetwork } {
+  return openNetwork === undefined ? {} : { openNetwork }
+}
+
 function choose(options: EngineProviderOptions): {
   decision: EngineDecision
   driver: ProviderDriver<Capabilities>
 } {
   const { isolator = 'auto' } = options
+  checkedAllow(options.openNetwork?.allow ?? [])
   const root = path.resolve(options.root ?? defaultRoot())
   if (isolator === 'process') {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
@@ -148,7 +156,7 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options.oci, async (runner) => {
         const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...options.oci, runner })
+        return new OciIsolator({ imagesFolder, ...opened(options), ...options.oci, runner })
       }),
       defaults,
       capabilities: capabilitiesHere(),
@@ -203,7 +211,13 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
     ...lazily(
       options.docker,
       async (runner) =>
-        new DockerIsolator({ stateFolder: root, pull: options.pull ?? false, ...options.docker, runner }),
+        new DockerIsolator({
+          stateFolder: root,
+          pull: options.pull ?? false,
+          ...opened(options),
+          ...options.docker,
+          runner,
+        }),
     ),
     defaults: { ...engineDefaults, ...options.defaults },
     capabilities: dockerCapabilities(options.docker),

@@ -11,11 +11,13 @@ import type {
   SandboxPlace,
 } from '../isolator.ts'
 import { checkSpec } from '../oci/check-spec.ts'
+import { checkedAllow, type OpenNetwork } from '../open-network.ts'
 import { containerConfig, type Reach, SANDBOX_USER } from './container.ts'
 import { Daemon, type DaemonAddress, type DaemonFacts } from './daemon.ts'
 import { endOf, forgetKill } from './end.ts'
 import { killContainer, listOurs, lives, removeContainer } from './ending.ts'
 import { statusOf } from './errors.ts'
+import { closeNetwork } from './fence.ts'
 import { groupsOf, weaknessOf } from './groups.ts'
 import { forgetHolds, holdsOf } from './holds.ts'
 import { Images } from './images.ts'
@@ -40,6 +42,8 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly bridge?: boolean
   /** The daemon's network for sandboxes with the network open. */
   readonly network?: string
+  /** What sandboxes with the network open may reach. Closed where the daemon is on this machine and we are root. */
+  readonly openNetwork?: OpenNetwork
   /** For Podman: `auto:size=65536` gives each sandbox ids of its own, from the range of the user `containers` in /etc/subuid. */
   readonly userns?: string
   /** A file on the daemon's machine with our seccomp profile: for a Podman that does not see our disk. */
@@ -69,6 +73,7 @@ export class DockerIsolator implements Isolator {
   private made?: { owner: string; images: Images }
 
   constructor(options: DockerIsolatorOptions) {
+    checkedAllow(options.openNetwork?.allow ?? [])
     this.options = { ...options, runFolder: options.runFolder ?? '/run/sandkasten' }
     this.daemon = new Daemon(options)
     this.watch = new EndWatch(this.daemon, () => this.own().owner)
@@ -80,7 +85,8 @@ export class DockerIsolator implements Isolator {
 
   /** What of the usual wall is missing with this daemon, in words. */
   async weaker(): Promise<readonly string[]> {
-    return weaknesses(await this.daemon.facts(), this.options)
+    const facts = await this.daemon.facts()
+    return weaknesses(facts, { ...this.options, closesNetworks: !this.options.bridge && this.maySee(facts) })
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
@@ -254,6 +260,8 @@ export class DockerIsolator implements Isolator {
     await this.daemon.call('Starting the container', () => container.start(), { sandboxId })
     const info = await this.inspect(container)
     const sandbox = this.sandboxOf(spec, { container, info }, facts)
+    if (spec.network === 'open' && reach === 'socket')
+      await closeNetwork(this.options.runner, info, this.options.openNetwork ?? {})
     await this.untilReady(sandbox, line)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
@@ -362,12 +370,16 @@ export class DockerIsolator implements Isolator {
     return facts.kind === 'podman' && !facts.remapped ? this.options.userns : undefined
   }
 
+  private maySee(facts: DaemonFacts): boolean {
+    // Without root we could neither give the folder to the container's root nor connect to its socket.
+    if (process.platform !== 'linux' || process.getuid?.() !== 0) return false
+    // Rootless daemons: their root is an ordinary user of this machine, whose number we do not know.
+    return !(facts.remapped && facts.rootId === undefined)
+  }
+
   /** Does the daemon see what we see? Found out once, by trying. */
   private isShared(image: string, facts: DaemonFacts): Promise<boolean> {
-    // Without root we could neither give the folder to the container's root nor connect to its socket.
-    if (process.platform !== 'linux' || process.getuid?.() !== 0) return Promise.resolve(false)
-    // Rootless daemons: their root is an ordinary user of this machine, whose number we do not know.
-    if (facts.remapped && facts.rootId === undefined) return Promise.resolve(false)
+    if (!this.maySee(facts)) return Promise.resolve(false)
     this.shared ??= this.daemon
       .call('Looking whether the daemon sees our disk', (docker) =>
         probeShared(docker, image, this.options.runFolder, labelsFor(this.own().owner, 'probe')),

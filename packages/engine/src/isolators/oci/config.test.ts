@@ -57,6 +57,7 @@ const task = (changes: Partial<IsolatorSpec> = {}) =>
     pasta: '/usr/bin/pasta',
     architecture: 'x86_64',
     maxOpenFiles: 20000,
+    openNetwork: {},
     volatile: true,
     readyTimeoutMs: 1000,
     // biome-ignore lint/suspicious/noExplicitAny: as above
@@ -67,11 +68,15 @@ describe('config.json', () => {
     const { linux } = config()
     const types = (namespaces: { type: string }[]) => namespaces.map(({ type }) => type).sort()
     const all = ['cgroup', 'ipc', 'mount', 'network', 'pid', 'user', 'uts']
-    // Without a network the shim has made that one already, before the runtime starts.
+    // Without a network the runtime is started in an empty one.
     expect(types(linux.namespaces)).toEqual(all.filter((type) => type !== 'network'))
-    const open = config({ spec: { ...spec, network: 'open' } })
-    expect(types(open.linux.namespaces)).toEqual(all)
     expect(linux.namespaces.every((namespace: object) => !('path' in namespace))).toBe(true)
+    const open = config({ spec: { ...spec, network: 'open' } }).linux
+    expect(types(open.namespaces)).toEqual(all)
+    expect(open.namespaces.filter((namespace: object) => 'path' in namespace)).toEqual([
+      { type: 'network', path: '/stage/network' },
+    ])
+    expect(open.sysctl).toBeUndefined()
     const ids = [{ containerID: 0, hostID: 0x10000000, size: 65536 }]
     expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
   })
@@ -183,9 +188,10 @@ describe('a task', () => {
   it('connects a network only where one was asked for, and lets it pay for itself', () => {
     expect(task().network).toBeNull()
     const open = task({ network: 'open' })
-    expect(open.network).toEqual(
-      expect.arrayContaining(['--no-map-gw', '--tcp-ports', 'none', '--tcp-ns', '--udp-ns', '{pid}']),
+    expect(open.network.argv).toEqual(
+      expect.arrayContaining(['--no-map-gw', '--tcp-ports', 'none', '--tcp-ns', '--udp-ns']),
     )
+    expect(open.network.user).toBe(0x1000ffff)
     expect(Number(open.groups[0].files[0].value)).toBeGreaterThan(268435456)
     expect(open.groups[1].files[0].value).toBe('101')
   })

@@ -14,6 +14,7 @@ import {
   type SandboxPlace,
   storedImage,
 } from '../isolator.ts'
+import { checkedAllow, type OpenNetwork } from '../open-network.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
@@ -40,6 +41,8 @@ export interface OciIsolatorOptions {
   /** Whose words it understands, where neither its name nor its version says so. */
   readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
+  /** What sandboxes with the network `open` may reach. */
+  readonly openNetwork?: OpenNetwork
   /** For sockets: short, and not kept over a reboot. */
   readonly runFolder?: string
   readonly imagesFolder?: string
@@ -75,6 +78,7 @@ export class OciIsolator implements Isolator {
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
+    checkedAllow(options.openNetwork?.allow ?? [])
     this.footing = footingOf(options)
     this.isolation = isolationOf(options)
     const { folders } = this.footing
@@ -86,6 +90,7 @@ export class OciIsolator implements Isolator {
       runtime: options.runtime ?? 'crun',
       ...(options.runtimeKind ? { runtimeKind: options.runtimeKind } : {}),
       pasta: options.pasta ?? 'pasta',
+      openNetwork: options.openNetwork ?? {},
       runFolder: folders.run,
       imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
       cgroupParent: options.cgroupParent ?? 'sandkasten',
@@ -143,6 +148,7 @@ export class OciIsolator implements Isolator {
         runtime: runtime.kind,
         runner: this.options.runner,
         pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
+        openNetwork: this.options.openNetwork,
         architecture: thisArchitecture(),
         maxOpenFiles: maxOpenFiles(),
         volatile: this.options.volatile,

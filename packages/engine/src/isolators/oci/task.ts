@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
+import type { OpenNetwork } from '../open-network.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { groupRoots, missingControllers, planGroups } from './cgroups.ts'
 import { ociConfig, RUNNER_PROGRAM } from './config.ts'
 import type { Footing } from './footing.ts'
 import { rlimitsFor } from './inside.ts'
-import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
+import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from './network.ts'
 import type { Places } from './places.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -48,13 +49,14 @@ export interface TaskInput {
   readonly runtime: RuntimeKind
   readonly runner: string
   readonly pasta: string
+  readonly openNetwork: OpenNetwork
   readonly architecture: Architecture
   readonly maxOpenFiles: number
   readonly volatile: boolean
   readonly readyTimeoutMs: number
 }
 
-const VERSION = 2
+const VERSION = 3
 
 export function shimTask(input: TaskInput): object {
   const { spec, places, image, footing } = input
@@ -99,9 +101,20 @@ export function shimTask(input: TaskInput): object {
       }),
     ),
     capabilities: inside.capabilityBits + ownCapabilities(input.runtime),
-    network: spec.network === 'open' ? pastaArgv(input.pasta, hostNameservers()) : null,
+    network: spec.network === 'open' ? networkOf(input) : null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
+}
+
+function networkOf({ pasta, stage, firstId, footing, openNetwork: open }: TaskInput): object {
+  return openNetwork({
+    pasta,
+    stage,
+    firstId,
+    ids: footing.inside.count,
+    nameservers: hostNameservers(),
+    open,
+  })
 }
 
 /** Files in memory are nobody's, so where no control group counts them they have at least no more room than the sandbox was given. */

@@ -1,0 +1,21 @@
+/** One sandbox with the network open, for `network-cage.ts`: scripts come in as lines of JSON, results go out as lines. */
+import { createInterface } from 'node:readline'
+import { createBench, open } from './bench.ts'
+
+const say = (value: unknown) => process.stdout.write(`${JSON.stringify(value)}\n`)
+const bench = await createBench()
+try {
+  const isolator = bench.another({ openNetwork: JSON.parse(process.argv[2]!) })
+  const spec = bench.spec({ network: 'open' })
+  try {
+    const box = await open(spec, await isolator.start(spec))
+    say({ pids: box.pids, firstId: box.firstId })
+    for await (const line of createInterface({ input: process.stdin })) say(await box.sh(JSON.parse(line)))
+    box.client.close()
+  } catch (error) {
+    say({ error: String(error) })
+  }
+  await isolator.remove(spec)
+} finally {
+  await bench[Symbol.asyncDispose]()
+}
