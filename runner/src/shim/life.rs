@@ -273,7 +273,7 @@ impl Life<'_> {
     fn introduce(&mut self, host_pid: u32) -> Result<(), Failure> {
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
         let facts = vec![
-            ("version".to_owned(), Json::Number(super::task::VERSION)),
+            ("version".to_owned(), Json::Number(super::task::FACTS_VERSION)),
             ("pid".to_owned(), Json::Number(self.me.into())),
             ("startTime".to_owned(), Json::Number(self.start_time)),
             ("group".to_owned(), Json::Text(self.groups.name.clone())),
@@ -449,7 +449,7 @@ impl Life<'_> {
             .filter(|s| libc::WIFSIGNALED(*s))
             .map(|s| i64::from(libc::WTERMSIG(s)));
         Json::Map(vec![
-            ("version".into(), Json::Number(super::task::VERSION)),
+            ("version".into(), Json::Number(super::task::FACTS_VERSION)),
             ("exit".into(), number(exit)),
             ("signal".into(), number(signal)),
             ("killed".into(), Json::Bool(self.kill_asked)),

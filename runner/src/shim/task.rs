@@ -5,7 +5,10 @@
 use super::json::Json;
 use crate::fence::{self, Rule};
 
+/// Of setups and tasks.
 pub const VERSION: i64 = 3;
+/// Of what a shim says about itself and about the end: engines read what older shims wrote.
+pub const FACTS_VERSION: i64 = 2;
 
 #[derive(Debug, PartialEq)]
 pub struct Task {
@@ -28,7 +31,8 @@ pub struct Task {
     pub skeleton: Vec<Entry>,
     /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
     pub disk: String,
-    pub limited: bool,
+    /// Such a file system, empty: what a disk that is not there yet begins as. None where the disk is a folder.
+    pub template: Option<String>,
     pub volatile: bool,
     pub binds: Vec<Bind>,
     /// `config.json`, whole. It holds the environment, so it is written to memory only.
@@ -114,7 +118,10 @@ impl Task {
             written: number(&json, "written")? as usize,
             skeleton: list(&json, "skeleton", entry)?,
             disk: path(&json, "disk")?,
-            limited: flag(&json, "limited")?,
+            template: match json.get("template") {
+                None | Some(Json::Null) => None,
+                Some(_) => Some(path(&json, "template")?),
+            },
             volatile: flag(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
@@ -263,7 +270,7 @@ mod tests {
 
     const GOOD: &str = r#"{"version":3,"witness":"/w","socket":"/so","state":"/st","end":"/e",
         "firstId":268435456,"ids":65536,"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
-        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","limited":false,"volatile":true,"binds":[],
+        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","template":null,"volatile":true,"binds":[],
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]

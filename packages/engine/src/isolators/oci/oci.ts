@@ -22,7 +22,7 @@ import { DiskRemover, readRange } from './disk.ts'
 import { type Footing, footingOf, makeStage } from './footing.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { Launcher } from './launcher.ts'
-import { prepareLimitedDisk } from './limited-disk.ts'
+import { collectDiskTemplates, diskTemplateFor } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { probeGvisor } from './probe-gvisor.ts'
@@ -133,8 +133,8 @@ export class OciIsolator implements Isolator {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = this.footing.takeIds(places)
       this.footing.prepareDisk(places, spec, isNew)
-      if (spec.limits.diskBytes !== undefined)
-        await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
+      const { diskBytes } = spec.limits
+      const diskTemplate = diskBytes && (await diskTemplateFor(diskBytes, this.options.imagesFolder))
       rmSync(places.end, { force: true })
       const task = shimTask({
         footing: this.footing,
@@ -152,6 +152,7 @@ export class OciIsolator implements Isolator {
         architecture: thisArchitecture(),
         maxOpenFiles: maxOpenFiles(),
         volatile: this.options.volatile,
+        ...(diskTemplate ? { diskTemplate } : {}),
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
       await startShim(this.launcher, task, spec.sandboxId)
@@ -219,7 +220,9 @@ export class OciIsolator implements Isolator {
     this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
     const { imagesFolder } = this.options
     // Nothing of somebody else's, who may keep images of his own there.
-    if (dirname(below) === dirname(imagesFolder)) collectHostImages(imagesFolder)
+    if (dirname(below) !== dirname(imagesFolder)) return
+    collectHostImages(imagesFolder)
+    collectDiskTemplates(imagesFolder)
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */

@@ -53,6 +53,8 @@ export interface TaskInput {
   readonly architecture: Architecture
   readonly maxOpenFiles: number
   readonly volatile: boolean
+  /** Where the disk has a limit: an empty one of that size (`limited-disk.ts`). */
+  readonly diskTemplate?: string
   readonly readyTimeoutMs: number
 }
 
@@ -87,7 +89,7 @@ export function shimTask(input: TaskInput): object {
       owner: Math.max(0, Math.min(entry.owner - inside.first, inside.count - 1)),
     })),
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
-    limited: spec.limits.diskBytes !== undefined,
+    template: input.diskTemplate ?? null,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
     config: JSON.stringify(
