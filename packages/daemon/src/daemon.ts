@@ -179,6 +179,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     root: config.engine_dir,
     pull: config.pull_images,
     openNetwork: config.open_network,
+    hostImage: config.host_image,
     oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
     docker: {
       ...run,

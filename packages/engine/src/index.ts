@@ -1,4 +1,5 @@
 export * from '@sandkasten/sdk/runner'
+export { HIDDEN_IN_HOST, type HostImageOptions } from './images/host-hidden.ts'
 export {
   type ImageConfig,
   type ImageLayers,

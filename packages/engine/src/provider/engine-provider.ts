@@ -3,6 +3,7 @@ import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import { type HostImageOptions, hiddenInHost } from '../images/host-hidden.ts'
 import { ImageStore } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
@@ -33,6 +34,8 @@ export interface EngineProviderOptions {
   defaults?: Partial<EngineDefaults>
   /** What sandboxes with the network `open` may reach besides the public internet. */
   openNetwork?: OpenNetwork
+  /** What the image `host` hides of this machine's `/usr`. */
+  hostImage?: HostImageOptions
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
@@ -128,8 +131,12 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
   }
 }
 
-function opened({ openNetwork }: EngineProviderOptions): { openNetwork?: OpenNetwork } {
-  return openNetwork === undefined ? {} : { openNetwork }
+/** For either isolator. */
+function shared({ openNetwork, hostImage }: EngineProviderOptions) {
+  return {
+    ...(openNetwork === undefined ? {} : { openNetwork }),
+    ...(hostImage === undefined ? {} : { hostImage }),
+  }
 }
 
 function choose(options: EngineProviderOptions): {
@@ -138,6 +145,7 @@ function choose(options: EngineProviderOptions): {
 } {
   const { isolator = 'auto' } = options
   checkedAllow(options.openNetwork?.allow ?? [])
+  hiddenInHost(options.hostImage ?? {})
   const root = path.resolve(options.root ?? defaultRoot())
   if (isolator === 'process') {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
@@ -156,7 +164,7 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options.oci, async (runner) => {
         const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...opened(options), ...options.oci, runner })
+        return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
       }),
       defaults,
       capabilities: capabilitiesHere(),
@@ -214,7 +222,7 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
         new DockerIsolator({
           stateFolder: root,
           pull: options.pull ?? false,
-          ...opened(options),
+          ...shared(options),
           ...options.docker,
           runner,
         }),

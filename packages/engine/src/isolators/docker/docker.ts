@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { Container, ContainerInspectInfo } from 'dockerode'
+import { type HostImageOptions, hiddenInHost } from '../../images/host-hidden.ts'
 import type {
   IsolatedSandbox,
   Isolator,
@@ -42,6 +43,8 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly bridge?: boolean
   /** The daemon's network for sandboxes with the network open. */
   readonly network?: string
+  /** What the image `host` hides of this machine. */
+  readonly hostImage?: HostImageOptions
   /** What sandboxes with the network open may reach. Closed where the daemon is on this machine and we are root. */
   readonly openNetwork?: OpenNetwork
   /** For Podman: `auto:size=65536` gives each sandbox ids of its own, from the range of the user `containers` in /etc/subuid. */
@@ -74,6 +77,7 @@ export class DockerIsolator implements Isolator {
 
   constructor(options: DockerIsolatorOptions) {
     checkedAllow(options.openNetwork?.allow ?? [])
+    hiddenInHost(options.hostImage ?? {})
     this.options = { ...options, runFolder: options.runFolder ?? '/run/sandkasten' }
     this.daemon = new Daemon(options)
     this.watch = new EndWatch(this.daemon, () => this.own().owner)
@@ -221,6 +225,7 @@ export class DockerIsolator implements Isolator {
       }),
       reach,
       binds: image.binds,
+      hidden: image.hidden,
       seccomp: await seccompFor(facts, { ...this.options, shared }),
       kind: facts.kind,
       network: this.options.network ?? 'bridge',
@@ -358,10 +363,10 @@ export class DockerIsolator implements Isolator {
 
   private own(): { owner: string; images: Images } {
     if (!this.made) {
-      const { stateFolder, pull = false } = this.options
+      const { stateFolder, pull = false, hostImage = {} } = this.options
       const owner = ownerOf(stateFolder)
       const folder = join(stateFolder, 'images')
-      this.made = { owner, images: new Images({ daemon: this.daemon, owner, folder, pull }) }
+      this.made = { owner, images: new Images({ daemon: this.daemon, owner, folder, pull, hostImage }) }
     }
     return this.made
   }

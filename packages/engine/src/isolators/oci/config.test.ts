@@ -38,6 +38,7 @@ const config = (changes: object = {}): any =>
     runtime: 'crun',
     architecture: 'x86_64',
     binds: [],
+    hidden: [],
     maxOpenFiles: 20000,
     ...changes,
   })
@@ -48,12 +49,11 @@ const task = (changes: Partial<IsolatorSpec> = {}) =>
     spec: { ...spec, ...changes },
     places: placesOf(spec, '/run/sandkasten'),
     firstId: 0x10000000,
-    image: { layers: ['/layer'], binds: [{ source: '/usr', target: '/usr' }] },
+    image: { layers: ['/layer'], binds: [{ source: '/usr', target: '/usr' }], hidden: [] },
     layout: hybrid,
     cgroupParent: 'sandkasten',
     stage: '/run/sandkasten/stage',
     runtime: 'crun',
-    runner: '/opt/runner',
     pasta: '/usr/bin/pasta',
     architecture: 'x86_64',
     maxOpenFiles: 20000,
@@ -138,7 +138,6 @@ describe('a task', () => {
     const { binds } = task()
     expect(binds.map(({ source, readOnly, idMapped }: never) => [source, readOnly, idMapped])).toEqual([
       ['/usr', true, false],
-      ['/opt/runner', true, false],
       ['/data', true, true],
     ])
   })
@@ -173,6 +172,7 @@ describe('a task', () => {
     ])
     const setup = {
       runtime: { kind: 'crun', program: '/usr/bin/crun' },
+      runner: '/opt/runner',
       stage: '/stage',
       layout: hybrid,
       machine: hybrid,

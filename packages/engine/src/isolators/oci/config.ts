@@ -33,6 +33,8 @@ export interface ConfigInput {
     readonly readOnly: boolean
     readonly exec: boolean
   }[]
+  /** Paths of the image that are covered. */
+  readonly hidden: readonly string[]
   /** What the host lets us set: a limit can be lowered, not raised, without CAP_SYS_RESOURCE. */
   readonly maxOpenFiles: number
 }
@@ -147,6 +149,7 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/scsi',
         '/proc/timer_list',
         '/proc/timer_stats',
+        ...input.hidden,
       ],
       readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
       ...seccompOf(input),

@@ -89,6 +89,31 @@ describe('images and mounts', () => {
   })
 })
 
+describe('paths of the host', () => {
+  it.each(['host', 'limited', 'rootfs'])(
+    'do not show in what a sandbox reads of its mounts: %s',
+    async (kind) => {
+      const rootfs = join(bench.folder, 'paths')
+      if (kind === 'rootfs') {
+        mkdirSync(join(rootfs, 'usr'), { recursive: true })
+        for (const name of ['bin', 'lib', 'lib64']) symlinkSync(`usr/${name}`, join(rootfs, name))
+      }
+      const box = await bench.start({
+        ...(kind === 'rootfs' ? { image: { rootfs }, mounts: [{ source: '/usr', target: '/usr' }] } : {}),
+        ...(kind === 'limited' ? { limits: { diskBytes: 64 * 1024 * 1024 } } : {}),
+      })
+      const files = ['mountinfo', 'mounts', 'mountstats'].map((name) => `/proc/self/${name}`)
+      const { out } = await box.sh(`cat ${files.join(' ')} /proc/1/mountinfo 2>/dev/null; true`)
+      expect(out).toContain('/run/sandkasten-runner')
+      const places = [bench.folder, bench.options.runFolder!, bench.options.runner, process.cwd()]
+      // Names that are part of every machine say nothing of this one.
+      const names = new Set(places.flatMap((place) => place.split('/')).filter(Boolean))
+      for (const common of ['tmp', 'run', 'var', 'home', 'runner', 'work']) names.delete(common)
+      expect([...names].filter((name) => new RegExp(`[/:=]${name}([/:, ]|$)`, 'm').test(out))).toEqual([])
+    },
+  )
+})
+
 describe('network open', () => {
   it('its switches are read-only, for root too', async () => {
     const box = await bench.start({ network: 'open' })

@@ -4,6 +4,7 @@ import { type Isolation, SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import { collectHostImages } from '../../images/host-garbage.ts'
+import { type HostImageOptions, hiddenInHost } from '../../images/host-hidden.ts'
 import {
   type IsolatedSandbox,
   type Isolator,
@@ -41,6 +42,8 @@ export interface OciIsolatorOptions {
   /** Whose words it understands, where neither its name nor its version says so. */
   readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
+  /** What the image `host` hides of this machine. */
+  readonly hostImage?: HostImageOptions
   /** What sandboxes with the network `open` may reach. */
   readonly openNetwork?: OpenNetwork
   /** For sockets: short, and not kept over a reboot. */
@@ -79,6 +82,7 @@ export class OciIsolator implements Isolator {
 
   constructor(options: OciIsolatorOptions) {
     checkedAllow(options.openNetwork?.allow ?? [])
+    hiddenInHost(options.hostImage ?? {})
     this.footing = footingOf(options)
     this.isolation = isolationOf(options)
     const { folders } = this.footing
@@ -91,6 +95,7 @@ export class OciIsolator implements Isolator {
       ...(options.runtimeKind ? { runtimeKind: options.runtimeKind } : {}),
       pasta: options.pasta ?? 'pasta',
       openNetwork: options.openNetwork ?? {},
+      hostImage: options.hostImage ?? {},
       runFolder: folders.run,
       imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
       cgroupParent: options.cgroupParent ?? 'sandkasten',
@@ -146,7 +151,6 @@ export class OciIsolator implements Isolator {
         stage,
         cgroupParent: this.options.cgroupParent,
         runtime: runtime.kind,
-        runner: this.options.runner,
         pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
         openNetwork: this.options.openNetwork,
         architecture: thisArchitecture(),
@@ -261,16 +265,19 @@ export class OciIsolator implements Isolator {
 
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') {
-      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
+      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [], hidden: [] }
       const stored = storedImage(spec.image)
-      if (stored) return { layers: stored.layers, binds: [] }
+      if (stored) return { layers: stored.layers, binds: [], hidden: [] }
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough, unless somebody has cleared it away.
     if (!this.host || performance.now() - this.host.at > 1000 || !existsSync(this.host.image.layer))
-      this.host = { at: performance.now(), image: hostImage(this.options.imagesFolder) }
-    const { layer, binds } = this.host.image
-    return { layers: [layer], binds }
+      this.host = {
+        at: performance.now(),
+        image: hostImage(this.options.imagesFolder, '/', this.options.hostImage),
+      }
+    const { layer, binds, hidden } = this.host.image
+    return { layers: [layer], binds, hidden }
   }
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
@@ -283,10 +290,18 @@ export class OciIsolator implements Isolator {
   }
 
   private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {
-    const { cgroupParent } = this.options
+    const { cgroupParent, runner } = this.options
     const { footing } = this
     makeStage(footing)
-    return shimSetup({ runtime, stage, layout, machine: layoutOfThisMachine(), cgroupParent, footing })
+    return shimSetup({
+      runtime,
+      runner,
+      stage,
+      layout,
+      machine: layoutOfThisMachine(),
+      cgroupParent,
+      footing,
+    })
   }
 
   private prepare(): Promise<Prepared> {

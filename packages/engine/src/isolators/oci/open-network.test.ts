@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { hasProgram } from './programs.ts'
 import { reasonToSkip } from './testing/bench.ts'
-import { type CagedSandbox, type NetworkCage, openNetworkCage } from './testing/network-cage.ts'
+import { type NetworkCage, openNetworkCage } from './testing/network-cage.ts'
+import type { RemoteSandbox } from './testing/remote-sandbox.ts'
 
 /** What a sandbox with the network `open` reaches. All servers are stand-ins in network namespaces of this test: no packet leaves the machine. */
 
@@ -45,7 +46,7 @@ const reason =
   (existsSync('/dev/net/tun') ? undefined : 'needs /dev/net/tun')
 
 let cage: NetworkCage
-let box: CagedSandbox
+let box: RemoteSandbox
 
 beforeEach((ctx) => ctx.skip(reason !== undefined, reason))
 beforeAll(async () => {
@@ -86,7 +87,7 @@ function attempt(address: string, { port = 8080, kind = 'tcp', bound = false }: 
 }
 
 interface Reach {
-  from?: CagedSandbox
+  from?: RemoteSandbox
   port?: number
   kind?: 'tcp' | 'udp'
   bound?: boolean

@@ -15,6 +15,7 @@ import { skeletonOf } from './skeleton.ts'
 /** What a shim is told before it has a sandbox, as `runner/src/shim/setup.rs` reads it. */
 export function shimSetup(input: {
   readonly runtime: Runtime
+  readonly runner: string
   readonly stage: string
   /** The groups that we use, and all that there are. */
   readonly layout: CgroupLayout
@@ -25,6 +26,7 @@ export function shimSetup(input: {
   return {
     version: VERSION,
     runtime: input.runtime.program,
+    runner: input.runner,
     stage: input.stage,
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
     ...waysOf(input.runtime.kind, input.stage, input.machine),
@@ -42,12 +44,13 @@ export interface TaskInput {
   readonly image: {
     readonly layers: readonly string[]
     readonly binds: readonly { source: string; target: string }[]
+    /** Paths that the sandbox does not see. */
+    readonly hidden: readonly string[]
   }
   readonly layout: CgroupLayout
   readonly cgroupParent: string
   readonly stage: string
   readonly runtime: RuntimeKind
-  readonly runner: string
   readonly pasta: string
   readonly openNetwork: OpenNetwork
   readonly architecture: Architecture
@@ -67,7 +70,6 @@ export function shimTask(input: TaskInput): object {
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
-    { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here.
     ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
@@ -99,7 +101,9 @@ export function shimTask(input: TaskInput): object {
         inside,
         // The processes of a gVisor are not the host's, so no control group counts them.
         rlimits: rlimitsFor(spec.limits, input.runtime === 'runsc' ? [...missing, 'pids'] : missing),
-        binds,
+        // The shim has put the runner there beforehand, so that its path on the host does not show.
+        hidden: image.hidden,
+        binds: [...binds, { name: 'runner', target: RUNNER_PROGRAM, readOnly: true, exec: true }],
       }),
     ),
     capabilities: inside.capabilityBits + ownCapabilities(input.runtime),

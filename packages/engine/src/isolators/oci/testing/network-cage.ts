@@ -10,22 +10,14 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { OpenNetwork } from '../../open-network.ts'
-import type { Said } from './bench.ts'
+import { type RemoteSandbox, remoteSandbox } from './remote-sandbox.ts'
 
 export interface NetworkCage extends AsyncDisposable {
   /** An engine on the host of this cage, with one sandbox whose network is open. */
-  sandbox(open?: OpenNetwork): Promise<CagedSandbox>
+  sandbox(open?: OpenNetwork): Promise<RemoteSandbox>
   /** Gives an address to the host. */
   addAddress(address: string): void
-}
-
-export interface CagedSandbox extends AsyncDisposable {
-  readonly pids: { shim: number; runner: number }
-  readonly firstId: number
-  sh(script: string): Promise<Said>
 }
 
 /** Answers every connection and every datagram with its own place and the address that was asked for. */
@@ -43,8 +35,6 @@ for (const port of ports) {
     s.bind(port, address, up)
   }
 }`
-
-const worker = fileURLToPath(new URL('./network-worker.ts', import.meta.url))
 
 export async function openNetworkCage(addresses: {
   readonly host: readonly string[]
@@ -117,31 +107,19 @@ export async function openNetworkCage(addresses: {
   }
 
   return {
-    async sandbox(open = {}) {
+    sandbox(open = {}) {
       const mounted = `mount --bind ${folder}/resolv.conf /etc/resolv.conf && exec "$@"`
-      const child = within(host, [
-        ...['unshare', '--mount', 'sh', '-c', mounted, 'sh'],
-        ...[process.execPath, '--conditions=sandkasten-source', worker, JSON.stringify(open)],
-      ])
-      const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
-      const next = async () => {
-        const { value, done } = await lines.next()
-        if (done) throw new Error('the worker has ended')
-        return JSON.parse(value)
-      }
-      const facts = await next()
-      if (facts.error) throw new Error(facts.error)
-      return {
-        ...facts,
-        async sh(script: string) {
-          child.stdin!.write(`${JSON.stringify(script)}\n`)
-          return next()
-        },
-        async [Symbol.asyncDispose]() {
-          child.stdin!.end()
-          if (child.exitCode === null) await once(child, 'exit')
-        },
-      }
+      const enter = [
+        'nsenter',
+        `--net=/run/netns/${host}`,
+        'unshare',
+        '--mount',
+        'sh',
+        '-c',
+        mounted,
+        'sh',
+      ] as const
+      return remoteSandbox([...enter], { openNetwork: open }, { network: 'open' })
     },
     addAddress(address) {
       give(host, 'eth0', address)
