@@ -194,6 +194,8 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
     pull: config.pull_images,
+    openNetwork: config.open_network,
+    hostImage: config.host_image,
     oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
     docker: {
       ...run,

@@ -1,4 +1,5 @@
 export * from '@sandkasten/sdk/runner'
+export { HIDDEN_IN_HOST, type HostImageOptions } from './images/host-hidden.ts'
 export {
   type ImageConfig,
   type ImageLayers,
@@ -26,6 +27,7 @@ export type {
 } from './isolators/isolator.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
 export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/runtime.ts'
+export type { OpenNetwork } from './isolators/open-network.ts'
 export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
 export {
   type EngineDecision,

@@ -3,8 +3,12 @@
 //! in one place, under test in TypeScript (`packages/engine/src/isolators/oci/task.ts` is the writer).
 
 use super::json::Json;
+use crate::fence::{self, Rule};
 
-pub const VERSION: i64 = 2;
+/// Of setups and tasks.
+pub const VERSION: i64 = 3;
+/// Of what a shim says about itself and about the end: engines read what older shims wrote.
+pub const FACTS_VERSION: i64 = 2;
 
 #[derive(Debug, PartialEq)]
 pub struct Task {
@@ -27,16 +31,27 @@ pub struct Task {
     pub skeleton: Vec<Entry>,
     /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
     pub disk: String,
-    pub limited: bool,
+    /// Such a file system, empty: what a disk that is not there yet begins as. None where the disk is a folder.
+    pub template: Option<String>,
     pub volatile: bool,
     pub binds: Vec<Bind>,
     /// `config.json`, whole. It holds the environment, so it is written to memory only.
     pub config: String,
     /// Capabilities that PID 1 may have, as the kernel prints them.
     pub capabilities: u64,
-    /// Connects the network; `{pid}` stands for PID 1 of the sandbox.
-    pub network: Option<Vec<String>>,
+    /// None: nothing but its own loopback.
+    pub network: Option<Network>,
     pub ready_timeout_ms: i64,
+}
+
+/// How a sandbox reaches out, and what it may reach.
+#[derive(Debug, PartialEq)]
+pub struct Network {
+    /// pasta, with its arguments.
+    pub argv: Vec<String>,
+    /// The id that pasta runs as.
+    pub user: u32,
+    pub rules: Vec<Rule>,
 }
 
 /// The limits of the control group below `parent`, and what else it is for.
@@ -103,14 +118,17 @@ impl Task {
             written: number(&json, "written")? as usize,
             skeleton: list(&json, "skeleton", entry)?,
             disk: path(&json, "disk")?,
-            limited: flag(&json, "limited")?,
+            template: match json.get("template") {
+                None | Some(Json::Null) => None,
+                Some(_) => Some(path(&json, "template")?),
+            },
             volatile: flag(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
             capabilities: number(&json, "capabilities")? as u64,
             network: match json.get("network") {
                 None | Some(Json::Null) => None,
-                Some(_) => Some(list(&json, "network", text_item)?),
+                Some(network) => Some(parse_network(network)?),
             },
             ready_timeout_ms: number(&json, "readyTimeoutMs")?,
         };
@@ -118,6 +136,9 @@ impl Task {
         let least = if account { 0 } else { 65536 };
         if task.first_id < least || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
             return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
+        }
+        if task.network.as_ref().is_some_and(|network| network.user < least) {
+            return Err("task: network: pasta would run as a user of the host".to_owned());
         }
         if task.written > task.layers.len() {
             return Err("task: written: there are not so many layers".to_owned());
@@ -127,6 +148,14 @@ impl Task {
         }
         Ok(task)
     }
+}
+
+fn parse_network(json: &Json) -> Result<Network, String> {
+    Ok(Network {
+        argv: list(json, "argv", text_item)?,
+        user: id(json, "user")?,
+        rules: list(json, "rules", |rule| fence::parse(&text_item(rule)?))?,
+    })
 }
 
 fn group(json: &Json) -> Result<Group, String> {
@@ -239,9 +268,9 @@ pub fn text_item(json: &Json) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"version":2,"witness":"/w","socket":"/so","state":"/st","end":"/e",
+    const GOOD: &str = r#"{"version":3,"witness":"/w","socket":"/so","state":"/st","end":"/e",
         "firstId":268435456,"ids":65536,"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
-        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","limited":false,"volatile":true,"binds":[],
+        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","template":null,"volatile":true,"binds":[],
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]
@@ -256,7 +285,7 @@ mod tests {
     #[test]
     fn bad_tasks_are_refused() {
         for (good, bad) in [
-            ("\"version\":2", "\"version\":1"),
+            ("\"version\":3", "\"version\":2"),
             ("268435456", "0"),
             ("268435456", "1000"),
             ("268435456", "4294950000"),
@@ -268,6 +297,14 @@ mod tests {
             ("[\"/l\"]", "[]"),
             ("\"name\":\"f\"", "\"name\":\"../f\""),
             ("\"oom\":1", "\"oom\":3"),
+            (
+                "\"network\":null",
+                r#""network":{"argv":["/pasta"],"user":0,"rules":["own"]}"#,
+            ),
+            (
+                "\"network\":null",
+                r#""network":{"argv":["/pasta"],"user":268435456,"rules":["accept everything"]}"#,
+            ),
         ] {
             assert!(GOOD.contains(good));
             assert!(Task::parse(&GOOD.replace(good, bad), false).is_err(), "{bad}");

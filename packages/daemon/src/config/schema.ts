@@ -155,6 +155,25 @@ export const fileSchema = z.strictObject({
     .array(z.enum(['none', 'open']))
     .min(1)
     .default(['none']),
+  host_image: z
+    .strictObject({
+      hide: z.array(z.string().min(1).max(4096)).max(256).default([]),
+      show: z.array(z.string().min(1).max(4096)).max(256).default([]),
+    })
+    .prefault({})
+    .describe('For the image `host`: more paths below /usr to hide, and hidden ones to show.'),
+  open_network: z
+    .strictObject({
+      allow: z
+        .array(z.string().min(1).max(64))
+        .max(256)
+        .default([])
+        .describe(
+          'Addresses and networks, such as 10.1.0.0/16, that the network `open` reaches although they are closed.',
+        ),
+    })
+    .prefault({})
+    .describe('What the network `open` reaches besides the public internet.'),
   pool: z
     .array(
       z.strictObject({

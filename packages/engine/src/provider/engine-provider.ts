@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import { type HostImageOptions, hiddenInHost } from '../images/host-hidden.ts'
 import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
@@ -13,6 +14,7 @@ import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
 import { isolationOf } from '../isolators/oci/runtime.ts'
+import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { DockerDriver } from './docker-driver.ts'
@@ -31,6 +33,10 @@ export interface EngineProviderOptions {
    */
   root?: string
   defaults?: Partial<EngineDefaults>
+  /** What sandboxes with the network `open` may reach besides the public internet. */
+  openNetwork?: OpenNetwork
+  /** What the image `host` hides of this machine's `/usr`. */
+  hostImage?: HostImageOptions
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
@@ -147,11 +153,21 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
   }
 }
 
+/** For either isolator. */
+function shared({ openNetwork, hostImage }: EngineProviderOptions) {
+  return {
+    ...(openNetwork === undefined ? {} : { openNetwork }),
+    ...(hostImage === undefined ? {} : { hostImage }),
+  }
+}
+
 function choose(options: EngineProviderOptions): {
   decision: EngineDecision
   driver: ProviderDriver<Capabilities>
 } {
   const { isolator = 'auto' } = options
+  checkedAllow(options.openNetwork?.allow ?? [])
+  hiddenInHost(options.hostImage ?? {})
   const root = path.resolve(options.root ?? defaultRoot())
   if (isolator === 'process') {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
@@ -170,7 +186,7 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options.oci, async (runner) => {
         const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...options.oci, runner })
+        return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
       }),
       defaults,
       capabilities: capabilitiesHere(),
@@ -225,7 +241,13 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
     ...lazily(
       options.docker,
       async (runner) =>
-        new DockerIsolator({ stateFolder: root, pull: options.pull ?? false, ...options.docker, runner }),
+        new DockerIsolator({
+          stateFolder: root,
+          pull: options.pull ?? false,
+          ...shared(options),
+          ...options.docker,
+          runner,
+        }),
     ),
     defaults: { ...engineDefaults, ...options.defaults },
     capabilities: dockerCapabilities(options.docker),

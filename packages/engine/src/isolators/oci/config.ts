@@ -33,6 +33,8 @@ export interface ConfigInput {
     readonly readOnly: boolean
     readonly exec: boolean
   }[]
+  /** Paths of the image that are covered. */
+  readonly hidden: readonly string[]
   /** What the host lets us set: a limit can be lowered, not raised, without CAP_SYS_RESOURCE. */
   readonly maxOpenFiles: number
 }
@@ -128,17 +130,15 @@ export function ociConfig(input: ConfigInput): object {
       ),
     ],
     linux: {
-      namespaces: ['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup', ...(open ? ['network'] : [])].map(
-        (type) => ({
-          type,
-        }),
-      ),
+      namespaces: [
+        ...['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
+        // The shim has made one that is connected and closed to what is not allowed (`runner/src/shim/open_network.rs`). Without a network, the
+        // runtime is started in an empty one and leaves it as it is (`runner/src/shim/network.rs`).
+        ...(open ? [{ type: 'network', path: `${stage}/network` }] : []),
+      ],
       uidMappings: ids,
       gidMappings: ids,
       rootfsPropagation: 'private',
-      // Without a network, the runtime is started in an empty namespace and leaves it as it is (`runner/src/shim/network.rs`). With one, it makes
-      // one that pasta may enter. Its user may serve on port 80.
-      ...(open ? { sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' } } : {}),
       maskedPaths: [
         '/proc/acpi',
         '/proc/asound',
@@ -149,6 +149,7 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/scsi',
         '/proc/timer_list',
         '/proc/timer_stats',
+        ...input.hidden,
       ],
       readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
       ...seccompOf(input),
