@@ -99,23 +99,10 @@ fn environment(request: &Request, config: &Config, user: Option<&User>) -> OpRes
 }
 
 fn limits(request: &Request) -> OpResult<Vec<(u32, u64)>> {
-    const KNOWN: [(&str, u32); 8] = [
-        ("cpuSeconds", libc::RLIMIT_CPU),
-        ("addressBytes", libc::RLIMIT_AS),
-        ("dataBytes", libc::RLIMIT_DATA),
-        ("stackBytes", libc::RLIMIT_STACK),
-        ("fileBytes", libc::RLIMIT_FSIZE),
-        ("coreBytes", libc::RLIMIT_CORE),
-        ("openFiles", libc::RLIMIT_NOFILE),
-        ("processes", libc::RLIMIT_NPROC),
-    ];
     let mut limits = Vec::new();
     for (name, value) in request.map("limits")? {
-        let known = KNOWN.iter().find(|(known, _)| known == name);
-        match (known, value) {
-            (Some((_, resource)), Value::Int(value)) if *value >= 0 => {
-                limits.push((*resource, *value as u64))
-            }
+        match (crate::limits::find(name), value) {
+            (Some(resource), Value::Int(value)) if *value >= 0 => limits.push((resource, *value as u64)),
             (Some(_), _) => return Err(OpError::invalid(format!("limits.{name}: must be an integer"))),
             (None, _) => return Err(OpError::invalid(format!("limits.{name}: no such limit"))),
         }

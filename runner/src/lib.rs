@@ -25,6 +25,7 @@ mod flow;
 mod hunt;
 mod job;
 mod launch;
+mod limits;
 mod mark;
 mod moment;
 mod ports;

@@ -3,7 +3,7 @@
 use runner::start::{Options, serve};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER] [--umask MASK]
+const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER] [--umask MASK] [--limit NAME=VALUE]…
        runner bridge [--socket PATH]
        runner shim
        runner launcher

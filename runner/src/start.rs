@@ -2,6 +2,7 @@
 //! finds the name can connect: there is no moment at which it is there and refuses. Where the socket is handed in, nothing in here leads to it.
 
 use crate::door::Door;
+use crate::limits;
 use crate::reaper::signal_descriptor;
 use crate::server::{Config, Server};
 use crate::sys::user::User;
@@ -32,6 +33,8 @@ pub struct Options {
     pub cwd: Option<PathBuf>,
     /// What their files are made with. Default 022.
     pub umask: Option<u32>,
+    /// Of the runner and everything that it starts.
+    pub limits: Vec<(u32, u64)>,
 }
 
 impl Options {
@@ -58,6 +61,12 @@ impl Options {
                         .ok()
                         .filter(|mask| *mask <= 0o777);
                     options.umask = Some(mask.ok_or_else(|| format!("{name}: an octal number up to 777"))?);
+                }
+                "--limit" => {
+                    let limit = limits::parse(&text()?);
+                    options
+                        .limits
+                        .push(limit.ok_or_else(|| format!("{name}: a known name, = and a number"))?);
                 }
                 "--ready-fd" | "--listen-fd" | "--handed-fd" => {
                     let fd = text()?.parse().ok().filter(|fd| *fd > 2);
@@ -92,6 +101,9 @@ pub fn serve(options: &Options) -> Result<(), String> {
     };
     prepare_process([options.ready_fd, given], options.umask.unwrap_or(0o022))
         .map_err(|error| format!("preparing: {error}"))?;
+    for (resource, value) in &options.limits {
+        limits::lower(*resource, *value).map_err(|error| format!("limit {resource}: {error}"))?;
+    }
     let user = options
         .user
         .as_deref()
@@ -212,6 +224,12 @@ mod tests {
             (options.ready_fd, options.user.as_deref(), options.umask),
             (Some(3), Some("1000:1000"), Some(0o077))
         );
+        let limited = parse(&["--limit", "processes=40", "--limit", "queueBytes=5"]).unwrap();
+        assert_eq!(
+            limited.limits,
+            [(libc::RLIMIT_NPROC, 40), (libc::RLIMIT_MSGQUEUE, 5)]
+        );
+        assert!(parse(&["--limit", "processes"]).is_err());
         assert!(parse(&["--umask", "8"]).is_err() && parse(&["--umask", "1777"]).is_err());
         assert!(parse(&["--socket"]).is_err());
         assert!(parse(&["--ready-fd", "1"]).is_err());

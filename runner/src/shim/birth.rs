@@ -2,6 +2,7 @@
 //! init of the pid namespace that they are all born in.
 
 use super::failure::{Failure, at};
+use super::idmap::Map;
 use super::task::Task;
 use super::waiting::Waiting;
 use super::{host, mounts, stage};
@@ -11,16 +12,25 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Everything but telling the runtime.
-pub fn start(task: &Task, waiting: &mut Waiting) -> Result<(), Failure> {
+/// The sandbox's user namespace on the stage. Keep `config.ts` in step.
+const USERS: &str = "userns";
+
+/// Everything but telling the runtime. Returns the sandbox's user namespace, which has to stay open until the runtime has joined it.
+pub fn start(task: &Task, waiting: &mut Waiting) -> Result<OwnedFd, Failure> {
     at(&task.socket, bind(&waiting.runtime.listener, &task.socket))?;
     waiting.groups.limit(&task.groups)?;
-    if waiting.account {
-        return mounts::make(task, None);
-    }
-    let users = waiting.users.take().ok_or("this shim has a sandbox already")?;
-    let users = at("user namespace", users.map(task.first_id, task.ids))?;
-    mounts::make(task, Some(&users))
+    let helper = waiting.users.take().ok_or("this shim has a sandbox already")?;
+    let map = Map {
+        inside: task.first_inside,
+        outside: task.first_id,
+        count: task.ids,
+    };
+    let users = at("user namespace", helper.map(&map, &task.user_limits))?;
+    // The runtime opens it by this name (`config.json`). We are process 1 of the /proc that it sees.
+    let descriptor = format!("/proc/1/fd/{}", users.as_raw_fd());
+    at("user namespace", std::os::unix::fs::symlink(descriptor, USERS))?;
+    mounts::make(task, Some(&users).filter(|_| !waiting.account))?;
+    Ok(users)
 }
 
 /// Into the pipe that the runtime reads from. False when it has not come to read yet: it may still be on its way.

@@ -1,38 +1,70 @@
-//! A user namespace to map ids by. The kernel makes one only around a process, so one is born beforehand; when the sandbox's range is known it is
-//! mapped, looked at and killed.
+//! The sandbox's user namespace. The kernel makes one only around a process, so a helper is forked beforehand. When the sandbox's ids are known, the helper
+//! takes the first of them, makes the namespace, sets its limits and is killed; the namespace lives on by its descriptor.
+//!
+//! The helper changes its user first because the kernel charges what a namespace uses (inotify instances, pending signals, timers, bytes of message
+//! queues) to the namespace's *owner* as well, all the way up. If root made it, one sandbox could use up what the host's root may have.
 
-use crate::sys::{check, own};
+use crate::sys::{check, own, read, socket_pair, write};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A process that only waits, in a user namespace without a map.
-pub struct Unmapped(libc::pid_t);
+/// What the kernel is to limit in a namespace: a file of `/proc/sys/user` and its value.
+pub type Limit = (String, u64);
+
+/// How ids inside are ids outside.
+pub struct Map {
+    pub inside: u32,
+    pub outside: u32,
+    pub count: u32,
+}
+
+/// A helper that waits to make the namespace.
+pub struct Unmapped {
+    pid: libc::pid_t,
+    line: OwnedFd,
+}
 
 impl Unmapped {
     pub fn make() -> io::Result<Unmapped> {
-        let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
-        // SAFETY: without CLONE_VM and with no new stack this is fork; this process has one thread, and the child only waits.
-        let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) as libc::c_int })?;
+        let (line, theirs) = socket_pair()?;
+        // SAFETY: this process has one thread, so the child may use everything that the parent may.
+        let pid = check(unsafe { libc::fork() })?;
         if pid == 0 {
-            // SAFETY: takes numbers. The parent kills us; should it die first, so do we, with its pid namespace.
-            unsafe {
-                libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-                loop {
-                    libc::pause();
-                }
+            drop(line);
+            let answer = match help(&theirs) {
+                Ok(()) => String::new(),
+                Err(message) => message,
+            };
+            // One byte says that an answer follows; the parent kills us when it has read it.
+            let _ = write(theirs.as_raw_fd(), format!(".{answer}").as_bytes());
+            loop {
+                // SAFETY: takes nothing. Should the parent die first, so do we, with its pid namespace.
+                unsafe { libc::pause() };
             }
         }
-        Ok(Unmapped(pid))
+        Ok(Unmapped { pid, line })
     }
 
-    /// The namespace, in which 0 … count-1 are the host's first … first+count-1.
-    pub fn map(self, first: u32, count: u32) -> io::Result<OwnedFd> {
-        let Unmapped(pid) = self;
-        let line = format!("0 {first} {count}\n");
-        fs::write(format!("/proc/{pid}/uid_map"), &line)?;
-        fs::write(format!("/proc/{pid}/gid_map"), &line)?;
-        let path = std::ffi::CString::new(format!("/proc/{pid}/ns/user"))?;
+    /// The namespace, with this map and these limits.
+    pub fn map(self, map: &Map, limits: &[Limit]) -> io::Result<OwnedFd> {
+        let mut order = format!("{}\n", map.outside);
+        for (name, value) in limits {
+            order.push_str(&format!("{name} {value}\n"));
+        }
+        write(self.line.as_raw_fd(), order.as_bytes())?;
+        let mut answer = [0; 512];
+        match read(self.line.as_raw_fd(), &mut answer)? {
+            Some(1) => {}
+            Some(length @ 2..) => {
+                return Err(io::Error::other(String::from_utf8_lossy(&answer[1..length])));
+            }
+            _ => return Err(io::Error::other("its helper has ended")),
+        }
+        let text = format!("{} {} {}\n", map.inside, map.outside, map.count);
+        fs::write(format!("/proc/{}/uid_map", self.pid), &text)?;
+        fs::write(format!("/proc/{}/gid_map", self.pid), &text)?;
+        let path = std::ffi::CString::new(format!("/proc/{}/ns/user", self.pid))?;
         // SAFETY: a C string that outlives the call.
         own(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })
     }
@@ -42,8 +74,45 @@ impl Drop for Unmapped {
     fn drop(&mut self) {
         // SAFETY: our own child, reaped by nobody else before this: the number cannot mean another process.
         unsafe {
-            libc::kill(self.0, libc::SIGKILL);
-            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+            libc::kill(self.pid, libc::SIGKILL);
+            libc::waitpid(self.pid, std::ptr::null_mut(), 0);
         }
     }
+}
+
+/// The helper's part: waits for the order, then makes the namespace.
+fn help(line: &OwnedFd) -> Result<(), String> {
+    let at = |what: &str, error: io::Error| format!("{what}: {error}");
+    let keep = line.as_raw_fd() as libc::c_uint;
+    // SAFETY: numbers only; nothing else of the parent's descriptors is used here.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 0, keep - 1, 0);
+        libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0);
+    }
+    let mut order = [0; 4096];
+    let length = read(line.as_raw_fd(), &mut order)
+        .map_err(|error| at("order", error))?
+        .unwrap_or(0);
+    let text = std::str::from_utf8(&order[..length]).map_err(|_| "order: not UTF-8")?;
+    let mut lines = text.lines();
+    let owner: u32 = lines
+        .next()
+        .and_then(|id| id.parse().ok())
+        .ok_or("order: no id")?;
+    // SAFETY: numbers only; this process has one thread.
+    unsafe {
+        check(libc::setresgid(owner, owner, owner)).map_err(|error| at("group", error))?;
+        check(libc::setresuid(owner, owner, owner)).map_err(|error| at("user", error))?;
+        check(libc::unshare(libc::CLONE_NEWUSER)).map_err(|error| at("unshare", error))?;
+    }
+    for line in lines {
+        let (name, value) = line.split_once(' ').ok_or("order: no value")?;
+        match fs::write(format!("/proc/sys/user/{name}"), value) {
+            Ok(()) => {}
+            // An older kernel counts less.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(at(name, error)),
+        }
+    }
+    Ok(())
 }

@@ -108,7 +108,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
         kill_asked: false,
         greeting: String::new(),
     };
-    if let Err(mut failure) = begun.and_then(|()| life.be_born(ready)) {
+    if let Err(mut failure) = begun.and_then(|users| life.be_born(ready, users)) {
         life.kill_all();
         life.reap_all();
         life.hear();
@@ -140,7 +140,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
 
 impl Life<'_> {
     /// Until the runner answers, is verified and connected. Any failure is the end: there is no half of a sandbox.
-    fn be_born(&mut self, ready: OwnedFd) -> Result<(), Failure> {
+    fn be_born(&mut self, ready: OwnedFd, users: OwnedFd) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
         // Before anything of the sandbox runs: there is no moment in which it has a network that is not closed yet.
         if let Some(network) = &self.task.network {
@@ -149,7 +149,7 @@ impl Life<'_> {
         let before = self.host.children(self.me)?;
         self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
-        drop(ready);
+        drop((ready, users));
         let known = match self.kind {
             Kind::Sentry => Some(gvisor::sentry()?),
             _ => None,
@@ -273,7 +273,7 @@ impl Life<'_> {
     fn introduce(&mut self, host_pid: u32) -> Result<(), Failure> {
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
         let facts = vec![
-            ("version".to_owned(), Json::Number(super::task::FACTS_VERSION)),
+            ("version".to_owned(), Json::Number(super::task::RECORD_VERSION)),
             ("pid".to_owned(), Json::Number(self.me.into())),
             ("startTime".to_owned(), Json::Number(self.start_time)),
             ("group".to_owned(), Json::Text(self.groups.name.clone())),
@@ -449,7 +449,7 @@ impl Life<'_> {
             .filter(|s| libc::WIFSIGNALED(*s))
             .map(|s| i64::from(libc::WTERMSIG(s)));
         Json::Map(vec![
-            ("version".into(), Json::Number(super::task::FACTS_VERSION)),
+            ("version".into(), Json::Number(super::task::RECORD_VERSION)),
             ("exit".into(), number(exit)),
             ("signal".into(), number(signal)),
             ("killed".into(), Json::Bool(self.kill_asked)),

@@ -2,13 +2,13 @@
 //! The engine decides (which limits, which layers, what `config.json` says), the shim does; so the shim stays small and the policy is
 //! in one place, under test in TypeScript (`packages/engine/src/isolators/oci/task.ts` is the writer).
 
+use super::idmap::Limit;
 use super::json::Json;
 use crate::fence::{self, Rule};
 
-/// Of setups and tasks.
 pub const VERSION: i64 = 3;
-/// Of what a shim says about itself and about the end: engines read what older shims wrote.
-pub const FACTS_VERSION: i64 = 2;
+/// Of the files `state` and `end`, which stay on the disk when an engine is replaced.
+pub const RECORD_VERSION: i64 = 2;
 
 #[derive(Debug, PartialEq)]
 pub struct Task {
@@ -19,9 +19,12 @@ pub struct Task {
     /// Where it says who it is, and how the sandbox ended.
     pub state: String,
     pub end: String,
-    /// First id of the sandbox's range on the host, and how many.
+    /// First id of the sandbox's range on the host, which id it is inside, and how many follow.
     pub first_id: u32,
+    pub first_inside: u32,
     pub ids: u32,
+    /// Files of `/proc/sys/user` and what they are set to in the sandbox's user namespace.
+    pub user_limits: Vec<Limit>,
     pub groups: Vec<Group>,
     /// Lower layers, uppermost first.
     pub layers: Vec<String>,
@@ -112,7 +115,9 @@ impl Task {
             state: path(&json, "state")?,
             end: path(&json, "end")?,
             first_id: id(&json, "firstId")?,
+            first_inside: id(&json, "firstInside")?,
             ids: id(&json, "ids")?,
+            user_limits: list(&json, "userLimits", user_limit)?,
             groups: list(&json, "groups", group)?,
             layers: list(&json, "layers", text_item)?,
             written: number(&json, "written")? as usize,
@@ -165,6 +170,18 @@ fn group(json: &Json) -> Result<Group, String> {
         oom: version(json, "oom")?,
         freezer: version(json, "freezer")?,
     })
+}
+
+fn user_limit(json: &Json) -> Result<Limit, String> {
+    let name = string(json, "name")?;
+    if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+        return Err(format!("task: userLimits: '{name}' is not a file name"));
+    }
+    let value = u64::try_from(number(json, "value")?);
+    Ok((
+        name,
+        value.map_err(|_| "task: userLimits: a number from 0 is needed")?,
+    ))
 }
 
 fn version(json: &Json, name: &str) -> Result<Option<Version>, String> {
@@ -269,7 +286,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = r#"{"version":3,"witness":"/w","socket":"/so","state":"/st","end":"/e",
-        "firstId":268435456,"ids":65536,"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
+        "firstId":268435456,"firstInside":0,"ids":65536,"userLimits":[{"name":"max_inotify_instances","value":128}],"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
         "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","template":null,"volatile":true,"binds":[],
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
@@ -286,6 +303,8 @@ mod tests {
     fn bad_tasks_are_refused() {
         for (good, bad) in [
             ("\"version\":3", "\"version\":2"),
+            ("max_inotify_instances", "../x"),
+            ("\"value\":128", "\"value\":-1"),
             ("268435456", "0"),
             ("268435456", "1000"),
             ("268435456", "4294950000"),

@@ -23,7 +23,7 @@ pub struct Waiting {
     pub signals: OwnedFd,
     pub groups: Groups,
     pub runtime: Runtime,
-    /// None in an account's namespace, where files cannot be id-mapped, and need not be.
+    /// Makes the sandbox's user namespace, once.
     pub users: Option<Unmapped>,
     pub account: bool,
 }
@@ -48,9 +48,9 @@ impl Waiting {
         let start_time = host.start_time(me).ok_or("/proc: no start time")?;
         let groups = Groups::make(&setup.groups, format!("{me}-{start_time}"))?;
         let started = if setup.account {
-            prepare_account(setup, &groups).map(|runtime| (None, runtime))
+            prepare_account(setup, &groups)
         } else {
-            prepare_root(setup, &groups).map(|(users, runtime)| (Some(users), runtime))
+            prepare_root(setup, &groups)
         };
         match started {
             Ok((users, runtime)) => Ok(Waiting {
@@ -60,7 +60,7 @@ impl Waiting {
                 signals,
                 groups,
                 runtime,
-                users,
+                users: Some(users),
                 account: setup.account,
             }),
             Err(message) => Err(match groups.remove() {
@@ -134,10 +134,11 @@ fn prepare_root(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), S
 }
 
 /// Only the child enters the empty network, because nobody but root of the host can leave one; it hands out the socket that it makes there.
-fn prepare_account(setup: &Setup, groups: &Groups) -> Result<Runtime, String> {
+fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), String> {
     let at = |error: io::Error| format!("starting: {error}");
     userns::check_map()?;
     stage::make(setup)?;
+    let users = Unmapped::make().map_err(|error| format!("user namespace: {error}"))?;
     let (here, there) = socket_pair().map_err(at)?;
     let started = start(|pipes| {
         let handed = network::enter().and_then(|()| socket()).and_then(|listener| {
@@ -152,7 +153,7 @@ fn prepare_account(setup: &Setup, groups: &Groups) -> Result<Runtime, String> {
     .map_err(at)?;
     drop(there);
     match pass::receive(&here).map_err(at)? {
-        Some(listener) => Ok(started.with(listener, None)),
+        Some(listener) => Ok((users, started.with(listener, None))),
         None => {
             let mut text = [0; 1024];
             let length = crate::sys::read(started.errors.as_raw_fd(), &mut text)

@@ -42,6 +42,11 @@ export interface ProcessLimits {
   coreBytes?: number
   openFiles?: number
   processes?: number
+  /** POSIX timers count, too. */
+  pendingSignals?: number
+  /** Of POSIX message queues. */
+  queueBytes?: number
+  lockedBytes?: number
 }
 
 export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {

@@ -1,5 +1,6 @@
 import type { ContainerCreateOptions, MountSettings } from 'dockerode'
 import type { Image, IsolatorSpec } from '../isolator.ts'
+import { limitArguments, sharedLimits } from '../oci/kernel-limits.ts'
 import type { Labels } from './labels.ts'
 
 /**
@@ -60,6 +61,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     Entrypoint: [
       ...[runner, 'serve', '--socket', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
       ...['--user', `${SANDBOX_USER}:${SANDBOX_USER}`, '--cwd', spec.workdir],
+      ...limitArguments(sharedLimits),
     ],
     Cmd: [],
     User: '0:0',
@@ -84,7 +86,8 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
         ...(input.kind === 'podman' ? [`mask=${masked.join(':')}`] : []),
       ],
       MaskedPaths: masked,
-      ReadonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
+      // All of it: a process could lower its own `oom_score_adj` and be spared when memory runs out.
+      ReadonlyPaths: ['/proc'],
       NetworkMode: spec.network === 'none' ? 'none' : input.network,
       IpcMode: 'private',
       ...({ CgroupnsMode: 'private' } as object),

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { accountOf } from './account.ts'
 import { delegatedLayout, prepareDelegation } from './account-groups.ts'
 import { accountFooting } from './footing.ts'
-import { rlimitsFor } from './inside.ts'
+import { kernelLimits } from './kernel-limits.ts'
 import { explain } from './probe-account.ts'
 
 const ann = { uid: 1001, gid: 1002, name: 'ann' }
@@ -86,11 +86,9 @@ describe('an account', () => {
 
   it('is limited otherwise where there is no controller', () => {
     const limits = { memoryBytes: 1e8, pids: 50, cpus: 1, tmpBytes: 1e6, shmBytes: 1e6, openFiles: 1024 }
-    expect(rlimitsFor(limits, [])).toEqual([])
-    expect(rlimitsFor(limits, ['memory', 'pids']).map(({ type }) => type)).toEqual([
-      'RLIMIT_NPROC',
-      'RLIMIT_DATA',
-    ])
+    expect(kernelLimits('range', 'crun', limits, []).runner).not.toHaveProperty('processes')
+    const { runner } = kernelLimits('range', 'crun', limits, ['memory', 'pids'])
+    expect(runner).toMatchObject({ processes: 58, dataBytes: 1e8 })
   })
 })
 

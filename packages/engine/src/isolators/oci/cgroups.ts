@@ -103,6 +103,8 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits,
     set(whereIs('memory'), [
       ['memory.limit_in_bytes', bytes],
       ['memory.memsw.limit_in_bytes', bytes, 'optional'],
+      // v2 counts the buffers of sockets as memory. v1 does not count them at all, unless they have a limit.
+      ['memory.kmem.tcp.limit_in_bytes', String(Math.floor(limits.memoryBytes / 4)), 'optional'],
     ])
   if (!missing.includes('pids')) set(whereIs('pids'), [['pids.max', String(limits.pids)]])
   if (missing.includes('cpu')) {

@@ -33,7 +33,7 @@ const config = (changes: object = {}): any =>
     spec,
     firstId: 0x10000000,
     inside: insideRange,
-    rlimits: [],
+    runnerLimits: { processes: 40 },
     stage: '/stage',
     runtime: 'crun',
     architecture: 'x86_64',
@@ -70,13 +70,14 @@ describe('config.json', () => {
     const all = ['cgroup', 'ipc', 'mount', 'network', 'pid', 'user', 'uts']
     // Without a network the runtime is started in an empty one.
     expect(types(linux.namespaces)).toEqual(all.filter((type) => type !== 'network'))
-    expect(linux.namespaces.every((namespace: object) => !('path' in namespace))).toBe(true)
+    // The shim has made the user namespace, and no other.
+    const joined = (namespaces: object[]) => namespaces.filter((namespace) => 'path' in namespace)
+    expect(joined(linux.namespaces)).toEqual([{ type: 'user', path: '/stage/userns' }])
     const open = config({ spec: { ...spec, network: 'open' } }).linux
     expect(types(open.namespaces)).toEqual(all)
-    expect(open.namespaces.filter((namespace: object) => 'path' in namespace)).toEqual([
-      { type: 'network', path: '/stage/network' },
-    ])
+    expect(joined(open.namespaces)).toEqual([{ type: 'network', path: '/stage/network' }])
     expect(open.sysctl).toBeUndefined()
+    expect(joined(config({ runtime: 'runsc' }).linux.namespaces)).toEqual([])
     const ids = [{ containerID: 0, hostID: 0x10000000, size: 65536 }]
     expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
   })
@@ -92,7 +93,7 @@ describe('config.json', () => {
   })
 
   it('carries the filter, and the paths that are hidden or read-only', () => {
-    const { annotations, linux } = config()
+    const { annotations, linux, mounts } = config()
     expect(Buffer.from(annotations['run.oci.seccomp_bpf_data'], 'base64').length).toBeGreaterThan(800)
     expect(linux.maskedPaths).toEqual(
       expect.arrayContaining(['/proc/kcore', '/proc/keys', '/proc/timer_list']),
@@ -100,6 +101,8 @@ describe('config.json', () => {
     expect(linux.readonlyPaths).toEqual(
       expect.arrayContaining(['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus']),
     )
+    expect(mounts[0]).toMatchObject({ destination: '/proc', options: expect.arrayContaining(['ro']) })
+    expect(config({ runtime: 'runc' }).linux.readonlyPaths).toEqual(['/proc'])
     expect(config({ architecture: 'aarch64' }).annotations).not.toEqual(annotations)
   })
 
@@ -121,15 +124,19 @@ describe('config.json', () => {
   })
 
   it('asks for no limit that this machine’s root may not set, nor for less than the runner needs', () => {
-    expect(config().process.rlimits).toContainEqual({ type: 'RLIMIT_NOFILE', soft: 20000, hard: 20000 })
-    expect(config().process.rlimits).toContainEqual({ type: 'RLIMIT_CORE', soft: 0, hard: 0 })
+    const limitsOf = (changes?: object) => {
+      const { args } = config(changes).process
+      return args.filter((_: string, index: number) => args[index - 1] === '--limit')
+    }
+    expect(limitsOf()).toEqual(['openFiles=20000', 'coreBytes=0', 'processes=40'])
+    expect(config().process.rlimits).toBeUndefined()
     expect(config().process.oomScoreAdj).toBeGreaterThan(0)
     const small = { ...spec, limits: { ...spec.limits, openFiles: 100 } }
-    expect(config({ spec: small }).process.rlimits).toContainEqual({
-      type: 'RLIMIT_NOFILE',
-      soft: 1024,
-      hard: 1024,
-    })
+    expect(limitsOf({ spec: small })).toContain('openFiles=1024')
+    // gVisor's own kernel keeps these.
+    const { args, rlimits } = config({ spec: small, runtime: 'runsc' }).process
+    expect(args).not.toContain('openFiles=1024')
+    expect(rlimits).toContainEqual({ type: 'RLIMIT_NOFILE', soft: 1024, hard: 1024 })
   })
 })
 
@@ -151,6 +158,7 @@ describe('a task', () => {
         files: [
           { name: 'memory.limit_in_bytes', value: '268435456', optional: false },
           { name: 'memory.memsw.limit_in_bytes', value: '268435456', optional: true },
+          { name: 'memory.kmem.tcp.limit_in_bytes', value: '67108864', optional: true },
         ],
       },
       {

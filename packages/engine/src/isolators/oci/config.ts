@@ -1,5 +1,6 @@
 import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { type Inside, SANDBOX_USER } from './inside.ts'
+import { limitArguments, MAX_TERMINALS } from './kernel-limits.ts'
 import type { RuntimeKind } from './runtime.ts'
 import { filterFor } from './seccomp/compile.ts'
 import { type OciSeccomp, ociSeccomp, smallSeccomp } from './seccomp/oci-profile.ts'
@@ -22,8 +23,8 @@ export interface ConfigInput {
   /** First id of the sandbox's range. */
   readonly firstId: number
   readonly inside: Inside
-  /** Where there are no control groups to do it. */
-  readonly rlimits: readonly { readonly type: string; readonly soft: number; readonly hard: number }[]
+  /** What the runner limits itself to (`kernel-limits.ts`). */
+  readonly runnerLimits: Readonly<Record<string, number>>
   readonly stage: string
   readonly runtime: RuntimeKind
   readonly architecture: Architecture
@@ -72,6 +73,10 @@ export function ociConfig(input: ConfigInput): object {
         `${uid}:${gid}`,
         '--cwd',
         spec.workdir,
+        ...limitArguments({
+          ...(input.runtime === 'runsc' ? {} : { openFiles, coreBytes: 0 }),
+          ...input.runnerLimits,
+        }),
       ],
       env: environment({ ...image?.env, ...spec.env }),
       capabilities: {
@@ -84,15 +89,26 @@ export function ociConfig(input: ConfigInput): object {
       noNewPrivileges: true,
       // When the whole machine runs out of memory, sandboxes go before the host's own services.
       oomScoreAdj: 500,
-      rlimits: [
-        { type: 'RLIMIT_NOFILE', soft: openFiles, hard: openFiles },
-        { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
-        ...input.rlimits,
-      ],
+      // The others' runner sets these itself: a runtime would need CAP_SYS_RESOURCE to set them in a user namespace that is not root's.
+      ...(input.runtime === 'runsc'
+        ? {
+            rlimits: [
+              { type: 'RLIMIT_NOFILE', soft: openFiles, hard: openFiles },
+              { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
+            ],
+          }
+        : {}),
     },
     root: { path: 'rootfs', readonly: false },
     mounts: [
-      mount('/proc', 'proc', 'proc', ['nosuid', 'nodev', 'noexec']),
+      // Read-only as a whole: a process could lower its own `oom_score_adj` there, and be spared when the machine runs out of memory. crun can mount it
+      // so; runc writes to it first, and has it in `readonlyPaths`. gVisor's is its own kernel's.
+      mount('/proc', 'proc', 'proc', [
+        'nosuid',
+        'nodev',
+        'noexec',
+        ...(input.runtime === 'crun' ? ['ro'] : []),
+      ]),
       mount('/dev', 'tmpfs', 'tmpfs', ['nosuid', 'noexec', 'mode=755', 'size=64k']),
       mount('/dev/pts', 'devpts', 'devpts', [
         'nosuid',
@@ -100,6 +116,7 @@ export function ociConfig(input: ConfigInput): object {
         'newinstance',
         'ptmxmode=0666',
         'mode=0620',
+        `max=${MAX_TERMINALS}`,
         ...(inside.terminalGroup === undefined ? [] : [`gid=${inside.terminalGroup}`]),
       ]),
       mount('/dev/shm', 'tmpfs', 'shm', [
@@ -131,9 +148,11 @@ export function ociConfig(input: ConfigInput): object {
     ],
     linux: {
       namespaces: [
-        ...['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
-        // The shim has made one that is connected and closed to what is not allowed (`runner/src/shim/open_network.rs`). Without a network, the
-        // runtime is started in an empty one and leaves it as it is (`runner/src/shim/network.rs`).
+        ...['mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
+        // Made by the shim, so that it has its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one.
+        { type: 'user', ...(input.runtime !== 'runsc' && !open ? { path: `${stage}/userns` } : {}) },
+        // The shim has made one that is connected and closed to what is not allowed (`runner/src/shim/open_network.rs`). Without a
+        // network, the runtime is started in an empty one and leaves it as it is (`runner/src/shim/network.rs`).
         ...(open ? [{ type: 'network', path: `${stage}/network` }] : []),
       ],
       uidMappings: ids,
@@ -151,7 +170,10 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/timer_stats',
         ...input.hidden,
       ],
-      readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
+      readonlyPaths:
+        input.runtime === 'runc'
+          ? ['/proc']
+          : ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
       ...seccompOf(input),
     },
     // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.

@@ -1,4 +1,3 @@
-import type { Limits } from '../isolator.ts'
 import { RANGE_SIZE } from './ids.ts'
 
 /** Who is who in a sandbox: what `config.json` says of ids and rights. */
@@ -34,23 +33,4 @@ export const insideOwn: Inside = {
   uid: SANDBOX_USER,
   capabilities: [],
   capabilityBits: 0,
-}
-
-/** The runner's own threads, where they are of the same user as what it runs. */
-const RUNNER_PIDS = 8
-
-/**
- * Instead of the control groups that are not there. The kernel counts processes for each user *of a user namespace*, so this was meant as a limit of the one
- * sandbox; but all that the account runs in its own namespace was seen to be held against it too. Memory it can only limit for each process: what is written to, not what is reserved (`RLIMIT_AS` would stop every program that
- * reserves more than it uses, as Node, Java and Go do).
- */
-export function rlimitsFor(
-  limits: Limits,
-  missing: readonly string[],
-): { type: string; soft: number; hard: number }[] {
-  const limit = (type: string, value: number) => ({ type, soft: value, hard: value })
-  return [
-    ...(missing.includes('pids') ? [limit('RLIMIT_NPROC', limits.pids + RUNNER_PIDS)] : []),
-    ...(missing.includes('memory') ? [limit('RLIMIT_DATA', limits.memoryBytes)] : []),
-  ]
 }

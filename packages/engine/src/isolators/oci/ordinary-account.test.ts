@@ -17,6 +17,7 @@ const suites = [
   'isolators/oci/escape.test',
   'isolators/oci/escape-calls.test',
   'isolators/oci/as-account.test',
+  'isolators/oci/kernel-resources.test',
   'provider/conformance.test',
 ].map((suite) => `packages/engine/src/${suite}`)
 const images = [

@@ -5,7 +5,7 @@ import type { CgroupLayout } from './cgroups.ts'
 import { groupRoots, missingControllers, planGroups } from './cgroups.ts'
 import { ociConfig, RUNNER_PROGRAM } from './config.ts'
 import type { Footing } from './footing.ts'
-import { rlimitsFor } from './inside.ts'
+import { kernelLimits } from './kernel-limits.ts'
 import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from './network.ts'
 import type { Places } from './places.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
@@ -67,6 +67,9 @@ export function shimTask(input: TaskInput): object {
   const { spec, places, image, footing } = input
   const { inside } = footing
   const missing = missingControllers(input.layout)
+  // The processes of a gVisor are not the host's, so no control group counts them.
+  const uncounted = input.runtime === 'runsc' ? [...missing, 'pids'] : missing
+  const kernel = kernelLimits(footing.kind, input.runtime, spec.limits, uncounted)
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
@@ -80,7 +83,9 @@ export function shimTask(input: TaskInput): object {
     state: places.state,
     end: places.end,
     firstId: input.firstId,
+    firstInside: inside.first,
     ids: inside.count,
+    userLimits: kernel.user,
     groups: planGroups(input.layout, input.cgroupParent, withOverhead(input), footing.kind !== 'root'),
     layers: [...(spec.layers ?? []), ...image.layers],
     // Those that sandboxes wrote: above what is made anew for each life.
@@ -99,8 +104,7 @@ export function shimTask(input: TaskInput): object {
         ...input,
         spec: missing.includes('memory') ? smallTmpfs(spec) : spec,
         inside,
-        // The processes of a gVisor are not the host's, so no control group counts them.
-        rlimits: rlimitsFor(spec.limits, input.runtime === 'runsc' ? [...missing, 'pids'] : missing),
+        runnerLimits: kernel.runner,
         // The shim has put the runner there beforehand, so that its path on the host does not show.
         hidden: image.hidden,
         binds: [...binds, { name: 'runner', target: RUNNER_PROGRAM, readOnly: true, exec: true }],

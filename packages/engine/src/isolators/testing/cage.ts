@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { RunnerClient, type RunOptions } from '@sandkasten/sdk/runner'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../isolator.ts'
+import type { SharedResource } from './kernel-resources.ts'
 
 export interface Cage extends AsyncDisposable {
   readonly traits: Traits
@@ -35,6 +36,13 @@ export interface Traits {
   readonly daemonMounts?: boolean
   /** Another kernel than the host's is below it: what that one says of itself is its own affair. */
   readonly ownKernel?: boolean
+  /** What one of its sandboxes can take from the others, and from the account that the engine runs as. */
+  readonly shared?: {
+    readonly neighbours: readonly SharedResource[]
+    readonly host: readonly SharedResource[]
+  }
+  /** Files of /proc can be written to, by their owner. */
+  readonly writableProc?: boolean
   /** It is always known whether the kernel has killed for lack of memory. */
   readonly countsOom: boolean
 }

@@ -21,6 +21,12 @@ export interface DockerCage extends Cage {
   spec(changes?: SpecChanges): IsolatorSpec
 }
 
+/** All containers are of the same users of the host, and their root is root there: a daemon has no words for limits of their own. */
+const SHARED = {
+  neighbours: ['inotify', 'terminals', 'queues', 'timers', 'signals', 'pipes'],
+  host: ['inotify'],
+} as const
+
 export async function openDockerCage(kind: 'docker' | 'podman', { remap = false } = {}): Promise<DockerCage> {
   const folder = mkdtempSync(join(tmpdir(), `skt-${kind}-`))
   const daemon = await (kind === 'docker' ? startDockerd : startPodman)(folder, { remap })
@@ -50,6 +56,8 @@ export async function openDockerCage(kind: 'docker' | 'podman', { remap = false 
       socket: 'named',
       daemonMounts: true,
       countsOom: kind === 'docker',
+      shared: SHARED,
+      writableProc: kind === 'podman',
     },
     folder,
     dev: join(daemon.root, 'dev'),

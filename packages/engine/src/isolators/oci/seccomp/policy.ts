@@ -39,7 +39,7 @@ export interface Policy {
   readonly numbers: Readonly<Record<string, number>>
   readonly allow: readonly string[]
   readonly rules: Readonly<Record<string, Rule>>
-  /** Known calls that pretend not to exist, so that the C library uses an older one that can be inspected. */
+  /** Known calls that pretend not to exist, so that libraries use another one: one that can be inspected, or none that takes from the whole machine. */
   readonly absent: readonly string[]
 }
 
@@ -82,7 +82,8 @@ const rules: Readonly<Record<string, Rule>> = {
   personality: { cases: [[{ arg: 0, in: [0, 8, 0x20000, 0x20008, 0xffffffff] }]], errno: EPERM },
 }
 
-const absent = ['clone3']
+// The kernel has room for `fs.aio-max-nr` (65536) events of asynchronous I/O in the whole machine, and no limit per user. Libraries fall back to threads.
+const absent = ['clone3', 'io_setup', 'io_destroy', 'io_submit', 'io_cancel', 'io_getevents', 'io_pgetevents']
 
 // biome-ignore format: a list to read by group
 const allow = [
@@ -96,7 +97,7 @@ const allow = [
   'utimensat', 'futimesat', 'setxattr', 'lsetxattr', 'fsetxattr', 'getxattr', 'lgetxattr', 'fgetxattr', 'listxattr', 'llistxattr',
   'flistxattr', 'removexattr', 'lremovexattr', 'fremovexattr', 'setxattrat', 'getxattrat', 'listxattrat', 'removexattrat',
   'name_to_handle_at', 'sendfile', 'splice', 'tee', 'vmsplice', 'copy_file_range', 'close_range', 'inotify_init', 'inotify_init1',
-  'inotify_add_watch', 'inotify_rm_watch', 'io_setup', 'io_destroy', 'io_submit', 'io_cancel', 'io_getevents', 'io_pgetevents',
+  'inotify_add_watch', 'inotify_rm_watch',
   'ioprio_get', 'ioprio_set', 'file_getattr', 'file_setattr',
   // waiting
   'poll', 'ppoll', 'select', 'pselect6', 'epoll_create', 'epoll_create1', 'epoll_ctl', 'epoll_ctl_old', 'epoll_wait', 'epoll_wait_old',

@@ -22,6 +22,10 @@ export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<C
       entries: [],
       socket: 'unnamed',
       countsOom: bench.kind === 'root',
+      // All sandboxes of an account are of the same users of the host; without a range, of the account itself.
+      ...(bench.kind === 'root'
+        ? {}
+        : { shared: { neighbours: ['pipes'], host: bench.kind === 'own' ? ['pipes'] : [] } as const }),
       ...traits[runtime],
     },
     folder: bench.folder,
