@@ -41,6 +41,10 @@ describe('templates of disks with a limit', () => {
     expect([used, other].filter(existsSync)).toEqual([used, other])
   })
 
+  it('are collected where there is no folder of images yet', () => {
+    expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
+  })
+
   it('stay few, whatever sizes callers choose', async () => {
     for (let index = 0; index < 100; index++) {
       const file = join(folder, `disk-${index + 1}.ext4`)
