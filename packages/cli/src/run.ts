@@ -5,6 +5,7 @@ import { identityOf, isAlive } from '@sandkasten/sdk/folder'
 import { engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
 import { endings, forwardSignals, tellEnd } from './steer.ts'
 import { attachTerminal } from './terminal.ts'
+import { ownerLabel } from './trial.ts'
 
 export interface RunOptions extends PlaceOptions {
   image: string
@@ -52,8 +53,6 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     await sandbox.destroy()
   }
 }
-
-const ownerLabel = 'sandkasten.run'
 
 /** Sandboxes of earlier runs that were killed before they could clean up after themselves. */
 async function removeAbandoned(provider: EngineProvider): Promise<void> {

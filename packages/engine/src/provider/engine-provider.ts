@@ -230,7 +230,7 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
     findProgram(runtime)
     return undefined
   } catch {
-    return { reason: `${runtime} is not installed.`, fix: `Run: apt-get install ${runtime}` }
+    return { reason: `${runtime} is not installed.`, fix: `Run: apt-get install ${runtime}.` }
   }
 }
 
