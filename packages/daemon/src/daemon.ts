@@ -56,18 +56,20 @@ export interface Daemon {
 }
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { config } = options
   const log =
-    options.log ?? pino({ level: config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
+    options.log ??
+    pino({ level: options.config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
     while (undo.length > 0) await undo.pop()!()
   }
   try {
-    const instance = await takeDataFolder(config.data_dir)
+    const instance = await takeDataFolder(options.config.data_dir)
     undo.push(() => instance.release())
-    const provider = options.provider ?? engineOf(config)
+    const engine = options.provider ? undefined : engineOf(options.config)
+    const provider = options.provider ?? (engine as unknown as DaemonProvider)
     undo.push(() => provider.close?.())
+    const config = withDiskLimit(options.config, engine?.limitsDisks ?? false)
     const store = await openStore(config, log)
     undo.push(() => store.close())
     const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
@@ -201,8 +203,18 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     : { ...options, isolator }
 }
 
-function engineOf(config: DaemonConfig): DaemonProvider {
-  return new EngineProvider({ ...engineOptions(config), stays: true }) as unknown as DaemonProvider
+function engineOf(config: DaemonConfig): EngineProvider {
+  return new EngineProvider({ ...engineOptions(config), stays: true })
+}
+
+/** What a session's disk may grow to unless the configuration or the caller says otherwise. */
+const DISK_LIMIT_MB = 10_240
+
+/** A limit that cannot be held is no default: every create would be refused. */
+function withDiskLimit(config: DaemonConfig, canLimit: boolean): DaemonConfig {
+  const { defaults, max } = config
+  if (defaults.disk_limit_mb !== undefined || !canLimit) return config
+  return { ...config, defaults: { ...defaults, disk_limit_mb: Math.min(DISK_LIMIT_MB, max.disk_limit_mb) } }
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */

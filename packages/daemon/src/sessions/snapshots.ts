@@ -4,7 +4,7 @@ import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Meant } from './lifecycle.ts'
-import { checkQuotas, quotasOf } from './quotas.ts'
+import { checkQuotas, quotasOf, withinSnapshotQuota } from './quotas.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
 
@@ -26,7 +26,9 @@ export class SnapshotsOfSessions {
     { name, signal, ...meant }: Meant & { name?: string; signal?: AbortSignal },
   ): Promise<SnapshotRow> {
     const work = async ({ sandbox, session }: Used) => {
-      const row = await saveDisk(this.#context, session, sandbox, { name, signal })
+      const row = await withinSnapshotQuota(this.#context, caller.projectId, () =>
+        saveDisk(this.#context, session, sandbox, { name, signal }),
+      )
       this.#context.events.publish({
         projectId: caller.projectId,
         sessionId: id,

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { type Capabilities, SandboxError } from '@sandkasten/sdk'
@@ -11,7 +12,7 @@ import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
-import { findProgram } from '../isolators/oci/programs.ts'
+import { findProgram, hasProgram } from '../isolators/oci/programs.ts'
 import { isolationOf } from '../isolators/oci/runtime.ts'
 import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
@@ -75,6 +76,16 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** Whether `resources.diskMb` is honoured here: on `oci` as root, with loop devices and e2fsprogs. */
+  get limitsDisks(): boolean {
+    return (
+      this.decision.isolator === 'oci' &&
+      process.getuid?.() === 0 &&
+      existsSync('/dev/loop-control') &&
+      hasProgram('mkfs.ext4')
+    )
   }
 
   /** What a sandbox uses now. What this machine does not count is undefined. */

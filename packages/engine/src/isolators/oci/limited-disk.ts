@@ -45,6 +45,7 @@ export async function diskTemplateFor(bytes: number, imagesFolder: string): Prom
 
 /** Removes templates that no sandbox has been made of for a while, and drafts that a killed process has left. Returns their names. */
 export function collectDiskTemplates(imagesFolder: string, now = Date.now()): string[] {
+  if (!existsSync(imagesFolder)) return []
   const found = readdirSync(imagesFolder)
     .filter((name) => /^disk-\d+\.ext4(\.[0-9a-f]{12})?$/.test(name))
     .map((name) => ({
