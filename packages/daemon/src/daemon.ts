@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
+import { EngineProvider, type EngineProviderOptions, type IoLimit } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { pino } from 'pino'
 import {
@@ -182,7 +182,11 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     pull: config.pull_images,
     openNetwork: config.open_network,
     hostImage: config.host_image,
-    oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
+    oci: {
+      ...run,
+      ioLimit: ioLimitOf(config),
+      ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}),
+    },
     docker: {
       ...run,
       ...docker,
@@ -201,6 +205,13 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
   return isolator === 'docker'
     ? { ...options, isolator, root: path.join(config.engine_dir, 'docker') }
     : { ...options, isolator }
+}
+
+function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonConfig): IoLimit {
+  return {
+    ...(read === undefined ? {} : { readBytesPerSecond: read * 1024 * 1024 }),
+    ...(write === undefined ? {} : { writeBytesPerSecond: write * 1024 * 1024 }),
+  }
 }
 
 function engineOf(config: DaemonConfig): EngineProvider {

@@ -159,6 +159,13 @@ export const fileSchema = z.strictObject({
     })
     .prefault({})
     .describe('For the image `host`: more paths below /usr to hide, and hidden ones to show.'),
+  io_limit: z
+    .strictObject({
+      read_mb_s: z.int().positive().max(1_048_576).optional(),
+      write_mb_s: z.int().positive().max(1_048_576).optional(),
+    })
+    .prefault({})
+    .describe('For `oci`: megabytes a second that each sandbox may read from and write to the disk.'),
   open_network: z
     .strictObject({
       allow: z
