@@ -40,6 +40,8 @@ export async function openServer(place: Workplace): Promise<Server> {
     engine_dir: join(place.folder, 'daemon', 'engine'),
     api_key: key,
     isolator: 'oci',
+    // As the engine beside it, so that both make the same sandbox.
+    defaults: { disk_limit_mb: 0 },
     log_level: 'error',
     pool: [{ size: POOL }],
     fronts: { e2b: { listen: '127.0.0.1:0' } },

@@ -25,6 +25,7 @@ export type {
   SandboxEnd,
   SandboxStats,
 } from './isolators/isolator.ts'
+export type { IoLimit } from './isolators/oci/io-limit.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
 export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/runtime.ts'
 export type { OpenNetwork } from './isolators/open-network.ts'

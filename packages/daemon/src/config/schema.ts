@@ -17,6 +17,12 @@ const quotas = z.strictObject({
   cpu: z.number().nonnegative().optional().describe('Processors of all its running sessions together.'),
   mem_mb: z.int().nonnegative().optional().describe('Memory of all its running sessions together.'),
   disk_mb: z.int().nonnegative().optional().describe('Disk of all its live sessions together.'),
+  snapshots: z.int().nonnegative().optional().describe('Snapshots of one project. Default: 100.'),
+  snapshot_mb: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('What its snapshots take up together. Default: 102400.'),
 })
 export type Quotas = z.infer<typeof quotas>
 export { quotas as quotasSchema }
@@ -26,7 +32,12 @@ const defaults = z.strictObject({
   mem_limit_mb: megabytes.default(512),
   pids_limit: z.int().positive().max(1_000_000).default(256),
   tmp_limit_mb: megabytes.default(256),
-  disk_limit_mb: megabytes.optional(),
+  disk_limit_mb: z
+    .int()
+    .nonnegative()
+    .max(16_777_216)
+    .optional()
+    .describe('0: no limit. Default: 10240 where disks can be limited (oci as root), else none.'),
   max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
   network_mode: z.enum(['none', 'open']).default('none'),
   readonly_rootfs: z
@@ -162,6 +173,13 @@ export const fileSchema = z.strictObject({
     })
     .prefault({})
     .describe('For the image `host`: more paths below /usr to hide, and hidden ones to show.'),
+  io_limit: z
+    .strictObject({
+      read_mb_s: z.int().positive().max(1_048_576).optional(),
+      write_mb_s: z.int().positive().max(1_048_576).optional(),
+    })
+    .prefault({})
+    .describe('For `oci`: megabytes a second that each sandbox may read from and write to the disk.'),
   open_network: z
     .strictObject({
       allow: z

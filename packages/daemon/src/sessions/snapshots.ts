@@ -4,6 +4,7 @@ import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Meant } from './lifecycle.ts'
+import { withinSnapshotQuota } from './quotas.ts'
 import { checkName } from './request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
@@ -27,7 +28,9 @@ export class SnapshotsOfSessions {
   ): Promise<SnapshotRow> {
     checkName(name)
     const work = async ({ sandbox, session }: Used) => {
-      const row = await saveDisk(this.#context, session, sandbox, { name, signal })
+      const row = await withinSnapshotQuota(this.#context, caller.projectId, () =>
+        saveDisk(this.#context, session, sandbox, { name, signal }),
+      )
       this.#context.events.publish({
         projectId: caller.projectId,
         sessionId: id,

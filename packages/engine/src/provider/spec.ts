@@ -14,6 +14,8 @@ export interface EngineDefaults {
   readonly pids: number
   readonly tmpMb: number
   readonly network: 'none' | 'open'
+  /** Without one, a disk has no limit. */
+  readonly diskMb?: number
 }
 
 export const engineDefaults: EngineDefaults = {
@@ -65,7 +67,11 @@ export async function planOf(
   findImage: FindImage,
 ): Promise<EngineExtra> {
   const options = checkedOptions(spec.providerOptions)
-  const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
+  const {
+    vcpus = defaults.vcpus,
+    memoryMb = defaults.memoryMb,
+    diskMb = defaults.diskMb,
+  } = spec.resources ?? {}
   return {
     ...(await imageOf(spec.image ?? defaults.image, findImage)),
     ...accountOf(options.account, spec.image ?? defaults.image),
