@@ -47,7 +47,7 @@ export class ConnectService {
         const entered = await this.#plane.enter(call.request)
         return handle({
           ...entered,
-          message: call.body as Message,
+          message: messageOf(call.body),
           signal: call.signal,
           ...deadlineOf(call.request),
         })
@@ -106,11 +106,13 @@ export class ConnectService {
         'invalid_argument',
         'The body is not one uncompressed message of the Connect protocol.',
       )
+    let value: unknown
     try {
-      return JSON.parse(bytes.subarray(5).toString('utf8'))
+      value = JSON.parse(bytes.subarray(5).toString('utf8'))
     } catch (cause) {
       throw new SandboxError('invalid_argument', 'The message is not JSON.', { cause })
     }
+    return messageOf(value)
   }
 }
 
@@ -178,6 +180,11 @@ function deadlineOf({ headers }: FastifyRequest): { deadlineMs?: number } {
   return typeof text === 'string' && /^\d{1,10}$/.test(text) && Number(text) > 0
     ? { deadlineMs: Math.min(Number(text), longestMs) }
     : {}
+}
+
+function messageOf(value: unknown): Message {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Message
+  throw new SandboxError('invalid_argument', 'The message must be a JSON object.')
 }
 
 /** What is in a message is somebody else's word. */
