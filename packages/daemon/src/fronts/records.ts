@@ -1,4 +1,8 @@
+import { SandboxError } from '@sandkasten/sdk'
 import type { Store } from '../store/index.ts'
+
+/** Records of all fronts for one session. */
+const mostOfSession = 5_000
 
 /** One front's corner of the database: JSON under a kind and a key, for one project. */
 export class FrontRecords {
@@ -29,17 +33,33 @@ export class FrontRecords {
   }
 
   /** In the place of the one that is there. One that names a session is gone with it. */
-  put(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<void> {
+  async put(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<void> {
+    await this.#refuseTooMany(sessionId)
     return this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
   }
 
   /** False when there is one already. */
-  insert(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<boolean> {
+  async insert(
+    projectId: string,
+    kind: string,
+    key: string,
+    data: unknown,
+    sessionId?: string,
+  ): Promise<boolean> {
+    await this.#refuseTooMany(sessionId)
     return this.#store.insert({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
   }
 
   delete(projectId: string, kind: string, key: string): Promise<boolean> {
     return this.#store.delete(this.#front, projectId, kind, key)
+  }
+
+  /** Clients choose how many they make, such as one for each file that they describe. */
+  async #refuseTooMany(sessionId: string | undefined): Promise<void> {
+    if (sessionId === undefined || (await this.#store.count(sessionId)) < mostOfSession) return
+    throw new SandboxError('quota_exceeded', `The sandbox has ${mostOfSession} records already.`, {
+      hint: 'Remove files with metadata, or sessions of its toolbox, that are not needed.',
+    })
   }
 
   #row(projectId: string, kind: string, key: string, data: unknown) {

@@ -36,6 +36,7 @@ export class Reaper {
       }
     }
     await store.sessions.prune(instanceId, now - config.keep_ended_seconds * 1000)
+    await store.sessions.pruneBeyond(config.keep_ended_sessions)
     await this.#budget.enforce()
     return ended
   }

@@ -45,6 +45,15 @@ export class Fronts {
     return rows.filter((row) => row.front === front)
   }
 
+  async count(sessionId: string): Promise<number> {
+    const row = await this.#db
+      .selectFrom('front_records')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('session_id', '=', sessionId)
+      .executeTakeFirstOrThrow()
+    return Number(row.count)
+  }
+
   async put(row: FrontRow): Promise<void> {
     await this.#db
       .insertInto('front_records')

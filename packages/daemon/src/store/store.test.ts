@@ -252,6 +252,14 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect((await store.sessions.usage('p')).cpu).toBe(0)
   })
 
+  it('remembers only so many ended sessions of each project', async () => {
+    for (let at = 0; at < 6; at += 1)
+      await insert(sessionRow({ id: `s${at}`, created_at: at, live: at === 0 ? 1 : 0, status: 'destroyed' }))
+    expect(await store.sessions.pruneBeyond(2)).toBe(3)
+    const left = await store.sessions.list({ projectId: 'p', limit: 10 })
+    expect(left.map(({ id }) => id)).toEqual(['s5', 's4', 's0'])
+  })
+
   it('inserts several sessions if there is room for all, and tells whose name was free', async () => {
     await insert(sessionRow({ id: 'first', name: 'taken' }))
     const rows = [
