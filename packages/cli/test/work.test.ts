@@ -155,6 +155,15 @@ describe('sandkasten ports and snapshot', () => {
     expect((await sandkasten('snapshot', 'delete', snapshot)).stdout).toBe(`${snapshot} deleted\n`)
     expect(await json('snapshot', 'list')).toEqual([])
   })
+
+  it('says what a session of a snapshot has not taken over', async () => {
+    const origin = (await sandkasten('sessions', 'create', '--env', 'TOKEN=x')).stdout.trim()
+    const snapshot = (await sandkasten('snapshot', 'create', origin)).stdout.trim()
+    const { stdout, stderr } = await sandkasten('sessions', 'create', '--snapshot', snapshot)
+    expect(stdout).toMatch(/^[a-z2-7]{16}\n$/)
+    expect(stderr).toContain('note: env: values are not part of a snapshot; pass TOKEN again.')
+    await sandkasten('snapshot', 'delete', snapshot)
+  })
 })
 
 /** The command at a real terminal: what it shows so far, and a way to wait for it. */

@@ -140,7 +140,12 @@ export const execBody = z.strictObject({
     .optional()
     .describe('Makes a repeat harmless, and the command independent of this request.'),
   stream: z.boolean().optional().describe('Answer with events (SSE). So does `Accept: text/event-stream`.'),
-  max_output_bytes: z.int().positive().max(67_108_864).optional(),
+  max_output_bytes: z
+    .int()
+    .positive()
+    .max(67_108_864)
+    .optional()
+    .describe('How much of each stream the result keeps, as far as `max_result_mb` goes.'),
 })
 
 export const execResult = z
@@ -190,7 +195,12 @@ export const runBody = z.strictObject({
     .boolean()
     .optional()
     .describe('With `detach` and `stream`: while the answer is read, the session is in use.'),
-  max_output_bytes: z.int().positive().max(67_108_864).optional(),
+  max_output_bytes: z
+    .int()
+    .positive()
+    .max(67_108_864)
+    .optional()
+    .describe('How much of each stream the result keeps, as far as `max_result_mb` goes.'),
   output_buffer_bytes: z.int().positive().max(16_777_216).optional(),
 })
 

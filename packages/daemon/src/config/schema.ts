@@ -138,6 +138,12 @@ export const fileSchema = z.strictObject({
     .describe('The longest idle time and lifetime that a session may ask for.'),
   wake_on_use: z.boolean().default(false).describe('Start a stopped session when it is used.'),
   keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are remembered.'),
+  keep_ended_sessions: z
+    .int()
+    .positive()
+    .max(10_000_000)
+    .default(20_000)
+    .describe('Ended sessions that are remembered for one project.'),
   keep_project_results_mb: z
     .int()
     .min(32)

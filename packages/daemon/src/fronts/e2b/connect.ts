@@ -3,6 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readBytes } from '../../api/body.ts'
 import { translate } from '../../api/problems.ts'
+import { bodyBudget } from '../../api/response-memory.ts'
 import { beginStream, endedBy } from '../../api/streams.ts'
 import type { Scope } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
@@ -97,8 +98,9 @@ export class ConnectService {
   }
 
   async #envelope(request: FastifyRequest): Promise<Message> {
-    const { config, patience } = this.#place.services
-    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    const { config, patience, sessions } = this.#place.services
+    const take = bodyBudget(sessions.context.memory, request)
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs, take }
     const bytes = await readBytes(request.body as IncomingMessage, limits)
     const length = bytes.length >= 5 ? bytes.readUInt32BE(1) : -1
     if (bytes[0] !== 0 || length !== bytes.length - 5)
