@@ -63,33 +63,65 @@ async function pathOf(json: Connection['json'], idOrName: string): Promise<strin
   })
 }
 
+/**
+ * The address and the key to send there. The key that a local daemon has stored belongs to the address stored beside it:
+ * it is an admin key, and is never sent to another origin.
+ */
 async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
   const given = { url: options.url ?? process.env.SANDKASTEN_URL, key: process.env.SANDKASTEN_API_KEY }
-  if (given.url && given.key) return { url: trimmed(given.url), key: given.key }
+  if (given.url && given.key) return { url: checked(given.url), key: given.key }
   const { data_dir: folder } = await loadConfig({ ...(options.config ? { file: options.config } : {}) })
-  const left = await readAddress(folder)
-  const url = given.url ?? left.url
-  const key = given.key ?? left.key
+  const stored = await readAddress(folder)
+  const url = given.url ?? stored.url
   if (!url)
     throw new SandboxError('unavailable', 'There is no daemon on this machine.', {
-      hint: 'Start it with sandkasten up, or name one with --url or SANDKASTEN_URL.',
+      hint: 'Start one with sandkasten up, or name one with --url or SANDKASTEN_URL.',
     })
-  if (!key)
-    throw new SandboxError('unauthenticated', 'There is no key for the daemon.', {
-      hint: 'Set SANDKASTEN_API_KEY.',
-    })
-  return { url: trimmed(url), key }
+  const key = given.key ?? (stored.url && sameOrigin(url, stored.url) ? stored.key : undefined)
+  if (key) return { url: checked(url), key }
+  const elsewhere = stored.key && stored.url ? ` The stored key is only for ${stored.url}.` : ''
+  throw new SandboxError(
+    'unauthenticated',
+    `There is no key for the daemon at ${originOf(url)}.${elsewhere}`,
+    {
+      hint: 'Set SANDKASTEN_API_KEY to a key of that daemon.',
+    },
+  )
+}
+
+function sameOrigin(a: string, b: string): boolean {
+  return URL.canParse(a) && URL.canParse(b) && new URL(a).origin === new URL(b).origin
+}
+
+/** Without user name and password, which an address may carry by mistake. */
+function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : 'that address'
+}
+
+function checked(url: string): string {
+  if (/^https?:\/\//.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
+  throw new SandboxError('invalid_argument', 'The address of the daemon is not an http:// or https:// URL.', {
+    hint: 'Correct --url or SANDKASTEN_URL, for example http://127.0.0.1:8080.',
+  })
 }
 
 async function send(url: string, init: RequestInit): Promise<Response> {
+  let response: Response
   try {
-    return await fetch(url, init)
+    // A redirect could take the key, or the body of a request, to another origin.
+    response = await fetch(url, { ...init, redirect: 'manual' })
   } catch (cause) {
-    throw new SandboxError('unavailable', `The daemon at ${new URL(url).origin} does not answer.`, {
+    if (init.signal?.aborted) throw new SandboxError('aborted', 'Interrupted.', { cause })
+    throw new SandboxError('unavailable', `The daemon at ${originOf(url)} does not answer.`, {
       cause,
       hint: 'Is it running? Start it with sandkasten up.',
     })
   }
+  if (response.status < 300 || response.status > 399) return response
+  await response.body?.cancel()
+  throw new SandboxError('provider_error', `${originOf(url)} answered with a redirect.`, {
+    hint: 'Set the address to the daemon itself; the key is not sent to another address.',
+  })
 }
 
 async function problemOf(response: Response): Promise<SandboxError> {
@@ -118,8 +150,4 @@ function inOurWords(code: SandboxErrorCode, hint: string): string {
     .replace(/GET \/v1\/sessions(\?name=)?/g, 'sandkasten sessions list')
     .replace(/GET \/v1\/snapshots/g, 'sandkasten snapshot list')
     .replace(/POST \/v1\/sessions\/\{id\}\/(start|resume)/g, 'sandkasten sessions $1')
-}
-
-function trimmed(url: string): string {
-  return url.replace(/\/+$/, '')
 }
