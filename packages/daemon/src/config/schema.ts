@@ -27,7 +27,18 @@ const defaults = z.strictObject({
   pids_limit: z.int().positive().max(1_000_000).default(256),
   tmp_limit_mb: megabytes.default(256),
   disk_limit_mb: megabytes.optional(),
-  max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
+  exec_timeout_ms: z
+    .int()
+    .positive()
+    .max(86_400_000)
+    .default(120_000)
+    .describe('Time limit of a command that is waited for and names none; at most max_exec_timeout_ms.'),
+  max_exec_timeout_ms: z
+    .int()
+    .positive()
+    .max(86_400_000)
+    .default(3_600_000)
+    .describe('The longest time limit that such a command may ask for.'),
   network_mode: z.enum(['none', 'open']).default('none'),
   readonly_rootfs: z
     .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')

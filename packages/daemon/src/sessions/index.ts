@@ -1,4 +1,5 @@
 export { resultOf } from './commands/commands.ts'
+export { enterShell, shellQueue } from './commands/shell-queue.ts'
 export { closeShell, mainShell, shellOf } from './commands/shells.ts'
 export type { CommandRequest, ExecResult, RunRequest, ShellRequest, Tracked } from './commands/types.ts'
 export {
@@ -11,7 +12,7 @@ export {
 } from './context.ts'
 export { EventBus, type SessionEvent } from './events.ts'
 export { idleEnd, lifetimeEnd } from './leases.ts'
-export { LiveSessions } from './live.ts'
+export { LiveSessions, type Open } from './live.ts'
 export type { CreateRequest } from './plan.ts'
 export { Pool, poolLabel } from './pool.ts'
 export { SessionService } from './sessions.ts'

@@ -104,7 +104,11 @@ export class Use {
     return new SandboxError('interrupted', `The sandbox of session ${session.id} has ended.`, {
       cause: error,
       details: { status: crashed.status },
-      hint: 'Start it again with POST /v1/sessions/{id}/start; its files are as they were.',
+      hint: {
+        sdk: 'Start it again with start(); its files are as they were.',
+        http: 'Start it again with POST /v1/sessions/{id}/start; its files are as they were.',
+        cli: 'Start it again with sandkasten sessions start; its files are as they were.',
+      },
     })
   }
 }

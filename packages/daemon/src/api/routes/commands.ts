@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { type ProcessEvent, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { type CommandRequest, mainShell, resultOf, shellOf, type Tracked } from '../../sessions/index.ts'
+import {
+  type CommandRequest,
+  enterShell,
+  mainShell,
+  resultOf,
+  shellOf,
+  type Tracked,
+} from '../../sessions/index.ts'
 import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Call, type Route, route } from '../route.ts'
@@ -16,11 +23,17 @@ type ExecRow = Tracked['row']
 
 export function commandRoutes({ sessions, streams, config, metrics, patience }: Services): Route[] {
   const most = config.defaults.max_exec_timeout_ms
+  const usual = Math.min(config.defaults.exec_timeout_ms, most)
 
-  const timeoutOf = (given: number | undefined): number => {
-    if (given === undefined || given <= most) return given ?? most
-    throw new SandboxError('invalid_argument', `timeout_ms is more than is allowed here (${most}).`, {
-      hint: 'Ask for less, start it with run and detach: true, or raise defaults.max_exec_timeout_ms.',
+  const timeoutOf = (given = usual): number => {
+    if (given <= most) return given
+    throw new SandboxError('invalid_argument', `The time limit is more than is allowed here (${most} ms).`, {
+      details: { max_timeout_ms: most },
+      hint: {
+        sdk: 'Lower timeoutMs, start the command with { detached: true }, or raise defaults.max_exec_timeout_ms.',
+        http: 'Lower timeout_ms, start it with run and detach: true, or raise defaults.max_exec_timeout_ms.',
+        cli: 'Lower --timeout, start it with --detach, or raise defaults.max_exec_timeout_ms of the daemon.',
+      },
     })
   }
 
@@ -108,7 +121,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
           caller,
           params.id,
           async ({ open, session }) => {
-            const result = await (await shellOf(open, shell)).exec(body.cmd, options)
+            const opened = await shellOf(open, shell)
+            const leave = enterShell(open, shell, null, body.cmd)
+            const result = await opened.exec(body.cmd, options).finally(leave)
             if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
             return shellView(result)
           },
@@ -228,7 +243,11 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
         const found = await running(sessions, caller, params)
         if (!found.write || !found.closeStdin)
           throw new SandboxError('stdin_closed', 'The command takes no input.', {
-            hint: 'Start it with run and stdin_open.',
+            hint: {
+              sdk: 'Start it with spawn() and { stdin: "pipe" }.',
+              http: 'Start it with run and stdin_open.',
+              cli: 'Start it with sandkasten exec --detach --stdin.',
+            },
           })
         for await (const chunk of bodyChunks(body, patience.bodyMs)) await found.write(chunk)
         if (query.eof) await found.closeStdin()

@@ -6,6 +6,7 @@ import type { Context, Session } from '../context.ts'
 import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
+import { enterShell } from './shell-queue.ts'
 import { shellOf } from './shells.ts'
 import { lossOf, startRun, trackRun } from './tracked-run.ts'
 import { trackShell } from './tracked-shell.ts'
@@ -70,7 +71,11 @@ export class Commands {
       return this.#tracked.get(key) ?? (await this.#context.store.execs.get(id, execId)) ?? row
     }
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
-      hint: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
+      hint: {
+        sdk: 'See listProcesses().',
+        http: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
+        cli: 'See sandkasten commands list.',
+      },
     })
   }
 
@@ -183,10 +188,10 @@ export class Commands {
     const shell = await shellOf(used.open, request.shell)
     const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
     const options = { request, signal: this.#closing.signal, onEnd }
-    return this.#keep(
-      used,
-      trackShell(shell, row, options, (changes) => this.#save(row, changes)),
-    )
+    const leave = enterShell(used.open, request.shell, row.exec_id, request.command)
+    const tracked = trackShell(shell, row, options, (changes) => this.#save(row, changes))
+    void tracked.done.then(leave)
+    return this.#keep(used, tracked)
   }
 
   /** Follows it again, one at a time for each. False when its sandbox cannot be reached now; whatever else is so is written down. */
@@ -250,6 +255,7 @@ export class Commands {
       const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
       const tracked = trackShell(shell, row, { signal, onEnd }, save)
       if (!(await tracked.found)) throw new SandboxError('not_found', 'It was never started.')
+      void tracked.done.then(enterShell(used.open, row.shell!, row.exec_id, String(JSON.parse(row.command))))
       this.#keep(used, tracked)
     } catch (error) {
       used.release()
@@ -295,7 +301,7 @@ export class Commands {
     const row = 'row' in found ? found.row : found
     if (row.fingerprint === wanted.fingerprint) return found
     throw new SandboxError('conflict', `The id ${wanted.exec_id} was used for a different command.`, {
-      hint: 'Use a new exec_id for each command.',
+      hint: 'Use a new id for each command.',
     })
   }
 
@@ -314,7 +320,7 @@ export function resultOf(row: ExecRow): ExecResult {
     `How the command ${row.exec_id} ended is not known: its sandbox, or its shell, ended before it.`,
     {
       details: { exec_id: row.exec_id },
-      hint: 'Look at what it was to do, and run it again with a new exec_id if needed.',
+      hint: 'Look at what it was to do, and run it again with a new id if needed.',
     },
   )
 }

@@ -112,6 +112,10 @@ function tell(listener: ((text: string) => void) | undefined, text: string): voi
 
 function closed(name: string): SandboxError {
   return new SandboxError('not_running', `The shell “${name}” is closed.`, {
-    hint: 'Open a new one with openShell().',
+    hint: {
+      sdk: 'Open a new one with openShell().',
+      http: 'Open a new one with POST /v1/sessions/{id}/shells.',
+      cli: 'Open a new one: sandkasten shells open.',
+    },
   })
 }
