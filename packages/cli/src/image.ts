@@ -1,6 +1,8 @@
 import { type ImageRecord, imageStore, locateRunner, recipeNames } from '@sandkasten/engine'
 import type { Command } from 'commander'
-import { Progress, sizeText } from './progress.ts'
+import { table } from './daemon/table.ts'
+import { sizeText, timeText } from './format.ts'
+import { Progress } from './progress.ts'
 import { endings } from './steer.ts'
 
 /** `sandkasten image …`: the images that sandboxes on this machine are made of. */
@@ -34,7 +36,13 @@ export function addImageCommands(program: Command): void {
     .action((path: string, options: { name?: string }) =>
       making((store, progress) => store.import(path, { ...options, ...progress })),
     )
-  image.command('list').alias('ls').description('What is here.').option('--json', 'for programs').action(list)
+  image
+    .command('list')
+    .alias('ls')
+    .description('What is here.')
+    .option('--json', 'for programs')
+    .option('--iso', 'exact times')
+    .action(list)
   image
     .command('remove')
     .alias('rm')
@@ -74,7 +82,7 @@ async function making(
   }
 }
 
-function list({ json }: { json?: boolean }): void {
+function list({ json, iso }: { json?: boolean; iso?: boolean }): void {
   const images = imageStore().list()
   if (json) {
     const shown = images.map(({ version: _, addedAt, ...image }) => ({
@@ -88,10 +96,16 @@ function list({ json }: { json?: boolean }): void {
     name,
     digest.slice(0, 'sha256:'.length + 12),
     sizeText(size),
-    new Date(addedAt).toISOString().slice(0, 16).replace('T', ' '),
+    timeText(new Date(addedAt).toISOString(), { iso }),
   ])
   if (rows.length === 0) console.error('There are none yet. Try: sandkasten image build base')
-  else table([['NAME', 'DIGEST', 'SIZE', 'ADDED (UTC)'], ...rows])
+  else
+    console.log(
+      table(
+        [{ title: 'NAME', min: 12 }, { title: 'DIGEST', drop: 2 }, 'SIZE', { title: 'ADDED', drop: 1 }],
+        rows,
+      ),
+    )
 }
 
 async function remove(names: string[]): Promise<void> {
@@ -106,15 +120,4 @@ async function prune({ all }: { all?: boolean }): Promise<void> {
   const { images, layers, bytes } = await imageStore().prune({ unused: all ?? false })
   for (const name of images) console.log(`${name} is removed.`)
   console.log(`${layers} layers are removed: ${sizeText(bytes)} free.`)
-}
-
-function table(rows: ReadonlyArray<readonly string[]>): void {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  for (const row of rows)
-    console.log(
-      row
-        .map((cell, column) => cell.padEnd(widths[column]!))
-        .join('  ')
-        .trimEnd(),
-    )
 }

@@ -5,10 +5,25 @@ import { doctor } from './doctor.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
+import { surviveOutputFailures } from './output.ts'
 import { type RunOptions, run } from './run.ts'
+
+export { exitWhenOutputFails } from './output.ts'
 
 /** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
 export async function main(argv: readonly string[]): Promise<number> {
+  const { program, exitCode } = commandLine()
+  try {
+    await program.parseAsync(argv)
+    return exitCode()
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 125
+    return reportError(error)
+  }
+}
+
+/** All commands, and the exit code of the one that ran. */
+export function commandLine(): { program: Command; exitCode: () => number } {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
@@ -16,6 +31,8 @@ export async function main(argv: readonly string[]): Promise<number> {
     .showSuggestionAfterError()
     .showHelpAfterError('Add --help for what there is.')
     .enablePositionalOptions()
+    // Below its default of 40 characters Commander does not wrap, and a narrow terminal breaks words.
+    .configureHelp({ minWidthToWrap: 16, subcommandTerm: (command) => command.name() })
     .exitOverride()
   program
     .command('run')
@@ -54,6 +71,8 @@ export async function main(argv: readonly string[]): Promise<number> {
     .option('-t, --tty', 'give it a terminal')
     .passThroughOptions()
     .action(async (command: string[], options: RunOptions) => {
+      // It ends the command and removes the sandbox first.
+      surviveOutputFailures()
       code = await run(command, options)
     })
   addDaemonCommands(program, (result) => {
@@ -82,11 +101,5 @@ export async function main(argv: readonly string[]): Promise<number> {
         stderr: (text) => void stderr.write(text),
       })
     })
-  try {
-    await program.parseAsync(argv)
-    return code
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 125
-    return reportError(error)
-  }
+  return { program, exitCode: () => code }
 }

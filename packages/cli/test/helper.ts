@@ -3,6 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { configOf, type Daemon, startDaemon } from '@sandkasten/daemon'
+import { vi } from 'vitest'
+import { main } from '../src/main.ts'
 
 export const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 export const key = 'sk-test-0123456789abcdef'
@@ -39,6 +41,31 @@ export async function sandkasten(
   return new Promise((resolve) => {
     child.once('close', (code, signal) => resolve({ code, signal, ...said }))
   })
+}
+
+/** The command line in this process, for tests that use many commands: starting Node for each takes longer than all they do. */
+export async function inProcess(args: readonly string[], env: Record<string, string>): Promise<Ran> {
+  const said = { stdout: '', stderr: '' }
+  const note = (where: keyof typeof said) => (text: unknown, done?: unknown) => {
+    said[where] += typeof text === 'string' ? text : Buffer.from(text as Uint8Array).toString()
+    if (typeof done === 'function') done()
+    return true
+  }
+  const spies = (['stdout', 'stderr'] as const).flatMap((where) => [
+    vi.spyOn(process[where], 'write').mockImplementation(note(where)),
+    vi
+      .spyOn(console, where === 'stdout' ? 'log' : 'error')
+      .mockImplementation((text) => void note(where)(`${text}\n`)),
+  ])
+  const before = { ...process.env }
+  Object.assign(process.env, env)
+  try {
+    return { code: await main([process.execPath, bin, ...args]), signal: null, ...said }
+  } finally {
+    for (const spy of spies) spy.mockRestore()
+    for (const name of Object.keys(env)) delete process.env[name]
+    Object.assign(process.env, before)
+  }
 }
 
 /** A daemon without isolation in a folder of its own, and the environment in which the command line finds it. */
