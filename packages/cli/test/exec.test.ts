@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inProcess, key, sandkasten, start, testDaemon } from './helper.ts'
@@ -182,6 +182,26 @@ describe('cp with -', () => {
     child.kill('SIGINT')
     expect(await once(child, 'exit')).toEqual([130, null])
     expect(await readdir(folder)).toEqual([])
+  })
+})
+
+describe.skipIf(process.platform !== 'linux')('a refused or interrupted upload', () => {
+  it('ends at once, however much there is to send', async () => {
+    const big = path.join(at.home, 'big')
+    await writeFile(big, '')
+    await truncate(big, 500e9)
+    const child = start(['cp', big, `${id}:big`], env, { stdio: 'ignore' })
+    const bytesRead = async () =>
+      Number(/rchar: (\d+)/.exec(await readFile(`/proc/${child.pid}/io`, 'utf8'))![1])
+    await expect.poll(bytesRead).toBeGreaterThan(100_000_000)
+    child.kill('SIGINT')
+    expect(await once(child, 'exit')).toEqual([130, null])
+    expect((await sandkasten(['cp', big, `${id}:../../outside`], env)).code).toBe(125)
+    // A pipe that stays open.
+    const open = start(['files', 'write', id, '../../outside'], env, { stdio: ['pipe', 'ignore', 'ignore'] })
+    open.stdin!.on('error', () => {})
+    open.stdin!.write('begun')
+    expect((await once(open, 'exit'))[0]).toBe(125)
   })
 })
 

@@ -85,11 +85,10 @@ interface Entry {
 }
 
 async function upload(copying: Copying, from: string, to: Place & { session: string }): Promise<Copied> {
-  const { connection, meter, signal } = copying
+  const { connection, meter } = copying
   if (from === '-') {
     const base = `${await connection.session(to.session)}/files`
-    const bytes = counted(process.stdin, meter)
-    await connection.request('PUT', `${base}${queryOf({ path: to.path })}`, { bytes, signal })
+    await put(copying, `${base}${queryOf({ path: to.path })}`, process.stdin)
     return { files: 1, bytes: meter.done, skipped: [] }
   }
   const facts = await stat(from)
@@ -100,8 +99,7 @@ async function upload(copying: Copying, from: string, to: Place & { session: str
   if (!facts.isDirectory()) {
     meter.total = facts.size
     const query = queryOf({ path: place, mode: (facts.mode & 0o777).toString(8) })
-    const bytes = counted(createReadStream(from), meter)
-    await connection.request('PUT', `${base}${query}`, { bytes, signal })
+    await put(copying, `${base}${query}`, createReadStream(from))
     return { files: 1, bytes: meter.done, skipped: [] }
   }
   if (process.stderr.isTTY) meter.total = await tarSize(from)
@@ -111,10 +109,7 @@ async function upload(copying: Copying, from: string, to: Place & { session: str
     names += text
   })
   const ended = once(tar, 'close')
-  const bytes = counted(tar.stdout, meter)
-  await connection
-    .request('PUT', `${base}/archive${queryOf({ path: place })}`, { bytes, signal })
-    .finally(() => tar.kill())
+  await put(copying, `${base}/archive${queryOf({ path: place })}`, tar.stdout)
   const [code] = await ended
   if (code !== 0)
     throw new SandboxError('provider_error', `tar ended with ${code}: ${names.trim().split('\n').at(-1)}`, {
@@ -122,6 +117,24 @@ async function upload(copying: Copying, from: string, to: Place & { session: str
     })
   const files = names.split('\n').filter((name) => name !== '' && !name.endsWith('/')).length
   return { files, bytes: meter.done, skipped: [] }
+}
+
+/** Sends a stream, and counts it. A request that was refused or interrupted does not read the rest. */
+async function put({ connection, meter, signal }: Copying, url: string, source: Readable): Promise<void> {
+  const count = new Transform({
+    transform(chunk: Buffer, _, done) {
+      meter.add(chunk.length)
+      done(null, chunk)
+    },
+  })
+  // The web stream carries a failure of the source on to the request.
+  pipelineOf(source, count, () => {})
+  try {
+    const bytes = Readable.toWeb(count) as ReadableStream<Uint8Array>
+    await connection.request('PUT', url, { bytes, signal })
+  } finally {
+    source.destroy()
+  }
 }
 
 /** What tar makes of a folder: a header for each entry, contents in blocks of 512 bytes. */
@@ -134,18 +147,6 @@ async function tarSize(folder: string): Promise<number> {
     total += Math.ceil(size / 512) * 512
   }
   return total
-}
-
-function counted(stream: Readable, meter: Meter): ReadableStream<Uint8Array> {
-  const count = new Transform({
-    transform(chunk: Buffer, _, done) {
-      meter.add(chunk.length)
-      done(null, chunk)
-    },
-  })
-  // The web stream carries a failure of the source on to the request.
-  pipelineOf(stream, count, () => {})
-  return Readable.toWeb(count) as ReadableStream<Uint8Array>
 }
 
 async function download(copying: Copying, from: Place & { session: string }, to: string): Promise<Copied> {

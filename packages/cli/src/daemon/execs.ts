@@ -83,9 +83,13 @@ export async function killCommand(id: string, command: string, options: ExecsOpt
 export async function writeCommand(id: string, command: string, options: ExecsOptions): Promise<number> {
   const connection = await connect(options)
   const path = `${await connection.session(id)}/execs/${encodeURIComponent(command)}/stdin`
-  for await (const chunk of process.stdin)
-    await connection.request('POST', path, { bytes: new Uint8Array(chunk) })
-  if (options.eof) await connection.request('POST', `${path}?eof=true`, { bytes: new Uint8Array() })
+  try {
+    for await (const chunk of process.stdin)
+      await connection.request('POST', path, { bytes: new Uint8Array(chunk) })
+    if (options.eof) await connection.request('POST', `${path}?eof=true`, { bytes: new Uint8Array() })
+  } finally {
+    process.stdin.destroy()
+  }
   return 0
 }
 

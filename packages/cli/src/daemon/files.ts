@@ -70,7 +70,7 @@ export async function statFile(id: string, path: string, options: FileOptions): 
 export async function writeFile(id: string, path: string, options: FileOptions): Promise<number> {
   const { connection, base } = await filesOf(id, options)
   const query = queryOf({ path, mode: options.mode, append: options.append })
-  return done(await connection.request('PUT', `${base}${query}`, { bytes: stdinBytes() }), options, path)
+  return done(await putStdin(connection, `${base}${query}`), options, path)
 }
 
 export async function makeFolder(id: string, path: string, options: FileOptions): Promise<number> {
@@ -149,15 +149,17 @@ export async function unpackArchive(
 ): Promise<number> {
   const { connection, base } = await filesOf(id, options)
   const query = queryOf({ path, gzip: options.gzip })
-  return done(
-    await connection.request('PUT', `${base}/archive${query}`, { bytes: stdinBytes() }),
-    options,
-    path,
-  )
+  return done(await putStdin(connection, `${base}/archive${query}`), options, path)
 }
 
-function stdinBytes(): ReadableStream<Uint8Array> {
-  return ReadableStream.from(process.stdin) as ReadableStream<Uint8Array>
+/** A request that is refused does not wait for the rest of our stdin. */
+async function putStdin(connection: Connection, url: string): Promise<Response> {
+  try {
+    const bytes = ReadableStream.from(process.stdin) as ReadableStream<Uint8Array>
+    return await connection.request('PUT', url, { bytes })
+  } finally {
+    process.stdin.destroy()
+  }
 }
 
 /** Like mkdir, mv and rm: what worked says nothing. */

@@ -1,4 +1,4 @@
-import { timeText } from '../format.ts'
+import { timeText, widthOf, wrap } from '../format.ts'
 import { type Connection, type ConnectOptions, connect, queryOf } from './api.ts'
 import { eventsOf } from './events.ts'
 import { print, table } from './table.ts'
@@ -74,7 +74,8 @@ function show(event: Happened, options: RecordOptions): void {
     .filter(([, value]) => value !== null && value !== '')
     .map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)
   const where = options.session === undefined && session_id !== null ? [session_id] : []
-  console.log([timeText(created_at, options), type, ...where, about.join(', ')].join('  ').trimEnd())
+  const line = [timeText(created_at, options), type, ...where, about.join(', ')].join('  ').trimEnd()
+  console.log(wrap(line, widthOf(process.stdout), '  '))
 }
 
 /** Who did what, newest first. */

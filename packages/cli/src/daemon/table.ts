@@ -1,4 +1,4 @@
-import { cut, oneLine, widthOf } from '../format.ts'
+import { cut, oneLine, widthOf, wrap } from '../format.ts'
 
 export interface Column {
   title: string
@@ -68,11 +68,15 @@ function pad(text: string, size: number): string {
 }
 
 export function print(json: boolean | undefined, value: unknown, text: () => string): void {
-  console.log(json ? JSON.stringify(value, null, 2) : text())
+  console.log(json ? JSON.stringify(value, null, 2) : wrap(text(), widthOf(process.stdout)))
 }
 
 /** `name: value` lines; a value that does not fit goes on below its beginning. */
-export function facts(pairs: ReadonlyArray<readonly [string, Cell]>): string {
-  const size = Math.max(...pairs.map(([name]) => name.length))
-  return pairs.map(([name, value]) => `${pad(`${name}:`, size + 1)} ${value ?? '–'}`).join('\n')
+export function facts(
+  pairs: ReadonlyArray<readonly [string, Cell]>,
+  width: number | undefined = widthOf(process.stdout),
+): string {
+  const size = Math.max(...pairs.map(([name]) => name.length)) + 2
+  const lines = pairs.map(([name, value]) => `${pad(`${name}:`, size)}${oneLine(String(value ?? '–'))}`)
+  return lines.map((line) => wrap(line, width, ' '.repeat(size))).join('\n')
 }
