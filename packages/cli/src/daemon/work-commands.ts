@@ -7,6 +7,7 @@ export function addWorkCommands({ program, act }: Registering): void {
     program
       .command('exec')
       .description('Run a command in a session’s shell, which keeps its state.')
+      .showHelpAfterError('Put -- before the command, as in: sandkasten exec SESSION -- ls -l')
       .argument(...sessionArgument)
       .argument('<command...>', 'a shell line, or a program and its arguments; put -- before it'),
   )
