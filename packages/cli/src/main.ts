@@ -7,10 +7,25 @@ import { withPlaceOptions } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
+import { surviveOutputFailures } from './output.ts'
 import { type RunOptions, run } from './run.ts'
+
+export { exitWhenOutputFails } from './output.ts'
 
 /** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
 export async function main(argv: readonly string[], setup?: UpSetup): Promise<number> {
+  const { program, exitCode } = commandLine(setup)
+  try {
+    await program.parseAsync(argv)
+    return exitCode()
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 125
+    return reportError(error)
+  }
+}
+
+/** All commands, and the exit code of the one that ran. */
+export function commandLine(setup?: UpSetup): { program: Command; exitCode: () => number } {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
@@ -18,6 +33,8 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
     .showSuggestionAfterError()
     .showHelpAfterError('Add --help for what there is.')
     .enablePositionalOptions()
+    // Below its default of 40 characters Commander does not wrap, and a narrow terminal breaks words.
+    .configureHelp({ minWidthToWrap: 16, subcommandTerm: (command) => command.name() })
     .exitOverride()
   withPlaceOptions(program.command('run'))
     .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
@@ -55,6 +72,8 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
     .option('-t, --tty', 'give it a terminal')
     .passThroughOptions()
     .action(async (command: string[], options: RunOptions) => {
+      // It ends the command and removes the sandbox first.
+      surviveOutputFailures()
       code = await run(command, options)
     })
   addDaemonCommands(
@@ -86,11 +105,5 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
         stderr: (text) => void stderr.write(text),
       })
     })
-  try {
-    await program.parseAsync(argv)
-    return code
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 125
-    return reportError(error)
-  }
+  return { program, exitCode: () => code }
 }

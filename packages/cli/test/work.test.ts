@@ -19,8 +19,9 @@ let id: string
 
 async function sandkasten(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const said = { stdout: '', stderr: '' }
-  const note = (where: keyof typeof said) => (text: unknown) => {
+  const note = (where: keyof typeof said) => (text: unknown, done?: unknown) => {
     said[where] += String(text)
+    if (typeof done === 'function') done()
     return true
   }
   const line = (where: keyof typeof said) => (text: unknown) => void note(where)(`${text}\n`)
@@ -106,7 +107,7 @@ describe('sandkasten cp', () => {
   it('says what it needs', async () => {
     expect(await sandkasten('cp', 'a', 'b')).toMatchObject({
       code: 125,
-      stderr: expect.stringContaining('ID:path'),
+      stderr: expect.stringContaining('SESSION:path'),
     })
     expect(await sandkasten('cp', `${id}:none`, 'b')).toMatchObject({
       code: 125,

@@ -108,6 +108,6 @@ export function placeOf(cursor: string | undefined): { createdAt: number; id: st
   const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
   if (match) return { createdAt: Number(match[1]), id: match[2]! }
   throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.', {
-    hint: 'Pass next_cursor on as it is.',
+    hint: 'Pass the cursor on as the list gave it.',
   })
 }

@@ -38,7 +38,18 @@ const defaults = z.strictObject({
     .max(16_777_216)
     .optional()
     .describe('0: no limit. Default: 10240 where disks can be limited (oci as root), else none.'),
-  max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
+  exec_timeout_ms: z
+    .int()
+    .positive()
+    .max(86_400_000)
+    .default(120_000)
+    .describe('Time limit of a command that is waited for and names none; at most max_exec_timeout_ms.'),
+  max_exec_timeout_ms: z
+    .int()
+    .positive()
+    .max(86_400_000)
+    .default(3_600_000)
+    .describe('The longest time limit that such a command may ask for.'),
   network_mode: z.enum(['none', 'open']).default('none'),
   readonly_rootfs: z
     .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')

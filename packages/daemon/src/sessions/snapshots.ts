@@ -45,7 +45,13 @@ export class SnapshotsOfSessions {
   async get(caller: Caller, id: string): Promise<SnapshotRow> {
     const row = await this.#context.store.snapshots.get(caller.projectId, id)
     if (row) return row
-    throw new SandboxError('not_found', `There is no snapshot ${id}.`, { hint: 'See GET /v1/snapshots.' })
+    throw new SandboxError('not_found', `There is no snapshot ${id}.`, {
+      hint: {
+        sdk: 'See listSnapshots().',
+        http: 'See GET /v1/snapshots.',
+        cli: 'See sandkasten snapshot list.',
+      },
+    })
   }
 
   list(

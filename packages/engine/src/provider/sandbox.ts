@@ -159,7 +159,11 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     if (options.paused || record.status !== 'paused') return record
     throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is paused.`, {
       sandboxId: this.sandboxId,
-      hint: 'Let it go on with resume().',
+      hint: {
+        sdk: 'Let it go on with resume().',
+        http: 'Let it go on with POST /v1/sessions/{id}/resume.',
+        cli: 'Let it go on: sandkasten sessions resume.',
+      },
     })
   }
 

@@ -203,7 +203,11 @@ class GuestShell implements SandboxShell {
     return new SandboxError('not_running', `The shell “${this.name}” is closed.`, {
       provider: this.#facts.provider,
       sandboxId: this.#home.sandboxId,
-      hint: 'Open a new one with openShell().',
+      hint: {
+        sdk: 'Open a new one with openShell().',
+        http: 'Open a new one with POST /v1/sessions/{id}/shells.',
+        cli: 'Open a new one: sandkasten shells open.',
+      },
     })
   }
 

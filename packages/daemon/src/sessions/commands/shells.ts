@@ -26,7 +26,11 @@ export async function closeShell(open: Open, name: string): Promise<boolean> {
   if (!known) {
     if (name === mainShell) return (await open.sandbox.openShell({ name })).close()
     throw new SandboxError('not_found', `There is no shell “${name}”.`, {
-      hint: 'See GET /v1/sessions/{id}/shells.',
+      hint: {
+        sdk: 'Open it with openShell().',
+        http: 'See GET /v1/sessions/{id}/shells.',
+        cli: 'See sandkasten shells list.',
+      },
     })
   }
   open.shells.delete(name)

@@ -172,7 +172,7 @@ export class OciIsolator implements Isolator {
       await this.undo(spec, places, isNew).catch((also: Error) => {
         throw new SandboxError(error.code, `${error.message}; and then ${also.message}`, {
           cause,
-          hint: error.hint,
+          hint: error.hints,
           details: error.details,
         })
       })

@@ -38,7 +38,11 @@ export class RunnerPrograms {
         ...(task.pid === undefined ? {} : { pid: task.pid }),
       })
     throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
-      hint: 'See listProcesses().',
+      hint: {
+        sdk: 'See listProcesses().',
+        http: 'See GET /v1/sessions/{id}/execs.',
+        cli: 'See sandkasten commands list.',
+      },
     })
   }
 

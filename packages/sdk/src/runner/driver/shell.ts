@@ -118,6 +118,10 @@ function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {
 
 function closed(name: string): SandboxError {
   return new SandboxError('not_running', `The shell “${name}” is closed.`, {
-    hint: 'Open a new one with openShell().',
+    hint: {
+      sdk: 'Open a new one with openShell().',
+      http: 'Open a new one with POST /v1/sessions/{id}/shells.',
+      cli: 'Open a new one: sandkasten shells open.',
+    },
   })
 }
