@@ -28,10 +28,20 @@ impl Unmapped {
 
     /// The namespace, in which 0 … count-1 are the host's first … first+count-1.
     pub fn map(self, first: u32, count: u32) -> io::Result<OwnedFd> {
-        let Unmapped(pid) = self;
         let line = format!("0 {first} {count}\n");
-        fs::write(format!("/proc/{pid}/uid_map"), &line)?;
-        fs::write(format!("/proc/{pid}/gid_map"), &line)?;
+        self.write(&line, &line)
+    }
+
+    /// The namespace in which one user and one group have a name: each pair is the id on the disk and the id that shows instead.
+    pub fn map_one(self, uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
+        let line = |(disk, shown): (u32, u32)| format!("{disk} {shown} 1\n");
+        self.write(&line(uid), &line(gid))
+    }
+
+    fn write(self, uids: &str, gids: &str) -> io::Result<OwnedFd> {
+        let Unmapped(pid) = self;
+        fs::write(format!("/proc/{pid}/uid_map"), uids)?;
+        fs::write(format!("/proc/{pid}/gid_map"), gids)?;
         let path = std::ffi::CString::new(format!("/proc/{pid}/ns/user"))?;
         // SAFETY: a C string that outlives the call.
         own(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })

@@ -3,7 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { ImageLayers } from '../images/index.ts'
-import type { IsolatorSpec } from '../isolators/isolator.ts'
+import type { HostMount, IsolatorSpec } from '../isolators/isolator.ts'
 import { checkedVolume } from '../volumes/volumes.ts'
 
 /** What is used where `create` says nothing. */
@@ -28,12 +28,22 @@ export const engineDefaults: EngineDefaults = {
 /** What the engine alone has, in `providerOptions` of `create`. */
 export interface EngineOptions {
   network?: 'none' | 'open'
-  /** Folders and files of this machine, read-only inside. */
-  mounts?: ReadonlyArray<{ source: string; target: string }>
+  /** Folders and files of this machine, read-only unless a mount says otherwise. */
+  mounts?: ReadonlyArray<FolderMount>
   /** Volumes of this provider. Many may read one, and one sandbox at a time may write. */
   volumes?: ReadonlyArray<VolumeMount>
   pids?: number
   tmpMb?: number
+}
+
+export interface FolderMount {
+  readonly source: string
+  readonly target: string
+  /**
+   * False: the sandbox may write there, as the owner of `source`. What it writes belongs to that owner, and never has a set-user-ID bit.
+   * Everything else in the folder is the sandbox's to choose, so treat it as untrusted.
+   */
+  readonly readOnly?: boolean
 }
 
 export interface VolumeMount {
@@ -116,8 +126,12 @@ function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
   return options
 }
 
-function checkedMount(mount: { source: string; target: string }): { source: string; target: string } {
-  const { source, target } = mount ?? {}
+function checkedMount(mount: FolderMount): HostMount {
+  const { source, target, readOnly = true } = mount ?? {}
+  if (typeof readOnly !== 'boolean')
+    throw new SandboxError('invalid_argument', `The mount’s readOnly is ${String(readOnly)}.`, {
+      hint: 'Use true or false.',
+    })
   for (const [name, value] of Object.entries({ source, target })) {
     if (typeof value === 'string' && path.isAbsolute(value) && !value.includes('\0')) continue
     throw new SandboxError(
@@ -125,7 +139,8 @@ function checkedMount(mount: { source: string; target: string }): { source: stri
       `The mount’s ${name} (${String(value)}) must be an absolute path.`,
     )
   }
-  return { source: path.normalize(source), target: path.posix.normalize(target) }
+  const paths = { source: path.normalize(source), target: path.posix.normalize(target) }
+  return readOnly ? paths : { ...paths, readOnly, asOwner: true }
 }
 
 function checkedVolumeMount(mount: VolumeMount): VolumeMount {

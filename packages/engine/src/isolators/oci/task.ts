@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { groupRoots, missingControllers, planGroups } from './cgroups.ts'
-import { ociConfig, RUNNER_PROGRAM } from './config.ts'
+import { ociConfig, RUNNER_PROGRAM, userOf } from './config.ts'
 import type { Footing } from './footing.ts'
 import { rlimitsFor } from './inside.ts'
 import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
@@ -64,8 +64,13 @@ export function shimTask(input: TaskInput): object {
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
     { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
-    // What the caller shares is shared: owner 1000 there is the sandbox's user here.
-    ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
+    // What the caller shares is shared: owner 1000 there is the sandbox's user here, or whoever owns the folder is.
+    ...spec.mounts.map((bind) => ({
+      ...bind,
+      readOnly: bind.readOnly ?? true,
+      exec: true,
+      idMapped: bind.asOwner ? userOf(spec, inside) : true,
+    })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
