@@ -29,6 +29,10 @@ const defaults = z.strictObject({
   disk_limit_mb: megabytes.optional(),
   max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
   network_mode: z.enum(['none', 'open']).default('none'),
+  login_shell: z
+    .boolean()
+    .default(true)
+    .describe('Shells read the profile of the sandbox’s user, as `bash -l` does.'),
   readonly_rootfs: z
     .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')
     .default(true),

@@ -14,6 +14,8 @@ export interface EngineDefaults {
   readonly pids: number
   readonly tmpMb: number
   readonly network: 'none' | 'open'
+  /** Whether shells are login shells. */
+  readonly login: boolean
 }
 
 export const engineDefaults: EngineDefaults = {
@@ -23,6 +25,7 @@ export const engineDefaults: EngineDefaults = {
   pids: 512,
   tmpMb: 256,
   network: 'none',
+  login: true,
 }
 
 /** What the engine alone has, in `providerOptions` of `create`. */
