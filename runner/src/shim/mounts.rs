@@ -198,7 +198,11 @@ fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> i
 }
 
 fn bind_tree(bind: &Bind, first_id: u32, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {
-    let tree = clone_tree(&bind.source)?;
+    let tree = if bind.exact {
+        clone_exactly(&bind.source)?
+    } else {
+        clone_tree(&bind.source)?
+    };
     let access = if bind.read_only { ATTR_RDONLY } else { 0 };
     set_attributes(&tree, access | ATTR_NOSUID | ATTR_NODEV, None)?;
     // In an account's user namespace the kernel maps no owners.
@@ -247,6 +251,26 @@ pub fn clone_tree(path: &str) -> io::Result<OwnedFd> {
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
     // SAFETY: `path` is a C string that outlives the call.
     own(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) as libc::c_int })
+}
+
+/// The same, without following any symbolic link: a sandbox that writes to a folder of the host could put one into another's way.
+fn clone_exactly(path: &str) -> io::Result<OwnedFd> {
+    const RESOLVE_NO_SYMLINKS: u64 = 4;
+    let path = CString::new(path)?;
+    let how = [(libc::O_PATH | libc::O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS];
+    // SAFETY: a C string that outlives the call; `how` has the layout and size of struct open_how: flags, mode, resolve.
+    let opened = own(unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            how.as_ptr(),
+            size_of_val(&how),
+        ) as libc::c_int
+    })?;
+    let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as libc::c_uint;
+    // SAFETY: an empty C string; the descriptor is open.
+    own(unsafe { libc::syscall(libc::SYS_open_tree, opened.as_raw_fd(), c"".as_ptr(), flags) as libc::c_int })
 }
 
 #[repr(C)]

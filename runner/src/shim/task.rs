@@ -79,6 +79,8 @@ pub struct Bind {
     pub name: String,
     pub source: String,
     pub read_only: bool,
+    /// The source has no symbolic link in it; one that is there now was put there by somebody else.
+    pub exact: bool,
     pub owners: Owners,
 }
 
@@ -200,6 +202,7 @@ fn bind(json: &Json) -> Result<Bind, String> {
         name,
         source: path(json, "source")?,
         read_only: flag(json, "readOnly")?,
+        exact: matches!(json.get("exact"), Some(Json::Bool(true))),
         owners: match json.get("idMapped") {
             Some(user @ Json::Map(_)) => Owners::Folder {
                 uid: id(user, "uid")?,

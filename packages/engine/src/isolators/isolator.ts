@@ -129,6 +129,8 @@ export interface HostMount {
   readonly readOnly?: boolean
   /** The sandbox's user acts as the owner of `source`: it may do what the owner may, and what it writes belongs to that owner. */
   readonly asOwner?: boolean
+  /** `source` has no symbolic link in it. One that is there at a start was put there since, so the start is refused. */
+  readonly exact?: boolean
 }
 
 /** Whether the sandbox writes files that belong to users of the host. */

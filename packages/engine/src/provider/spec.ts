@@ -1,3 +1,4 @@
+import { existsSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
@@ -142,8 +143,14 @@ function checkedMount(mount: FolderMount): HostMount {
       `The mount’s ${name} (${String(value)}) must be an absolute path.`,
     )
   }
-  const paths = { source: path.normalize(source), target: path.posix.normalize(target) }
+  // Resolved once, here. A sandbox that writes to one mount must not redirect another by a symbolic link before the next start.
+  const paths = { source: realPath(source), target: path.posix.normalize(target), exact: true }
   return readOnly ? paths : { ...paths, readOnly, asOwner: true }
+}
+
+/** What is not there is refused by the isolator, with the path as it was given. */
+function realPath(source: string): string {
+  return existsSync(source) ? realpathSync(source) : path.normalize(source)
 }
 
 function checkedVolumeMount(mount: VolumeMount): VolumeMount {

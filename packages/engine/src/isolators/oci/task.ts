@@ -62,14 +62,22 @@ export function shimTask(input: TaskInput): object {
   const missing = missingControllers(input.layout)
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
-    ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
-    { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
+    ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false, exact: false })),
+    {
+      source: input.runner,
+      target: RUNNER_PROGRAM,
+      readOnly: true,
+      exec: true,
+      idMapped: false,
+      exact: false,
+    },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here, or whoever owns the folder is.
     ...spec.mounts.map((bind) => ({
       ...bind,
       readOnly: bind.readOnly ?? true,
       exec: true,
       idMapped: bind.asOwner ? userOf(spec, inside) : true,
+      exact: bind.exact ?? false,
     })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
@@ -92,7 +100,13 @@ export function shimTask(input: TaskInput): object {
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
     limited: spec.limits.diskBytes !== undefined,
     volatile: input.volatile,
-    binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
+    binds: binds.map(({ name, source, readOnly, idMapped, exact }) => ({
+      name,
+      source,
+      readOnly,
+      idMapped,
+      exact,
+    })),
     config: JSON.stringify(
       ociConfig({
         ...input,

@@ -133,6 +133,24 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     expect(readFileSync(join(bench.folder, 'outside'), 'utf8')).toBe('secret')
   })
 
+  it('a link that takes the place of a mounted folder is refused at the next start', async () => {
+    const source = folder(0)
+    mkdirSync(join(source, 'sub'))
+    const mounts = [
+      ...writable(source),
+      { source: join(source, 'sub'), target: '/sub', readOnly: false, asOwner: true, exact: true },
+    ]
+    const box = await bench.start({ sandboxId: 'redirect', mounts })
+    // The one mount is inside of the other: the sandbox can rename it away, and put a link there.
+    expect((await box.sh('mv /shared/sub /shared/old && ln -s /etc /shared/sub && echo done')).out).toBe(
+      'done',
+    )
+    await box.sandbox.kill()
+    const again = await bench.isolator.start(box.spec).catch((error: unknown) => error)
+    expect(SandboxError.is(again)).toBe(true)
+    expect((again as Error).message).toMatch(/sub: .*symbolic links/i)
+  })
+
   it('/ itself, and a file system that cannot map owners, are refused', async () => {
     for (const [mounts, code] of [
       [[{ source: '/', target: '/shared', readOnly: false, asOwner: true }], 'invalid_argument'],
