@@ -46,7 +46,7 @@ export async function openServer(place: Workplace): Promise<Server> {
     pool: [{ size: POOL }],
     fronts: { e2b: { listen: '127.0.0.1:0' } },
   })
-  const client = new SandboxClient({ baseUrl: daemon.url, apiKey: key })
+  const client = new SandboxClient({ url: daemon.url, apiKey: key })
   place.cleanup.add('the daemon', async () => {
     try {
       for (const { id } of await client.listSessions({ status: 'running' }))

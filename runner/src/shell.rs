@@ -13,9 +13,11 @@
 use crate::flow::{Finish, Sink};
 use crate::hunt;
 use crate::launch::Launch;
+use crate::moment::Moment;
 use crate::process::start_error;
 use crate::serve::Outcome;
 use crate::server::{Owner, Server, is_there, kill};
+use crate::shell_login::{self, Login};
 use crate::shell_run::Current;
 use crate::shell_script::{Flavour, last_folder};
 use crate::sys::{self, pty, spawn};
@@ -47,11 +49,16 @@ pub struct Shell {
     pub launch: Launch,
     wanted: Option<Flavour>,
     login: bool,
+    login_ms: u64,
     /// What its processes are known by, from one process of the shell to the next.
     pub mark: Option<u32>,
     pub live: Option<Live>,
     /// Has any shell process of this id run before? Then the next one is a fresh start, and says so.
     pub started_before: bool,
+    /// The next command is the first in a fresh shell.
+    pub fresh: bool,
+    /// Why the shell is not the login shell that was asked for; told once.
+    pub login_skipped: Option<&'static str>,
     pub last_cwd: Option<Vec<u8>>,
     pub last_status: i32,
     pub queue: VecDeque<u32>,
@@ -70,6 +77,8 @@ pub struct Live {
     pub reports: Vec<u8>,
     /// The last that came from the controlling terminal.
     pub heard: Vec<u8>,
+    /// Until it has read its profile.
+    pub login: Option<Login>,
 }
 
 impl Live {
@@ -125,9 +134,14 @@ impl Server {
             launch,
             wanted,
             login: request.bool("login")?,
+            login_ms: request
+                .maybe_uint("loginTimeoutMs", shell_login::MAX_LOGIN_MS)?
+                .unwrap_or(shell_login::LOGIN_MS),
             mark: None,
             live: None,
             started_before: false,
+            fresh: false,
+            login_skipped: None,
             last_cwd: None,
             last_status: 0,
             queue: VecDeque::new(),
@@ -186,10 +200,15 @@ impl Server {
             return Err(OpError::io(&error, "shell"));
         }
         self.pids.insert(live.pid, Owner::Shell(key));
-        shell.started_before = true;
+        shell.fresh |= shell.started_before;
+        shell.started_before |= live.login.is_none();
         shell.last_status = 0;
+        let (pid, patience) = (live.login.is_some().then_some(live.pid), shell.login_ms);
         shell.live = Some(live);
         self.shell_control(key, true);
+        if let Some(pid) = pid {
+            self.expect_login(key, pid, patience);
+        }
         Ok(())
     }
 
@@ -215,8 +234,15 @@ impl Server {
                 .bool("shellExited", true);
             self.end_task(current.task, Exit::Facts(facts));
         }
-        if self.shells.map[&key].closing {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        if shell.closing {
             return self.shell_remove(key);
+        }
+        if let Some(login) = &live.login {
+            shell.login_skipped = Some(shell_login::ended(login, shell.mark));
+            shell.login = false;
         }
         self.shell_next(key);
     }
@@ -347,10 +373,21 @@ fn start_process(launch: &Launch, flavour: Flavour, login: bool, mark: Option<u3
     let program = CString::new(flavour.program()).expect("constants have no NUL");
     command.program = Some(program);
     command.mark = mark;
+    let begun = Moment::now();
     let pid = spawn::spawn(&command).map_err(start_error)?;
     let nonce = sys::nonce();
     let mut control = Sink::new(control, Finish::Close).map_err(failed)?;
     control.push(&flavour.prologue(&nonce));
+    let login = login.then(|| Login::new(sys::nonce(), begun));
+    if let Some(login) = &login {
+        control.push(&shell_login::question(
+            flavour,
+            &login.nonce,
+            pid,
+            &launch.env,
+            launch.cwd.as_deref(),
+        ));
+    }
     Ok(Live {
         pid,
         flavour,
@@ -360,5 +397,6 @@ fn start_process(launch: &Launch, flavour: Flavour, login: bool, mark: Option<u3
         status,
         reports: Vec::new(),
         heard: Vec::new(),
+        login,
     })
 }

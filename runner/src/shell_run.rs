@@ -36,6 +36,8 @@ pub struct Current {
     pub nonce: String,
     /// A fresh shell was started for it.
     restarted: bool,
+    /// Why that is no login shell, though one was asked for.
+    login_skipped: Option<&'static str>,
     /// Kept open until the end, so that the terminal is never without a slave before the shell has opened it.
     slaves: Vec<OwnedFd>,
     /// Waiting for the syntax check.
@@ -140,6 +142,29 @@ impl Server {
             .get_mut(&key)
             .filter(|shell| shell.current.is_none())
         {
+            if shell.queue.is_empty() {
+                return;
+            }
+            if shell.live.is_none()
+                && let Err(error) = self.shell_start(key)
+            {
+                let failed = self
+                    .shells
+                    .map
+                    .get_mut(&key)
+                    .and_then(|shell| shell.queue.pop_front());
+                if let Some(task) = failed {
+                    self.end_task(task, Exit::Failed(error));
+                }
+                continue;
+            }
+            let Some(shell) = self.shells.map.get_mut(&key) else {
+                return;
+            };
+            // Commands wait until the shell has read its profile.
+            if shell.live.as_ref().is_some_and(|live| live.login.is_some()) {
+                return;
+            }
             let Some(task_key) = shell.queue.pop_front() else {
                 return;
             };
@@ -151,20 +176,15 @@ impl Server {
             else {
                 continue;
             };
-            let mut restarted = false;
-            if shell.live.is_none() {
-                restarted = shell.started_before;
-                if let Err(error) = self.shell_start(key) {
-                    self.end_task(task_key, Exit::Failed(error));
-                    continue;
-                }
-            }
+            let restarted = std::mem::take(&mut shell.fresh);
+            let login_skipped = shell.login_skipped.take();
             let checking = spec.text.windows(2).any(|pair| pair == b"<<");
             let current = Current {
                 task: task_key,
                 spec,
                 nonce: sys::nonce(),
                 restarted,
+                login_skipped,
                 slaves: Vec::new(),
                 checking,
                 interrupting: false,
@@ -351,6 +371,12 @@ impl Server {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return;
         };
+        if shell.live.as_ref().is_some_and(|live| live.login.is_some()) && self.login_reported(key, &report) {
+            return;
+        }
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
         let folder = Some(report.cwd.clone()).filter(|cwd| cwd.starts_with(b"/"));
         // Without the nonce of the command that runs now, it is an echo of an older one, or a forgery.
         if shell
@@ -385,7 +411,8 @@ impl Server {
         let facts = status
             .bool("timedOut", task.timed_out)
             .int("durationMs", task.started.elapsed().as_millis())
-            .bool("restarted", current.restarted);
+            .bool("restarted", current.restarted)
+            .maybe_text("loginSkipped", current.login_skipped);
         match cwd {
             Some(cwd) => facts.bytes("cwd", &cwd),
             None => facts,

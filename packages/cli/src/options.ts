@@ -1,4 +1,3 @@
-import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
 
 /** `512m`, `2g`, `1048576`: as mebibytes. */
@@ -38,16 +37,6 @@ export function parseLabel(text: string, before: Record<string, string> = {}): R
   const equals = text.indexOf('=')
   if (equals < 1) throw new InvalidArgumentError('Use key=value.')
   return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) }
-}
-
-export function parseMount(text: string, before: Array<{ source: string; target: string }>) {
-  const colon = text.indexOf(':', 1)
-  const [source, target] = colon === -1 ? [text, undefined] : [text.slice(0, colon), text.slice(colon + 1)]
-  if (!source || !target?.startsWith('/'))
-    throw new InvalidArgumentError(
-      'Use source:target, where target is an absolute path inside, such as ./data:/data.',
-    )
-  return [...before, { source: path.resolve(source), target }]
 }
 
 /** A value on the command line is seen by everyone on the machine (`ps`); a name alone is not. */

@@ -213,6 +213,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       pids: defaults.pids_limit,
       tmpMb: defaults.tmp_limit_mb,
       network: defaults.network_mode,
+      login: defaults.login_shell,
     },
   }
   const { isolator: chosen } = new EngineProvider(options).decision

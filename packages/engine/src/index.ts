@@ -38,5 +38,11 @@ export {
   rootBelow,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
-export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'
+export {
+  type EngineDefaults,
+  type EngineOptions,
+  engineDefaults,
+  type FolderMount,
+  type VolumeMount,
+} from './provider/spec.ts'
 export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

@@ -158,6 +158,10 @@ export const execResult = z
     duration_ms: z.number(),
     timed_out: z.boolean(),
     shell_restarted: z.boolean(),
+    warning: z
+      .string()
+      .optional()
+      .describe('Something about the shell that you should know: its profile could not be read to the end.'),
   })
   .meta({ id: 'ExecResult' })
 

@@ -65,6 +65,7 @@ export function shellView(result: ShellResult, execId?: string): z.infer<typeof 
     duration_ms: round(result.durationMs),
     timed_out: result.timedOut,
     shell_restarted: result.shellRestarted,
+    ...(result.warning === undefined ? {} : { warning: result.warning }),
   }
 }
 

@@ -51,6 +51,10 @@ const defaults = z.strictObject({
     .default(3_600_000)
     .describe('The longest time limit that such a command may ask for.'),
   network_mode: z.enum(['none', 'open']).default('none'),
+  login_shell: z
+    .boolean()
+    .default(true)
+    .describe('Shells read the profile of the sandbox’s user, as `bash -l` does.'),
   readonly_rootfs: z
     .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')
     .default(true),

@@ -86,7 +86,8 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const record = await this.#check()
-    const place = { cwd: this.#path(options.cwd), env: { ...record.envVars, ...options.env } }
+    const login = options.login ?? this.#driver.defaults.login
+    const place = { cwd: this.#path(options.cwd), env: { ...record.envVars, ...options.env }, login }
     return this.#programs.openShell(options.name ?? `shell-${randomId()}`, place, call)
   }
 

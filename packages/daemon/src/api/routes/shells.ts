@@ -38,6 +38,10 @@ export function shellRoutes({ sessions }: Services): Route[] {
         name: schemas.name,
         cwd: schemas.filePath.optional(),
         env: schemas.env.optional(),
+        login: z
+          .boolean()
+          .optional()
+          .describe('Read the profile of the sandbox’s user first. Default: defaults.login_shell.'),
       }),
       answer: { status: 201, description: 'The shell.', schema: shell },
       async handle({ caller, params, body, request }) {

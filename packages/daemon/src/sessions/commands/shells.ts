@@ -8,7 +8,7 @@ export const mainShell = 'main'
 export async function shellOf(
   open: Open,
   name: string,
-  options: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
+  options: { cwd?: string; env?: Readonly<Record<string, string>>; login?: boolean } = {},
 ): Promise<SandboxShell> {
   const known = open.shells.get(name)
   if (known) return known

@@ -133,7 +133,7 @@ export class OciIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     const places = placesOf(spec, this.options.runFolder)
     const { layout, stage, runtime } = await this.prepare()
-    checkSpec(spec, runtime.kind)
+    checkSpec(spec, runtime.kind, this.footing.kind)
     this.launcher.warm(() => this.setup(layout, stage, runtime), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined

@@ -56,8 +56,12 @@ export class RunnerPrograms {
     )
   }
 
-  async openShell(name: string, { cwd, env }: Place, { signal }: CallOptions): Promise<SandboxShell> {
-    const reopen = (client: RunnerClient) => client.openShell({ id: name, cwd, env, signal })
+  async openShell(
+    name: string,
+    { cwd, env, login }: Place & { login: boolean },
+    { signal }: CallOptions,
+  ): Promise<SandboxShell> {
+    const reopen = (client: RunnerClient) => client.openShell({ id: name, cwd, env, login, signal })
     const client = await this.#host.client()
     await told(this.#host, reopen(client))
     const open = (await told(this.#host, client.listShells())).find(({ id }) => id === name)
