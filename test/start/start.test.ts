@@ -83,6 +83,8 @@ describe('npm start', () => {
     expect(lines).toHaveLength(2)
     const { stdout } = await promisify(execFile)('sh', ['-ec', lines.join('\n')], { cwd: root })
     expect(stdout).toMatch(/^[a-z2-7]{16}\nhello\n$/)
+    const destroy = lines[1]!.replace('exec first -- echo hello', 'sessions destroy first')
+    await promisify(execFile)('sh', ['-ec', destroy], { cwd: root })
     started.npm.kill('SIGTERM')
     await started.ended
   })
