@@ -47,23 +47,24 @@ describe.each([
     return { folder, daemon, call, base: `/v1/sessions/${body.id}` }
   }
 
-  it.skipIf(store !== 'SQLite').each([
-    ['with an id', { exec_id: 'nul' }],
-    ['without an id', {}],
-  ])(
-    '64 MiB of NUL on both streams, %s: the result is cut, and the daemon goes on',
-    async (_, id) => {
-      const { daemon, call, base } = await begin()
-      const { status, body, bytes } = await call('POST', `${base}/run`, { ...both, ...id })
-      expect(status).toBe(200)
-      expect(body).toMatchObject({ exit_code: 0, truncated: true })
-      expect(body.stdout.length).toBeGreaterThan(500_000)
-      expect(bytes).toBeLessThan(17 * 2 ** 20)
-      expect((await call('GET', '/v1/sessions')).status).toBe(200)
-      expect(daemon.process.exitCode).toBeNull()
-    },
-    120_000,
-  )
+  if (store === 'SQLite')
+    it.each([
+      ['with an id', { exec_id: 'nul' }],
+      ['without an id', {}],
+    ])(
+      '64 MiB of NUL on both streams, %s: the result is cut, and the daemon goes on',
+      async (_, id) => {
+        const { daemon, call, base } = await begin()
+        const { status, body, bytes } = await call('POST', `${base}/run`, { ...both, ...id })
+        expect(status).toBe(200)
+        expect(body).toMatchObject({ exit_code: 0, truncated: true })
+        expect(body.stdout.length).toBeGreaterThan(500_000)
+        expect(bytes).toBeLessThan(17 * 2 ** 20)
+        expect((await call('GET', '/v1/sessions')).status).toBe(200)
+        expect(daemon.process.exitCode).toBeNull()
+      },
+      120_000,
+    )
 
   it.skipIf(skipped)(
     'a shell command of that size is cut too',
