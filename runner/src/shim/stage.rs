@@ -7,6 +7,7 @@
 //!   program         the runtime itself, on a read-only mount of its own: see `waiting`
 //!   runtime/        the runtime's own state: vanishes with us, so there is nothing to delete afterwards
 //!   runner          the runner's binary, for the sandbox: see `runner`
+//!   empty           a file that covers others
 //!   config.json     a pipe, on which the runtime waits until there is a sandbox to start
 //! ```
 //!
@@ -26,6 +27,8 @@ use std::os::unix::fs::DirBuilderExt;
 /// The runtime's name on the stage, and the runner's.
 pub const RUNTIME: &str = "program";
 const RUNNER: &str = "runner";
+/// An empty file, to cover others with.
+const EMPTY: &str = "empty";
 pub const CONFIG: &str = "config.json";
 
 const FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
@@ -67,6 +70,7 @@ pub fn make(setup: &Setup) -> Result<(), Failure> {
     at(&setup.stage, std::env::set_current_dir(&setup.stage))?;
     at(&setup.runtime, place(&runtime, RUNTIME))?;
     at(&setup.runner, runner.show(setup.account))?;
+    at(EMPTY, fs::write(EMPTY, ""))?;
     at("runtime", fs::DirBuilder::new().mode(0o700).create("runtime"))?;
     // SAFETY: a C string constant.
     at(

@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { remoteSandbox } from '../isolators/oci/testing/remote-sandbox.ts'
-import { hiddenInHost } from './host-hidden.ts'
+import { testedRuntime } from '../isolators/oci/testing/runtimes.ts'
+import { type HostImageOptions, hiddenInHost } from './host-hidden.ts'
 
 const SECRET = 'planted-secret-5f2c'
 const FILES = ['/usr/local/etc/npmrc', '/usr/etc/pip.conf', '/usr/local/.netrc', '/usr/src/app/.env']
@@ -20,18 +21,20 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
+const hiddenPaths = (options: HostImageOptions) =>
+  hiddenInHost(options, folder)
+    .map(({ path }) => path)
+    .sort()
+
 describe('what the image `host` hides', () => {
   it('are the paths on the list that exist, without links', () => {
     symlinkSync('/etc', join(folder, 'usr/local/var'))
-    expect(hiddenInHost({}, folder).sort()).toEqual([
-      '/usr/etc',
+    expect(hiddenPaths({})).toEqual(['/usr/etc', '/usr/local/.netrc', '/usr/local/etc', '/usr/src'])
+    expect(hiddenPaths({ hide: ['/usr/local/share/planted'], show: ['/usr/src', '/usr/etc'] })).toEqual([
       '/usr/local/.netrc',
       '/usr/local/etc',
-      '/usr/src',
+      '/usr/local/share/planted',
     ])
-    expect(
-      hiddenInHost({ hide: ['/usr/local/share/planted'], show: ['/usr/src', '/usr/etc'] }, folder).sort(),
-    ).toEqual(['/usr/local/.netrc', '/usr/local/etc', '/usr/local/share/planted'])
   })
 
   it.each(['usr/x', '/etc/passwd', '/usr', '/usr/../etc', '/usr/a:b', '/usr/x/', ''])(
@@ -69,6 +72,14 @@ describe('a sandbox on the image `host`', () => {
     expect(seen.out.split(SECRET)).toHaveLength(2)
     expect(seen.out).toContain(SECRET)
     expect((await box.sh('echo x > /usr/local/etc/new; echo $?')).out).not.toBe('0')
+  })
+
+  it('does not see them in a gVisor either', async (ctx) => {
+    const runtime = testedRuntime('runsc')
+    const missing = await reasonToSkip('root', runtime)
+    ctx.skip(missing !== undefined, missing)
+    await using box = await remoteSandbox(planted(), { runtime })
+    expect((await box.sh(`${read}; cat ${SHOWN}`)).out).toBe(SECRET)
   })
 
   it('sees what is shown, and not what else is hidden', async () => {

@@ -10,6 +10,11 @@ export interface HostImageOptions {
   readonly show?: readonly string[]
 }
 
+export interface HiddenPath {
+  readonly path: string
+  readonly isFolder: boolean
+}
+
 /** Configuration that programs keep below their prefix, and with it their credentials. */
 const CONFIGURATION = ['etc', 'var', 'src']
 /** What people and installers leave in a prefix as if it were a home. */
@@ -54,7 +59,7 @@ export const HIDDEN_IN_HOST: readonly string[] = [
 const MAX_PATHS = 256
 
 /** Those that exist on this machine. Throws for a path that is not one of the image's. */
-export function hiddenInHost({ hide = [], show = [] }: HostImageOptions, host = '/'): string[] {
+export function hiddenInHost({ hide = [], show = [] }: HostImageOptions, host = '/'): HiddenPath[] {
   for (const [option, paths] of Object.entries({ hide, show })) {
     if (paths.length > MAX_PATHS) throw wrong(option, `${paths.length} paths are too many`)
     for (const path of paths)
@@ -66,10 +71,10 @@ export function hiddenInHost({ hide = [], show = [] }: HostImageOptions, host = 
         throw wrong(option, `“${path}” is not a plain path below /usr`)
   }
   const all = [...HIDDEN_IN_HOST.filter((path) => !show.includes(path)), ...hide]
-  return [...new Set(all)].filter((path) => {
+  return [...new Set(all)].flatMap((path) => {
     const stats = lstatSync(join(host, path), { throwIfNoEntry: false })
     // A link leads to a path of the image, which is hidden or shown by its own name.
-    return stats !== undefined && !stats.isSymbolicLink()
+    return stats === undefined || stats.isSymbolicLink() ? [] : [{ path, isFolder: stats.isDirectory() }]
   })
 }
 

@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { ETC_FILES, etcGroup, etcPasswd, etcProfile, NSSWITCH } from './etc.ts'
-import { type HostImageOptions, hiddenInHost } from './host-hidden.ts'
+import { type HiddenPath, type HostImageOptions, hiddenInHost } from './host-hidden.ts'
 
 /**
  * The image `host`: this machine's own programs, without a download. `/usr` is mounted read-only from the machine; this file makes the rest,
@@ -32,7 +32,7 @@ export interface HostImage {
   /** Mounted read-only into the sandbox. */
   readonly binds: readonly { readonly source: string; readonly target: string }[]
   /** Paths in there that the sandbox does not see. */
-  readonly hidden: readonly string[]
+  readonly hidden: readonly HiddenPath[]
 }
 
 /** Bump when what is generated below changes. */

@@ -1,4 +1,5 @@
 import type { ContainerCreateOptions, MountSettings } from 'dockerode'
+import type { HiddenPath } from '../../images/host-hidden.ts'
 import type { Image, IsolatorSpec } from '../isolator.ts'
 import { limitArguments, sharedLimits } from '../oci/kernel-limits.ts'
 import type { Labels } from './labels.ts'
@@ -18,7 +19,7 @@ export interface ContainerInput {
   /** Folders of this machine that belong to the image. */
   readonly binds: readonly { readonly source: string; readonly target: string }[]
   /** Paths of the image that are covered. */
-  readonly hidden: readonly string[]
+  readonly hidden: readonly HiddenPath[]
   /** What `seccomp=` takes: the profile itself, or for Podman the name of a file with it. */
   readonly seccomp: string
   readonly kind: 'docker' | 'podman'
@@ -52,7 +53,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
   const runner = reach.how === 'socket' ? MOUNTED_RUNNER : COPIED_RUNNER
   const openFiles = Math.min(Math.max(limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles ?? 1024 * 1024)
   const bytes = Math.floor(limits.memoryBytes)
-  const masked = [...MASKED, ...input.hidden]
+  const masked = [...MASKED, ...input.hidden.map(({ path }) => path)]
   return {
     Image: input.image,
     Labels: { ...input.labels },

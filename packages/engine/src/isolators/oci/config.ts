@@ -1,3 +1,4 @@
+import type { HiddenPath } from '../../images/host-hidden.ts'
 import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
 import { type Inside, SANDBOX_USER } from './inside.ts'
 import { limitArguments, MAX_TERMINALS } from './kernel-limits.ts'
@@ -35,7 +36,7 @@ export interface ConfigInput {
     readonly exec: boolean
   }[]
   /** Paths of the image that are covered. */
-  readonly hidden: readonly string[]
+  readonly hidden: readonly HiddenPath[]
   /** What the host lets us set: a limit can be lowered, not raised, without CAP_SYS_RESOURCE. */
   readonly maxOpenFiles: number
 }
@@ -144,6 +145,8 @@ export function ociConfig(input: ConfigInput): object {
           ...(exec ? [] : ['noexec']),
         ]),
       ),
+      // Not as masked paths: gVisor knows none, and runtimes mount them without nosuid.
+      ...input.hidden.map((hidden) => covered(hidden, stage)),
     ],
     linux: {
       namespaces: [
@@ -167,7 +170,6 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/scsi',
         '/proc/timer_list',
         '/proc/timer_stats',
-        ...input.hidden,
       ],
       readonlyPaths:
         input.runtime === 'runc'
@@ -184,6 +186,12 @@ export function ociConfig(input: ConfigInput): object {
         }
       : {}),
   }
+}
+
+function covered({ path, isFolder }: HiddenPath, stage: string) {
+  return isFolder
+    ? mount(path, 'tmpfs', 'tmpfs', ['ro', 'nosuid', 'nodev', 'noexec', 'mode=755', 'size=4k'])
+    : mount(path, 'bind', `${stage}/empty`, ['bind', 'ro', 'nosuid', 'nodev', 'noexec'])
 }
 
 /** crun has got it ready-made. */

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { HiddenPath } from '../../images/host-hidden.ts'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { OpenNetwork } from '../open-network.ts'
 import type { CgroupLayout } from './cgroups.ts'
@@ -45,7 +46,7 @@ export interface TaskInput {
     readonly layers: readonly string[]
     readonly binds: readonly { source: string; target: string }[]
     /** Paths that the sandbox does not see. */
-    readonly hidden: readonly string[]
+    readonly hidden: readonly HiddenPath[]
   }
   readonly layout: CgroupLayout
   readonly cgroupParent: string
