@@ -221,6 +221,8 @@ describe('names', () => {
 
   it('work for snapshots, if only one has it', async () => {
     await writeFile(path.join(at.home, 'note'), 'saved')
+    // A session of its own: the first one has files that would take long to save.
+    const id = (await inProcess(['sessions', 'create'], env)).stdout.trim()
     await inProcess(['cp', path.join(at.home, 'note'), `${id}:note`], env)
     const first = (await inProcess(['snapshot', 'create', id, '--name', 'disk'], env)).stdout.trim()
     const made = (await inProcess(['sessions', 'create', '--snapshot', 'disk'], env)).stdout.trim()

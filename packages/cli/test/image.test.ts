@@ -53,7 +53,7 @@ describe('sandkasten image', () => {
       `sandkasten: sandboxes and images are in ${home}/engine (SANDKASTEN_HOME).\nunpacking layer 1 of 1\n`,
     )
     expect((await image('list')).stdout).toMatch(
-      /^NAME +DIGEST +SIZE +ADDED \(UTC\)\ntool:1 +sha256:[0-9a-f]{12} +\S+ [KM]iB +\d{4}-\d\d-\d\d \d\d:\d\d\n$/,
+      /^NAME +DIGEST +SIZE +ADDED\ntool:1 +sha256:[0-9a-f]{12} +\S+ [KM]iB +(now|\d+ \w+ ago)\n$/,
     )
     const [listed] = JSON.parse((await image('list', '--json')).stdout)
     expect(listed).toMatchObject({ name: 'tool:1', config: { workdir: '/workspace' } })

@@ -136,7 +136,7 @@ describe('a reader that goes away', () => {
         command,
         ...quiet,
       })
-  }, 180_000)
+  }, 600_000)
 
   it('ends help, and JSON', async () => {
     for (const args of [['--help'], ['sessions', 'create', '--help'], ['--version'], ['events', '--json']])
