@@ -1,7 +1,7 @@
 import { EngineProvider } from '@sandkasten/engine'
 
-// Isolated where this machine can isolate; `process` (no isolation at all) only because this example says so.
-const provider = new EngineProvider({ isolator: 'auto', acceptNoIsolation: true })
+// Isolated, or an error that says what is missing on this machine.
+const provider = new EngineProvider({ isolator: 'auto' })
 const sandbox = await provider.create({ lifetimeMs: 60_000 })
 
 const shell = await sandbox.openShell({ name: 'main' })

@@ -1,19 +1,9 @@
-/**
- * What the tests need from the machine: on Debian as root it is installed; elsewhere it is said what is missing and
- * what will be skipped for it.
- */
-import {
-  accessSync,
-  constants,
-  existsSync,
-  globSync,
-  mkdirSync,
-  mkdtempSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+/** What the tests need from the machine. On Debian as root it is installed; elsewhere the tests that need it are skipped. */
+import { accessSync, constants, existsSync, globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { mayUseApt, quietly, withFreshLists } from './debian.ts'
+import { type InstallOptions, installMissing, type Missing, missingRust } from './install.ts'
 import { unpackFromSuite } from './other-suite.ts'
 import { root, run } from './tools.ts'
 
@@ -47,40 +37,24 @@ const newer = {
   without: 'sandboxes in a gVisor (isolator oci with the runtime runsc)',
 } as const
 
-export async function prepare(): Promise<number> {
-  const code = await install()
-  if (code !== 0 || process.platform !== 'linux') return code
-  await unpackNewer()
-  return unpack()
-}
-
-async function install(): Promise<number> {
+export async function prepare(options: InstallOptions): Promise<number> {
   if (process.platform !== 'linux') {
     console.log(`This is ${process.platform}: isolated sandboxes need Linux, and are skipped.`)
     return 0
   }
-  return installMissing(programs.map(({ program }) => program))
+  const rust = await missingRust()
+  const missing = [...missingPrograms(programs.map(({ program }) => program)), ...(rust ? [rust] : [])]
+  const code = await installMissing(missing, options)
+  if (code !== 0) return code
+  await unpackNewer()
+  return unpack()
 }
 
-/** Installs those of these programs that are missing, where it may; elsewhere says what will be missing without them. */
-export async function installMissing(wanted: readonly string[]): Promise<number> {
-  const missing = programs.filter(({ program }) => wanted.includes(program) && !onPath(program))
-  if (missing.length === 0) {
-    console.log(`${wanted.join(' and ')} ${wanted.length === 1 ? 'is' : 'are'} here.`)
-    return 0
-  }
-  const packages: string[] = missing.map((one) => one.package)
-  if (!mayUseApt()) {
-    console.log(`Without: ${missing.map(({ without }) => without).join(', ')}.`)
-    console.log(`To have them too: as root, apt-get install ${packages.join(' ')}.`)
-    return 0
-  }
-  if (packages.includes('postgresql')) keepPostgresQuiet()
-  return withFreshLists(() =>
-    withoutServices(() =>
-      run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quietly),
-    ),
-  )
+/** Those of these programs that this machine lacks. */
+export function missingPrograms(wanted: readonly string[]): Missing[] {
+  return programs
+    .filter(({ program }) => wanted.includes(program) && !onPath(program))
+    .map(({ package: name, without }) => ({ packages: [name], why: without }))
 }
 
 /** What cannot be had is no reason to fail: its tests say that they were skipped. */
@@ -120,44 +94,6 @@ async function unpackNewer(): Promise<void> {
 async function unpackFrom(): Promise<number> {
   await unpackFromSuite(newer.suite, [newer.package], tools)
   return existsSync(path.join(tools, newer.file)) ? 0 : 1
-}
-
-function mayUseApt(): boolean {
-  return process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
-}
-
-const quietly = { env: { DEBIAN_FRONTEND: 'noninteractive' } }
-
-/** Once more after an update, where the first try fails: a fresh machine knows no package at all. */
-async function withFreshLists(work: () => Promise<number>): Promise<number> {
-  if ((await work()) === 0) return 0
-  const updated = await run('apt-get', ['update', '-qq'], quietly)
-  return updated === 0 ? work() : updated
-}
-
-const policy = '/usr/sbin/policy-rc.d'
-
-/** Debian starts what it installs. The tests start daemons of their own, and want none of the machine's: while this file says so, none is started. */
-async function withoutServices(install: () => Promise<number>): Promise<number> {
-  if (existsSync(policy)) return install()
-  writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
-  try {
-    return await install()
-  } finally {
-    rmSync(policy, { force: true })
-  }
-}
-
-/** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
-function keepPostgresQuiet(): void {
-  const folder = '/etc/postgresql-common/createcluster.d'
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(`${folder}/sandkasten.conf`, 'create_main_cluster = false\n')
-}
-
-/** Cargo builds the runner; without it nothing isolated can be tested. */
-export function hasCargo(): boolean {
-  return onPath('cargo')
 }
 
 /** Debian keeps some of them where only root's PATH leads. */

@@ -1,9 +1,11 @@
-/** `npm test`: everything. Arguments go to vitest: `npm test -- providers/local`. */
-import { hasCargo, prepare } from './prepare.ts'
+/** `npm test`: everything. Arguments go to vitest: `npm test -- providers/local`. `--yes` installs what is missing without asking. */
+import { findRust, pathWith, type Rust } from '../packages/engine/src/runner/rust.ts'
+import { prepare } from './prepare.ts'
 import { run, stages } from './tools.ts'
 
-const filters = process.argv.slice(2)
-const canBuild = process.platform === 'linux' && hasCargo()
+const filters = process.argv.slice(2).filter((argument) => argument !== '--yes')
+const yes = process.argv.includes('--yes')
+let rust: Rust | undefined
 /** What cannot be tried without the runner's binary. */
 const needRunner = [
   'packages/engine/src/runner/**',
@@ -16,7 +18,7 @@ const needRunner = [
 ].map((files) => `--exclude=${files}`)
 
 await stages([
-  { name: 'what the tests need', run: prepare },
+  { name: 'what the tests need', run: () => prepare({ command: 'npm test', yes }) },
   { name: 'check', run: () => run('node', ['scripts/check.ts']) },
   { name: 'runner (cargo)', run: testRunner },
   { name: 'tests', run: testAll },
@@ -24,17 +26,19 @@ await stages([
 
 /** The static binary that the tests use, and the runner's own tests. */
 async function testRunner(): Promise<number> {
-  if (!canBuild) {
+  if (process.platform === 'linux') rust = (await findRust()).rust
+  if (!rust) {
     console.log(
-      'Skipped, with everything that stands on it: the runner is for Linux, and built with Rust (cargo is not here).',
+      'Skipped, with everything that needs it: the runner is for Linux, and built with Rust, which is not here.',
     )
     return 0
   }
-  const built = await run('./build.sh', [], { cwd: 'runner' })
-  return built === 0 ? run('cargo', ['test', '--locked', '--quiet'], { cwd: 'runner' }) : built
+  const env = { PATH: pathWith(rust) }
+  const built = await run('./build.sh', [], { cwd: 'runner', env })
+  return built === 0 ? run('cargo', ['test', '--locked', '--quiet'], { cwd: 'runner', env }) : built
 }
 
 async function testAll(): Promise<number> {
   const reporters = ['--reporter=default', '--reporter=./scripts/coverage-reporter.ts']
-  return run('vitest', ['run', ...reporters, ...(canBuild ? [] : needRunner), ...filters])
+  return run('vitest', ['run', ...reporters, ...(rust ? [] : needRunner), ...filters])
 }

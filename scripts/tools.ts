@@ -1,27 +1,60 @@
 import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = path.resolve(fileURLToPath(import.meta.url), '../..')
 
-/** Runs a program of the workspace with its output shown. Resolves with its exit code. */
-export function run(
-  cmd: string,
-  args: readonly string[],
-  options: { cwd?: string; env?: Record<string, string> } = {},
-): Promise<number> {
+/** A signal asked this process to end while a program was running. */
+export class Interrupted extends Error {
+  readonly exitCode: number
+
+  constructor(signal: NodeJS.Signals) {
+    super(`interrupted by ${signal}`)
+    this.exitCode = 128 + constants.signals[signal]
+  }
+}
+
+export interface RunOptions {
+  cwd?: string
+  env?: Record<string, string>
+  /** A signal waits until the program has ended by itself. For apt-get: stopping it halfway leaves packages half installed. */
+  uninterruptible?: boolean
+  /** Shows its output on stderr: another program may read our stdout. */
+  toStderr?: boolean
+}
+
+/**
+ * Runs a program of the workspace with its output shown, and resolves with its exit code. A signal that would end this process goes to the program,
+ * so that it does not keep running alone; then `Interrupted` is thrown.
+ */
+export function run(cmd: string, args: readonly string[], options: RunOptions = {}): Promise<number> {
   const bin = path.join(root, 'node_modules/.bin')
-  const env = { ...process.env, PATH: `${bin}${path.delimiter}${process.env.PATH}`, ...options.env }
-  return new Promise((resolve, reject) => {
-    const child = spawn(cmd, [...args], {
-      cwd: options.cwd ?? root,
-      env,
-      stdio: ['ignore', 'inherit', 'inherit'],
-    })
+  const { PATH = process.env.PATH, ...more } = options.env ?? {}
+  const env = { ...process.env, ...more, PATH: `${bin}${path.delimiter}${PATH}` }
+  const child = spawn(cmd, [...args], {
+    cwd: options.cwd ?? root,
+    env,
+    stdio: ['ignore', options.toStderr ? 2 : 'inherit', 'inherit'],
+  })
+  let interrupted: NodeJS.Signals | undefined
+  const interrupt = (signal: NodeJS.Signals) => {
+    interrupted = signal
+    if (!options.uninterruptible) child.kill(signal)
+  }
+  for (const signal of endings) process.on(signal, interrupt)
+  return new Promise<number>((resolve, reject) => {
     child.once('error', reject)
-    child.once('exit', (code, signal) => resolve(signal ? 1 : (code ?? 1)))
+    child.once('exit', (code, signal) => {
+      if (interrupted) reject(new Interrupted(interrupted))
+      else resolve(signal ? 1 : (code ?? 1))
+    })
+  }).finally(() => {
+    for (const signal of endings) process.off(signal, interrupt)
   })
 }
+
+const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Runs stages one after the other, says how long each took, and ends this process with 1 at the first that fails. */
 export async function stages(
@@ -30,7 +63,10 @@ export async function stages(
   for (const stage of list) {
     const startedAt = performance.now()
     console.log(`\n▸ ${stage.name}`)
-    const code = await stage.run()
+    const code = await stage.run().catch((error) => {
+      if (error instanceof Interrupted) process.exit(error.exitCode)
+      throw error
+    })
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
     if (code !== 0) {
       console.error(`✗ ${stage.name} failed after ${seconds} s`)

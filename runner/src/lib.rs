@@ -9,6 +9,7 @@
 //! typed     Control-C in a gVisor
 //! shell*    stateful shells               files/   on workers (job)              dial, ports, stats
 //! shim/     a sandbox from outside        tree/    whole disks, on the host
+//! fence/    what a network may reach
 //! door      where connections come from shortcut files, page by page
 //! mark      whose process it is           hunt     all of a command, wherever it went
 //! reaper    signals, and ends of children
@@ -18,6 +19,7 @@ pub mod bridge;
 mod conn;
 mod dial;
 mod door;
+pub mod fence;
 mod files;
 mod flow;
 mod hunt;

@@ -8,6 +8,7 @@ const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --han
        runner shim
        runner launcher
        runner within --uids MAP --gids MAP -- program …
+       runner fence PID
        runner tree copy|squash|remove|measure|sync|serve …
        runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
@@ -17,6 +18,7 @@ bridge  carries that socket over standard input and output
 shim    prepares and starts a sandbox as standard input says, outside of it, and is its parent and witness
 launcher  starts shims for an engine, whose own process is too large to start them quickly
 within  runs a program in a user namespace in which its account is root
+fence   limits what the network of a container may reach to what standard input says
 tree    copies, merges, measures and removes the disks of sandboxes, outside of them
 unpack  makes FOLDER, which is empty, the image layer whose tar archive is on standard input; --plain: no layer, just the files";
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         }),
         Some("shim") => runner::shim::run(),
         Some("within") => runner::shim::userns::run(arguments),
+        Some("fence") => runner::fence::run(arguments),
         Some("launcher") => runner::shim::launcher::run(),
         Some("tree") => return runner::tree::run(arguments),
         Some("unpack") => return runner::unpack::run(arguments),

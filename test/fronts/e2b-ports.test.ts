@@ -74,7 +74,7 @@ describe.skipIf(skipped !== undefined)('ports of the front for E2B’s SDK', () 
     const headers = {
       'e2b-sandbox-id': box.sandboxId,
       'e2b-sandbox-port': '3000',
-      'x-access-token': 'secret',
+      'x-api-key': daemon.key,
     }
     // biome-ignore lint/suspicious/noExplicitAny: looked into.
     const byHeaders: any = await (await fetch(`${url}/other`, { headers })).json()

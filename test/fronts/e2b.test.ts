@@ -408,7 +408,10 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       ]
       for (const options of refused)
         await expect(e2b.Sandbox.create(options)).rejects.toMatchObject({ statusCode: 400 })
-      await expect(e2b.Sandbox.create({ allowInternetAccess: true })).rejects.toMatchObject({
+      await expect(e2b.Sandbox.create({ network: { allowOut: ['1.1.1.1'] } })).rejects.toMatchObject({
+        statusCode: 403,
+      })
+      await expect(box.updateNetwork({ allowInternetAccess: true })).rejects.toMatchObject({
         statusCode: 403,
       })
       await box.updateNetwork({ allowInternetAccess: false })
@@ -419,6 +422,45 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       })
       expect([answer.status, ((await answer.json()) as { code: number }).code]).toEqual([501, 501])
     })
+  })
+
+  it('takes the vendor’s default of internet access for what is allowed here, and says so', async () => {
+    const answer = await fetch(`${url}/sandboxes`, {
+      method: 'POST',
+      headers: { 'x-api-key': daemon.key, 'content-type': 'application/json' },
+      body: JSON.stringify({ templateID: 'base', allow_internet_access: true }),
+    })
+    expect([answer.status, answer.headers.get('x-sandkasten-note')]).toEqual([
+      201,
+      'no internet access: allowed_networks does not have open',
+    ])
+    const { sandboxID: id } = (await answer.json()) as { sandboxID: string }
+    const detail = await fetch(`${url}/sandboxes/${id}`, { headers: { 'x-api-key': daemon.key } })
+    expect(await detail.json()).toMatchObject({ allowInternetAccess: false })
+    await e2b.Sandbox.kill(id)
+  })
+
+  it('has the account user with its home, which snapshots and restarts keep', async () => {
+    const look =
+      'whoami; id -gn; pwd; echo "$HOME"; echo ~; stat -c "%U:%G" /home/user; touch ~/own && stat -c %U ~/own'
+    const seen = 'user\nuser\n/home/user\n/home/user\n/home/user\nuser:user\nuser\n'
+    const first = await e2b.Sandbox.create()
+    expect((await first.commands.run(look)).stdout).toBe(seen)
+    expect((await first.commands.run(look, { user: 'user', cwd: '/home/user' })).stdout).toBe(seen)
+    expect((await first.files.write('notes.txt', 'kept')).path).toBe('/home/user/notes.txt')
+    const { snapshotId } = await first.createSnapshot()
+    const copy = await e2b.Sandbox.create(snapshotId)
+    expect((await copy.commands.run(`${look}; cat notes.txt`)).stdout).toBe(`${seen}kept`)
+    await first.pause({ keepMemory: false } as never)
+    const again = await e2b.Sandbox.connect(first.sandboxId)
+    expect((await again.commands.run(look)).stdout).toBe(seen)
+    // Only the runner is root in a sandbox.
+    await expect(again.commands.run('id', { user: 'root' })).rejects.toThrow('There is no user')
+    for (const one of [copy, again]) await one.kill()
+    // Sessions of the daemon's own API are as they were.
+    const own = await daemon.session()
+    const { body } = await daemon.call('POST', `/v1/sessions/${own}/run`, { cmd: 'whoami' })
+    expect(body.stdout).toBe('sandbox\n')
   })
 
   it('survives a restart of the daemon, with what runs and the tokens', async () => {

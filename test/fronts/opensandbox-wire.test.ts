@@ -138,6 +138,27 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect((await ask('GET', `/v1/sandboxes/${id}`)).body.status.state).toBe('Running')
   })
 
+  it('the token of an endpoint opens execd of its sandbox alone, and ends with its key', async () => {
+    const key = await daemon.call('POST', '/v1/keys', { name: 'token', scopes: ['exec'] })
+    const other = await ask('POST', '/v1/sandboxes', { image: { uri: 'host' }, timeout: 3600 })
+    const at = `/v1/sandboxes/${id}/endpoints/44772`
+    const { endpoint, headers } = (await ask('GET', at, undefined, key.body.key)).body
+    expect([endpoint, Object.keys(headers)]).toEqual([
+      `${new URL(front()).host}/sandboxes/${id}/port/44772`,
+      ['X-EXECD-ACCESS-TOKEN'],
+    ])
+    expect(JSON.stringify(headers)).not.toContain(key.body.key)
+    const status = async (where: string) => (await send('GET', where, undefined, '', { headers })).status
+    const info = '/files/info?path=/etc/passwd'
+    expect(await status(execd(info))).toBe(200)
+    expect(await status(`/sandboxes/${id}/port/18080/policy`)).toBe(200)
+    expect(await status(execd(info, other.body.id))).toBe(401)
+    expect(await status(`/v1/sandboxes/${id}`)).toBe(401)
+    await daemon.call('DELETE', `/v1/keys/${key.body.id}`)
+    expect(await status(execd(info))).toBe(401)
+    await ask('DELETE', `/v1/sandboxes/${other.body.id}`)
+  })
+
   it('another project’s sandbox is not there, in the same words as none', async () => {
     const project = await daemon.call('POST', '/v1/projects', { name: 'other' })
     const other = await daemon.call('POST', '/v1/keys', {
@@ -227,10 +248,10 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     })
     expect(response.headers.get('content-type')).toContain('text/event-stream')
     let command = ''
-    for await (const { event, data } of eventsOf(response)) {
-      if (event === 'init') command = data.text
-      if (event === 'stdout') break
-    }
+    // By hand: a loop that is left would cut the connection.
+    const events = eventsOf(response)
+    for (let next = await events.next(); next.value?.event !== 'stdout'; next = await events.next())
+      if (next.value?.event === 'init') command = next.value.data.text
     const state = async () => (await ask('GET', execd(`/command/status/${command}`))).body
     expect((await state()).running).toBe(true)
     leave.abort()

@@ -1,17 +1,29 @@
+import { execFile } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import {
   DockerIsolator,
+  daemonsHere,
   EngineProvider,
+  type EngineProviderOptions,
   locateRunner,
   OciIsolator,
+  type ProbeResult,
   type RuntimeKind,
   runtimeKinds,
   versionOf,
 } from '@sandkasten/engine'
+import { SandboxError } from '@sandkasten/sdk'
+import { type EnginePlace, engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
+
+export interface DoctorOptions extends PlaceOptions {
+  json?: boolean
+}
 
 interface Finding {
   readonly what: string
   readonly ok: boolean
+  /** False: it answers, but no sandbox could be started to try it. */
+  readonly tried?: false
   readonly detail: string
   /** The exact thing to do; undefined where nothing is wrong. */
   readonly fix?: string
@@ -20,107 +32,140 @@ interface Finding {
   readonly better?: readonly string[]
 }
 
-/** What this machine can do. The exit code is 0 when a sandbox can be isolated here. */
-export async function doctor({ json }: { json?: boolean }): Promise<number> {
-  const oci = await lookAtOci()
+/** What this machine can do. The exit code is 0 when sandboxes are isolated here without further options. */
+export async function doctor(options: DoctorOptions): Promise<number> {
+  const place = await enginePlace(options)
+  const oci = await lookAtOci(place)
+  const runtimes: Finding[] = []
+  for (const kind of runtimeKinds) runtimes.push(await lookAtRuntime(place, kind))
+  const daemons = await lookAtDaemons(place)
   const findings: Finding[] = [
     { what: 'node', ok: true, detail: process.version },
     oci,
-    ...(await Promise.all(runtimeKinds.map(lookAtRuntime))),
+    ...runtimes,
     await lookAtNetwork(),
     await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
     await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
-    await lookAtDocker(),
+    ...daemons,
     { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
   ]
-  if (json) {
-    console.log(JSON.stringify({ isolated: oci.ok, findings }, null, 2))
-    return oci.ok ? 0 : 1
-  }
-  for (const { what, ok, detail, fix, weaker = [], better = [] } of findings) {
-    console.log(`${ok ? '✓' : '✗'} ${what}: ${detail}`)
+  const chosen = automatic()
+  const isolated = chosen === 'docker' ? daemons.some(({ ok }) => ok) : chosen === 'oci' && oci.ok
+  if (options.json) console.log(JSON.stringify({ isolated, findings }, null, 2))
+  else show(findings, isolated ? `are isolated (${chosen})` : 'cannot be isolated yet')
+  return isolated ? 0 : 1
+}
+
+function show(findings: readonly Finding[], verdict: string): void {
+  for (const { what, ok, tried, detail, fix, weaker = [], better = [] } of findings) {
+    console.log(`${ok ? '✓' : tried === false ? '?' : '✗'} ${what}: ${detail}`)
     if (fix) console.log(`    ${fix}`)
     for (const sentence of weaker) console.log(`    weaker: ${sentence}`)
     for (const step of better) console.log(`    better: ${step}`)
   }
-  console.log(
-    oci.ok
-      ? '\nSandboxes on this machine are isolated (oci).'
-      : '\nSandboxes on this machine cannot be isolated yet.',
+  console.log(`\nSandboxes on this machine ${verdict}.`)
+}
+
+/** What `auto` chooses here. */
+function automatic(): 'oci' | 'docker' | undefined {
+  try {
+    const { isolator } = new EngineProvider().decision
+    return isolator === 'process' ? undefined : isolator
+  } catch {
+    return undefined
+  }
+}
+
+async function lookAtOci(place: EnginePlace): Promise<Finding> {
+  return trial('isolator oci', place, { isolator: 'oci' }, async (runner) =>
+    new OciIsolator({ runner }).probe(),
   )
-  return oci.ok ? 0 : 1
-}
-
-async function lookAtOci(): Promise<Finding> {
-  const what = 'isolator oci'
-  try {
-    const runner = await locateRunner({ onBuild: () => console.error('Building the runner, this once…') })
-    const result = await new OciIsolator({ runner }).probe()
-    if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
-    const { detail, weaker = [], better = [] } = result
-    return { what, ok: true, detail: `${detail}; ${await tryIt()}`, weaker, better }
-  } catch (error) {
-    const { message, hint } = error as { message: string; hint?: string }
-    return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
-  }
-}
-
-/** Nothing proves that it works but doing it. (A gVisor that is too old for a kernel may start, and fail as soon as a program looks at a file.) */
-async function tryIt(runtime?: RuntimeKind): Promise<string> {
-  const startedAt = performance.now()
-  await using provider = new EngineProvider({ isolator: 'oci', ...(runtime && { oci: { runtime } }) })
-  const sandbox = await provider.create()
-  try {
-    const { exitCode, stderr } = await sandbox.runCommand({ cmd: 'ls', args: ['-d', '/usr/bin'] })
-    if (exitCode !== 0) throw new Error(`a sandbox started, but its command failed: ${stderr.trim()}`)
-    return `a sandbox ran a command ${Math.round(performance.now() - startedAt)} ms after it was asked for`
-  } finally {
-    await sandbox.destroy()
-  }
 }
 
 /** Any one of them is enough as root; an ordinary account needs crun. */
-async function lookAtRuntime(kind: RuntimeKind): Promise<Finding> {
+async function lookAtRuntime(place: EnginePlace, kind: RuntimeKind): Promise<Finding> {
   const what = `runtime ${kind}`
   try {
-    const detail = await versionOf(kind)
-    return kind === 'runsc' ? await tryGvisor(what) : { what, ok: true, detail }
+    await versionOf(kind)
   } catch {
-    return {
-      what,
-      ok: false,
-      detail: 'not installed',
-      fix: `For --runtime ${kind}, run: apt-get install ${kind}`,
-    }
+    const fix = `For --runtime ${kind}, run: apt-get install ${kind}`
+    return { what, ok: false, detail: 'not installed', fix }
   }
+  const found = await trial(what, place, { isolator: 'oci', oci: { runtime: kind } }, async (runner) => {
+    const isolator = new OciIsolator({ runner, runtime: kind })
+    return isolator.probe().finally(() => isolator.close())
+  })
+  if (found.ok || kind !== 'runsc') return found
+  return { ...found, fix: 'Get a newer one, and name its path: --runtime /path/to/runsc.' }
 }
 
-/** Whether one works on this kernel, only trying can tell. */
-async function tryGvisor(what: string): Promise<Finding> {
-  const isolator = new OciIsolator({ runner: await locateRunner(), runtime: 'runsc' })
-  const result = await isolator.probe().finally(() => isolator.close())
-  if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
-  try {
-    return { what, ok: true, detail: `${result.detail}; ${await tryIt('runsc')}` }
-  } catch (error) {
-    const fix = 'Get a newer one, and name its path: --runtime /path/to/runsc.'
-    return { what, ok: false, detail: (error as Error).message, fix }
-  }
+async function lookAtDaemons(place: EnginePlace): Promise<Finding[]> {
+  const found: Finding[] = []
+  for (const host of daemonsHere()) found.push(await lookAtDaemon(place, host))
+  if (found.length > 0) return found
+  const fix = 'For --isolator docker, start Docker or Podman, or name one with DOCKER_HOST.'
+  return [{ what: 'isolator docker', ok: false, detail: 'no Docker daemon and no Podman is here', fix }]
 }
 
-/** Only asked, not tried: it is somebody's daemon. */
-async function lookAtDocker(): Promise<Finding> {
-  const what = 'isolator docker'
-  try {
-    const isolator = new DockerIsolator({ runner: await locateRunner(), stateFolder: '' })
+async function lookAtDaemon(place: EnginePlace, host: string): Promise<Finding> {
+  let weaker: readonly string[] = []
+  const options: EngineProviderOptions = { isolator: 'docker', docker: { host } }
+  const found = await trial(`isolator docker (${host})`, place, options, async (runner) => {
+    const isolator = new DockerIsolator({ runner, stateFolder: '', host })
     const result = await isolator.probe()
+    if (result.ok) weaker = await isolator.weaker()
+    return result
+  })
+  return { ...found, weaker }
+}
+
+/** A probe, and then a sandbox: only starting one shows that it works. */
+async function trial(
+  what: string,
+  place: EnginePlace,
+  options: EngineProviderOptions,
+  probe: (runner: string) => Promise<ProbeResult>,
+): Promise<Finding> {
+  try {
+    const runner = await locateRunner({ onBuild: () => console.error('Building the runner, this once…') })
+    const result = await probe(runner)
     if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
-    const weaker = await isolator.weaker()
-    return { what, ok: true, detail: result.detail, weaker }
+    const { detail, weaker = [], better = [] } = result
+    return { what, ...(await startOne(detail, place, options)), weaker, better }
   } catch (error) {
-    const { message, hint } = error as { message: string; hint?: string }
-    return { what, ok: false, detail: message, ...(hint ? { fix: hint } : {}) }
+    return { what, ok: false, ...said(error) }
   }
+}
+
+async function startOne(
+  detail: string,
+  place: EnginePlace,
+  options: EngineProviderOptions,
+): Promise<Omit<Finding, 'what'>> {
+  const startedAt = performance.now()
+  try {
+    await using provider = engineAt(place, options)
+    const sandbox = await provider.create()
+    try {
+      const { exitCode, stderr } = await sandbox.runCommand({ cmd: 'ls', args: ['-d', '/usr/bin'] })
+      if (exitCode !== 0) throw new Error(`its command failed: ${stderr.trim()}`)
+    } finally {
+      await sandbox.destroy()
+    }
+    const ms = Math.round(performance.now() - startedAt)
+    return { ok: true, detail: `${detail}; a sandbox ran a command ${ms} ms after it was asked for` }
+  } catch (error) {
+    const { detail: reason, fix } = said(error)
+    // The image `host` is not to be had there; with another one it may work.
+    if (SandboxError.is(error, 'unsupported') && options.isolator === 'docker')
+      return { ok: false, tried: false, detail: `${detail}; not tried: ${reason}`, fix }
+    return { ok: false, detail: `${detail}; but a sandbox does not start: ${reason}`, fix }
+  }
+}
+
+function said(error: unknown): { detail: string; fix: string } {
+  const { message, hint } = error as { message: string; hint?: string }
+  return { detail: message, fix: hint || 'Use another isolator, or another runtime.' }
 }
 
 /** pasta opens a device that some machines keep for root. */
@@ -132,18 +177,13 @@ async function lookAtNetwork(): Promise<Finding> {
     return found
   } catch {
     const detail = 'this account may not open /dev/net/tun; its sandboxes can only have the network none'
-    return {
-      ...found,
-      ok: false,
-      detail,
-      fix: 'Run, as root: chmod 666 /dev/net/tun (and modprobe tun, if it is not there)',
-    }
+    const fix = 'Run, as root: chmod 666 /dev/net/tun (and modprobe tun, if it is not there)'
+    return { ...found, ok: false, detail, fix }
   }
 }
 
 /** A program that something optional needs. */
 async function lookAt(what: string, program: string, name: string, without: string): Promise<Finding> {
-  const { execFile } = await import('node:child_process')
   const found = await new Promise<boolean>((resolve) =>
     execFile(program, ['--version'], (error) => resolve(!error)),
   )

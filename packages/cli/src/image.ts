@@ -1,5 +1,6 @@
 import { type ImageRecord, imageStore, locateRunner, recipeNames } from '@sandkasten/engine'
 import type { Command } from 'commander'
+import { enginePlace, type PlaceOptions, withPlaceOptions } from './engine-place.ts'
 import { Progress, sizeText } from './progress.ts'
 import { endings } from './steer.ts'
 
@@ -8,41 +9,40 @@ export function addImageCommands(program: Command): void {
   const image = program
     .command('image')
     .description('Images that sandboxes are made of: build, pull, import, list, remove, prune.')
-  image
-    .command('build')
+  withPlaceOptions(image.command('build'))
     .description(`Build an image from a recipe: ${recipeNames().join(', ')}, or a folder with a recipe.json.`)
     .argument('<recipe>')
     .option('--name <name>', 'what to call it; the recipe’s name unless said')
-    .action((recipe: string, options: { name?: string }) =>
-      making((store, progress) => store.build(recipe, { ...options, ...progress })),
+    .action((recipe: string, options: PlaceOptions & { name?: string }) =>
+      making(options, (store, progress) => store.build(recipe, { ...options, ...progress })),
     )
-  image
-    .command('pull')
+  withPlaceOptions(image.command('pull'))
     .description('Get an image from a registry, with skopeo.')
     .argument('<image>', 'such as python:3.12, registry.example/tool, name@sha256:…')
     .option('--authfile <file>', 'credentials, as `skopeo login --authfile` writes them')
-    .action((name: string, options: { authfile?: string }) =>
-      making((store, progress) => store.pull(name, { ...options, ...progress })),
+    .action((name: string, options: PlaceOptions & { authfile?: string }) =>
+      making(options, (store, progress) => store.pull(name, { ...options, ...progress })),
     )
-  image
-    .command('import')
+  withPlaceOptions(image.command('import'))
     .description(
       'Take an image from this disk: an OCI layout (a folder or a tar archive), or what docker save wrote.',
     )
     .argument('<path>', 'such as oci:/path, docker-archive:/path, ./archive.tar')
     .option('--name <name>', 'what to call it; what it calls itself unless said')
-    .action((path: string, options: { name?: string }) =>
-      making((store, progress) => store.import(path, { ...options, ...progress })),
+    .action((path: string, options: PlaceOptions & { name?: string }) =>
+      making(options, (store, progress) => store.import(path, { ...options, ...progress })),
     )
-  image.command('list').alias('ls').description('What is here.').option('--json', 'for programs').action(list)
-  image
-    .command('remove')
+  withPlaceOptions(image.command('list'))
+    .alias('ls')
+    .description('What is here.')
+    .option('--json', 'for programs')
+    .action(list)
+  withPlaceOptions(image.command('remove'))
     .alias('rm')
     .description('Forget images. Sandboxes and snapshots that stand on them keep what they need.')
     .argument('<image...>')
     .action(remove)
-  image
-    .command('prune')
+  withPlaceOptions(image.command('prune'))
     .description('Remove layers that no image, sandbox or snapshot needs.')
     .option('--all', 'and images that no sandbox and no snapshot stands on')
     .action(prune)
@@ -51,16 +51,23 @@ export function addImageCommands(program: Command): void {
 type Store = ReturnType<typeof imageStore>
 type Watching = { signal: AbortSignal; onProgress: Progress['show'] }
 
+async function storeAt(options: PlaceOptions): Promise<Store> {
+  const { folder } = await enginePlace(options)
+  return imageStore(folder === undefined ? {} : { root: folder })
+}
+
 async function making(
+  place: PlaceOptions,
   work: (store: Store, watching: Watching) => Promise<ImageRecord & { changed?: boolean }>,
 ): Promise<void> {
   await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
+  const store = await storeAt(place)
   const leaving = new AbortController()
   const leave = () => leaving.abort()
   for (const signal of endings) process.on(signal, leave)
   const progress = new Progress(process.stderr)
   try {
-    const made = await work(imageStore(), {
+    const made = await work(store, {
       signal: leaving.signal,
       onProgress: (event) => progress.show(event),
     })
@@ -74,8 +81,8 @@ async function making(
   }
 }
 
-function list({ json }: { json?: boolean }): void {
-  const images = imageStore().list()
+async function list({ json, ...place }: PlaceOptions & { json?: boolean }): Promise<void> {
+  const images = (await storeAt(place)).list()
   if (json) {
     const shown = images.map(({ version: _, addedAt, ...image }) => ({
       ...image,
@@ -94,16 +101,17 @@ function list({ json }: { json?: boolean }): void {
   else table([['NAME', 'DIGEST', 'SIZE', 'ADDED (UTC)'], ...rows])
 }
 
-async function remove(names: string[]): Promise<void> {
+async function remove(names: string[], place: PlaceOptions): Promise<void> {
+  const store = await storeAt(place)
   for (const name of names) {
-    const { bytes, kept } = await imageStore().remove(name)
+    const { bytes, kept } = await store.remove(name)
     const still = kept ? '; what others need of it stays' : ''
     console.log(`${name} is removed: ${sizeText(bytes)} free${still}.`)
   }
 }
 
-async function prune({ all }: { all?: boolean }): Promise<void> {
-  const { images, layers, bytes } = await imageStore().prune({ unused: all ?? false })
+async function prune({ all, ...place }: PlaceOptions & { all?: boolean }): Promise<void> {
+  const { images, layers, bytes } = await (await storeAt(place)).prune({ unused: all ?? false })
   for (const name of images) console.log(`${name} is removed.`)
   console.log(`${layers} layers are removed: ${sizeText(bytes)} free.`)
 }

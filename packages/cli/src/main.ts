@@ -1,14 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/commands.ts'
-import { doctor } from './doctor.ts'
+import type { UpSetup } from './daemon/up.ts'
+import { type DoctorOptions, doctor } from './doctor.ts'
+import { withPlaceOptions } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
 import { parseEnv, parseMount, parseSize } from './options.ts'
 import { type RunOptions, run } from './run.ts'
 
 /** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
-export async function main(argv: readonly string[]): Promise<number> {
+export async function main(argv: readonly string[], setup?: UpSetup): Promise<number> {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
@@ -17,8 +19,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     .showHelpAfterError('Add --help for what there is.')
     .enablePositionalOptions()
     .exitOverride()
-  program
-    .command('run')
+  withPlaceOptions(program.command('run'))
     .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
     .option('--image <image>', '`host`, the name of an image, or the folder of a root file system', 'host')
@@ -56,15 +57,18 @@ export async function main(argv: readonly string[]): Promise<number> {
     .action(async (command: string[], options: RunOptions) => {
       code = await run(command, options)
     })
-  addDaemonCommands(program, (result) => {
-    code = result
-  })
+  addDaemonCommands(
+    program,
+    (result) => {
+      code = result
+    },
+    setup,
+  )
   addImageCommands(program)
-  program
-    .command('doctor')
+  withPlaceOptions(program.command('doctor'))
     .description('What this machine can do, what is missing, and what installs it.')
     .option('--json', 'for programs')
-    .action(async (options: { json?: boolean }) => {
+    .action(async (options: DoctorOptions) => {
       code = await doctor(options)
     })
   program

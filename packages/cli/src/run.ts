@@ -1,11 +1,12 @@
 import { constants } from 'node:os'
-import { EngineProvider, locateRunner } from '@sandkasten/engine'
+import { type EngineProvider, locateRunner } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/folder'
+import { engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
 import { endings, forwardSignals, tellEnd } from './steer.ts'
 import { attachTerminal } from './terminal.ts'
 
-export interface RunOptions {
+export interface RunOptions extends PlaceOptions {
   image: string
   mount: ReadonlyArray<{ source: string; target: string }>
   env: Readonly<Record<string, string>>
@@ -24,10 +25,11 @@ type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 /** One command in one sandbox, from nothing to nothing. Returns the command's own exit code. */
 export async function run(command: readonly string[], options: RunOptions): Promise<number> {
-  await using provider = new EngineProvider({
+  await using provider = engineAt(await enginePlace(options), {
     // Whoever names a runtime wants it: `auto` would do without, where there is none.
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
     ...(options.runtime === undefined ? {} : { oci: { runtime: options.runtime } }),
+    onWarning: (message) => console.error(`sandkasten: ${message}`),
   })
   if (provider.isolation === 'none')
     console.error('sandkasten: this command is NOT isolated (isolator process).')

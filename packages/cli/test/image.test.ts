@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { EngineProvider, locateRunner } from '@sandkasten/engine'
+import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Progress, sizeText } from '../src/progress.ts'
+import { makeArchive } from './tool-archive.ts'
 
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-image-'))
@@ -23,29 +24,6 @@ function image(...args: string[]): Promise<{ code: number; stdout: string; stder
   })
 }
 
-/** As `docker save` writes it, made with this machine's tar: one program, the runner. */
-async function makeArchive(): Promise<void> {
-  const folder = path.join(home, 'tool')
-  const run = promisify(execFile)
-  await mkdir(path.join(folder, 'layer'), { recursive: true })
-  await run('cp', [await locateRunner(), path.join(folder, 'layer/tool')])
-  await run('tar', [
-    '-C',
-    path.join(folder, 'layer'),
-    '--owner=0',
-    '--group=0',
-    '-cf',
-    path.join(folder, 'layer.tar'),
-    'tool',
-  ])
-  const { stdout } = await run('sha256sum', [path.join(folder, 'layer.tar')])
-  const config = { os: 'linux', rootfs: { type: 'layers', diff_ids: [`sha256:${stdout.slice(0, 64)}`] } }
-  await writeFile(path.join(folder, 'config.json'), JSON.stringify(config))
-  const manifest = [{ Config: 'config.json', RepoTags: ['tool:1'], Layers: ['layer.tar'] }]
-  await writeFile(path.join(folder, 'manifest.json'), JSON.stringify(manifest))
-  await run('tar', ['-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar'])
-}
-
 afterAll(async () => {
   // Layers have owners of their own: who made them can remove them.
   if (!skipped) await image('prune', '--all')
@@ -54,7 +32,7 @@ afterAll(async () => {
 
 describe('sandkasten image', () => {
   beforeAll(async () => {
-    if (!skipped) await makeArchive()
+    if (!skipped) await makeArchive(archive)
   })
   beforeEach(({ skip }) => {
     if (skipped) skip(skipped)
@@ -71,7 +49,9 @@ describe('sandkasten image', () => {
       code: 0,
       stdout: expect.stringMatching(/^tool:1 {2}sha256:[0-9a-f]{64} {2}[\d.]+ [KM]iB\n$/),
     })
-    expect(imported.stderr).toBe('unpacking layer 1 of 1\n')
+    expect(imported.stderr).toBe(
+      `sandkasten: sandboxes and images are in ${home}/engine (SANDKASTEN_HOME).\nunpacking layer 1 of 1\n`,
+    )
     expect((await image('list')).stdout).toMatch(
       /^NAME +DIGEST +SIZE +ADDED \(UTC\)\ntool:1 +sha256:[0-9a-f]{12} +\S+ [KM]iB +\d{4}-\d\d-\d\d \d\d:\d\d\n$/,
     )

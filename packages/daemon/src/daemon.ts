@@ -1,7 +1,5 @@
-import path from 'node:path'
-import { EngineProvider, type EngineProviderOptions } from '@sandkasten/engine'
+import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
-import { pino } from 'pino'
 import {
   Audit,
   allRoutes,
@@ -13,18 +11,21 @@ import {
   terminalSocket,
 } from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
+import { catchDefects } from './defects.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
-import type { Log } from './log.ts'
+import { type Log, openLog } from './log.ts'
 import { Metrics } from './metrics.ts'
 import { startPreviews } from './preview/index.ts'
 import {
   type Context,
   type DaemonProvider,
+  EndTimer,
   EventBus,
   LiveSessions,
   Pool,
+  ResultMemory,
   SessionService,
 } from './sessions/index.ts'
 import { Store } from './store/index.ts'
@@ -37,6 +38,8 @@ export interface DaemonOptions {
   log?: Log
   /** Shorter, for tests of those who are slow on purpose. */
   patience?: Patience
+  /** The process is the daemon's alone: an error that nothing handles is logged and counted, and does not end it. */
+  ownsProcess?: boolean
 }
 
 /** A daemon that listens. */
@@ -57,21 +60,24 @@ export interface Daemon {
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config } = options
-  const log =
-    options.log ?? pino({ level: config.log_level, base: {} }, pino.destination({ fd: 2, sync: true }))
+  const log = options.log ?? openLog(config)
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
     while (undo.length > 0) await undo.pop()!()
   }
   try {
-    const instance = await takeDataFolder(config.data_dir)
+    const instance = await takeDataFolder(config.data_dir, log)
     undo.push(() => instance.release())
-    const provider = options.provider ?? engineOf(config)
+    const provider = options.provider ?? engineOf(config, log)
     undo.push(() => provider.close?.())
     const store = await openStore(config, log)
     undo.push(() => store.close())
     const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
-    return await assemble({ config, provider, store, instance, log, patience }, undo, close)
+    return await assemble(
+      { config, provider, store, instance, log, patience, ownsProcess: options.ownsProcess ?? false },
+      undo,
+      close,
+    )
   } catch (error) {
     await close()
     throw error
@@ -79,7 +85,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 async function assemble(
-  given: Pick<Context, 'config' | 'provider' | 'store' | 'log'> & { instance: Instance; patience: Patience },
+  given: Pick<Context, 'config' | 'provider' | 'store' | 'log'> & {
+    instance: Instance
+    patience: Patience
+    ownsProcess: boolean
+  },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
 ): Promise<Daemon> {
@@ -94,15 +104,19 @@ async function assemble(
     instanceId: instance.id,
     live: new LiveSessions(),
     events,
+    ends: new EndTimer(),
     metrics,
     log,
+    memory: new ResultMemory(config.result_memory_mb * 1_048_576),
   }
+  metrics.onRead(() => metrics.set('sandkasten_result_memory_bytes', {}, parts.memory.usedBytes))
   const context: Context = { ...parts, pool: new Pool(parts) }
   const sessions = new SessionService(context)
   const keys = new KeyRing(store)
   const { firstKey } = await keys.prepare(config.api_key)
   await instance.writeCommandLineKey(await keys.commandLineKey(await instance.readCommandLineKey()))
   undo.push(() => sessions.leases.write())
+  sessions.reconciler.watch()
   await sessions.reconciler.tidy()
   await sessions.reconciler.run()
   await sessions.reconciler.recover()
@@ -155,6 +169,8 @@ async function assemble(
   fronts = await startFronts(allFronts, services, store.fronts)
   for (const own of fronts.listening) previews.own(own)
   await instance.writeAddress(url)
+  // Not before: a daemon that cannot start ends.
+  if (given.ownsProcess) undo.push(catchDefects(log, metrics))
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   return {
     url,
@@ -178,6 +194,8 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
     pull: config.pull_images,
+    openNetwork: config.open_network,
+    hostImage: config.host_image,
     oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
     docker: {
       ...run,
@@ -192,15 +210,13 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       network: defaults.network_mode,
     },
   }
-  // A folder is for one isolator only.
-  const { isolator } = new EngineProvider(options).decision
-  return isolator === 'docker'
-    ? { ...options, isolator, root: path.join(config.engine_dir, 'docker') }
-    : { ...options, isolator }
+  const { isolator: chosen } = new EngineProvider(options).decision
+  return { ...options, isolator: chosen, root: rootBelow(config.engine_dir, options) }
 }
 
-function engineOf(config: DaemonConfig): DaemonProvider {
-  return new EngineProvider({ ...engineOptions(config), stays: true }) as unknown as DaemonProvider
+function engineOf(config: DaemonConfig, log: Log): DaemonProvider {
+  const onWarning = (message: string) => log.warn({}, message)
+  return new EngineProvider({ ...engineOptions(config), stays: true, onWarning }) as unknown as DaemonProvider
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */
@@ -217,7 +233,10 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
   }
 }
 
-/** Leases every second, the reaper as configured, reconciliation every half minute. Returns what ends them. */
+/**
+ * Leases every second, the reaper as configured and when a session is due, reconciliation every half minute. Returns
+ * what ends them.
+ */
 function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
@@ -229,6 +248,7 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
         await sessions.reaper.run()
       },
     },
+    { name: 'reserve', everyMs: 1_000, run: async () => sessions.context.store.putBy() },
     { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
@@ -245,9 +265,21 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
     timer.unref()
     return { timer, running: () => running }
   })
+  let ending: Promise<unknown> = Promise.resolve()
+  const endDue = async () => {
+    await sessions.leases.mindTheClock()
+    await sessions.reaper.endDue()
+  }
+  const stopEnds = sessions.context.ends.start(() => {
+    ending = endDue().catch((error: unknown) => log.warn({ err: error, job: 'ends' }, 'housekeeping'))
+  })
+  // What came due while no daemon ran.
+  sessions.context.ends.at(Date.now())
   return async () => {
+    stopEnds()
     for (const { timer } of timers) clearInterval(timer)
-    await Promise.all(timers.map(({ running }) => running()))
+    await Promise.all([ending, ...timers.map(({ running }) => running())])
+    await sessions.reaper.settled()
   }
 }
 
@@ -259,6 +291,7 @@ function watchGauges(metrics: Metrics, store: Store, instanceId: string): void {
     try {
       for (const { status, count } of await store.sessions.countByStatus(instanceId))
         metrics.set('sandkasten_sessions', { status }, count)
+      metrics.set('sandkasten_store_file_bytes', {}, await store.size())
       metrics.set('sandkasten_store_up', {}, 1)
     } catch {
       metrics.set('sandkasten_store_up', {}, 0)

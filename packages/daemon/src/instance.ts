@@ -1,8 +1,9 @@
-import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import type { Log } from './log.ts'
 
 /** A daemon's hold on its data folder: its name for ever, and that no second one works there. */
 export interface Instance {
@@ -15,13 +16,14 @@ export interface Instance {
   release(): Promise<void>
 }
 
-export async function takeDataFolder(folder: string): Promise<Instance> {
+export async function takeDataFolder(folder: string, log: Log): Promise<Instance> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((cause) => {
     throw new SandboxError('permission_denied', `The data folder ${folder} cannot be made.`, {
       cause,
       hint: 'Choose another data_dir.',
     })
   })
+  await protectFolder(folder, log)
   const lock = path.join(folder, 'daemon.lock')
   await takeLock(lock, folder)
   const keyFile = path.join(folder, 'cli-key')
@@ -35,6 +37,30 @@ export async function takeDataFolder(folder: string): Promise<Instance> {
       await rm(lock, { force: true })
     },
   }
+}
+
+/** It holds keys, and everything that sessions have written: nobody but its owner may look into it. */
+async function protectFolder(folder: string, log: Log): Promise<void> {
+  const { uid, mode } = await stat(folder)
+  const own = process.getuid?.()
+  if (own !== undefined && uid !== own)
+    throw new SandboxError(
+      'permission_denied',
+      `The data folder ${folder} belongs to another account (uid ${uid}).`,
+      {
+        hint: 'Run the daemon as that account, change the owner of the folder, or choose another data_dir.',
+      },
+    )
+  if ((mode & 0o077) === 0) return
+  if ((mode & 0o1000) !== 0)
+    throw new SandboxError('permission_denied', `The data folder ${folder} is shared by all accounts.`, {
+      hint: 'Choose another data_dir.',
+    })
+  await chmod(folder, 0o700)
+  log.warn(
+    { folder, mode: (mode & 0o777).toString(8) },
+    'other accounts could open the data folder; now they cannot',
+  )
 }
 
 /** The address and key that a daemon of this machine left for the command line; what is not there is undefined. */

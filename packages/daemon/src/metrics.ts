@@ -24,7 +24,19 @@ export class Metrics {
     )
     this.#define('sandkasten_pool_ready', 'gauge', 'Sandboxes that wait in the pool, by image.')
     this.#define('sandkasten_open_streams', 'gauge', 'Event streams and terminals that are open.')
+    this.#define('sandkasten_store_bytes', 'gauge', 'What the database keeps, by kind.')
+    this.#define('sandkasten_store_file_bytes', 'gauge', 'Size of the database file (SQLite).')
     this.#define('sandkasten_store_up', 'gauge', 'Whether the database answers.')
+    this.#define(
+      'sandkasten_result_memory_bytes',
+      'gauge',
+      'Memory of output that is collected and of answers that are sent.',
+    )
+    this.#define(
+      'sandkasten_defects_total',
+      'counter',
+      'Defects that were caught by the last resort, by kind. Please report them.',
+    )
     this.#define('process_resident_memory_bytes', 'gauge', 'Memory of the daemon.')
     this.#define('process_start_time_seconds', 'gauge', 'When the daemon was started.')
   }

@@ -75,7 +75,7 @@ describe('leases', () => {
   })
 
   it('do not end a session while a command runs in it', async () => {
-    const id = await daemon.session({ ttl_seconds: 1, lifetime_seconds: 1 })
+    const id = await daemon.session({ ttl_seconds: 4, lifetime_seconds: 4 })
     await daemon.call('POST', `/v1/sessions/${id}/files/mkdir`, { path: 'd' })
     const plain = daemon.call('POST', `/v1/sessions/${id}/run`, {
       cmd: 'sh',

@@ -9,7 +9,7 @@
 interface ErrorRow {
   /** What an HTTP API answers with. */
   readonly status: number
-  /** Whether the same call may succeed if it is simply made again (safe only for calls that change nothing). */
+  /** Whether to make the same call again is harmless and may succeed. A place that throws may know better. */
   readonly retryable: boolean
   /** What to change, when the place that throws knows nothing better. */
   readonly hint: string
@@ -109,7 +109,7 @@ export const errorTable = {
   connection_lost: {
     status: 502,
     retryable: true,
-    hint: 'Re-attach with getProcess(id) and output({ after }); nothing is lost.',
+    hint: 'Make the call again. A process that was started detached, or with an id, goes on: find it with getProcess(id).',
   },
   unavailable: { status: 503, retryable: true, hint: 'The provider cannot be reached now; try again later.' },
   timeout: { status: 504, retryable: true, hint: 'Raise timeoutMs.' },
@@ -121,6 +121,8 @@ export type SandboxErrorCode = keyof typeof errorTable
 export interface SandboxErrorOptions {
   /** Instead of the table's general hint. */
   hint?: string
+  /** Instead of the table's: false where a repeat could do something twice. */
+  retryable?: boolean
   /** Which provider it happened on (`local`, `vercel`, …). */
   provider?: string
   sandboxId?: string
@@ -149,7 +151,7 @@ export class SandboxError extends Error {
     this.code = code
     this.hint = options.hint ?? row.hint
     this.status = row.status
-    this.retryable = row.retryable
+    this.retryable = options.retryable ?? row.retryable
     this.details = options.details ?? {}
     if (options.provider !== undefined) this.provider = options.provider
     if (options.sandboxId !== undefined) this.sandboxId = options.sandboxId

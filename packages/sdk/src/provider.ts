@@ -7,6 +7,7 @@ export { asBytes, type ByteSource, chunksOf, concat, encode, streamOf, takeSourc
 export { HeadTail } from './shared/collect.ts'
 export { gitCredentials } from './shared/git-clone.ts'
 export { randomId } from './shared/ids.ts'
+export { ListingSize } from './shared/listing.ts'
 export { OutputLog } from './shared/output-log.ts'
 export { matches, pageOf } from './shared/page.ts'
 export { quoteArg, quoteArgs } from './shared/quote.ts'

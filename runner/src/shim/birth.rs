@@ -1,19 +1,16 @@
 //! From a task to a running PID 1: limits, file systems, and then the runtime may read what to start. PID 1 is ours in the end, because we are the
 //! init of the pid namespace that they are all born in.
 
-use super::cgroup::Groups;
 use super::failure::{Failure, at};
 use super::idmap::Map;
 use super::task::Task;
-use super::waiting::{Waiting, above, unblock_signals};
+use super::waiting::Waiting;
 use super::{host, mounts, stage};
-use crate::sys::{check, pipe};
+use crate::sys::check;
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 
 /// The sandbox's user namespace on the stage. Keep `config.ts` in step.
 const USERS: &str = "userns";
@@ -89,35 +86,4 @@ fn bind(socket: &OwnedFd, path: &str) -> io::Result<()> {
         check(libc::listen(socket.as_raw_fd(), 128))?;
     }
     Ok(())
-}
-
-/// Connects the network of PID 1. The program goes to the background when the interface is up; it stays our (adopted) child.
-pub fn connect(groups: &Groups, argv: &[String], pid: libc::pid_t, log: &OwnedFd) -> io::Result<libc::pid_t> {
-    let mut words = argv.iter().map(|word| word.replace("{pid}", &pid.to_string()));
-    let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
-    let (input, _) = pipe()?;
-    // SAFETY: this process has one thread, so the child may use everything that the parent may.
-    let pid = check(unsafe { libc::fork() })?;
-    if pid == 0 {
-        // Its work is the sandbox's work: paid from the sandbox's limits.
-        let failed = groups.join().and_then(|()| {
-            let errors = above(log).map_err(|error| error.to_string())?;
-            let output = above(log).map_err(|error| error.to_string())?;
-            unblock_signals();
-            let mut command = Command::new(&program);
-            command
-                .args(words)
-                .env_clear()
-                .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-                .current_dir("/")
-                .stdin(Stdio::from(input))
-                .stdout(Stdio::from(output))
-                .stderr(Stdio::from(errors));
-            Err::<(), String>(format!("{program}: {}", command.exec()))
-        });
-        let _ = crate::sys::write(log.as_raw_fd(), failed.unwrap_err().as_bytes());
-        // SAFETY: leaves without running the parent's destructors.
-        unsafe { libc::_exit(125) };
-    }
-    Ok(pid)
 }

@@ -39,14 +39,15 @@ impl HostProc {
     }
 
     /// Whom the runtime left behind: its number here, and its number on the host. Among helpers of the runtime it is the one with this number, or else
-    /// the one that is PID 1 of a namespace below ours.
-    pub fn adopted(&self, me: u32, known: Option<libc::pid_t>) -> Result<(libc::pid_t, u32), String> {
-        let path = self.path(format_args!("{me}/task/{me}/children"));
-        let text = fs::read_to_string(&path).map_err(|error| format!("children: {error}"))?;
-        for host in text
-            .split_ascii_whitespace()
-            .filter_map(|pid| pid.parse::<u32>().ok())
-        {
+    /// the one that is PID 1 of a namespace below ours. Those who were there `before` are not meant: pasta is such a PID 1, too.
+    pub fn adopted(
+        &self,
+        me: u32,
+        known: Option<libc::pid_t>,
+        before: &[u32],
+    ) -> Result<(libc::pid_t, u32), String> {
+        let children = self.children(me)?;
+        for host in children.iter().copied().filter(|pid| !before.contains(pid)) {
             let Ok(status) = self.status(host) else { continue };
             let pids: Vec<&str> = field(&status, "NSpid")
                 .unwrap_or_default()
@@ -62,9 +63,18 @@ impl HostProc {
             }
         }
         Err(format!(
-            "the runtime left [{}], and none is PID 1 of a sandbox",
-            text.trim()
+            "the runtime left {children:?}, and none is PID 1 of a sandbox"
         ))
+    }
+
+    /// By the host's numbers.
+    pub fn children(&self, me: u32) -> Result<Vec<u32>, String> {
+        let path = self.path(format_args!("{me}/task/{me}/children"));
+        let text = fs::read_to_string(&path).map_err(|error| format!("children: {error}"))?;
+        Ok(text
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect())
     }
 }
 

@@ -7,8 +7,9 @@ use super::failure::{Failure, at};
 use super::gvisor::{self, Porter};
 use super::host::HostProc;
 use super::json::Json;
+use super::open_network::{self, Fence};
 use super::stopped::Stopped;
-use super::task::Task;
+use super::task::{Network, Task};
 use super::verify::{Kind, verify};
 use super::wait::{listen, now_ms, poll, poll_all, write_whole};
 use super::waiting::{Runtime, Waiting, kill_everyone};
@@ -34,6 +35,8 @@ struct Life<'a> {
     /// Where the runner cannot listen itself.
     porter: Option<Porter>,
     groups: Groups,
+    /// Where it has a network.
+    fence: Option<Fence>,
     /// Where the groups cannot freeze.
     stopped: Stopped,
     signals: OwnedFd,
@@ -93,6 +96,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
         },
         porter,
         groups,
+        fence: None,
         stopped: Stopped::default(),
         signals,
         errors: Some(errors),
@@ -138,6 +142,11 @@ impl Life<'_> {
     /// Until the runner answers, is verified and connected. Any failure is the end: there is no half of a sandbox.
     fn be_born(&mut self, ready: OwnedFd, users: OwnedFd) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
+        // Before anything of the sandbox runs: there is no moment in which it has a network that is not closed yet.
+        if let Some(network) = &self.task.network {
+            self.connect(network, deadline)?;
+        }
+        let before = self.host.children(self.me)?;
         self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
         drop((ready, users));
@@ -145,7 +154,7 @@ impl Life<'_> {
             Kind::Sentry => Some(gvisor::sentry()?),
             _ => None,
         };
-        let (init, host_pid) = self.host.adopted(self.me, known)?;
+        let (init, host_pid) = self.host.adopted(self.me, known, &before)?;
         self.init = Some(init);
         if known.is_none() {
             // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
@@ -153,9 +162,6 @@ impl Life<'_> {
             unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
         }
         verify(self.task, self.kind, &self.host, host_pid)?;
-        if let Some(argv) = &self.task.network {
-            self.connect(argv, init, deadline)?;
-        }
         self.introduce(host_pid)
     }
 
@@ -215,14 +221,14 @@ impl Life<'_> {
         }
     }
 
-    /// Runs the program that connects the network until it has gone to the background, which it does when the interface is there.
-    fn connect(&mut self, argv: &[String], init: libc::pid_t, deadline: Instant) -> Result<(), String> {
-        let log = self.errors.take().ok_or("the runner closed its error stream")?;
-        let (errors, errors_in) = crate::sys::pipe().map_err(|error| format!("network: {error}"))?;
-        let pid = birth::connect(&self.groups, argv, init, &errors_in)
-            .map_err(|error| format!("network: {error}"))?;
+    /// Starts pasta, waits until it has gone to the background, which it does when the interface is there, and closes what is to be closed.
+    fn connect(&mut self, network: &Network, deadline: Instant) -> Result<(), Failure> {
+        let log = self.errors.take().ok_or("the runtime closed its error stream")?;
+        let (errors, errors_in) = at("network", crate::sys::pipe())?;
+        let started = open_network::start(network, &self.groups, &errors_in);
         drop(errors_in);
         self.errors = Some(errors);
+        let starting = started?;
         let mut status = None;
         while status.is_none() && Instant::now() < deadline && !self.kill_asked {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
@@ -237,21 +243,29 @@ impl Life<'_> {
             status = self
                 .ended
                 .iter()
-                .find(|(ended, _)| *ended == pid)
+                .find(|(ended, _)| *ended == starting.pasta)
                 .map(|(_, status)| *status);
         }
         match status {
-            Some(0) if !self.init_ended() => {
-                // What it said while it succeeded is of no interest later.
+            Some(0) => {
+                // What pasta said while it succeeded is of no interest later.
                 self.error_text.clear();
                 self.errors = Some(log);
+                self.fence = Some(starting.close(network)?);
                 Ok(())
             }
-            Some(status) => Err(format!(
-                "the network could not be connected ({})",
-                describe(status)
-            )),
-            None => Err("the network was not connected in time".to_owned()),
+            Some(status) => Err(format!("the network could not be connected ({})", describe(status)).into()),
+            None => Err("the network was not connected in time".into()),
+        }
+    }
+
+    /// The host's addresses have changed. A sandbox whose network cannot be closed to a new one ends.
+    fn follow_addresses(&mut self) {
+        if let (Some(fence), Some(network)) = (&mut self.fence, &self.task.network)
+            && let Err(failure) = fence.follow(network)
+        {
+            self.error_text.extend_from_slice(failure.message.as_bytes());
+            self.kill_all();
         }
     }
 
@@ -285,11 +299,13 @@ impl Life<'_> {
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let porter_fd = self.porter.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let fence_fd = self.fence.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let mut fds = vec![
                 self.signals.as_raw_fd(),
                 errors_fd,
                 witness.as_raw_fd(),
                 porter_fd,
+                fence_fd,
             ];
             fds.extend(watchers.iter().map(|watcher| watcher.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
@@ -299,7 +315,10 @@ impl Life<'_> {
             if ready[3] {
                 self.porter.iter().for_each(Porter::let_in);
             }
-            let mut index = 4;
+            if ready[4] {
+                self.follow_addresses();
+            }
+            let mut index = 5;
             watchers.retain_mut(|watcher| {
                 index += 1;
                 !ready[index - 1] || self.hear_watcher(watcher, &mut held, &mut paused)

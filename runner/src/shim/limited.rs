@@ -6,10 +6,12 @@
 use super::host;
 use super::mounts::mount;
 use crate::sys::check;
+use crate::tree::content::Ways;
 use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
@@ -19,6 +21,10 @@ const LO_FLAGS_AUTOCLEAR: u32 = 4;
 /// Others take free devices as well.
 const TRIES: usize = 100;
 const DETACH_TIME: Duration = Duration::from_secs(10);
+
+/// `noinit_itable`: otherwise the kernel fills the unused inode tables with zeroes in the background, as if the sandbox had written them. `nobarrier`: without a
+/// journal no flush makes the disk whole after a power failure, and every mount would wait for the disk of the host.
+const OPTIONS: &str = "errors=remount-ro,nodiscard,noinit_itable,nobarrier";
 
 /// `struct loop_config` of linux/loop.h.
 #[repr(C)]
@@ -47,6 +53,32 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
+/// Makes `file` a copy of an empty file system of the same size, unless it is there. Only what is in the template is copied, so holes stay holes.
+pub fn provide(file: &str, template: &str) -> io::Result<()> {
+    if fs::exists(file)? {
+        return Ok(());
+    }
+    let draft = format!("{file}.draft");
+    let copied = copy(template, &draft).and_then(|()| fs::rename(&draft, file));
+    if copied.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    copied
+}
+
+fn copy(template: &str, draft: &str) -> io::Result<()> {
+    let from = fs::File::open(template)?;
+    let mut options = fs::OpenOptions::new();
+    let to = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(draft)?;
+    let size = i64::try_from(from.metadata()?.len()).map_err(io::Error::other)?;
+    Ways::default().copy(from.as_raw_fd(), to.as_raw_fd(), size)
+}
+
 /// Mounts the file system in `file` on the folder `target` and makes the two folders of a disk in it.
 pub fn attach(file: &str, target: &str) -> io::Result<()> {
     wait_until_detached(file)?;
@@ -54,7 +86,7 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
     fs::create_dir(target)?;
     let device = loop_device(&file)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
-    mount(&device.path, target, "ext4", flags, "errors=remount-ro,nodiscard").map_err(damaged)?;
+    mount(&device.path, target, "ext4", flags, OPTIONS).map_err(damaged)?;
     // What is in `upper` is the sandbox's, and not looked at. It has never seen `work`, in which the last mount has left something that the next one refuses.
     match fs::create_dir(format!("{target}/upper")) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

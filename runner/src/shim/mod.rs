@@ -35,6 +35,7 @@ mod life;
 pub(crate) mod limited;
 pub(crate) mod mounts;
 mod network;
+mod open_network;
 mod setup;
 mod stage;
 mod stopped;

@@ -52,11 +52,16 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     if task.written == task.layers.len() {
         lower.push("skeleton".to_owned());
     }
-    let disk = if task.limited {
-        at(&task.disk, limited::attach(&task.disk, "limited"))?;
-        "limited"
-    } else {
-        &task.disk
+    let disk = match &task.template {
+        Some(template) => {
+            let made = limited::provide(&task.disk, template);
+            at(
+                &task.disk,
+                made.and_then(|()| limited::attach(&task.disk, "limited")),
+            )?;
+            "limited"
+        }
+        None => &task.disk,
     };
     at(disk, mapped(disk, "disk", ATTR_NOSUID | ATTR_NODEV, users))?;
     if users.is_none() {
@@ -157,7 +162,7 @@ fn as_owner<T>(id: u32, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// Makes every permitted capability effective.
-fn raise_capabilities() -> io::Result<()> {
+pub fn raise_capabilities() -> io::Result<()> {
     #[repr(C)]
     struct Header {
         version: u32,

@@ -1,5 +1,5 @@
 //! A network namespace with nothing in it but its own loopback. Made before the sandbox's user namespace and so not owned by it: whoever is
-//! root in there may not even change it. (Where a sandbox has a network, the runtime makes another one, which pasta may enter.)
+//! root in there may not even change it. (Where a sandbox may reach out it has another one: see `open_network`.)
 
 use super::host;
 use crate::sys::{check, own};

@@ -9,6 +9,8 @@ pub struct Setup {
     /// What it is told, in its own words. It starts the sandbox that `config.json` on the stage describes, hands on the descriptors 3 and 4, and
     /// comes back when it runs.
     pub arguments: Vec<String>,
+    /// Our own binary, as the sandbox's PID 1.
+    pub runner: String,
     /// An empty folder that everyone may enter, over which the shim mounts its private tmpfs.
     pub stage: String,
     /// Folders in which the sandbox's control groups are made, one in each.
@@ -33,6 +35,7 @@ impl Setup {
         Ok(Setup {
             runtime: path(&json, "runtime")?,
             arguments: list(&json, "arguments", text_item)?,
+            runner: path(&json, "runner")?,
             stage: path(&json, "stage")?,
             groups: list(&json, "groups", text_item)?,
             hide: list(&json, "hide", text_item)?,

@@ -4,6 +4,7 @@
 
 use super::idmap::Limit;
 use super::json::Json;
+use crate::fence::{self, Rule};
 
 pub const VERSION: i64 = 3;
 /// Of the files `state` and `end`, which stay on the disk when an engine is replaced.
@@ -33,16 +34,27 @@ pub struct Task {
     pub skeleton: Vec<Entry>,
     /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
     pub disk: String,
-    pub limited: bool,
+    /// Such a file system, empty: what a disk that is not there yet begins as. None where the disk is a folder.
+    pub template: Option<String>,
     pub volatile: bool,
     pub binds: Vec<Bind>,
     /// `config.json`, whole. It holds the environment, so it is written to memory only.
     pub config: String,
     /// Capabilities that PID 1 may have, as the kernel prints them.
     pub capabilities: u64,
-    /// Connects the network; `{pid}` stands for PID 1 of the sandbox.
-    pub network: Option<Vec<String>>,
+    /// None: nothing but its own loopback.
+    pub network: Option<Network>,
     pub ready_timeout_ms: i64,
+}
+
+/// How a sandbox reaches out, and what it may reach.
+#[derive(Debug, PartialEq)]
+pub struct Network {
+    /// pasta, with its arguments.
+    pub argv: Vec<String>,
+    /// The id that pasta runs as.
+    pub user: u32,
+    pub rules: Vec<Rule>,
 }
 
 /// The limits of the control group below `parent`, and what else it is for.
@@ -111,14 +123,17 @@ impl Task {
             written: number(&json, "written")? as usize,
             skeleton: list(&json, "skeleton", entry)?,
             disk: path(&json, "disk")?,
-            limited: flag(&json, "limited")?,
+            template: match json.get("template") {
+                None | Some(Json::Null) => None,
+                Some(_) => Some(path(&json, "template")?),
+            },
             volatile: flag(&json, "volatile")?,
             binds: list(&json, "binds", bind)?,
             config: string(&json, "config")?,
             capabilities: number(&json, "capabilities")? as u64,
             network: match json.get("network") {
                 None | Some(Json::Null) => None,
-                Some(_) => Some(list(&json, "network", text_item)?),
+                Some(network) => Some(parse_network(network)?),
             },
             ready_timeout_ms: number(&json, "readyTimeoutMs")?,
         };
@@ -126,6 +141,9 @@ impl Task {
         let least = if account { 0 } else { 65536 };
         if task.first_id < least || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
             return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
+        }
+        if task.network.as_ref().is_some_and(|network| network.user < least) {
+            return Err("task: network: pasta would run as a user of the host".to_owned());
         }
         if task.written > task.layers.len() {
             return Err("task: written: there are not so many layers".to_owned());
@@ -135,6 +153,14 @@ impl Task {
         }
         Ok(task)
     }
+}
+
+fn parse_network(json: &Json) -> Result<Network, String> {
+    Ok(Network {
+        argv: list(json, "argv", text_item)?,
+        user: id(json, "user")?,
+        rules: list(json, "rules", |rule| fence::parse(&text_item(rule)?))?,
+    })
 }
 
 fn group(json: &Json) -> Result<Group, String> {
@@ -261,7 +287,7 @@ mod tests {
 
     const GOOD: &str = r#"{"version":3,"witness":"/w","socket":"/so","state":"/st","end":"/e",
         "firstId":268435456,"firstInside":0,"ids":65536,"userLimits":[{"name":"max_inotify_instances","value":128}],"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
-        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","limited":false,"volatile":true,"binds":[],
+        "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","template":null,"volatile":true,"binds":[],
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]
@@ -290,6 +316,14 @@ mod tests {
             ("[\"/l\"]", "[]"),
             ("\"name\":\"f\"", "\"name\":\"../f\""),
             ("\"oom\":1", "\"oom\":3"),
+            (
+                "\"network\":null",
+                r#""network":{"argv":["/pasta"],"user":0,"rules":["own"]}"#,
+            ),
+            (
+                "\"network\":null",
+                r#""network":{"argv":["/pasta"],"user":268435456,"rules":["accept everything"]}"#,
+            ),
         ] {
             assert!(GOOD.contains(good));
             assert!(Task::parse(&GOOD.replace(good, bad), false).is_err(), "{bad}");

@@ -17,7 +17,7 @@
 //! relative to an open folder, and never through a symlink. No step needs the program's stack, and a path may be longer than the kernel
 //! takes. The answer is one line of JSON, also for an error: `{"error":"…","errno":28}`.
 
-mod content;
+pub(crate) mod content;
 mod disk;
 mod links;
 mod measure;

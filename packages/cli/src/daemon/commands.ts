@@ -1,15 +1,16 @@
 import { type Command, Option } from 'commander'
 import { parseEnv, parseSize } from '../options.ts'
+import type { UpSetup } from './up.ts'
 import { addWorkCommands } from './work-commands.ts'
 
 /** The daemon's commands. What they do is loaded when one is used: `sandkasten run` needs none of it. */
-export function addDaemonCommands(program: Command, finish: (code: number) => void): void {
+export function addDaemonCommands(program: Command, finish: (code: number) => void, setup?: UpSetup): void {
   const act =
     <A extends unknown[]>(run: (...args: A) => Promise<number>) =>
     async (...args: A) =>
       finish(await run(...args))
 
-  program
+  const up = program
     .command('up')
     .description('Run the daemon: stateful sandboxes over HTTP.')
     .option('-c, --config <file>', 'default: sandkasten.yaml here, if there is one')
@@ -17,9 +18,20 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
     .option('--data-dir <folder>', 'sandboxes, database, identity')
     .addOption(new Option('--isolator <isolator>').choices(['auto', 'oci', 'docker', 'process']))
     .option('--runtime <program>', 'for oci: crun (the default), runc or a path to one')
-    .option('--accept-no-isolation', 'where nothing can isolate, run without')
+    .option(
+      '--accept-no-isolation',
+      'for code that you trust: run without isolation where nothing can isolate',
+    )
+    .addOption(
+      new Option('--log-format <format>', 'default: text on a terminal, else json').choices([
+        'auto',
+        'text',
+        'json',
+      ]),
+    )
     .option('--json', 'say where it listens as one line of JSON')
-    .action(act(async (options) => (await import('./up.ts')).up(options)))
+    .action(act(async (options) => (await import('./up.ts')).up(options, setup)))
+  if (setup) up.option('--yes', 'install what is missing without asking')
 
   const config = program.command('config').description('The daemon’s configuration.')
   config

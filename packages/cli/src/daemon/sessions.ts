@@ -11,6 +11,7 @@ interface Session {
   image: string
   created_at: string
   expires_at: string | null
+  notes?: string[]
 }
 
 export interface SessionOptions extends ConnectOptions {
@@ -37,6 +38,7 @@ export async function createSession(options: SessionOptions): Promise<number> {
     ...limitsOf(options),
   })
   const session = await waiting('making the session', making)
+  if (!options.json) for (const note of session.notes ?? []) console.error(`note: ${note}`)
   print(options.json, session, () => session.id)
   return 0
 }

@@ -1,6 +1,9 @@
+import { constants } from 'node:os'
+import path from 'node:path'
 import { type DaemonConfig, engineOptions, loadConfig, startDaemon } from '@sandkasten/daemon'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
+import { banner, startedAsJson } from './banner.ts'
 
 export interface UpOptions {
   config?: string
@@ -9,97 +12,99 @@ export interface UpOptions {
   isolator?: string
   runtime?: string
   acceptNoIsolation?: boolean
+  logFormat?: string
   json?: boolean
+  yes?: boolean
 }
 
-/** Runs the daemon until it is told to end. */
-export async function up(options: UpOptions): Promise<number> {
-  const config = await usable(await loadConfig({ file: options.config, overrides: overridesOf(options) }))
-  const daemon = await startDaemon({ config })
+/** For `npm start`: `sandkasten up` that prepares the machine first. */
+export interface UpSetup {
+  /** Runs when the options and the configuration are known to be right, before an isolator is looked for. */
+  prepare(config: DaemonConfig, options: { yes: boolean }): Promise<void>
+  /** What users type for the command line. */
+  readonly command: string
+}
+
+/** Runs the daemon until a signal ends it. */
+export async function up(options: UpOptions, setup?: UpSetup): Promise<number> {
+  const loaded = await loadConfig({ file: options.config, overrides: overridesOf(options) })
+  await setup?.prepare(loaded, { yes: options.yes ?? false })
   const ending = endOf()
-  announce(options, config, daemon)
+  const config = await Promise.race([isolating(loaded), ending])
+  if (typeof config === 'string') return ended(128 + constants.signals[config])
+  const daemon = await startDaemon({ config, ownsProcess: true })
+  console.log(
+    options.json ? startedAsJson(config, daemon) : banner(config, daemon, setup?.command ?? 'sandkasten'),
+  )
   await ending
+  console.error('sandkasten: the daemon ends; sandboxes keep running.')
   await daemon.close()
-  // Should anything still hold this process, it is let go.
-  setTimeout(() => process.exit(0), 1_000).unref()
-  return 0
+  return ended(0)
 }
 
-function overridesOf({
-  listen,
-  dataDir,
-  isolator,
-  runtime,
-  acceptNoIsolation,
-}: UpOptions): Record<string, unknown> {
+/** Ends this process soon, even if something still holds it. */
+function ended(code: number): number {
+  setTimeout(() => process.exit(code), 1_000).unref()
+  return code
+}
+
+function overridesOf(options: UpOptions): Record<string, unknown> {
+  const { listen, dataDir, isolator, runtime, acceptNoIsolation, logFormat } = options
   return {
     ...(listen === undefined ? {} : { listen }),
-    ...(dataDir === undefined ? {} : { data_dir: dataDir }),
+    ...(dataDir === undefined ? {} : { data_dir: path.resolve(dataDir) }),
     ...(isolator === undefined ? {} : { isolator }),
     ...(runtime === undefined ? {} : { runtime }),
     ...(acceptNoIsolation ? { accept_no_isolation: true } : {}),
+    ...(logFormat === undefined ? {} : { log_format: logFormat }),
   }
 }
 
-/** What isolates is looked for now, not when the first session is asked for: the runner may have to be built. */
-async function usable(config: DaemonConfig): Promise<DaemonConfig> {
-  const { decision } = new EngineProvider(engineOptions(config))
-  if (decision.isolator === 'process') {
-    console.error(`sandkasten: sandboxes are NOT isolated. ${decision.reason}`)
-    return { ...config, isolator: 'process' }
-  }
+/**
+ * The configuration with an isolator that works. Checked before the daemon starts, not when the first session is created: a daemon that cannot isolate
+ * does not start, unless the user has accepted that.
+ */
+async function isolating(config: DaemonConfig): Promise<DaemonConfig> {
   try {
-    await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
-    return config
+    const provider = new EngineProvider(engineOptions(config))
+    if (provider.decision.isolator === 'process') return notIsolated(config, provider.decision.reason)
+    await locateRunner({
+      onBuild: () => console.error('sandkasten: building the runner; this takes a minute, once…'),
+    })
+    const probed = await provider.probe().finally(() => provider.close())
+    if (probed.ok) return config
+    throw new SandboxError('unavailable', `Sandboxes cannot be isolated: ${probed.reason}.`, {
+      hint: probed.fix,
+    })
   } catch (error) {
-    if (!config.accept_no_isolation || config.isolator !== 'auto') throw error
-    const why = SandboxError.is(error) ? `${error.message} ${error.hint}` : String(error)
-    console.error(`sandkasten: sandboxes are NOT isolated. ${why}`)
-    return { ...config, isolator: 'process' }
+    if (!SandboxError.is(error)) throw error
+    if (config.accept_no_isolation && config.isolator === 'auto')
+      return notIsolated(config, `${error.message} ${error.hint}`)
+    throw new SandboxError(error.code, error.message, { cause: error, hint: `${error.hint}\n  ${refusal}` })
   }
 }
 
-function announce(
-  { json }: UpOptions,
-  config: DaemonConfig,
-  daemon: { url: string; previewUrl?: string; firstKey?: string; isolation: string; instanceId: string },
-): void {
-  const { url, previewUrl, firstKey, isolation, instanceId } = daemon
-  if (json) {
-    const facts = {
-      url,
-      isolation,
-      instance: instanceId,
-      data_dir: config.data_dir,
-      ...(previewUrl ? { preview_url: previewUrl } : {}),
-      ...(firstKey ? { first_key: firstKey } : {}),
-    }
-    console.log(JSON.stringify(facts))
-    return
-  }
-  const key = firstKey ?? '$SANDKASTEN_API_KEY'
-  const shown = firstKey
-    ? `The first key, shown only now:\n\n  ${firstKey}\n`
-    : 'Keys: the ones you have; sandkasten keys create makes more.\n'
-  console.log(`Sandkasten listens on ${url}
-Sandboxes: ${isolation === 'none' ? 'NOT isolated' : `isolated (${isolation})`}. Data: ${config.data_dir}.${previewUrl ? `\nPreviews of ports: ${previewUrl}` : ''}
+const refusal =
+  'The daemon does not start without isolation. `sandkasten doctor` shows what this machine can do. To run code that you trust without isolation, add --accept-no-isolation.'
 
-${shown}
-Try it:
-
-  curl -s ${url}/v1/sessions -H "Authorization: Bearer ${key}" -d '{}'
-  curl -s ${url}/v1/sessions/ID/exec -H "Authorization: Bearer ${key}" -d '{"cmd":"echo hello"}'
-`)
+function notIsolated(config: DaemonConfig, reason: string): DaemonConfig {
+  console.error(
+    `sandkasten: sandboxes are NOT isolated: their commands are commands of this account. ${reason}`,
+  )
+  return { ...config, isolator: 'process' }
 }
 
-/** Resolves at the first signal that means the end; a second one ends at once. */
-function endOf(): Promise<void> {
+/**
+ * Resolves with the first signal that ends the daemon. A later one ends this process at once. Later means a second: below npm, one Ctrl-C arrives
+ * twice, from the terminal and from npm.
+ */
+function endOf(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let asked = false
-    const end = () => {
-      if (asked) process.exit(130)
-      asked = true
-      resolve()
+    let firstAt: number | undefined
+    const end = (signal: NodeJS.Signals) => {
+      if (firstAt !== undefined && performance.now() - firstAt > 1_000) process.exit(130)
+      firstAt ??= performance.now()
+      resolve(signal)
     }
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end)
   })

@@ -3,11 +3,15 @@ import { SandboxError } from '@sandkasten/sdk'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
+export interface BodyLimits {
+  readonly maxBytes: number
+  readonly maxMs: number
+  /** Pays for memory; throws when there is none left. */
+  readonly take?: (bytes: number) => void
+}
+
 /** The body of a request as JSON: bounded in size and time, strictly UTF-8. Nothing sent is `{}`. */
-export async function readJson(
-  payload: IncomingMessage,
-  options: { maxBytes: number; maxMs: number },
-): Promise<unknown> {
+export async function readJson(payload: IncomingMessage, options: BodyLimits): Promise<unknown> {
   const declared = Number(payload.headers['content-length'] ?? 0)
   if (declared > options.maxBytes) throw tooLarge(options.maxBytes)
   const bytes = await readBytes(payload, options)
@@ -33,10 +37,7 @@ export async function readJson(
 }
 
 /** All of a body, bounded in size and time. */
-export function readBytes(
-  payload: IncomingMessage,
-  { maxBytes, maxMs }: { maxBytes: number; maxMs: number },
-): Promise<Buffer> {
+export function readBytes(payload: IncomingMessage, { maxBytes, maxMs, take }: BodyLimits): Promise<Buffer> {
   if (payload.complete) return wholeBody(payload, maxBytes)
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -52,8 +53,13 @@ export function readBytes(
     }
     payload.on('data', (chunk: Buffer) => {
       size += chunk.length
-      if (size > maxBytes) fail(tooLarge(maxBytes))
-      else chunks.push(chunk)
+      if (size > maxBytes) return fail(tooLarge(maxBytes))
+      try {
+        take?.(chunk.length)
+        chunks.push(chunk)
+      } catch (error) {
+        fail(error as Error)
+      }
     })
     payload.on('end', () => {
       clearTimeout(timer)

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { endAction, quotasSchema } from '../config/index.ts'
 import { scopes } from '../keys/index.ts'
+import { requestLimits } from '../sessions/index.ts'
 
 /** What the API's requests and answers look like. Names are as the first plan has them: snake_case on the wire. */
 
@@ -24,9 +25,14 @@ export const execId = z
 export const name = z
   .string()
   .min(1)
-  .max(200)
+  .max(requestLimits.nameChars)
   .regex(/^\P{Cc}+$/u, 'must be printable')
-export const labels = z.record(z.string().min(1).max(200), z.string().max(1000))
+export const labelKey = z.string().min(1).max(requestLimits.labelKeyChars)
+export const labelValue = z.string().max(requestLimits.labelValueChars)
+export const labels = z
+  .record(labelKey, labelValue)
+  .describe(`At most ${requestLimits.labels} labels, ${requestLimits.labelsBytes} bytes in all as JSON.`)
+export const idempotencyKey = z.string().min(1).max(200)
 export const env = z.record(
   z
     .string()
@@ -55,7 +61,11 @@ export const limit = z
 
 export const createBody = z.strictObject({
   image: z.string().min(1).max(500).optional(),
-  snapshot_id: z.string().max(100).optional().describe('Start from a saved disk.'),
+  snapshot_id: z
+    .string()
+    .max(100)
+    .optional()
+    .describe('Start from a saved disk, with the limits and the network of its session unless given here.'),
   ttl_seconds: seconds.optional().describe('How long it may be idle.'),
   on_idle: endAction.optional(),
   lifetime_seconds: seconds.optional().describe('How long it may run after each start.'),
@@ -63,7 +73,11 @@ export const createBody = z.strictObject({
   wake_on_use: z.boolean().optional().describe('Start it when it is stopped and somebody uses it.'),
   name: name.optional().describe('Unique among the project’s live sessions.'),
   labels: labels.optional(),
-  env: env.optional().describe('For every command. Not shown again.'),
+  env: env
+    .optional()
+    .describe(
+      `For every command. Not shown again. At most ${requestLimits.envVars} variables, ${requestLimits.envBytes} bytes in all.`,
+    ),
   limits: z
     .strictObject({
       cpu: z.number().positive().optional(),
@@ -73,7 +87,7 @@ export const createBody = z.strictObject({
     })
     .optional(),
   network_mode: z.enum(['none', 'open']).optional(),
-  idempotency_key: z.string().min(1).max(200).optional().describe('Or the header Idempotency-Key.'),
+  idempotency_key: idempotencyKey.optional().describe('Or the header Idempotency-Key.'),
 })
 
 const time = z.iso.datetime()
@@ -106,6 +120,10 @@ export const session = z
     last_activity: time,
     expires_at: time.nullable().describe('When it ends if nobody uses it.'),
     lifetime_ends_at: time.nullable(),
+    notes: z
+      .array(z.string())
+      .optional()
+      .describe('In the answer to a create with snapshot_id: what was not taken over from its origin.'),
   })
   .meta({ id: 'Session' })
 
@@ -138,21 +156,24 @@ export const execResult = z
   })
   .meta({ id: 'ExecResult' })
 
+/** Linux takes no single argument of more than 128 KiB. */
+export const program = z
+  .string()
+  .min(1)
+  .max(131_072)
+  .regex(/^[^\0]+$/, 'must not hold NUL')
+export const args = z
+  .array(
+    z
+      .string()
+      .max(1_048_576)
+      .regex(/^[^\0]*$/, 'must not hold NUL'),
+  )
+  .max(10_000)
+
 export const runBody = z.strictObject({
-  cmd: z
-    .string()
-    .min(1)
-    .max(131_072)
-    .regex(/^[^\0]+$/, 'must not hold NUL'),
-  args: z
-    .array(
-      z
-        .string()
-        .max(1_048_576)
-        .regex(/^[^\0]*$/, 'must not hold NUL'),
-    )
-    .max(10_000)
-    .optional(),
+  cmd: program,
+  args: args.optional(),
   env: env.optional(),
   cwd: filePath.optional(),
   timeout_ms: timeoutMs.optional(),
@@ -199,6 +220,10 @@ export const exec = z
     created_at: time,
     ended_at: time.nullable(),
     result: z.union([runResult, execResult]).nullable(),
+    result_omitted: z
+      .boolean()
+      .optional()
+      .describe('In lists: the results together are too large. Get this one by its id.'),
   })
   .meta({ id: 'Exec' })
 

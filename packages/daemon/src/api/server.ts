@@ -4,7 +4,10 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { z } from 'zod'
 import { type Caller, includes, isOperator } from '../keys/index.ts'
 import { readJson } from './body.ts'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from './closing.ts'
 import { problemOf, problemType, retryAfterSeconds, translate } from './problems.ts'
+import { scopeRequests } from './request-scope.ts'
+import { bodyBudget, limitAnswers } from './response-memory.ts'
 import type { Call, Route } from './route.ts'
 import type { Services } from './services.ts'
 
@@ -46,41 +49,35 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
         new SandboxError('invalid_argument', 'This is not HTTP as it is understood here.'),
       )
       const body = JSON.stringify(problem)
-      socket.end(
-        `HTTP/1.1 400 Bad Request\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-      )
+      answerAndClose(socket, { status: 400, title: 'Bad Request', type: problemType, body })
     },
   })
+  scopeRequests(app)
   app.decorateRequest('caller', undefined)
   app.removeAllContentTypeParsers()
   // Any type of body: JSON where the route wants JSON, bytes where it wants bytes.
+  const { memory } = services.sessions.context
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload
-    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs })
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    return readJson(payload, { ...limits, take: bodyBudget(memory, request) })
   })
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
-    done()
+    // Here, because a handler would be called only after the body was read.
+    done(request.is404 ? noRoute(request) : undefined)
   })
   app.addHook('onResponse', (request, reply, done) => {
     observe(services, request, reply)
     done()
   })
+  limitAnswers(app, memory)
   app.setErrorHandler((error, request, reply) => fail(services, error, request, reply))
-  app.setNotFoundHandler((request, reply) =>
-    fail(
-      services,
-      new SandboxError('not_found', `There is no ${request.method} ${request.url.split('?')[0]}.`, {
-        hint: 'GET /openapi.json lists what there is.',
-      }),
-      request,
-      reply,
-    ),
-  )
   for (const route of routes) register(app, services, route)
+  limitUnreadBodies(app.server)
   log.debug({ routes: routes.length }, 'routes')
   return app
 }
@@ -117,6 +114,12 @@ function register(app: FastifyInstance, services: Services, route: Route): void 
       if (reply.sent) return reply
       return reply.send(answer)
     },
+  })
+}
+
+function noRoute({ method, url }: FastifyRequest): SandboxError {
+  return new SandboxError('not_found', `There is no ${method} ${url.split('?')[0]}.`, {
+    hint: 'GET /openapi.json lists what there is.',
   })
 }
 
@@ -166,7 +169,12 @@ function signalOf(request: FastifyRequest, reply: FastifyReply): AbortSignal {
   return controller.signal
 }
 
-function fail(services: Services, error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
+async function fail(
+  services: Services,
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
   const known = translate(error)
   const problem = problemOf(known, request.id)
   if (known.code === 'internal')
@@ -174,14 +182,8 @@ function fail(services: Services, error: unknown, request: FastifyRequest, reply
   const retryAfter = retryAfterSeconds(problem)
   if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer')
-  if (!request.raw.complete && (known.code === 'timeout' || mayBeLong(request.raw.headers)))
-    reply.header('connection', 'close')
+  if (await refusalCloses(request.raw)) reply.header('connection', 'close')
   return reply.code(problem.status).type(problemType).send(problem)
-}
-
-/** The rest of a short body is thrown away, and the connection goes on; that of a long one, or of one that does not come, is not waited for. */
-export function mayBeLong(headers: FastifyRequest['headers']): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 1_048_576
 }
 
 function observe({ metrics, audit, log }: Services, request: FastifyRequest, reply: FastifyReply): void {

@@ -1,13 +1,47 @@
 import { once } from 'node:events'
 import { SandboxError } from '@sandkasten/sdk'
-import type { WebSocket } from 'ws'
+import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws'
 
 const beatMs = 30_000
 const mostBytes = 1_048_576
 const enoughBytes = 262_144
 
+/** Takes upgrades. What a client can make us keep is bounded: messages, their fragments, and answers to its pings. */
+export function socketServer(handleProtocols: ServerOptions['handleProtocols']): WebSocketServer {
+  return new WebSocketServer({
+    noServer: true,
+    maxPayload: 1_048_576,
+    maxFragments: 1024,
+    maxBufferedChunks: 16_384,
+    clientTracking: false,
+    // See `answerPings`.
+    autoPong: false,
+    ...(handleProtocols ? { handleProtocols } : {}),
+  })
+}
+
+/** Answers the newest ping only when the last answer was sent (RFC 6455, 5.5.3): a client that never reads costs one answer. */
+function answerPings(socket: WebSocket): void {
+  let sending = false
+  let newest: Buffer | undefined
+  const answer = (data: Buffer) => {
+    sending = true
+    socket.pong(data, undefined, () => {
+      sending = false
+      const next = newest
+      newest = undefined
+      if (next && socket.readyState === socket.OPEN) answer(next)
+    })
+  }
+  socket.on('ping', (data: Buffer) => {
+    if (sending) newest = data
+    else answer(data)
+  })
+}
+
 /** A client whose machine has vanished does not say so: one that answers no ping is let go. */
 export function watchOver(socket: WebSocket): void {
+  answerPings(socket)
   let answered = true
   socket.on('pong', () => {
     answered = true

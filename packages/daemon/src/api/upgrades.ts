@@ -2,10 +2,12 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { type WebSocket, WebSocketServer } from 'ws'
+import type { WebSocket } from 'ws'
 import { type Caller, includes, type Scope } from '../keys/index.ts'
+import { answerAndClose } from './closing.ts'
 import { problemOf, problemType } from './problems.ts'
 import type { Services } from './services.ts'
+import { socketServer } from './sockets.ts'
 
 /** A WebSocket route. What is refused is answered with a problem before the upgrade. */
 export interface SocketRoute {
@@ -38,12 +40,7 @@ export function handleUpgrades(
   routes: readonly SocketRoute[],
   takers: readonly UpgradeTaker[] = [],
 ): void {
-  const sockets = new WebSocketServer({
-    noServer: true,
-    maxPayload: 1_048_576,
-    clientTracking: false,
-    handleProtocols: (offered) => (offered.has('sandkasten') ? 'sandkasten' : false),
-  })
+  const sockets = socketServer((offered) => (offered.has('sandkasten') ? 'sandkasten' : false))
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
     if (takers.some((take) => take(request, socket, head))) return
@@ -102,8 +99,11 @@ function authorization({ headers }: IncomingMessage): string | undefined {
 
 function refuse(socket: Duplex, error: unknown, requestId: string): void {
   const problem = problemOf(error, requestId)
-  const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${problem.status} ${problem.title}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${body}`,
-  )
+  answerAndClose(socket, {
+    status: problem.status,
+    title: problem.title,
+    type: problemType,
+    body: JSON.stringify(problem),
+    headers: { 'x-request-id': requestId },
+  })
 }

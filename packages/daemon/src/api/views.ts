@@ -5,6 +5,19 @@ import type * as schemas from './schemas.ts'
 
 /** Our objects as the API shows them. */
 
+/** A page holds at most about this many bytes of labels and names; the cursor continues after it. */
+const pageBytes = 1_000_000
+
+/** The beginning of the rows that fits into one page; never empty unless there are no rows. */
+export function boundedPage(rows: readonly Session[]): Session[] {
+  let bytes = 0
+  const end = rows.findIndex(({ labels, env_names, name }, at) => {
+    bytes += labels.length + env_names.length + (name?.length ?? 0)
+    return at > 0 && bytes > pageBytes
+  })
+  return end === -1 ? [...rows] : rows.slice(0, end)
+}
+
 export function sessionView(session: Session): z.infer<typeof schemas.session> {
   const ends = session.status === 'running' || session.status === 'paused'
   const lifetime = lifetimeEnd(session)

@@ -127,6 +127,20 @@ export const fileSchema = z.strictObject({
     .describe('The longest idle time and lifetime that a session may ask for.'),
   wake_on_use: z.boolean().default(false).describe('Start a stopped session when it is used.'),
   keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are remembered.'),
+  keep_project_results_mb: z
+    .int()
+    .min(32)
+    .max(1_048_576)
+    .default(128)
+    .describe('Results of ended commands that are kept for one project. The oldest go first.'),
+  keep_results_mb: z
+    .int()
+    .min(32)
+    .max(1_048_576)
+    .default(512)
+    .describe('The same for all projects together. The project that keeps most loses its oldest first.'),
+  keep_events_mb: z.int().positive().max(65_536).default(32).describe('Events that are kept, about.'),
+  keep_audit_mb: z.int().positive().max(65_536).default(128).describe('Audit log that is kept, about.'),
   defaults: defaults.prefault({}),
   max: z
     .strictObject({
@@ -141,6 +155,25 @@ export const fileSchema = z.strictObject({
     .array(z.enum(['none', 'open']))
     .min(1)
     .default(['none']),
+  host_image: z
+    .strictObject({
+      hide: z.array(z.string().min(1).max(4096)).max(256).default([]),
+      show: z.array(z.string().min(1).max(4096)).max(256).default([]),
+    })
+    .prefault({})
+    .describe('For the image `host`: more paths below /usr to hide, and hidden ones to show.'),
+  open_network: z
+    .strictObject({
+      allow: z
+        .array(z.string().min(1).max(64))
+        .max(256)
+        .default([])
+        .describe(
+          'Addresses and networks, such as 10.1.0.0/16, that the network `open` reaches although they are closed.',
+        ),
+    })
+    .prefault({})
+    .describe('What the network `open` reaches besides the public internet.'),
   pool: z
     .array(
       z.strictObject({
@@ -194,8 +227,26 @@ export const fileSchema = z.strictObject({
     .describe('Wires of vendors, spoken on listeners of their own; see docs/fronts.md.'),
   reaper_interval_seconds: z.number().positive().max(3600).default(5),
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
+  log_format: z
+    .enum(['auto', 'text', 'json'])
+    .default('auto')
+    .describe('`text` is for people. `auto`: text on a terminal, else JSON lines.'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),
   max_body_mb: z.int().positive().max(1024).default(32).describe('For JSON bodies; streams have no limit.'),
+  max_result_mb: z
+    .int()
+    .positive()
+    .max(64)
+    .default(16)
+    .describe(
+      'The largest result of a command, as JSON. A larger one loses its middle and says `truncated`.',
+    ),
+  result_memory_mb: z
+    .int()
+    .min(16)
+    .max(65_536)
+    .default(64)
+    .describe('Memory of one project for output that is collected and answers that are sent.'),
 })
 
 export type FileConfig = z.infer<typeof fileSchema>

@@ -1,4 +1,8 @@
+import { SandboxError } from '@sandkasten/sdk'
 import type { Store } from '../store/index.ts'
+
+/** Limits on what clients of a front can make the daemon remember. */
+export const recordLimits = { keyChars: 5000, dataBytes: 1_048_576, perSession: 1000 } as const
 
 /** One front's corner of the database: JSON under a kind and a key, for one project. */
 export class FrontRecords {
@@ -29,12 +33,32 @@ export class FrontRecords {
   }
 
   /** In the place of the one that is there. One that names a session is gone with it. */
-  put(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<void> {
-    return this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
+  async put(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<void> {
+    await this.#checkCount(projectId, kind, key, sessionId)
+    await this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
+  }
+
+  /** For histories: when the session has too many records of this kind, the oldest go. */
+  async append(
+    projectId: string,
+    kind: string,
+    key: string,
+    data: unknown,
+    sessionId: string,
+  ): Promise<void> {
+    await this.#store.forgetOldest(sessionId, kind, recordLimits.perSession - 1)
+    await this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId })
   }
 
   /** False when there is one already. */
-  insert(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<boolean> {
+  async insert(
+    projectId: string,
+    kind: string,
+    key: string,
+    data: unknown,
+    sessionId?: string,
+  ): Promise<boolean> {
+    await this.#checkCount(projectId, kind, key, sessionId)
     return this.#store.insert({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
   }
 
@@ -42,13 +66,30 @@ export class FrontRecords {
     return this.#store.delete(this.#front, projectId, kind, key)
   }
 
+  async #checkCount(projectId: string, kind: string, key: string, sessionId?: string): Promise<void> {
+    if (sessionId === undefined || (await this.#store.count(sessionId, kind)) < recordLimits.perSession)
+      return
+    if (await this.#store.get(this.#front, projectId, kind, key)) return
+    throw new SandboxError(
+      'quota_exceeded',
+      `The sandbox already has ${recordLimits.perSession} records of the kind “${kind}”.`,
+      { hint: 'Delete some of them, or create another sandbox.' },
+    )
+  }
+
   #row(projectId: string, kind: string, key: string, data: unknown) {
+    const json = JSON.stringify(data)
+    if (key.length > recordLimits.keyChars || json.length > recordLimits.dataBytes)
+      throw new SandboxError('too_large', `A record of the kind “${kind}” is too large to be kept.`, {
+        details: recordLimits,
+        hint: 'Send shorter names and values.',
+      })
     return {
       front: this.#front,
       project_id: projectId,
       kind,
       key,
-      data: JSON.stringify(data),
+      data: json,
       created_at: Date.now(),
     }
   }

@@ -2,15 +2,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readJson } from '../api/body.ts'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../api/closing.ts'
 import { translate } from '../api/problems.ts'
-import { mayBeLong, requestId } from '../api/server.ts'
+import { scopeRequests } from '../api/request-scope.ts'
+import { bodyBudget, limitAnswers } from '../api/response-memory.ts'
+import { requestId } from '../api/server.ts'
 import type { Front, FrontPlace } from './front.ts'
-
-const jsonMs = 30_000
 
 /** The listener of one front: the limits of our API, the vendor's routes and words. It does not listen yet. */
 export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
-  const { config, log, metrics, audit } = place.services
+  const { config, log, metrics, audit, sessions, patience } = place.services
+  const { memory } = sessions.context
   const app = Fastify({
     logger: false,
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
@@ -18,30 +20,38 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
     requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: 72_000,
-    http: { headersTimeout: 15_000, maxHeaderSize: 32_768 },
+    http: {
+      headersTimeout: patience.headMs,
+      connectionsCheckingInterval: patience.headMs / 2,
+      maxHeaderSize: 32_768,
+    },
+    clientErrorHandler(_, socket) {
+      answerAndClose(socket, { status: 400, title: 'Bad Request', body: '' })
+    },
     forceCloseConnections: true,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 500, caseSensitive: true, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => void fail(error, request, reply as FastifyReply),
   })
-  const fail = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+  const fail = async (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const known = translate(error)
     if (known.code === 'internal')
       log.error({ front: front.name, request: request.id, err: known.cause ?? known }, 'a defect')
     if (reply.raw.headersSent) return void reply.raw.destroy()
     const { status, body, headers = {} } = front.refuse(known, request)
-    // What a stranger still has to say is not waited for.
-    if (!request.caller && !request.raw.complete && mayBeLong(request.raw.headers))
-      reply.header('connection', 'close')
+    if (await refusalCloses(request.raw)) reply.header('connection', 'close')
     return reply.code(status).headers(headers).type('application/json').send(JSON.stringify(body))
   }
+  scopeRequests(app)
+  limitAnswers(app, memory)
   app.decorateRequest('caller', undefined)
   app.decorateRequest('target', undefined)
   app.decorateRequest('changes', undefined)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     if (request.routeOptions.config.streamed) return payload
-    return readJson(payload, { maxBytes: config.max_body_mb * 1_048_576, maxMs: jsonMs })
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    return readJson(payload, { ...limits, take: bodyBudget(memory, request) })
   })
   app.setErrorHandler(fail)
   app.addHook('onRequest', async (request, reply) => {
@@ -68,10 +78,11 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   })
   front.register(app, place)
   if (front.take) takeFirst(app, (request, response) => front.take!(request, response, place))
+  limitUnreadBodies(app.server)
   app.server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy())
     if (front.upgrade) front.upgrade(request, socket, head, place)
-    else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+    else answerAndClose(socket, { status: 404, title: 'Not Found', body: '' })
   })
   return app
 }

@@ -22,6 +22,9 @@ export function isOperator(caller: Caller): boolean {
   return caller.projectId === operatorProject && includes(caller.scopes, 'admin')
 }
 
+/** Per project. */
+export const mostKeys = 1000
+
 export type NewKey = { row: KeyRow; key: string }
 
 export class KeyRing {
@@ -53,6 +56,11 @@ export class KeyRing {
     return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId, quotas: row.quotas }
   }
 
+  /** Whether the text is a key of this daemon: of any project, valid or not. */
+  async isKey(text: string): Promise<boolean> {
+    return /^[!-~]{8,512}$/.test(text) && (await this.#store.keys.byHash(hashOf(text))) !== undefined
+  }
+
   /** Who a key of the project is, as long as it is worth something. */
   async callerOf(projectId: string, keyId: string, requestId: string): Promise<Caller | undefined> {
     const row = await this.#store.keys.get(projectId, keyId)
@@ -76,7 +84,12 @@ export class KeyRing {
       expires_at: options.expiresAt ?? null,
       revoked_at: null,
     }
-    await this.#store.keys.insert(row)
+    const inserted = await this.#store.keys.insert(row, mostKeys)
+    if (!inserted)
+      throw new SandboxError('quota_exceeded', `The project already has ${mostKeys} keys.`, {
+        details: { limit: mostKeys },
+        hint: 'Revoke keys that are not needed.',
+      })
     return { row, key }
   }
 

@@ -17,3 +17,11 @@ export function sameHash(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a, 'hex'), Buffer.from(b, 'hex')]
   return left.length === right.length && timingSafeEqual(left, right)
 }
+
+/** The key in what a client sends: as it is, or in the form that some versions of E2B's SDK insist on, `e2b_` and hexadecimal digits. */
+export function plainKey(given: string): string {
+  const hex = /^e2b_((?:[0-9a-f]{2})+)$/.exec(given)?.[1]
+  if (hex === undefined) return given
+  const key = Buffer.from(hex, 'hex').toString('latin1')
+  return /^[!-~]{8,512}$/.test(key) ? key : given
+}

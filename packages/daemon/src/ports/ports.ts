@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { type Caller, hashOf } from '../keys/index.ts'
-import type { Session, SessionService } from '../sessions/index.ts'
+import { checkCount, type Session, type SessionService } from '../sessions/index.ts'
 import type { PortRow } from '../store/index.ts'
 import type { Addresses } from './addresses.ts'
 import type { Connections } from './connections.ts'
@@ -55,6 +55,7 @@ export class PortService {
     const { store, live, events } = this.#sessions.context
     return live.locked(`${id} ports`, async () => {
       const before = await store.ports.get(id, changes.port)
+      if (!before) checkCount((await store.ports.list(id)).length, 'openPorts')
       const visibility = changes.visibility ?? before?.visibility ?? 'private'
       const fresh = visibility === 'token' && (!before?.token_hash || changes.rotate)
       const token = fresh ? newToken() : undefined

@@ -1,3 +1,6 @@
+import { connect as connectTcp } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { connect as connectTls } from 'node:tls'
 import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
 import { type Caller, includes } from '../keys/index.ts'
 import type { Session, SessionService } from '../sessions/index.ts'
@@ -20,6 +23,15 @@ export interface Visit {
   /** The token that opened it, and until when. */
   readonly token?: string
   readonly expiresAt?: number
+}
+
+/** A port of a running sandbox. */
+export interface ReachedPort {
+  readonly port: number
+  /** To be sent with every request: tokens that the provider asks for. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Each call opens a new byte stream. */
+  connect(): Promise<Duplex>
 }
 
 /** Lets visitors in, and leads them to the sandbox. */
@@ -54,22 +66,24 @@ export class Visits {
     throw nothingHere()
   }
 
-  /** Where the port can be dialled. Starts a stopped session only if the port was opened so. */
-  async reach({ session, row, stranger }: Visit, requestId: string): Promise<SandboxEndpoint> {
+  /** Starts a stopped session only if the port was opened so. */
+  async reach({ session, row, stranger }: Visit, requestId: string): Promise<ReachedPort> {
     const caller: Caller = { projectId: session.project_id, keyId: 'preview', scopes: [], requestId }
-    const { sandbox, release } = await this.#sessions.use.take(caller, session.id, { wake: row.wake === 1 })
+    const { use, context } = this.#sessions
+    const { port } = row
+    const used = await use.take(caller, session.id, { wake: row.wake === 1 })
     try {
-      const endpoint = await sandbox.getEndpoint(row.port)
-      // Without isolation a sandbox's ports are the machine's: then the daemon itself would be behind the preview.
-      const { hostname, port } = new URL(endpoint.url)
-      if (this.own.has(Number(port)) && ['127.0.0.1', 'localhost', '[::1]'].includes(hostname))
-        throw new SandboxError('forbidden', 'This is a port of the daemon itself.', {
-          hint: 'Use another port.',
-        })
-      if (!stranger) this.#sessions.context.live.touch(session.id)
-      return endpoint
+      const { provider } = context
+      if (!stranger) context.live.touch(session.id)
+      if (provider.dial) {
+        const sandboxId = used.session.sandbox_id!
+        return { port, headers: {}, connect: () => provider.dial!(sandboxId, port) }
+      }
+      const endpoint = await used.sandbox.getEndpoint(port)
+      this.#refuseOwn(endpoint)
+      return { port, headers: endpoint.headers, connect: () => connectTo(endpoint) }
     } finally {
-      release()
+      used.release()
     }
   }
 
@@ -77,6 +91,26 @@ export class Visits {
   touch({ session, stranger }: Visit): void {
     if (!stranger) this.#sessions.context.live.touch(session.id)
   }
+
+  /** Without isolation a sandbox's ports are the machine's: then the daemon itself would be behind the preview. */
+  #refuseOwn({ url }: SandboxEndpoint): void {
+    const { hostname, port } = new URL(url)
+    if (!this.own.has(Number(port)) || !['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) return
+    throw new SandboxError('forbidden', 'This is a port of the daemon itself.', { hint: 'Use another port.' })
+  }
+}
+
+function connectTo({ url }: SandboxEndpoint): Promise<Duplex> {
+  const { protocol, hostname, port } = new URL(url)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const socket =
+    protocol === 'https:'
+      ? connectTls({ host, port: Number(port || 443), servername: host })
+      : connectTcp({ host, port: Number(port || 80) })
+  return new Promise((resolve, reject) => {
+    socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', () => resolve(socket))
+    socket.once('error', reject)
+  })
 }
 
 export function nothingHere(): SandboxError {

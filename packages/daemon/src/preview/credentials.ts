@@ -1,11 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { Target } from '../ports/index.ts'
+import { isTokenParameter, withoutTokens } from './credential-filter.ts'
+import { cookieName, tokenHeaders } from './credential-names.ts'
 
-/** Ours, and those in which clients of vendors whose wire we speak bring a token. */
-export const tokenHeaders: readonly string[] = ['x-sandkasten-token', 'x-daytona-preview-token']
-const tokenQueries: readonly string[] = ['sandkasten_token', 'DAYTONA_SANDBOX_AUTH_KEY']
-
-/** What a visitor's request brings to be let in, and what is left of it for the sandbox, which sees none of that. */
+/** The credentials that a visitor's request brings. */
 export interface Brought {
   /** Said on purpose: in a header, in the query, in the path. */
   readonly tokens: readonly string[]
@@ -16,21 +14,15 @@ export interface Brought {
   readonly queryToken?: string
   /** The path and query without ours. */
   readonly path: string
-  /** The cookies without ours. */
-  readonly cookieHeader?: string
-}
-
-/** `__Host-` binds it to the one name, over TLS: no neighbour can set it. */
-export function cookieName(secure: boolean): string {
-  return secure ? '__Host-sandkasten-preview' : 'sandkasten-preview'
 }
 
 export function broughtBy(request: IncomingMessage, target: Target, secure: boolean): Brought {
   const { headers } = request
-  const { path, token: queryToken } = withoutToken(target.rest)
-  const cookies = cookiesOf(headers.cookie)
-  const ours = cookies.filter(({ name }) => name === cookieName(secure)).map(({ value }) => value)
-  const others = cookies.filter(({ name }) => !isOurs(name)).map(({ text }) => text)
+  const path = withoutTokens(target.rest)
+  const queryToken = queryTokenOf(target.rest)
+  const ours = cookiesOf(headers.cookie)
+    .filter(({ name }) => name === cookieName(secure))
+    .map(({ value }) => value)
   const given = tokenHeaders.flatMap((name) => {
     const header = headers[name]
     return typeof header === 'string' ? [header] : []
@@ -44,28 +36,19 @@ export function broughtBy(request: IncomingMessage, target: Target, secure: bool
     ],
     ...(queryToken ? { queryToken } : {}),
     path: path.startsWith('/') ? path : `/${path}`,
-    ...(others.length > 0 && target.form === 'name' ? { cookieHeader: others.join('; ') } : {}),
   }
 }
 
-/** Neither sandbox nor visitor may use these names. */
-export function isOurs(cookie: string): boolean {
-  return cookie === cookieName(true) || cookie === cookieName(false)
+function queryTokenOf(url: string): string | undefined {
+  const query = url.slice(url.indexOf('?') + 1)
+  if (query === url) return undefined
+  return query
+    .split('&')
+    .find(isTokenParameter)
+    ?.replace(/^[^=]*=/, '')
 }
 
-/** Removes our parameter, and leaves every other byte as it was sent. */
-function withoutToken(url: string): { path: string; token?: string } {
-  const at = url.indexOf('?')
-  if (at === -1) return { path: url }
-  const parts = url.slice(at + 1).split('&')
-  const isToken = (part: string) => tokenQueries.some((name) => part.startsWith(`${name}=`))
-  const token = parts.find(isToken)?.replace(/^[^=]*=/, '')
-  if (token === undefined) return { path: url }
-  const query = parts.filter((part) => !isToken(part)).join('&')
-  return { path: `${url.slice(0, at)}${query === '' ? '' : `?${query}`}`, token }
-}
-
-function cookiesOf(header: string | undefined): Array<{ name: string; value: string; text: string }> {
+function cookiesOf(header: string | undefined): Array<{ name: string; value: string }> {
   return (header ?? '')
     .split(';')
     .map((part) => part.trim())
@@ -73,8 +56,8 @@ function cookiesOf(header: string | undefined): Array<{ name: string; value: str
     .map((text) => {
       const at = text.indexOf('=')
       return at === -1
-        ? { name: text, value: '', text }
-        : { name: text.slice(0, at).trim(), value: text.slice(at + 1).trim(), text }
+        ? { name: text, value: '' }
+        : { name: text.slice(0, at).trim(), value: text.slice(at + 1).trim() }
     })
 }
 

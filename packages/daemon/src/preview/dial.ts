@@ -1,27 +1,38 @@
-import { type ClientRequest, request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
-import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
+import { type ClientRequest, request } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { SandboxError } from '@sandkasten/sdk'
+import type { ReachedPort } from '../ports/index.ts'
+
+/** Failures to connect that say more than that nothing listens there. */
+const toldAsTheyAre = ['not_running', 'interrupted', 'not_found', 'gone', 'rate_limited'] as const
 
 /**
- * A request to the sandbox's port, its head given and nothing sent yet. A connection for each: what one answer leaves on a
- * connection is never taken for the beginning of the next one's.
+ * A request to the sandbox's port, its head given and nothing sent yet. Each has a connection of its own: what one response
+ * leaves on a connection is never taken for the beginning of the next one's. The caller destroys the stream.
  */
-export function dial(
-  endpoint: SandboxEndpoint,
+export async function dial(
+  port: ReachedPort,
   { method, path, headers }: { method: string; path: string; headers: readonly string[] },
-): ClientRequest {
-  const { protocol, hostname, port } = new URL(endpoint.url)
-  const send = protocol === 'https:' ? requestHttps : requestHttp
-  return send({
-    host: hostname.replace(/^\[|\]$/g, ''),
-    ...(port === '' ? {} : { port: Number(port) }),
-    method,
-    path,
-    headers: [...headers, ...Object.entries(endpoint.headers).flat()],
-    agent: false,
-    setHost: false,
-    insecureHTTPParser: false,
+): Promise<{ outgoing: ClientRequest; stream: Duplex }> {
+  const stream = await port.connect().catch((error: unknown) => {
+    throw SandboxError.is(error, ...toldAsTheyAre) ? error : dialError(error, port.port)
   })
+  // The request reports errors while it lasts; one that comes later is of no interest.
+  stream.on('error', () => {})
+  try {
+    const outgoing = request({
+      method,
+      path,
+      headers: [...headers, ...Object.entries(port.headers).flat()],
+      createConnection: () => stream,
+      setHost: false,
+      insecureHTTPParser: false,
+    })
+    return { outgoing, stream }
+  } catch (error) {
+    stream.destroy()
+    throw error
+  }
 }
 
 /** Why nothing came back, in our words. */

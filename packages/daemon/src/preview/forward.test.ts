@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { connect } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
 import { forward } from './forward.ts'
-import { requestHeaders } from './request-headers.ts'
+import { pairsOf, requestHeaders } from './request-headers.ts'
 
 const servers: Server[] = []
 afterEach(() => {
@@ -26,15 +26,14 @@ async function proxy(port: number, bodyIdleMs: number): Promise<{ port: number; 
   const server = createServer(async (request, response) => {
     const passing = {
       target,
-      brought: { tokens: [], cookies: [], keys: [], path: '/' },
-      dropAuthorization: false,
+      passable: { path: '/', headers: [...pairsOf(request.rawHeaders)] },
       secure: false,
       behindProxy: false,
     }
     const headers = requestHeaders(request, passing)
-    const endpoint = { url: `http://127.0.0.1:${port}`, headers: {} }
+    const dialled = { port, headers: {}, connect: async () => connect(port, '127.0.0.1') }
     try {
-      await forward(request, response, { endpoint, target, path: '/', headers, bodyIdleMs, touch() {} })
+      await forward(request, response, { port: dialled, target, path: '/', headers, bodyIdleMs, touch() {} })
     } catch (error) {
       failures.push(error)
       response.writeHead(500, { connection: 'close' }).end()

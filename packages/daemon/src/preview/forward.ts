@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
-import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
-import type { Target } from '../ports/index.ts'
+import { SandboxError } from '@sandkasten/sdk'
+import { closesAfter } from '../api/closing.ts'
+import type { ReachedPort, Target } from '../ports/index.ts'
 import { dial, dialError } from './dial.ts'
 import { hasBody } from './request-headers.ts'
 import { responseHeaders } from './response-headers.ts'
 
 export interface Forwarding {
-  readonly endpoint: SandboxEndpoint
+  readonly port: ReachedPort
   readonly target: Target
   readonly path: string
   readonly headers: readonly string[]
@@ -21,17 +22,18 @@ export interface Forwarding {
  * One request there, its answer back, both as they come: neither side is read faster than the other takes it. Rejects while the
  * visitor can still be told; after the head of the answer a failure cuts the connection, so that he sees it is not whole.
  */
-export function forward(
+export async function forward(
   request: IncomingMessage,
   response: ServerResponse,
-  { endpoint, target, path, headers, bodyIdleMs, touch }: Forwarding,
+  { port, target, path, headers, bodyIdleMs, touch }: Forwarding,
 ): Promise<void> {
+  const { outgoing, stream } = await dial(port, { method: request.method!, path, headers })
   return new Promise((resolve, reject) => {
-    const outgoing = dial(endpoint, { method: request.method!, path, headers })
     let idle: NodeJS.Timeout | undefined
     const over = (error?: Error) => {
       clearTimeout(idle)
       outgoing.destroy()
+      stream.destroy()
       if (!error) return resolve()
       if (!response.headersSent && !response.destroyed) return reject(error)
       response.destroy()
@@ -46,8 +48,8 @@ export function forward(
     })
     outgoing.on('response', (answer) => {
       try {
-        // Who has not sent his body to the end by now may not get rid of the rest: then the connection ends with the answer.
-        const close = request.complete || !hasBody(request) ? [] : ['Connection', 'close']
+        // The rest of a body that the sandbox did not wait for is not waited for here either.
+        const close = hasBody(request) && closesAfter(request) ? ['Connection', 'close'] : []
         response.writeHead(answer.statusCode!, [...responseHeaders(answer, target), ...close])
         response.flushHeaders()
       } catch (error) {
@@ -55,6 +57,8 @@ export function forward(
       }
       pipeline(answer, response, (error) => over(error ?? undefined))
     })
+    // The visitor may have left while we dialled.
+    if (response.destroyed) return over()
     if (!hasBody(request)) return void outgoing.end()
     const wait = () => {
       clearTimeout(idle)

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Target } from '../ports/index.ts'
-import { type Brought, tokenHeaders } from './credentials.ts'
+import type { Passable } from './credential-filter.ts'
 
 /** Meant for the next machine only, never passed on. */
 export const hopByHop: ReadonlySet<string> = new Set([
@@ -16,22 +16,13 @@ export const hopByHop: ReadonlySet<string> = new Set([
   'http2-settings',
 ])
 
-/** Ours, or what we say ourselves. */
-const replaced = new Set([
-  'host',
-  'content-length',
-  'expect',
-  'cookie',
-  'forwarded',
-  'x-real-ip',
-  ...tokenHeaders,
-])
+/** Written anew by the daemon. */
+const replaced = new Set(['host', 'content-length', 'expect', 'forwarded', 'x-real-ip'])
 
 export interface Passing {
   readonly target: Target
-  readonly brought: Brought
-  /** The visitor's Authorization was an API key of ours: the sandbox must not learn it. */
-  readonly dropAuthorization: boolean
+  /** The request without our credentials. */
+  readonly passable: Passable
   readonly secure: boolean
   readonly behindProxy: boolean
 }
@@ -42,17 +33,17 @@ export interface Passing {
  * insist on; what the visitor typed is in `X-Forwarded-Host`.
  */
 export function requestHeaders(request: IncomingMessage, passing: Passing, websocket = false): string[] {
-  const { target, brought } = passing
+  const { target, passable } = passing
   const nominated = tokensOf(request.headers.connection)
   const flat = ['Host', `localhost:${target.port}`]
-  for (const [name, value] of pairsOf(request.rawHeaders)) {
+  for (const [name, value] of passable.headers) {
     const small = name.toLowerCase()
     if (hopByHop.has(small) || replaced.has(small) || nominated.has(small)) continue
     if (small.startsWith('x-forwarded-')) continue
-    if (small === 'authorization' && passing.dropAuthorization) continue
     flat.push(name, value)
   }
-  if (brought.cookieHeader !== undefined) flat.push('Cookie', brought.cookieHeader)
+  // In the path form all previews have one host, so a cookie may be another preview's.
+  if (passable.cookie !== undefined && target.form === 'name') flat.push('Cookie', passable.cookie)
   flat.push(...forwarded(request, passing))
   if (websocket) flat.push('Connection', 'Upgrade', 'Upgrade', 'websocket')
   else flat.push(...framing(request), 'Connection', 'close')

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Target } from '../ports/index.ts'
-import { isOurs } from './credentials.ts'
+import { isOurCookie } from './credential-names.ts'
 import { hopByHop, pairsOf, tokensOf } from './request-headers.ts'
 
 /** What would reach beyond the preview: other names of the host, other ports of it, pages of its neighbours. */
@@ -13,7 +13,18 @@ const withheld = new Set([
   'report-to',
   'reporting-endpoints',
   'origin-agent-cluster',
+  // A proxy in front of the daemon would serve a file of its own machine instead of this response.
+  'x-accel-redirect',
+  'x-sendfile',
+  'x-lighttpd-send-file',
+  'x-reproxy-url',
+  'x-reproxy-file',
 ])
+
+/** Responses without a body. A length would make the next proxy wait for one, or take the next response for it. */
+function isBodiless(status: number): boolean {
+  return status < 200 || status === 204 || status === 304
+}
 
 /** In the path form all previews have one host: their pages get an origin of their own, without cookies and storage. */
 const apart = 'sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads'
@@ -25,6 +36,7 @@ export function responseHeaders(answer: IncomingMessage, target: Target): string
   for (const [name, value] of pairsOf(answer.rawHeaders)) {
     const small = name.toLowerCase()
     if (hopByHop.has(small) || withheld.has(small)) continue
+    if (small === 'content-length' && isBodiless(answer.statusCode!)) continue
     if (nominated.has(small) && small !== 'content-length') continue
     if (target.form === 'path' && small === 'referrer-policy') continue
     if (small === 'set-cookie') {
@@ -37,10 +49,10 @@ export function responseHeaders(answer: IncomingMessage, target: Target): string
   return flat
 }
 
-/** For this one name; a cookie that has our name is dropped. */
+/** Binds a cookie to this one host name. A cookie that could be taken for ours is dropped. */
 function hostOnly(cookie: string): string | undefined {
   const [pair = '', ...attributes] = cookie.split(';')
-  if (isOurs(pair.split('=')[0]!.trim())) return undefined
+  if (isOurCookie(pair)) return undefined
   return [pair, ...attributes.filter((attribute) => !/^\s*domain\s*(=|$)/i.test(attribute))].join(';')
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../api/closing.ts'
 import { problemOf, problemType } from '../api/problems.ts'
 import type { Caller, KeyRing } from '../keys/index.ts'
 import type { Log } from '../log.ts'
@@ -14,7 +15,9 @@ import {
   type Visit,
   type Visits,
 } from '../ports/index.ts'
-import { type Brought, broughtBy, cookieName } from './credentials.ts'
+import { withoutCredentials } from './credential-filter.ts'
+import { cookieName } from './credential-names.ts'
+import { type Brought, broughtBy } from './credentials.ts'
 import { forward } from './forward.ts'
 import { type Passing, requestHeaders } from './request-headers.ts'
 import { asksForWebSocket, tunnel } from './tunnel.ts'
@@ -55,6 +58,7 @@ export class PreviewServer {
       keepAliveTimeout: 72_000,
       maxHeaderSize: 32_768,
     })
+    limitUnreadBodies(this.#server)
     this.#server.on('request', (request, response) => void this.#request(request, response))
     this.#server.on('upgrade', (request, socket, head) => void this.#upgrade(request, socket, head))
     this.#server.on('clientError', (_, socket) => {
@@ -105,17 +109,17 @@ export class PreviewServer {
       if (target.form === 'path' && !target.rest.startsWith('/'))
         return void response.writeHead(308, { location: `${target.prefix}/${target.rest}` }).end()
       leave = connections.enter(target.id, target.port, () => response.destroy())
-      const endpoint = await visits.reach(visit, requestId)
+      const port = await visits.reach(visit, requestId)
       await forward(request, response, {
-        endpoint,
+        port,
         target,
-        path: brought.path,
+        path: passing.passable.path,
         headers: requestHeaders(request, passing),
         bodyIdleMs,
         touch: () => visits.touch(visit),
       })
     } catch (error) {
-      this.#answer(request, response, error)
+      await this.#answer(request, response, error)
     } finally {
       leave()
     }
@@ -126,18 +130,18 @@ export class PreviewServer {
     const { visits, connections, metrics } = this.#options
     let leave = () => {}
     try {
-      const { target, brought, visit, passing, requestId } = await this.#admit(request)
+      const { target, visit, passing, requestId } = await this.#admit(request)
       if (!asksForWebSocket(request))
         throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.', {
           hint: 'Leave the header Upgrade out.',
         })
       leave = connections.enter(target.id, target.port, () => socket.destroy())
-      const endpoint = await visits.reach(visit, requestId)
+      const port = await visits.reach(visit, requestId)
       metrics.count('sandkasten_preview_requests_total', { status: 101 })
       await tunnel(socket, head, {
-        endpoint,
+        port,
         target,
-        path: brought.path,
+        path: passing.passable.path,
         headers: requestHeaders(request, passing, true),
         touch: () => visits.touch(visit),
       })
@@ -161,12 +165,9 @@ export class PreviewServer {
       tokens: [...brought.tokens, ...brought.cookies],
       ...(caller ? { caller } : {}),
     })
-    const { authorization } = request.headers
-    const ours = authorization !== undefined && callers[brought.keys.indexOf(authorization)] !== undefined
     const passing: Passing = {
       target,
-      brought,
-      dropAuthorization: ours || /^bearer +sk-sandkasten-/i.test(authorization ?? ''),
+      passable: await withoutCredentials(request, brought.path, this.#options.keys),
       secure: addresses.secure,
       behindProxy: this.#options.behindProxy,
     }
@@ -211,16 +212,17 @@ export class PreviewServer {
     }
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+  async #answer(request: IncomingMessage, response: ServerResponse, error: unknown): Promise<void> {
     const problem = problemOf(error)
     if (problem.code === 'internal') this.#options.log.error({ err: error }, 'a defect in previews')
+    const close = await refusalCloses(request)
     if (response.headersSent || response.destroyed) return void response.destroy()
     const body = JSON.stringify(problem)
     response.writeHead(problem.status, {
       'content-type': problemType,
       'content-length': Buffer.byteLength(body),
       'cache-control': 'no-store',
-      ...(request.complete ? {} : { connection: 'close' }),
+      ...(close ? { connection: 'close' } : {}),
     })
     response.end(body)
   }
@@ -258,10 +260,7 @@ export function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMes
 }
 
 function refuse(socket: Duplex, error: unknown): void {
-  if (!socket.writable) return void socket.destroy()
   const problem = problemOf(error)
-  const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${problem.status} ${problem.title}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  )
+  const { status, title } = problem
+  answerAndClose(socket, { status, title, type: problemType, body: JSON.stringify(problem) })
 }

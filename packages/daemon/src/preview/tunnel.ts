@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream'
-import { type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
-import type { Target } from '../ports/index.ts'
+import { SandboxError } from '@sandkasten/sdk'
+import type { ReachedPort, Target } from '../ports/index.ts'
 import { dial, dialError } from './dial.ts'
 import { pairsOf } from './request-headers.ts'
 import { responseHeaders } from './response-headers.ts'
 
 export interface Tunnelling {
-  readonly endpoint: SandboxEndpoint
+  readonly port: ReachedPort
   readonly target: Target
   readonly path: string
   readonly headers: readonly string[]
@@ -19,16 +19,17 @@ export interface Tunnelling {
  * A WebSocket. Bytes go through unread, but only after the sandbox has agreed with 101: before that a "tunnel" would let a visitor
  * hide a second request behind the first. Any other answer is passed on as an answer, and the connection ends with it.
  */
-export function tunnel(
+export async function tunnel(
   socket: Duplex,
   head: Buffer,
-  { endpoint, target, path, headers, touch }: Tunnelling,
+  { port, target, path, headers, touch }: Tunnelling,
 ): Promise<void> {
+  const { outgoing, stream } = await dial(port, { method: 'GET', path, headers })
   return new Promise((resolve, reject) => {
-    const outgoing = dial(endpoint, { method: 'GET', path, headers })
     let begun = false
     const over = (error?: unknown) => {
       outgoing.destroy()
+      stream.destroy()
       if (error && !begun && !socket.destroyed) return reject(error)
       socket.destroy()
       resolve()
@@ -62,6 +63,7 @@ export function tunnel(
       socket.write(headText(status, [...responseHeaders(answer, target), 'Connection', 'close']))
       pipeline(answer, socket, () => over())
     })
+    if (socket.destroyed) return over()
     outgoing.end()
   })
 }

@@ -1,8 +1,11 @@
-import type { AllCapabilities, SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
+import type { Duplex } from 'node:stream'
+import type { AllCapabilities, SandboxHandle, SandboxInfo, SandboxProvider } from '@sandkasten/sdk'
 import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { SessionRow, Store } from '../store/index.ts'
+import type { ResultMemory } from './commands/result-memory.ts'
+import type { EndTimer } from './end-timer.ts'
 import type { EventBus } from './events.ts'
 import type { LiveSessions } from './live.ts'
 import type { Pool } from './pool.ts'
@@ -16,15 +19,24 @@ export interface Context {
   readonly instanceId: string
   readonly live: LiveSessions
   readonly events: EventBus
+  /** Wakes the reaper when the next session is due. */
+  readonly ends: EndTimer
   readonly metrics: Metrics
   readonly log: Log
   readonly pool: Pool
+  /** What results in flight may use. */
+  readonly memory: ResultMemory
 }
 
 /** Any provider of the SDK's contract; these more are asked for where they are there. */
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
   stats?(sandboxId: string): Promise<object>
+  /** Opens a byte stream to a port of a sandbox. Without it the daemon connects to the port's endpoint. */
+  dial?: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
+  /** Calls the listener when a sandbox that this process started, or watches, ends by itself. */
+  onEnded?(listener: (info: SandboxInfo) => void): void
+  watch?(sandboxId: string): Promise<void>
   /** Gives a sandbox that was made beforehand the labels, the environment and the age of a new one. */
   handOver?(
     sandboxId: string,

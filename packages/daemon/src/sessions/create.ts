@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
-import type { Usage } from '../store/index.ts'
+import type { SnapshotRow } from '../store/index.ts'
 import { type Context, instanceLabel, type Sandbox, type Session, sessionLabel } from './context.ts'
+import { inherit } from './inherit.ts'
 import { type CreateRequest, createOptions, type Plan, planOf } from './plan.ts'
-import { checkQuotas, quotasOf } from './quotas.ts'
+import { quotaCheck } from './quotas.ts'
 import { mark } from './status.ts'
 
 /**
@@ -21,25 +22,25 @@ export class Creator {
     this.#context = context
   }
 
-  /** `repeat`: somebody asked for this session before, with the same idempotency key. */
-  async create(
-    caller: Caller,
-    request: CreateRequest,
-    signal?: AbortSignal,
-  ): Promise<{ session: Session; repeat: boolean }> {
+  async create(caller: Caller, asked: CreateRequest, signal?: AbortSignal): Promise<Created> {
     const { store } = this.#context
-    const plan = planOf(this.#context, request)
-    const snapshot = await this.#snapshot(caller, request.snapshotId)
-    const quotas = await quotasOf(this.#context, caller)
+    const saved = await this.#snapshot(caller, asked.snapshotId)
+    const { request, notes } = saved
+      ? await inherit(this.#context, asked, saved)
+      : { request: asked, notes: [] }
+    const plan = saved
+      ? { ...planOf(this.#context, { ...request, image: undefined }), image: saved.image }
+      : planOf(this.#context, request)
+    const snapshot = saved?.provider_id
+    const check = await quotaCheck(this.#context, caller, { ...plan, sessions: 1 })
     const row = this.#row(caller, request, plan)
     const given = { caller, env: request.env ?? {}, snapshot, signal }
-    const unlimited = Object.values(quotas).every((limit) => limit === undefined)
-    if (unlimited && request.name === undefined && request.idempotencyKey === undefined)
-      return { session: await this.#pend(row, plan, { ...given, unwritten: true }), repeat: false }
+    if (!check && request.name === undefined && request.idempotencyKey === undefined)
+      return { session: await this.#pend(row, plan, { ...given, unwritten: true }), repeat: false, notes }
     const { idempotencyKey } = request
-    const fingerprint = fingerprintOf(request)
+    const fingerprint = fingerprintOf(asked)
     const inserted = await store.sessions.insert(row, {
-      ...(unlimited ? {} : { check: (usage: Usage) => checkQuotas(quotas, usage, plan) }),
+      ...(check ? { check } : {}),
       ...(idempotencyKey === undefined
         ? {}
         : {
@@ -58,9 +59,9 @@ export class Creator {
         throw new SandboxError('conflict', 'This idempotency key was used for a different request.', {
           hint: 'Use a new key for each session that you want.',
         })
-      return { session: await this.#earlier(inserted.sessionId), repeat: true }
+      return { session: await this.#earlier(inserted.sessionId), repeat: true, notes: [] }
     }
-    return { session: await this.#pend(row, plan, given), repeat: false }
+    return { session: await this.#pend(row, plan, given), repeat: false, notes }
   }
 
   async #pend(row: Session, plan: Plan, given: Given): Promise<Session> {
@@ -78,23 +79,63 @@ export class Creator {
     return this.#pending.has(id)
   }
 
-  /** A copy that the provider has made already, as a session of its own. */
-  async adopt(caller: Caller, origin: Session, sandbox: Sandbox, name?: string): Promise<Session> {
-    const now = Date.now()
-    const row: Session = {
-      ...origin,
-      ...fresh(caller, now),
-      name: name ?? null,
-      sandbox_id: sandbox.sandboxId,
-      cwd: null,
-    }
+  /**
+   * Copies of a session. Their rows are written first, all in one transaction with the check of the quotas; then `make`
+   * makes as many sandboxes as there are rows. A copy that could not be made is its error, in its place.
+   */
+  async fork(
+    caller: Caller,
+    origin: Session,
+    names: ReadonlyArray<string | undefined>,
+    make: (count: number) => Promise<Array<Sandbox | Error>>,
+  ): Promise<Array<Session | Error>> {
     const { store } = this.#context
-    const { kind } = await store.sessions.insert(row)
-    if (kind === 'name-taken') throw nameTaken(name)
-    return (await mark(this.#context, row, 'running', {
-      by: `key:${caller.keyId}`,
-      reason: `forked from ${origin.id}`,
-    }))!
+    const check = await quotaCheck(this.#context, caller, {
+      sessions: names.length,
+      cpu: origin.cpu * names.length,
+      memoryMb: origin.mem_mb * names.length,
+      diskMb: origin.disk_mb,
+    })
+    const rows = names.map((name): Session => {
+      const own = { ...fresh(caller, Date.now()), name: name ?? null, sandbox_id: null, cwd: null }
+      return { ...origin, ...own }
+    })
+    const { promise, resolve } = Promise.withResolvers<Session>()
+    // Reconciliation takes rows without a sandbox for leftovers unless their create is under way.
+    for (const { id } of rows) this.#pending.set(id, promise)
+    try {
+      const inserted = await store.sessions.insertAll(rows, check)
+      const free = rows.filter(({ id }) => inserted.has(id))
+      const copies = await make(free.length).catch(async (error) => {
+        for (const row of free) await this.#undo(row, undefined, error)
+        throw error
+      })
+      const made = await Promise.all(free.map((row, at) => this.#adopt(caller, origin, row, copies[at]!)))
+      return rows.map((row) => made[free.indexOf(row)] ?? nameTaken(row.name ?? undefined))
+    } finally {
+      for (const { id } of rows) this.#pending.delete(id)
+      resolve(origin)
+    }
+  }
+
+  async #adopt(
+    caller: Caller,
+    origin: Session,
+    row: Session,
+    copy: Sandbox | Error,
+  ): Promise<Session | Error> {
+    const sandbox = copy instanceof Error ? undefined : copy
+    try {
+      if (copy instanceof Error) throw copy
+      const how = { by: `key:${caller.keyId}`, reason: `forked from ${origin.id}` }
+      const changes = { sandbox_id: copy.sandboxId }
+      const session = await mark(this.#context, row, 'running', { ...how, from: ['creating'], changes })
+      if (!session) throw new SandboxError('conflict', `The session ${row.id} was ended while it was made.`)
+      return session
+    } catch (error) {
+      await this.#undo(row, sandbox, error)
+      return error as Error
+    }
   }
 
   async #make(row: Session, plan: Plan, given: Given): Promise<Session> {
@@ -180,11 +221,11 @@ export class Creator {
     })
   }
 
-  async #snapshot(caller: Caller, id: string | undefined): Promise<string | undefined> {
+  async #snapshot(caller: Caller, id: string | undefined): Promise<SnapshotRow | undefined> {
     if (id === undefined) return undefined
     const { store, instanceId } = this.#context
     const row = await store.snapshots.get(caller.projectId, id)
-    if (row?.instance_id === instanceId) return row.provider_id
+    if (row?.instance_id === instanceId) return row
     throw new SandboxError('not_found', `There is no snapshot ${id}.`, { hint: 'See GET /v1/snapshots.' })
   }
 
@@ -215,6 +256,14 @@ export class Creator {
   }
 }
 
+export interface Created {
+  readonly session: Session
+  /** The session was created before, with the same idempotency key. */
+  readonly repeat: boolean
+  /** What a session made of a snapshot could not take over from its origin. */
+  readonly notes: readonly string[]
+}
+
 /** What a session is made of besides its plan. */
 interface Given {
   readonly caller: Caller
@@ -239,6 +288,7 @@ function fresh(caller: Caller, now: number) {
     started_at: now,
     last_activity: now,
     live: 1,
+    starting: 0,
   }
 }
 

@@ -1,4 +1,6 @@
 export { resultOf } from './commands/commands.ts'
+export { type ResultAccount, ResultMemory } from './commands/result-memory.ts'
+export { fitMemory } from './commands/result-size.ts'
 export { closeShell, mainShell, shellOf } from './commands/shells.ts'
 export type { CommandRequest, ExecResult, RunRequest, ShellRequest, Tracked } from './commands/types.ts'
 export {
@@ -9,10 +11,12 @@ export {
   type Session,
   sessionLabel,
 } from './context.ts'
+export { EndTimer } from './end-timer.ts'
 export { EventBus, type SessionEvent } from './events.ts'
 export { idleEnd, lifetimeEnd } from './leases.ts'
 export { LiveSessions } from './live.ts'
 export type { CreateRequest } from './plan.ts'
 export { Pool, poolLabel } from './pool.ts'
+export { checkArgv, checkCount, checkEnv, requestLimits } from './request-limits.ts'
 export { SessionService } from './sessions.ts'
 export type { Used } from './use.ts'

@@ -2,6 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Open } from './live.ts'
+import { quotaCheck } from './quotas.ts'
 import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable, refuseOther } from './status.ts'
 
@@ -54,13 +55,21 @@ export class Lifecycle {
         throw notUsable(session)
       const { provider, live } = this.#context
       live.drop(id)
-      const sandbox = (await provider.get(session.sandbox_id!, { resume: true })) as Sandbox
+      const reserved = await this.#reserve(session)
+      let sandbox: Sandbox
+      try {
+        sandbox = (await provider.get(session.sandbox_id!, { resume: true })) as Sandbox
+      } catch (error) {
+        if (reserved) await this.#context.store.sessions.forgetStarts({ id })
+        throw error
+      }
       const now = Date.now()
       const started = await this.#mark(session, 'running', by, reason, {
         incarnation: session.incarnation + 1,
         started_at: now,
         last_activity: now,
         cwd: null,
+        ...(reserved ? { starting: 0 } : {}),
       })
       live.open(id, started.incarnation, sandbox)
       live.touch(id)
@@ -154,6 +163,14 @@ export class Lifecycle {
       from: ['running', 'paused'],
       changes: disk ? {} : { live: 0 },
     })
+  }
+
+  /** A session that starts uses processors and memory again: its project must have room for it. False: it has no quotas. */
+  async #reserve(session: Session): Promise<boolean> {
+    const wanted = { sessions: 0, cpu: session.cpu, memoryMb: session.mem_mb, diskMb: session.disk_mb }
+    const check = await quotaCheck(this.#context, { projectId: session.project_id }, wanted)
+    if (check) await this.#context.store.sessions.reserveStart(session, check)
+    return check !== undefined
   }
 
   async #stop(session: Session, by: string, reason: string): Promise<Session> {

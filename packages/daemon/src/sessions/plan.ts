@@ -18,6 +18,8 @@ export interface CreateRequest {
   /** How long it is kept once it is stopped. Default: until somebody destroys it. */
   stoppedTtlMs?: number | null
   wakeOnUse?: boolean
+  /** What the sandbox's user is called, on the image `host`; its home is where the session works. */
+  account?: string
   /** A repeat with the same key gets the session of the first. */
   idempotencyKey?: string
 }
@@ -35,6 +37,7 @@ export interface Plan {
   readonly lifetimeMs: number | null
   readonly onLifetime: EndAction
   readonly wakeOnUse: boolean
+  readonly account?: string
 }
 
 export function planOf(
@@ -82,6 +85,7 @@ export function planOf(
     lifetimeMs: lifetimeOf(request, config),
     onLifetime: request.onLifetime ?? config.on_lifetime,
     wakeOnUse: request.wakeOnUse ?? config.wake_on_use,
+    ...(request.account === undefined ? {} : { account: request.account }),
   }
   for (const action of [plan.onIdle, plan.onLifetime])
     if (action === 'snapshot-and-stop' && !provider.capabilities.snapshot)
@@ -124,7 +128,14 @@ export function createOptions(
         }
       : {}),
     ...(knows('providerOptions')
-      ? { providerOptions: { network: plan.network, pids: plan.pids, tmpMb: config.defaults.tmp_limit_mb } }
+      ? {
+          providerOptions: {
+            network: plan.network,
+            pids: plan.pids,
+            tmpMb: config.defaults.tmp_limit_mb,
+            ...(plan.account === undefined ? {} : { account: plan.account }),
+          },
+        }
       : {}),
   }
 }

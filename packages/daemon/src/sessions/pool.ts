@@ -139,8 +139,8 @@ interface Shelf {
 }
 
 /** What must be the same for one sandbox to do for the other. */
-function keyOf({ image, cpu, memoryMb, pids, diskMb, network }: Plan): string {
-  return JSON.stringify([image, cpu, memoryMb, pids, diskMb, network])
+function keyOf({ image, cpu, memoryMb, pids, diskMb, network, account = '' }: Plan): string {
+  return JSON.stringify([image, cpu, memoryMb, pids, diskMb, network, account])
 }
 
 /** What could be had without swapping; where the system does not say, enough. */

@@ -1,59 +1,111 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Commands } from './commands/commands.ts'
-import type { Context, Session } from './context.ts'
-import { idleEnd, lifetimeEnd, stoppedEnd } from './leases.ts'
+import type { Context } from './context.ts'
+import { endsOf, type Leased } from './leases.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import type { StoreBudget } from './store-budget.ts'
+
+/** How many sessions are ended at the same time. */
+const atOnce = 8
+/** A due session in which somebody works is looked at again after this time. */
+const heldMs = 500
 
 /** Ends what is due. Never while somebody is at work in the session: he holds it, and so does a command that runs. */
 export class Reaper {
   readonly #context: Context
   readonly #lifecycle: Lifecycle
   readonly #commands: Commands
+  readonly #budget: StoreBudget
+  readonly #ending = new Map<string, Promise<boolean>>()
+  /** Ends that wait for one of the `atOnce` places. */
+  readonly #waiting: Array<() => void> = []
+  #places = atOnce
 
-  constructor(context: Context, lifecycle: Lifecycle, commands: Commands) {
+  constructor(context: Context, lifecycle: Lifecycle, commands: Commands, budget: StoreBudget) {
     this.#context = context
     this.#lifecycle = lifecycle
     this.#commands = commands
+    this.#budget = budget
   }
 
+  /** Ends what is due, waits for it, and prunes what is kept of sessions that ended. Returns how many it ended. */
   async run(now = Date.now()): Promise<number> {
-    const { store, instanceId, log, config } = this.#context
-    let ended = 0
-    for (const session of await store.sessions.live(instanceId)) {
-      const due = this.#due(session, now)
-      if (!due || this.#working(session.id)) continue
-      try {
-        const still = async (fresh: Session) =>
-          !this.#working(fresh.id) && this.#due(fresh, now) !== undefined
-        if (await this.#lifecycle.end(session.id, due.action, due.reason, still)) ended += 1
-      } catch (error) {
-        if (!SandboxError.is(error, 'not_found'))
-          log.warn({ session: session.id, err: error }, 'a session could not be ended')
-      }
-    }
+    const { store, instanceId, config } = this.#context
+    await this.endDue(now)
+    const ended = await Promise.all(this.#ending.values())
     await store.sessions.prune(instanceId, now - config.keep_ended_seconds * 1000)
-    await store.records.prune({ events: 100_000, audit: 1_000_000 })
-    return ended
+    await this.#budget.enforce()
+    return ended.filter(Boolean).length
   }
 
-  #due(session: Session, now: number): { action: EndAction; reason: string } | undefined {
-    const kept = stoppedEnd(session)
-    if (kept !== undefined && kept <= now)
-      return { action: 'destroy', reason: `stopped for ${Math.round(session.stopped_ttl_ms! / 1000)} s` }
-    if (session.status !== 'running' && session.status !== 'paused') return undefined
-    const end = lifetimeEnd(session)
-    // What is to be paused, and is, has got what it was to get.
-    const rests = (action: string) => action === 'pause' && session.status === 'paused'
-    if (end !== undefined && end <= now && !rests(session.on_lifetime))
-      return { action: session.on_lifetime as EndAction, reason: 'its lifetime is over' }
+  /** Starts to end what is due, and sets the timer for the next session. Does not wait: a slow end delays no other. */
+  async endDue(now = Date.now()): Promise<void> {
+    const { store, instanceId, ends } = this.#context
+    // First: what other calls note while we read stays.
+    ends.clear()
+    try {
+      for (const session of await store.sessions.leases(instanceId)) {
+        const due = this.#due(session, now)
+        if (!due) ends.note(this.#used(session))
+        else if (this.#working(session.id)) ends.at(Date.now() + heldMs)
+        else void this.#end(session.id, due, now)
+      }
+    } catch (error) {
+      ends.at(Date.now() + 1000)
+      throw error
+    }
+  }
+
+  /** Waits for the ends that have begun. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#ending.values())
+  }
+
+  #end(id: string, due: Due, now: number): Promise<boolean> {
+    const known = this.#ending.get(id)
+    if (known) return known
+    const ending = this.#endOne(id, due, now).finally(() => this.#ending.delete(id))
+    this.#ending.set(id, ending)
+    return ending
+  }
+
+  async #endOne(id: string, due: Due, now: number): Promise<boolean> {
+    const still = async (fresh: Leased) => !this.#working(id) && this.#due(fresh, now) !== undefined
+    if (this.#places === 0) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    else this.#places -= 1
+    try {
+      const ended = await this.#lifecycle.end(id, due.action, due.reason, still)
+      // Somebody uses it again, or has changed its leases: the next pass finds its new end.
+      if (!ended) this.#context.ends.at(Date.now() + heldMs)
+      return ended
+    } catch (error) {
+      if (!SandboxError.is(error, 'not_found'))
+        this.#context.log.warn({ session: id, err: error }, 'a session could not be ended')
+      return false
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#places += 1
+    }
+  }
+
+  #due(session: Leased, now: number): Due | undefined {
+    return endsOf(this.#used(session)).find(({ at }) => at <= now)
+  }
+
+  /** With the newest use, which is written down later. */
+  #used<T extends Leased>(session: T): T {
     const touched = this.#context.live.touched(session.id)
-    const used = { ...session, last_activity: Math.max(session.last_activity, touched?.at ?? 0) }
-    if (idleEnd(used) > now || rests(session.on_idle)) return undefined
-    return { action: session.on_idle as EndAction, reason: `idle for ${Math.round(session.ttl_ms / 1000)} s` }
+    return { ...session, last_activity: Math.max(session.last_activity, touched?.at ?? 0) }
   }
 
   #working(id: string): boolean {
     return this.#context.live.holds(id) > 0 || this.#commands.isWorking(id)
   }
+}
+
+interface Due {
+  readonly action: EndAction
+  readonly reason: string
 }

@@ -61,6 +61,7 @@ export class Reconciler {
    */
   async tidy(): Promise<void> {
     const { store, provider, instanceId, log } = this.#context
+    await store.sessions.forgetStarts({ instance_id: instanceId })
     await this.#tellAgain()
     await provider.sweep?.()
     if (!provider.capabilities.snapshot) return
@@ -90,11 +91,38 @@ export class Reconciler {
     }
   }
 
-  /** Once, at the start: commands that an earlier process started are followed again. */
+  /** Tells sessions that their sandbox has ended, as soon as it has. */
+  watch(): void {
+    const { provider, log } = this.#context
+    provider.onEnded?.((info) => {
+      this.#ended(info).catch((error) =>
+        log.warn({ sandbox: info.sandboxId, err: error }, 'the end of a sandbox could not be told'),
+      )
+    })
+  }
+
+  async #ended({ sandboxId, labels }: SandboxInfo): Promise<void> {
+    const { store, provider, live } = this.#context
+    const id = labels[sessionLabel]
+    if (id === undefined) return
+    await live.locked(id, async () => {
+      const session = await store.sessions.get(id)
+      if (session?.sandbox_id !== sandboxId || session.live === 0 || session.status === 'creating') return
+      // It may have been started again meanwhile.
+      const sandbox = await provider.get(sandboxId, { resume: false })
+      await this.#compare(session, await sandbox.info())
+    })
+  }
+
+  /** Once, at the start: sandboxes that an earlier process started are watched, and its commands followed again. */
   async recover(): Promise<void> {
-    const { store, instanceId, log } = this.#context
+    const { store, instanceId, log, provider } = this.#context
     const { commands, use } = this.#parts
     for (const session of await store.sessions.live(instanceId)) {
+      if (session.sandbox_id !== null && (session.status === 'running' || session.status === 'paused'))
+        await provider
+          .watch?.(session.sandbox_id)
+          .catch((error) => log.warn({ session: session.id, err: error }, 'its sandbox is not watched'))
       const caller = { projectId: session.project_id, keyId: 'daemon', scopes: [], requestId: 'start' }
       await commands
         .recover(session, () => use.take(caller, session.id))
@@ -126,6 +154,7 @@ export class Reconciler {
         await this.#mark(session, sandbox.status, 'found so', {})
       return
     }
+    if (session.starting === 1) await this.#context.store.sessions.forgetStarts({ id: session.id })
     // A stop or start that was cut short: what was acknowledged is what is written.
     if (sandbox.status === 'running')
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()

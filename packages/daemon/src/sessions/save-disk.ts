@@ -2,6 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
+import { settingsOf } from './inherit.ts'
 
 /**
  * Saves a session's disk and writes that down. To the provider its name is this daemon's: so one without a row, because this process was killed between the
@@ -29,6 +30,7 @@ export async function saveDisk(
       image: session.image,
       size_bytes: found?.sizeBytes ?? null,
       created_at: Date.now(),
+      settings: JSON.stringify(settingsOf(session)),
     }
     await store.snapshots.insert(row)
     return row

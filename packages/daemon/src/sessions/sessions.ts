@@ -4,16 +4,19 @@ import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
 import type { Context, Session } from './context.ts'
-import { Creator } from './create.ts'
+import { type Created, Creator } from './create.ts'
 import { Leases } from './leases.ts'
 import { Lifecycle, type Meant } from './lifecycle.ts'
 import type { CreateRequest } from './plan.ts'
 import { quotasOf } from './quotas.ts'
 import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
+import { checkEnv, checkLabels, checkName } from './request-limits.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable, refuseOther } from './status.ts'
+import { StoreBudget } from './store-budget.ts'
 import { Terminals } from './terminals.ts'
+import { Turns } from './turns.ts'
 import { Use } from './use.ts'
 
 export interface LeaseChanges {
@@ -36,6 +39,8 @@ export class SessionService {
   readonly reaper: Reaper
   readonly reconciler: Reconciler
   readonly leases: Leases
+  /** For calls that may take much memory. */
+  readonly turns = new Turns()
   readonly #lifecycle: Lifecycle
   readonly #creator: Creator
 
@@ -44,12 +49,13 @@ export class SessionService {
     this.#lifecycle = new Lifecycle(context)
     this.#creator = new Creator(context)
     this.use = new Use(context, this.#lifecycle)
-    this.commands = new Commands(context, this.use)
+    const budget = new StoreBudget(context)
+    this.commands = new Commands(context, this.use, budget)
     this.#lifecycle.onResumed = (session) => void this.#recover(session)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
     this.terminals = new Terminals(context, this.use)
     this.leases = new Leases(context)
-    this.reaper = new Reaper(context, this.#lifecycle, this.commands)
+    this.reaper = new Reaper(context, this.#lifecycle, this.commands, budget)
     this.reconciler = new Reconciler(context, {
       lifecycle: this.#lifecycle,
       creator: this.#creator,
@@ -58,11 +64,10 @@ export class SessionService {
     })
   }
 
-  create(
-    caller: Caller,
-    request: CreateRequest,
-    signal?: AbortSignal,
-  ): Promise<{ session: Session; repeat: boolean }> {
+  async create(caller: Caller, request: CreateRequest, signal?: AbortSignal): Promise<Created> {
+    checkName(request.name)
+    checkLabels(request.labels)
+    checkEnv(request.env)
     return this.#creator.create(caller, request, signal)
   }
 
@@ -111,7 +116,7 @@ export class SessionService {
 
   /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
   async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
-    const { store, config, live } = this.context
+    const { config, live } = this.context
     const session = await this.use.findHere(caller, id)
     refuseOther(session, incarnation)
     if (ms > config.max_ttl_seconds * 1000)
@@ -127,12 +132,12 @@ export class SessionService {
     const lifetime =
       session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
     const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
-    return (await store.sessions.update(id, undefined, changes)) ?? session
+    return this.#lease(session, changes)
   }
 
   /** Other leases than it was created with, from now on. Setting one is activity. */
   async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
-    const { store, config, live } = this.context
+    const { config, live } = this.context
     for (const ms of [leases.ttlMs, leases.lifetimeMs])
       if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
         throw new SandboxError(
@@ -159,7 +164,7 @@ export class SessionService {
         ...(stoppedTtlMs === undefined ? {} : { stopped_ttl_ms: stoppedTtlMs }),
         last_activity: now,
       }
-      return (await store.sessions.update(id, undefined, changes)) ?? session
+      return this.#lease(session, changes)
     })
   }
 
@@ -180,7 +185,11 @@ export class SessionService {
       const session = await this.use.findHere(caller, id)
       if (session.live === 0) throw notUsable(session)
       const merged = Object.entries({ ...JSON.parse(session.labels), ...changes })
-      const labels = Object.fromEntries(merged.filter(([, value]) => value !== null))
+      const labels = Object.fromEntries(merged.filter(([, value]) => value !== null)) as Record<
+        string,
+        string
+      >
+      checkLabels(labels)
       return (await store.sessions.update(id, undefined, { labels: JSON.stringify(labels) })) ?? session
     })
   }
@@ -192,11 +201,18 @@ export class SessionService {
 
   /** What the project uses, and what it may. */
   async usage(caller: Caller) {
-    const [used, quotas] = [
-      await this.context.store.sessions.usage(caller.projectId),
-      await quotasOf(this.context, caller),
-    ]
-    return { used, quotas }
+    const { unlimited_disks: unlimited, ...used } = await this.context.store.sessions.usage(caller.projectId)
+    const quotas = await quotasOf(this.context, caller)
+    const diskMb = used.disk_mb + unlimited * (this.context.config.defaults.disk_limit_mb ?? 0)
+    return { used: { ...used, disk_mb: diskMb }, quotas }
+  }
+
+  /** Writes changed leases down. The timer of ends learns of a shorter one. */
+  async #lease(session: Session, changes: Partial<Session>): Promise<Session> {
+    const { store, ends } = this.context
+    const changed = (await store.sessions.update(session.id, undefined, changes)) ?? session
+    ends.note(changed)
+    return changed
   }
 
   /** What ran in it when an earlier process ended, and was frozen when this one began, is followed again. */

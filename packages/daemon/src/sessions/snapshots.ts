@@ -4,7 +4,7 @@ import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Meant } from './lifecycle.ts'
-import { checkQuotas, quotasOf } from './quotas.ts'
+import { checkName } from './request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
 
@@ -20,11 +20,12 @@ export class SnapshotsOfSessions {
     this.#creator = creator
   }
 
-  create(
+  async create(
     caller: Caller,
     id: string,
     { name, signal, ...meant }: Meant & { name?: string; signal?: AbortSignal },
   ): Promise<SnapshotRow> {
+    checkName(name)
     const work = async ({ sandbox, session }: Used) => {
       const row = await saveDisk(this.#context, session, sandbox, { name, signal })
       this.#context.events.publish({
@@ -65,42 +66,19 @@ export class SnapshotsOfSessions {
   }
 
   /** Running copies; one that could not be made is its error, in its place. `names` are theirs, in order. */
-  fork(
+  async fork(
     caller: Caller,
     id: string,
     options: Meant & { count: number; names?: readonly string[]; signal?: AbortSignal },
   ): Promise<Array<Session | Error>> {
     const { count, names = [], signal, ...meant } = options
-    const work = async ({ sandbox, session }: Used) => {
-      const quotas = await quotasOf(this.#context, caller)
-      const usage = await this.#context.store.sessions.usage(caller.projectId)
-      const plan = {
-        cpu: session.cpu * count,
-        memoryMb: session.mem_mb * count,
-        diskMb: session.disk_mb * count,
-      }
-      checkQuotas(quotas, { ...usage, sessions: usage.sessions + count - 1 }, plan)
-      const copies = await sandbox.fork({ count, signal })
-      return Promise.all(
-        copies.map((copy, at) =>
-          copy instanceof Error ? copy : this.#adopt(caller, session, copy as Sandbox, names[at]),
-        ),
-      )
+    for (const name of names) checkName(name)
+    const work = ({ sandbox, session }: Used) => {
+      const wanted = Array.from({ length: count }, (_, at) => names[at])
+      const make = async (count: number) =>
+        count === 0 ? [] : ((await sandbox.fork({ count, signal })) as Array<Sandbox | Error>)
+      return this.#creator.fork(caller, session, wanted, make)
     }
     return this.#use.use(caller, id, work, meant)
-  }
-
-  async #adopt(
-    caller: Caller,
-    origin: Session,
-    copy: Sandbox,
-    name: string | undefined,
-  ): Promise<Session | Error> {
-    try {
-      return await this.#creator.adopt(caller, origin, copy, name)
-    } catch (error) {
-      await copy.destroy().catch(() => {})
-      return error as Error
-    }
   }
 }

@@ -7,7 +7,7 @@ export const liveStatuses: readonly SessionStatus[] = ['creating', 'running', 'p
 
 /** Writes a new status down, with who and why, and tells it. Undefined when the session has left `from` meanwhile. */
 export async function mark(
-  { store, events, metrics, log }: Context,
+  { store, events, ends, metrics, log }: Context,
   session: Session,
   status: SessionStatus,
   how: { by: string; reason: string; from?: readonly SessionStatus[]; changes?: Partial<Session> },
@@ -24,6 +24,7 @@ export async function mark(
   }
   const changed = await store.sessions.update(session.id, how.from, changes)
   if (!changed) return undefined
+  ends.note(changed)
   if (changed.live === 0) metrics.count('sandkasten_session_ends_total', { status })
   log.info({ session: session.id, from: session.status, status, by: how.by, reason: how.reason }, 'session')
   events.publish({

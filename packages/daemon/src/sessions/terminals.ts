@@ -3,6 +3,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { ExecRow } from '../store/index.ts'
 import type { Context } from './context.ts'
+import { checkArgv, checkCount, checkEnv } from './request-limits.ts'
 import type { Use, Used, UseOptions } from './use.ts'
 
 /** Terminals of sessions. Each is written down, so that one is found again by its id and never opened by accident. */
@@ -15,12 +16,14 @@ export class Terminals {
     this.#use = use
   }
 
-  open(
+  async open(
     caller: Caller,
     id: string,
     options: Omit<OpenTerminalOptions, 'signal'>,
     use: UseOptions = {},
   ): Promise<ExecRow> {
+    checkArgv(options.cmd, options.args)
+    checkEnv(options.env)
     const { store, metrics } = this.#context
     return this.#use.use(
       caller,
@@ -28,6 +31,7 @@ export class Terminals {
       async (used) => {
         const terminalId = options.terminalId ?? `terminal-${randomId()}`
         const row = rowOf(used, terminalId, options)
+        checkCount(await store.execs.countRunning(id, 'terminal'), 'terminals')
         // A repeat with the same id finds the first.
         if (!(await store.execs.insert(row))) return this.find(caller, id, terminalId)
         try {
@@ -55,7 +59,7 @@ export class Terminals {
 
   async list(caller: Caller, id: string): Promise<Array<Omit<ExecRow, 'events'>>> {
     await this.#use.find(caller, id)
-    return this.#context.store.execs.list(id, 100, 'terminal')
+    return this.#context.store.execs.list(id, { limit: 100, maxBytes: 1_048_576, kind: 'terminal' })
   }
 
   /** The terminal itself, as long as it is the one that was opened. */
@@ -103,6 +107,7 @@ function rowOf({ session }: Used, terminalId: string, options: OpenTerminalOptio
   const { cmd, args } = options
   return {
     session_id: session.id,
+    project_id: session.project_id,
     exec_id: terminalId,
     kind: 'terminal',
     status: 'running',
@@ -115,5 +120,6 @@ function rowOf({ session }: Used, terminalId: string, options: OpenTerminalOptio
     ended_at: null,
     result: null,
     events: null,
+    bytes: 0,
   }
 }

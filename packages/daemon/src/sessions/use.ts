@@ -1,5 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Caller } from '../keys/index.ts'
+import { type Caller, includes } from '../keys/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Lifecycle, Meant } from './lifecycle.ts'
 import type { Open } from './live.ts'
@@ -12,7 +12,7 @@ export interface Used {
 }
 
 export interface UseOptions extends Meant {
-  /** Whether to start a stopped session; otherwise the session says. */
+  /** Whether to start a stopped session. Default: if the session says so and the caller may run commands. */
   wake?: boolean
 }
 
@@ -76,10 +76,9 @@ export class Use {
       await live.settled(id)
       const found = await this.findHere(caller, id)
       refuseOther(found, options.incarnation)
-      const wake =
-        (options.wake ?? found.wake_on_use === 1) && options.incarnation === undefined
-          ? { by: `key:${caller.keyId}` }
-          : undefined
+      // A key that may only read must not make anything run.
+      const mayWake = options.wake ?? (found.wake_on_use === 1 && includes(caller.scopes, 'exec'))
+      const wake = mayWake && options.incarnation === undefined ? { by: `key:${caller.keyId}` } : undefined
       const { session, open } = await this.#lifecycle.opened(found, wake)
       return { session, sandbox: open.sandbox, open, release }
     } catch (error) {
@@ -97,14 +96,17 @@ export class Use {
       .status()
       .catch((cause) => (SandboxError.is(cause, 'not_found') ? 'destroyed' : undefined))
     if (status !== 'stopped' && status !== 'destroyed') return error
-    if (live.busy(session.id)) return error
+    // Somebody who is changing the session may be noting the end right now.
+    await live.settled(session.id)
+    const now = await this.#context.store.sessions.get(session.id)
+    if (now?.incarnation !== session.incarnation) return error
     const reason = status === 'stopped' ? 'its sandbox ended by itself' : 'its sandbox is gone'
-    const crashed = await this.#lifecycle.crashed(session, 'daemon', reason, status === 'stopped')
-    if (!crashed) return error
+    const crashed = (await this.#lifecycle.crashed(now, 'daemon', reason, status === 'stopped')) ?? now
+    if (crashed.status !== 'crashed') return error
     return new SandboxError('interrupted', `The sandbox of session ${session.id} has ended.`, {
       cause: error,
       details: { status: crashed.status },
-      hint: 'Start it again with POST /v1/sessions/{id}/start; its files are as they were.',
+      hint: 'What ran in it has ended with it. Start it again with POST /v1/sessions/{id}/start; its files are there. Look at what the command did before you run it again.',
     })
   }
 }

@@ -29,14 +29,17 @@ export function isDuplicate(error: unknown): boolean {
 function sqliteError(error: Error, errcode: number): unknown {
   const primary = errcode & 0xff
   if (primary === 5 || primary === 6) return away('The database is locked by another program.', error)
-  if (primary === 13)
-    return new SandboxError('disk_full', 'The database’s disk is full.', {
-      cause: error,
-      details: retryLater,
-      hint: 'Free space on the disk that holds db_path; nothing is lost.',
-    })
+  if (primary === 13) return diskFull(error)
   if ([8, 10, 14].includes(primary)) return away('The database’s file cannot be used.', error)
   return error
+}
+
+export function diskFull(cause?: Error): SandboxError {
+  return new SandboxError('disk_full', 'The database’s disk is full.', {
+    ...(cause ? { cause } : {}),
+    details: retryLater,
+    hint: 'Free space on the disk that holds db_path; nothing is lost.',
+  })
 }
 
 function away(message: string, cause: Error): SandboxError {

@@ -1,6 +1,12 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { isDuplicate } from './errors.ts'
 import type { ExecRow, Tables } from './tables.ts'
+
+/** A row's own share of table and indexes, without what is long in it. */
+const rowBytes = 400
+
+/** `omitted`: it has a result, which is not in the list. */
+export type ListedExec = Omit<ExecRow, 'events'> & { omitted: boolean }
 
 /** Commands that carry an id: their requests, and their results once they are done. */
 export class Execs {
@@ -19,12 +25,19 @@ export class Execs {
       .executeTakeFirst()
   }
 
-  /** Newest first, without their output. */
-  async list(sessionId: string, limit: number, kind?: 'terminal'): Promise<Array<Omit<ExecRow, 'events'>>> {
-    return this.#db
+  /**
+   * Newest first, without their output. Results are included until they are more than `maxBytes` together; further ones
+   * are left out, and their rows say so.
+   */
+  async list(
+    sessionId: string,
+    options: { limit: number; maxBytes: number; kind?: 'terminal' },
+  ): Promise<ListedExec[]> {
+    const rows = await this.#db
       .selectFrom('execs')
       .select([
         'session_id',
+        'project_id',
         'exec_id',
         'kind',
         'status',
@@ -35,14 +48,35 @@ export class Execs {
         'fingerprint',
         'created_at',
         'ended_at',
-        'result',
+        'bytes',
       ])
       .where('session_id', '=', sessionId)
-      .where('kind', kind === 'terminal' ? '=' : '!=', 'terminal')
+      .where('kind', options.kind === 'terminal' ? '=' : '!=', 'terminal')
       .orderBy('created_at', 'desc')
       .orderBy('exec_id', 'desc')
-      .limit(limit)
+      .limit(options.limit)
       .execute()
+    let bytes = 0
+    const fit = rows.filter((row) => {
+      bytes += row.bytes
+      return bytes <= options.maxBytes
+    })
+    const results = new Map<string, string | null>()
+    for (let at = 0; at < fit.length; at += 500) {
+      const ids = fit.slice(at, at + 500).map(({ exec_id }) => exec_id)
+      const found = await this.#db
+        .selectFrom('execs')
+        .select(['exec_id', 'result'])
+        .where('session_id', '=', sessionId)
+        .where('exec_id', 'in', ids)
+        .execute()
+      for (const { exec_id, result } of found) results.set(exec_id, result)
+    }
+    return rows.map((row) => ({
+      ...row,
+      result: results.get(row.exec_id) ?? null,
+      omitted: !results.has(row.exec_id) && row.status === 'done',
+    }))
   }
 
   async running(sessionId: string): Promise<ExecRow[]> {
@@ -54,10 +88,24 @@ export class Execs {
       .execute()
   }
 
+  async countRunning(sessionId: string, kind: ExecRow['kind']): Promise<number> {
+    const { count } = await this.#db
+      .selectFrom('execs')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('session_id', '=', sessionId)
+      .where('kind', '=', kind)
+      .where('status', '=', 'running')
+      .executeTakeFirstOrThrow()
+    return Number(count)
+  }
+
   /** False when there is a command with this id already. */
   async insert(row: ExecRow): Promise<boolean> {
     try {
-      await this.#db.insertInto('execs').values(row).execute()
+      await this.#db
+        .insertInto('execs')
+        .values({ ...row, bytes: rowBytes + row.command.length })
+        .execute()
       return true
     } catch (error) {
       if (isDuplicate(error)) return false
@@ -66,12 +114,51 @@ export class Execs {
   }
 
   async update(sessionId: string, execId: string, changes: Partial<ExecRow>): Promise<void> {
+    const output = (changes.result?.length ?? 0) + (changes.events?.length ?? 0)
     await this.#db
       .updateTable('execs')
-      .set(changes)
+      .set({ ...changes, bytes: sql`${rowBytes} + length(command) + ${output}` })
       .where('session_id', '=', sessionId)
       .where('exec_id', '=', execId)
       .execute()
+  }
+
+  /** What ended commands take, by project. */
+  async keptBytes(): Promise<Map<string, number>> {
+    const rows = await this.#db
+      .selectFrom('execs')
+      .select(['project_id', (eb) => eb.fn.sum<number>('bytes').as('bytes')])
+      .where('ended_at', 'is not', null)
+      .groupBy('project_id')
+      .execute()
+    return new Map(rows.map(({ project_id, bytes }) => [project_id, Number(bytes)]))
+  }
+
+  /** Removes the oldest ended commands of a project until so many bytes are free, at most 500. How many were freed. */
+  async dropOldest(projectId: string, bytes: number): Promise<number> {
+    const oldest = await this.#db
+      .selectFrom('execs')
+      .select(['session_id', 'exec_id', 'bytes'])
+      .where('project_id', '=', projectId)
+      .where('ended_at', 'is not', null)
+      .orderBy('ended_at')
+      .limit(500)
+      .execute()
+    const bySession = new Map<string, string[]>()
+    let freed = 0
+    for (const { session_id, exec_id, bytes: size } of oldest) {
+      if (freed >= bytes) break
+      freed += size
+      bySession.set(session_id, [...(bySession.get(session_id) ?? []), exec_id])
+    }
+    for (const [session, ids] of bySession)
+      await this.#db
+        .deleteFrom('execs')
+        .where('session_id', '=', session)
+        .where('exec_id', 'in', ids)
+        .where('ended_at', 'is not', null)
+        .execute()
+    return freed
   }
 
   async delete(sessionId: string, execId: string): Promise<void> {

@@ -45,6 +45,38 @@ export class Fronts {
     return rows.filter((row) => row.front === front)
   }
 
+  async count(sessionId: string, kind: string): Promise<number> {
+    const { count } = await this.#db
+      .selectFrom('front_records')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('session_id', '=', sessionId)
+      .where('kind', '=', kind)
+      .executeTakeFirstOrThrow()
+    return Number(count)
+  }
+
+  /** Keeps the newest `keep` records of this kind that name the session. */
+  async forgetOldest(sessionId: string, kind: string, keep: number): Promise<void> {
+    const oldest = await this.#db
+      .selectFrom('front_records')
+      .select('key')
+      .where('session_id', '=', sessionId)
+      .where('kind', '=', kind)
+      .orderBy('created_at', 'desc')
+      .orderBy('key', 'desc')
+      .offset(keep)
+      .limit(1000)
+      .execute()
+    if (oldest.length === 0) return
+    const keys = oldest.map(({ key }) => key)
+    await this.#db
+      .deleteFrom('front_records')
+      .where('session_id', '=', sessionId)
+      .where('kind', '=', kind)
+      .where('key', 'in', keys)
+      .execute()
+  }
+
   async put(row: FrontRow): Promise<void> {
     await this.#db
       .insertInto('front_records')

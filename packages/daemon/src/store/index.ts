@@ -1,4 +1,5 @@
 export { storeError } from './errors.ts'
+export type { ListedExec } from './execs.ts'
 export type { SessionFilter, Usage } from './sessions.ts'
 export { Store } from './store.ts'
 export type {

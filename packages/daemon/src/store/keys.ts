@@ -45,8 +45,18 @@ export class Keys {
       .execute()
   }
 
-  async insert(row: KeyRow): Promise<void> {
+  /** False when the project has `most` usable keys already. Of unusable keys, the newest `most` are remembered. */
+  async insert(row: KeyRow, most: number): Promise<boolean> {
+    const now = row.created_at
+    const all = await this.list(row.project_id)
+    const unusable = all.filter(
+      ({ revoked_at, expires_at }) => revoked_at !== null || (expires_at !== null && expires_at <= now),
+    )
+    if (all.length - unusable.length >= most) return false
+    const forgotten = unusable.slice(0, Math.max(0, unusable.length - most)).map(({ id }) => id)
+    if (forgotten.length > 0) await this.#db.deleteFrom('keys').where('id', 'in', forgotten).execute()
     await this.#db.insertInto('keys').values(row).execute()
+    return true
   }
 
   /** For keys that live in a file: the row follows the file. */

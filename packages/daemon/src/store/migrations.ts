@@ -210,4 +210,30 @@ export const migrations: readonly Migration[] = [
       await db.schema.alterTable('sessions').addColumn('stopped_ttl_ms', 'bigint').execute()
     },
   },
+  {
+    version: 6,
+    name: 'sizes of results; starts under way; settings of snapshots',
+    async up(db) {
+      await db.schema
+        .alterTable('execs')
+        .addColumn('project_id', 'text', (c) => c.notNull().defaultTo(''))
+        .execute()
+      await db.schema
+        .alterTable('execs')
+        .addColumn('bytes', 'bigint', (c) => c.notNull().defaultTo(0))
+        .execute()
+      await sql`update execs set
+        project_id = coalesce((select project_id from sessions where sessions.id = execs.session_id), ''),
+        bytes = 400 + length(command) + coalesce(length(result), 0) + coalesce(length(events), 0)`.execute(db)
+      // All that the budget asks for is in the index: rows with results are long, and need not be read.
+      await sql`create index execs_kept on execs (project_id, ended_at, session_id, exec_id, bytes) where ended_at is not null`.execute(
+        db,
+      )
+      await db.schema
+        .alterTable('sessions')
+        .addColumn('starting', 'integer', (c) => c.notNull().defaultTo(0))
+        .execute()
+      await db.schema.alterTable('snapshots').addColumn('settings', 'text').execute()
+    },
+  },
 ]

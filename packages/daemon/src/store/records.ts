@@ -72,14 +72,46 @@ export class Records {
     return query.orderBy('id', 'desc').limit(options.limit).execute()
   }
 
-  async prune(keep: { events: number; audit: number }): Promise<void> {
-    for (const table of ['events', 'audit'] as const) {
-      const row = await this.#db
-        .selectFrom(table)
-        .select((eb) => eb.fn.max('id').as('id'))
-        .executeTakeFirst()
-      const last = Number(row?.id ?? 0) - keep[table]
-      if (last > 0) await this.#db.deleteFrom(table).where('id', '<=', last).execute()
+  /** Keeps the newest: at most so many, and of about so many bytes. Tells about how many bytes are kept. */
+  async prune(keep: Record<'events' | 'audit', { rows: number; bytes: number }>): Promise<RecordBytes> {
+    return {
+      events: await this.#pruneTable('events', keep.events),
+      audit: await this.#pruneTable('audit', keep.audit),
     }
   }
+
+  async #pruneTable(table: 'events' | 'audit', keep: { rows: number; bytes: number }): Promise<number> {
+    const ends = await this.#db
+      .selectFrom(table)
+      .select((eb) => [eb.fn.min('id').as('first'), eb.fn.max('id').as('last')])
+      .executeTakeFirst()
+    const last = Number(ends?.last ?? 0)
+    const count = last === 0 ? 0 : last - Number(ends?.first ?? 1) + 1
+    if (count === 0) return 0
+    // To measure all would be to read all. The newest tell the size of a row well enough.
+    const rows = (await this.#db
+      .selectFrom(table)
+      .selectAll()
+      .orderBy('id', 'desc')
+      .limit(1000)
+      .execute()) as object[]
+    const size = rows.reduce((sum, row) => sum + sizeOf(row), 0) / rows.length
+    const most = Math.min(keep.rows, Math.floor(keep.bytes / size))
+    if (count > most)
+      await this.#db
+        .deleteFrom(table)
+        .where('id', '<=', last - most)
+        .execute()
+    return Math.round(Math.min(count, most) * size)
+  }
+}
+
+export type RecordBytes = Record<'events' | 'audit', number>
+
+/** Text as it is; numbers, keys and the entry in the index as a lump sum. */
+function sizeOf(row: object): number {
+  return Object.values(row).reduce<number>(
+    (sum, value) => sum + (typeof value === 'string' ? value.length : 8),
+    48,
+  )
 }

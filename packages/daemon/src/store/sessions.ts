@@ -8,7 +8,12 @@ export interface Usage {
   cpu: number
   mem_mb: number
   disk_mb: number
+  /** Live sessions whose disk has no limit; they are not in `disk_mb`. */
+  unlimited_disks: number
 }
+
+/** Throws when the project may not use more. Runs while no other start or create of the project is counted. */
+export type CheckUsage = (usage: Usage) => void
 
 export interface SessionFilter {
   projectId: string
@@ -83,6 +88,17 @@ export class Sessions {
       .execute()
   }
 
+  /** What decides when the live sessions of one daemon end; read often, so without the rest of their rows. */
+  async leases(instanceId: string) {
+    return this.#db
+      .selectFrom('sessions')
+      .select(['id', 'status', 'status_at', 'started_at', 'last_activity', 'ttl_ms', 'on_idle'])
+      .select(['lifetime_ms', 'on_lifetime', 'stopped_ttl_ms'])
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 1)
+      .execute()
+  }
+
   /** Those of one daemon whose status is from then or later. */
   async changedSince(instanceId: string, since: number): Promise<SessionRow[]> {
     return this.#db
@@ -113,7 +129,7 @@ export class Sessions {
    */
   async insert(
     row: SessionRow,
-    options: { idempotency?: IdempotencyRow; check?: (usage: Usage) => void } = {},
+    options: { idempotency?: IdempotencyRow; check?: CheckUsage } = {},
   ): Promise<InsertResult> {
     const { idempotency, check } = options
     try {
@@ -122,11 +138,7 @@ export class Sessions {
         return { kind: 'created' }
       }
       return await this.#db.transaction().execute(async (trx) => {
-        await trx
-          .updateTable('projects')
-          .set((eb) => ({ turn: eb('turn', '+', 1) }))
-          .where('id', '=', row.project_id)
-          .execute()
+        await takeTurn(trx, row.project_id)
         if (idempotency) {
           const earlier = await trx
             .selectFrom('idempotency')
@@ -150,6 +162,43 @@ export class Sessions {
       if (isDuplicate(error)) return { kind: 'name-taken' }
       throw error
     }
+  }
+
+  /** Writes several new sessions of one project down, if it has room for all of them. The ids of those whose name was free. */
+  async insertAll(rows: readonly SessionRow[], check?: CheckUsage): Promise<Set<string>> {
+    const [first] = rows
+    if (!first) return new Set()
+    return this.#db.transaction().execute(async (trx) => {
+      await takeTurn(trx, first.project_id)
+      check?.(await usageOf(trx, first.project_id))
+      const inserted = await trx
+        .insertInto('sessions')
+        .values(rows)
+        .onConflict((conflict) => conflict.doNothing())
+        .returning('id')
+        .execute()
+      return new Set(inserted.map(({ id }) => id))
+    })
+  }
+
+  /** Counts a session that is about to start as running, if its project has room. */
+  async reserveStart({ id, project_id }: SessionRow, check: CheckUsage): Promise<void> {
+    await this.#db.transaction().execute(async (trx) => {
+      await takeTurn(trx, project_id)
+      check(await usageOf(trx, project_id))
+      await trx.updateTable('sessions').set({ starting: 1 }).where('id', '=', id).execute()
+    })
+  }
+
+  /** A start failed, or for all of a daemon: it ended while they were under way. */
+  async forgetStarts(where: { id: string } | { instance_id: string }): Promise<void> {
+    const [[column, value]] = Object.entries(where) as [['id' | 'instance_id', string]]
+    await this.#db
+      .updateTable('sessions')
+      .set({ starting: 0 })
+      .where(column, '=', value)
+      .where('starting', '=', 1)
+      .execute()
   }
 
   /** Changes a session that still has one of these statuses; undefined when it has not. */
@@ -200,8 +249,17 @@ export type InsertResult =
   | { kind: 'name-taken' }
   | { kind: 'repeat'; sessionId: string; fingerprint: string }
 
+/** Creates and starts of one project are counted one after another: the row's lock is held until the transaction ends. */
+async function takeTurn(trx: Kysely<Tables>, projectId: string): Promise<void> {
+  await trx
+    .updateTable('projects')
+    .set((eb) => ({ turn: eb('turn', '+', 1) }))
+    .where('id', '=', projectId)
+    .execute()
+}
+
 async function usageOf(db: Kysely<Tables>, projectId: string): Promise<Usage> {
-  const awake = sql`case when status in ('creating', 'running', 'paused') then 1 else 0 end`
+  const awake = sql`case when status in ('creating', 'running', 'paused') or starting = 1 then 1 else 0 end`
   const row = await db
     .selectFrom('sessions')
     .select((eb) => [
@@ -209,6 +267,7 @@ async function usageOf(db: Kysely<Tables>, projectId: string): Promise<Usage> {
       sql<number | null>`sum(${awake} * cpu)`.as('cpu'),
       sql<number | null>`sum(${awake} * mem_mb)`.as('mem_mb'),
       sql<number | null>`sum(disk_mb)`.as('disk_mb'),
+      sql<number | null>`sum(case when disk_mb = 0 then 1 else 0 end)`.as('unlimited_disks'),
     ])
     .where('project_id', '=', projectId)
     .where('live', '=', 1)
@@ -218,5 +277,6 @@ async function usageOf(db: Kysely<Tables>, projectId: string): Promise<Usage> {
     cpu: Number(row.cpu ?? 0),
     mem_mb: Number(row.mem_mb ?? 0),
     disk_mb: Number(row.disk_mb ?? 0),
+    unlimited_disks: Number(row.unlimited_disks ?? 0),
   }
 }

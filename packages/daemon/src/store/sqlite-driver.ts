@@ -10,6 +10,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
+import { allowShrinking, protectFiles } from './sqlite-file.ts'
 
 /**
  * Kysely on Node's own SQLite. One connection, used by one caller at a time.
@@ -37,6 +38,11 @@ export class SqliteDialect implements Dialect {
     return this.#driver?.now(query)
   }
 
+  /** For statements that take many steps, of which a prepared one would make only the first. */
+  async exec(sql: string): Promise<void> {
+    await this.#driver?.exec(sql)
+  }
+
   createQueryCompiler = () => new SqliteQueryCompiler()
   createAdapter = () => new SqliteAdapter()
   createIntrospector = (db: Kysely<unknown>) => new SqliteIntrospector(db)
@@ -61,10 +67,17 @@ class SqliteDriver implements Driver {
   }
 
   async init(): Promise<void> {
+    await protectFiles(this.#file)
     const database = new DatabaseSync(this.#file, { timeout: 0 })
     this.#connection = new SqliteConnection(database)
+    await this.#connection.patiently(() => allowShrinking(database, this.#file))
     // A commit survives the end of this process at any instant; a power cut may take the last few, and never corrupts.
-    for (const pragma of ['journal_mode = wal', 'synchronous = normal', 'foreign_keys = on'])
+    for (const pragma of [
+      'journal_mode = wal',
+      'synchronous = normal',
+      'foreign_keys = on',
+      'journal_size_limit = 16777216',
+    ])
       await this.#connection.run(`pragma ${pragma}`)
   }
 
@@ -85,6 +98,15 @@ class SqliteDriver implements Driver {
   async releaseConnection(): Promise<void> {
     this.#users -= 1
     this.#release()
+  }
+
+  async exec(sql: string): Promise<void> {
+    const connection = (await this.acquireConnection()) as SqliteConnection
+    try {
+      await connection.run(sql)
+    } finally {
+      await this.releaseConnection()
+    }
   }
 
   async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -118,7 +140,7 @@ class SqliteConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.#patiently(() => this.#execute(query))
+    return this.patiently(() => this.#execute(query))
   }
 
   /** Undefined when another process holds the database. */
@@ -137,7 +159,7 @@ class SqliteConnection implements DatabaseConnection {
   }
 
   run(sql: string): Promise<void> {
-    return this.#patiently(() => this.database.exec(sql))
+    return this.patiently(() => this.database.exec(sql))
   }
 
   close(): void {
@@ -145,7 +167,7 @@ class SqliteConnection implements DatabaseConnection {
     this.database.close()
   }
 
-  async #patiently<T>(work: () => T): Promise<T> {
+  async patiently<T>(work: () => T): Promise<T> {
     for (let waitMs = 2; ; waitMs = Math.min(waitMs * 2, 50)) {
       try {
         const result = work()

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { postgresMissing, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { migrate } from './migrate.ts'
@@ -46,6 +46,7 @@ function sessionRow(changes: Partial<SessionRow> = {}): SessionRow {
     started_at: 0,
     last_activity: 0,
     live: 1,
+    starting: 0,
     ...changes,
   }
 }
@@ -92,7 +93,13 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
       ),
     )
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(5)
-    expect(await store.sessions.usage('p')).toEqual({ sessions: 5, cpu: 2.5, mem_mb: 640, disk_mb: 0 })
+    expect(await store.sessions.usage('p')).toEqual({
+      sessions: 5,
+      cpu: 2.5,
+      mem_mb: 640,
+      disk_mb: 0,
+      unlimited_disks: 5,
+    })
   })
 
   it('recognises a repeated create', async () => {
@@ -145,7 +152,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     const last = await store.records.lastEvent()
     const found = await store.records.events('p', { after: last - 4, limit: 10 })
     expect(found.map(({ data }) => data)).toEqual(['2', '3', '4'])
-    await store.records.prune({ events: 2, audit: 2 })
+    await store.records.prune({ events: { rows: 2, bytes: 1e6 }, audit: { rows: 2, bytes: 1e6 } })
     expect(await store.records.eventsBegin()).toBe(last - 2)
   })
 
@@ -165,6 +172,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     await insert(sessionRow())
     const exec = {
       session_id: 'aaaa',
+      project_id: 'p',
       exec_id: 'e',
       kind: 'run' as const,
       status: 'running' as const,
@@ -177,6 +185,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
       ended_at: null,
       result: null,
       events: null,
+      bytes: 0,
     }
     expect(await store.execs.insert(exec)).toBe(true)
     expect(await store.execs.insert(exec)).toBe(false)
@@ -185,6 +194,107 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     await store.sessions.forget('aaaa')
     expect(await store.execs.get('aaaa', 'e')).toBeUndefined()
   })
+
+  it('lists commands without results that are too large together', async () => {
+    await insert(sessionRow())
+    for (let at = 0; at < 4; at += 1) await insertEnded(`e${at}`, { at, bytes: 100_000 })
+    const all = await store.execs.list('aaaa', { limit: 10, maxBytes: 250_000 })
+    expect(all.map(({ exec_id, omitted, result }) => [exec_id, omitted, result?.length])).toEqual([
+      ['e3', false, 100_000],
+      ['e2', false, 100_000],
+      ['e1', true, undefined],
+      ['e0', true, undefined],
+    ])
+  })
+
+  it('knows what results take, by project, and drops the oldest', async () => {
+    await insert(sessionRow())
+    await store.keys.insertProject({ ...project, id: 'q', name: 'q' })
+    await insert(sessionRow({ id: 'bbbb', project_id: 'q' }))
+    for (let at = 0; at < 5; at += 1) await insertEnded(`e${at}`, { at, bytes: 100_000 })
+    await insertEnded('other', { at: 0, bytes: 50_000, session: 'bbbb', project: 'q' })
+    const before = await store.execs.keptBytes()
+    expect(before.get('p')).toBeGreaterThan(500_000)
+    expect(before.get('p')).toBeLessThan(510_000)
+    expect(before.get('q')).toBeLessThan(51_000)
+    expect(await store.execs.dropOldest('p', 150_000)).toBeGreaterThan(199_000)
+    const left = await store.execs.list('aaaa', { limit: 10, maxBytes: 1e6 })
+    expect(left.map(({ exec_id }) => exec_id)).toEqual(['e4', 'e3', 'e2'])
+    expect((await store.execs.keptBytes()).get('q')).toBe(before.get('q'))
+  })
+
+  it('keeps events and audit of about so many bytes', async () => {
+    const data = JSON.stringify('x'.repeat(1000))
+    const event = { project_id: 'p', session_id: 's', type: 't', data, created_at: 1 }
+    for (let round = 0; round < 4; round += 1)
+      await store.records.addEvents(Array.from({ length: 500 }, () => event))
+    const last = await store.records.lastEvent()
+    const kept = await store.records.prune({
+      events: { rows: 1e6, bytes: 1e6 },
+      audit: { rows: 1, bytes: 1 },
+    })
+    expect(kept.events).toBeLessThanOrEqual(1e6)
+    expect(kept.events).toBeGreaterThan(9e5)
+    expect(last - (await store.records.eventsBegin())).toBeGreaterThan(800)
+    expect(last - (await store.records.eventsBegin())).toBeLessThan(1000)
+  })
+
+  it('counts starts one after another: of many at once, only as many as there is room for', async () => {
+    for (let at = 0; at < 8; at += 1) await insert(sessionRow({ id: `s${at}`, status: 'stopped' }))
+    const check = (usage: { cpu: number }) => {
+      if (usage.cpu + 0.5 > 1.5) throw new Error('full')
+    }
+    const rows = await store.sessions.list({ projectId: 'p', limit: 10 })
+    const starts = await Promise.allSettled(rows.map((row) => store.sessions.reserveStart(row, check)))
+    expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
+    expect((await store.sessions.usage('p')).cpu).toBe(1.5)
+    await store.sessions.forgetStarts({ instance_id: 'i' })
+    expect((await store.sessions.usage('p')).cpu).toBe(0)
+  })
+
+  it('inserts several sessions if there is room for all, and tells whose name was free', async () => {
+    await insert(sessionRow({ id: 'first', name: 'taken' }))
+    const rows = [
+      sessionRow({ id: 'a', name: 'taken' }),
+      sessionRow({ id: 'b', name: 'free' }),
+      sessionRow({ id: 'c' }),
+    ]
+    expect(await store.sessions.insertAll(rows)).toEqual(new Set(['b', 'c']))
+    const full = () => {
+      throw new Error('full')
+    }
+    await expect(store.sessions.insertAll([sessionRow({ id: 'd' })], full)).rejects.toThrow('full')
+    expect(await store.sessions.get('d')).toBeUndefined()
+  })
+
+  async function insertEnded(
+    exec_id: string,
+    {
+      at,
+      bytes,
+      session = 'aaaa',
+      project = 'p',
+    }: { at: number; bytes: number; session?: string; project?: string },
+  ): Promise<void> {
+    await store.execs.insert({
+      session_id: session,
+      project_id: project,
+      exec_id,
+      kind: 'run',
+      status: 'running',
+      detached: 0,
+      incarnation: 1,
+      shell: null,
+      command: '[]',
+      fingerprint: 'f',
+      created_at: at,
+      ended_at: null,
+      result: null,
+      events: null,
+      bytes: 0,
+    })
+    await store.execs.update(session, exec_id, { status: 'done', ended_at: at, result: 'x'.repeat(bytes) })
+  }
 
   it('keeps one row for a port, changes it, and forgets it with its session', async () => {
     await insert(sessionRow())
@@ -237,12 +347,16 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
       await migrate(db, old.kind, { upTo: version })
       await old.keys.insertProject(project)
       // What later versions have added is not there yet.
-      const { stopped_ttl_ms: _, ...row } = sessionRow()
-      await old.sessions.insert(row as SessionRow, { check: () => {} })
+      const { stopped_ttl_ms: _, starting: __, ...row } = sessionRow()
+      await old.sessions.insert(row as SessionRow)
+      if (version >= 2)
+        await sql`insert into execs (session_id, exec_id, kind, status, detached, incarnation, command, fingerprint, created_at, ended_at, result)
+          values ('aaaa', 'e', 'run', 'done', 0, 1, '["x"]', 'f', 1, 2, ${'r'.repeat(5000)})`.execute(db)
       expect(await migrate(db, old.kind)).toBe(migrations.at(-1)!.version)
       expect(await migrate(db, old.kind)).toBe(migrations.at(-1)!.version)
       expect(await old.sessions.get('aaaa')).toEqual(sessionRow())
       expect(await old.execs.running('aaaa')).toEqual([])
+      if (version >= 2) expect(await old.execs.keptBytes()).toEqual(new Map([['p', 5405]]))
       await old.close()
     }
   })

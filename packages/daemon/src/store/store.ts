@@ -1,8 +1,9 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
+import { SandboxError } from '@sandkasten/sdk'
 import { Kysely, type KyselyPlugin, sql } from 'kysely'
 import { type Execute, executeOn } from './compiled.ts'
-import { storeError } from './errors.ts'
+import { diskFull, storeError } from './errors.ts'
 import { Execs } from './execs.ts'
 import { Fronts } from './fronts.ts'
 import { Keys } from './keys.ts'
@@ -11,6 +12,7 @@ import type { StoreKind } from './migrations.ts'
 import { Ports } from './ports.ts'
 import { postgresDialect } from './postgres.ts'
 import { Records } from './records.ts'
+import { Reserve } from './reserve.ts'
 import { Sessions } from './sessions.ts'
 import { Snapshots } from './snapshots.ts'
 import { SqliteDialect } from './sqlite-driver.ts'
@@ -28,16 +30,25 @@ export class Store {
   readonly fronts: Fronts
   readonly records: Records
 
-  private constructor(kind: StoreKind, db: Kysely<Tables>, execute: Execute = executeOn(db)) {
+  readonly #reserve: Reserve | undefined
+  readonly #sqlite: SqliteDialect | undefined
+
+  private constructor(
+    kind: StoreKind,
+    db: Kysely<Tables>,
+    { execute = executeOn(db), reserve, sqlite }: StoreParts = {},
+  ) {
     this.kind = kind
     this.db = db
-    this.keys = guarded(new Keys(db, execute))
-    this.sessions = guarded(new Sessions(db, execute))
-    this.execs = guarded(new Execs(db))
-    this.snapshots = guarded(new Snapshots(db))
-    this.ports = guarded(new Ports(db))
-    this.fronts = guarded(new Fronts(db))
-    this.records = guarded(new Records(db))
+    this.#reserve = reserve
+    this.#sqlite = sqlite
+    this.keys = guarded(new Keys(db, execute), reserve)
+    this.sessions = guarded(new Sessions(db, execute), reserve)
+    this.execs = guarded(new Execs(db), reserve)
+    this.snapshots = guarded(new Snapshots(db), reserve)
+    this.ports = guarded(new Ports(db), reserve)
+    this.fronts = guarded(new Fronts(db), reserve)
+    this.records = guarded(new Records(db), reserve)
   }
 
   /** Opens it and brings its tables to the newest version. */
@@ -45,6 +56,7 @@ export class Store {
     const store = await Store.connect(options)
     try {
       await migrate(store.db as unknown as Kysely<unknown>, store.kind)
+      store.#reserve?.take()
       return store
     } catch (error) {
       await store.close()
@@ -61,7 +73,42 @@ export class Store {
     await mkdir(path.dirname(options.db_path), { recursive: true, mode: 0o700 })
     const dialect = new SqliteDialect({ file: options.db_path })
     const db = new Kysely<Tables>({ dialect, plugins })
-    return new Store('sqlite', db, (query) => dialect.now(query) ?? executeOn(db)(query))
+    return new Store('sqlite', db, {
+      execute: (query) => dialect.now(query) ?? executeOn(db)(query),
+      reserve: new Reserve(options.db_path),
+      sqlite: dialect,
+    })
+  }
+
+  /** Space that is not used any more goes back to the disk, a little at a time. Postgres does that by itself. */
+  async giveBack(): Promise<void> {
+    if (!this.#sqlite) return
+    try {
+      for (let round = 0; round < mostRounds; round += 1) {
+        const [free, all] = [await this.#pragma('freelist_count'), await this.#pragma('page_count')]
+        if (free < leastFreePages || free < all / 10) break
+        await this.#sqlite.exec(`pragma incremental_vacuum(${pagesAtOnce})`)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    } catch (error) {
+      throw storeError(error)
+    }
+  }
+
+  /** Puts disk space by again after a full disk; see `Reserve`. */
+  putBy(): void {
+    this.#reserve?.take()
+  }
+
+  /** Of the database itself, in bytes; 0 where that is not ours to measure. */
+  async size(): Promise<number> {
+    if (this.kind !== 'sqlite') return 0
+    return (await this.#pragma('page_count')) * (await this.#pragma('page_size'))
+  }
+
+  async #pragma(name: string): Promise<number> {
+    const { rows } = await sql.raw<Record<string, number>>(`pragma ${name}`).execute(this.db)
+    return Number(Object.values(rows[0] ?? {})[0] ?? 0)
   }
 
   async ping(): Promise<void> {
@@ -72,16 +119,67 @@ export class Store {
 
   async close(): Promise<void> {
     await this.db.destroy()
+    this.#reserve?.remove()
   }
 }
 
+interface StoreParts {
+  readonly execute?: Execute
+  readonly reserve?: Reserve
+  readonly sqlite?: SqliteDialect
+}
+
+const pagesAtOnce = 256
+const leastFreePages = 256
+const mostRounds = 400
+
+/** Methods that make the database smaller, or change a row in place. They must work on a full disk. */
+const needful = new Set([
+  'Sessions.update',
+  'Sessions.forget',
+  'Sessions.forgetIdempotency',
+  'Sessions.forgetStarts',
+  'Sessions.prune',
+  'Execs.delete',
+  'Execs.prune',
+  'Execs.dropOldest',
+  'Records.prune',
+  'Snapshots.delete',
+  'Ports.delete',
+  'Fronts.delete',
+  'Keys.revoke',
+])
+/** Methods that make it larger. They leave what was put by for the others. */
+const growing = new Set([
+  'Sessions.insert',
+  'Sessions.insertAll',
+  'Execs.insert',
+  'Execs.update',
+  'Records.addEvents',
+  'Records.addAudit',
+  'Snapshots.insert',
+  'Ports.put',
+  'Fronts.put',
+  'Fronts.insert',
+  'Keys.insert',
+  'Keys.insertProject',
+])
+
 /** The same object, whose methods reject in our words. */
-function guarded<T extends object>(room: T): T {
+function guarded<T extends object>(room: T, reserve: Reserve | undefined): T {
   return new Proxy(room, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name)
       if (typeof value !== 'function') return value
+      const method = `${target.constructor.name}.${String(name)}`
       return async (...args: unknown[]) => {
+        if (reserve?.spent && growing.has(method)) throw diskFull()
+        try {
+          return await value.apply(target, args)
+        } catch (error) {
+          const known = storeError(error)
+          if (!SandboxError.is(known, 'disk_full') || !needful.has(method) || !reserve?.spend()) throw known
+        }
         try {
           return await value.apply(target, args)
         } catch (error) {

@@ -86,10 +86,13 @@ export interface SessionRow {
   last_activity: number
   /** 1 while it can still be used: names are unique among these, quotas count them. */
   live: number
+  /** 1 while a start is under way: quotas count it as running. */
+  starting: number
 }
 
 export interface ExecRow {
   session_id: string
+  project_id: string
   exec_id: string
   kind: 'exec' | 'run' | 'terminal'
   /** running, done, lost (the sandbox or its shell ended before the command did). */
@@ -108,6 +111,8 @@ export interface ExecRow {
   result: string | null
   /** JSON: the newest events, as far as they are kept. */
   events: string | null
+  /** Of the command, the result and the events together: what the row takes of the budget for results. */
+  bytes: number
 }
 
 export interface SnapshotRow {
@@ -121,6 +126,8 @@ export interface SnapshotRow {
   image: string
   size_bytes: number | null
   created_at: number
+  /** JSON: limits and network of the session that it was made of; null in rows of older daemons. */
+  settings: string | null
 }
 
 /** A port of a session that was opened to the outside. */

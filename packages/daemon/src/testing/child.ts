@@ -2,7 +2,7 @@
 import { configOf } from '../config/index.ts'
 import { startDaemon } from '../daemon.ts'
 
-const daemon = await startDaemon({ config: configOf(JSON.parse(process.argv[2]!)) })
+const daemon = await startDaemon({ config: configOf(JSON.parse(process.argv[2]!)), ownsProcess: true })
 process.on('SIGTERM', () => void daemon.close())
 // For those who measure what it really holds.
 process.on('SIGUSR2', () => globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }))

@@ -11,8 +11,10 @@ export interface SpawnedDaemon {
   end(signal: NodeJS.Signals): Promise<{ code: number | null; signal: string | null }>
 }
 
-export async function spawnDaemon(config: Record<string, unknown>): Promise<SpawnedDaemon> {
-  const script = path.join(import.meta.dirname, 'child.ts')
+export async function spawnDaemon(
+  config: Record<string, unknown>,
+  script = path.join(import.meta.dirname, 'child.ts'),
+): Promise<SpawnedDaemon> {
   const child = spawn(
     process.execPath,
     ['--conditions=sandkasten-source', '--expose-gc', script, JSON.stringify(config)],

@@ -19,10 +19,17 @@ export const ETC_FILES: readonly string[] = [
   'java-17-openjdk', 'java-21-openjdk', 'java-25-openjdk', 'ImageMagick-6', 'ImageMagick-7', 'gprofng.rc', 'vim',
 ]
 
-export const etcPasswd = `root:x:0:0:root:/root:/bin/bash
-sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash
+/** The name of the sandbox's user (1000) where nobody asks for another. */
+const SANDBOX_ACCOUNT = 'sandbox'
+
+export function passwdOf(account: string): string {
+  return `root:x:0:0:root:/root:/bin/bash
+${account}:x:1000:1000:${account}:/home/${account}:/bin/bash
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `
+}
+
+export const etcPasswd = passwdOf(SANDBOX_ACCOUNT)
 
 /**
  * The groups by which the runner knows a command's processes (`runner/src/mark.rs`). They have names only because `groups` and `id -Gn` fail on
@@ -30,12 +37,16 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
  */
 export const MARKS = { first: 40_000, count: 1024 }
 
-export const etcGroup = `root:x:0:
+export function groupOf(account: string): string {
+  return `root:x:0:
 tty:x:5:
 users:x:100:
-sandbox:x:1000:
+${account}:x:1000:
 nogroup:x:65534:
 ${Array.from({ length: MARKS.count }, (_, index) => `cmd${MARKS.first + index}:x:${MARKS.first + index}:\n`).join('')}`
+}
+
+export const etcGroup = groupOf(SANDBOX_ACCOUNT)
 
 export const etcProfile = `export PATH="\${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 [ -n "\${BASH_VERSION-}" ] && [ -r /etc/bash.bashrc ] && . /etc/bash.bashrc

@@ -17,19 +17,22 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { ETC_FILES, etcGroup, etcPasswd, etcProfile, NSSWITCH } from './etc.ts'
+import { type HostImageOptions, hiddenInHost } from './host-hidden.ts'
 
 /**
  * The image `host`: this machine's own programs, without a download. `/usr` is mounted read-only from the machine; this file makes the rest,
  * a skeleton of empty folders and a small `/etc`, once, as the read-only layer below every such sandbox.
  *
  * Never the machine's `/`, of which every world-readable file would show. From `/etc` come only names on a list (`etc.ts`), and of those only what
- * every user of this machine may read anyway. Nothing of /home, /root, /var, /opt, /srv, /mnt.
+ * every user of this machine may read anyway. Of `/usr`, configuration and credentials are hidden (`host-hidden.ts`). Nothing of /home, /root, /var, /opt, /srv, /mnt.
  */
 export interface HostImage {
   /** The skeleton: a lower layer. */
   readonly layer: string
   /** Mounted read-only into the sandbox. */
   readonly binds: readonly { readonly source: string; readonly target: string }[]
+  /** Paths in there that the sandbox does not see. */
+  readonly hidden: readonly string[]
 }
 
 /** Bump when what is generated below changes. */
@@ -59,7 +62,7 @@ export const HOST_FOLDERS = [
  * Makes the skeleton, or finds the one that was made from the same files: when the machine's change (an upgrade writes `ld.so.cache`), the
  * next sandbox gets a new one and running ones keep theirs. Two processes may do so at once; one of them wins.
  */
-export function hostImage(imagesFolder: string, host = '/'): HostImage {
+export function hostImage(imagesFolder: string, host = '/', options: HostImageOptions = {}): HostImage {
   const binds = [{ source: join(host, 'usr'), target: '/usr' }]
   for (const { name, isLink } of programFolders(host)) {
     if (!isLink) binds.push({ source: join(host, name), target: `/${name}` })
@@ -76,7 +79,7 @@ export function hostImage(imagesFolder: string, host = '/'): HostImage {
       if (!existsSync(layer)) throw error
     }
   }
-  return { layer, binds }
+  return { layer, binds, hidden: hiddenInHost(options, host) }
 }
 
 function build(root: string, host: string): void {

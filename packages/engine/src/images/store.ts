@@ -11,6 +11,7 @@ import { missingLayer } from './missing-layer.ts'
 import { nearest } from './nearest.ts'
 import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
 import { askRegistry, type PullOptions } from './pull.ts'
+import { recipeNames } from './recipes.ts'
 import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
 import { parseReference, type Reference, shown } from './reference.ts'
 import type { ImageRights } from './rights.ts'
@@ -265,12 +266,21 @@ export class ImageStore {
     const names = this.list().map((image) => image.name)
     const near = [...names.filter((one) => repositoryOf(one) === repositoryOf(name)), ...nearest(name, names)]
     const others = near.length > 0 ? ` Here are: ${[...new Set(near)].join(', ')}.` : ''
-    const command = kind === 'registry' ? `pull ${shown(text)}` : `import ${shown(text)}`
     return new SandboxError('not_found', `The image “${shown(text)}” is not on this machine.`, {
-      hint: `Run: sandkasten image ${command}${others}`,
+      hint: `${kind === 'registry' ? howToGet(name, shown(text)) : `Run: sandkasten image import ${shown(text)}`}${others}`,
       details: { image: name },
     })
   }
+}
+
+function howToGet(name: string, text: string): string {
+  const recipes = recipeNames()
+  const repository = repositoryOf(name)
+  if (repository === 'sandbox-runtime')
+    return `Use ${recipes.map((recipe) => `sandbox-runtime:${recipe}`).join(', ')}, or an image of your own.`
+  if (recipes.includes(name.replace(/:latest$/, '')))
+    return `Run: sandkasten image build ${repository} (from Debian packages), or: sandkasten image pull ${text}`
+  return `Run: sandkasten image pull ${text}. Or build one from a recipe: sandkasten image build FOLDER --name ${text}`
 }
 
 const repositoryOf = (name: string) => name.replace(/@.*$|:[^:/]*$/, '')

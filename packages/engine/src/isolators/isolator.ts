@@ -30,6 +30,8 @@ export interface Isolator {
   readonly disks?: LayeredDisks
   /** What is weaker in its sandboxes than it could be, in sentences for people. */
   weaker?(): Promise<readonly string[]>
+  /** Where images are not ours to keep: whether this one is here. */
+  hasImage?(reference: string): Promise<boolean>
   /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
   /** `in-use`: a sandbox was made of it and is still there. */
@@ -80,6 +82,8 @@ export interface IsolatorSpec extends SandboxPlace {
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
   readonly hostname: string
+  /** What the sandbox's user is called, with a home below `/home`. On the image `host` only, and on disks that stand on it. */
+  readonly account?: string
 }
 
 /**

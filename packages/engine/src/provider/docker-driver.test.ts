@@ -10,6 +10,7 @@ import {
   removeDaemonFolder,
   startDockerd,
 } from '../isolators/docker/testing/daemons.ts'
+import { importRootfs } from '../isolators/docker/testing/rootfs.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { EngineProvider, type EngineProviderOptions } from './engine-provider.ts'
 
@@ -45,6 +46,23 @@ it('says with every sandbox what is weaker here than elsewhere', async () => {
     expect.arrayContaining([expect.stringContaining('this machine’s root')]),
   )
   await sandbox.destroy()
+})
+
+it('uses the image `host` for a recipe that the daemon does not have, and its own image as soon as it has one', async () => {
+  const warnings: string[] = []
+  const provider = new EngineProvider({ ...options, onWarning: (message) => warnings.push(message) })
+  for (const round of [1, 2]) {
+    const sandbox = await provider.create({ image: 'sandbox-runtime:base' })
+    expect(await sandbox.runCommand({ cmd: 'echo', args: [String(round)] })).toMatchObject({ exitCode: 0 })
+    await sandbox.destroy()
+  }
+  expect(warnings).toEqual([expect.stringContaining('docker build -t sandbox-runtime:base images/base')])
+  await importRootfs(docker, 'sandbox-runtime:base')
+  const sandbox = await provider.create({ image: 'sandbox-runtime:base' })
+  const [container] = await docker.listContainers({ filters: { name: [sandbox.sandboxId] } })
+  expect(container!.Image).toBe('sandbox-runtime:base')
+  await sandbox.destroy()
+  await docker.getImage('sandbox-runtime:base').remove()
 })
 
 it('the image of a snapshot goes when it is deleted and its last sandbox is gone; that of a fork with the last fork', async () => {

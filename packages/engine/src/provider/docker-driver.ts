@@ -2,6 +2,7 @@ import path from 'node:path'
 import { type CallOptions, type CreateOption, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { identityOf, isAlive, type SandboxRecord } from '@sandkasten/sdk/folder'
 import { type CreateSpec, randomId, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
+import { runtimeRecipe } from '../images/index.ts'
 import type { Image } from '../isolators/isolator.ts'
 import { DockerSnapshots } from './docker-snapshots.ts'
 import { EngineDriver } from './driver.ts'
@@ -94,7 +95,7 @@ export class DockerDriver extends EngineDriver {
       throw new SandboxError('unsupported', 'The isolator “docker” has no volumes.', {
         hint: 'Leave providerOptions.volumes out, or use the isolator “oci”.',
       })
-    if (snapshotId === undefined) return { ...plan, image: imageOf(image) }
+    if (snapshotId === undefined) return { ...plan, image: await this.#imageOf(image) }
     if (spec.image !== undefined)
       throw new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {
         hint: 'A snapshot stands on the image of its sandbox: leave image out.',
@@ -112,6 +113,17 @@ export class DockerDriver extends EngineDriver {
     await super.release(folder, record)
     const { image } = extraOf(record)
     if (typeof image === 'object' && 'snapshot' in image) await this.#sweepSnapshots()
+  }
+
+  /** Names are the daemon's to know. One of our recipes that it does not have is `host`. */
+  async #imageOf(image: string): Promise<Image> {
+    if (image === 'host') return 'host'
+    if (path.isAbsolute(image)) return { rootfs: image }
+    const recipe = runtimeRecipe(image)
+    if (recipe === undefined || (await (await this.isolator()).hasImage?.(image)) !== false)
+      return { reference: image }
+    this.standIns.tell(image, `docker build -t ${image} images/${recipe}`)
+    return 'host'
   }
 
   async #take(
@@ -156,10 +168,4 @@ export class DockerDriver extends EngineDriver {
       if (outcome !== 'in-use') this.#snapshots.forget(snapshotId)
     }
   }
-}
-
-/** Every other name is the daemon's to know. */
-function imageOf(image: string): Image {
-  if (image === 'host') return 'host'
-  return path.isAbsolute(image) ? { rootfs: image } : { reference: image }
 }

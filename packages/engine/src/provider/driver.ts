@@ -1,15 +1,18 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import { PortForwards } from '@sandkasten/sdk/ports'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
-import type { IsolatedSandbox, Isolator, SandboxStats } from '../isolators/isolator.ts'
+import { StandIns } from '../images/index.ts'
+import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import type { TreeRights } from '../layers/index.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import { LayeredDriver } from './layered-driver.ts'
-
+import { PortDialer } from './port-dialer.ts'
 import { EngineSandbox } from './sandbox.ts'
 import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
 
@@ -37,8 +40,11 @@ export class EngineDriver extends LayeredDriver {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   protected readonly findImage: FindImage
+  protected readonly standIns: StandIns
   readonly #stays: boolean
   readonly #live = new Map<string, Live>()
+  /** Told of a sandbox of this process, or one that it watches, that has ended by itself. */
+  onEnded: (info: SandboxInfo) => void = () => {}
 
   constructor(options: {
     root: string
@@ -53,10 +59,12 @@ export class EngineDriver extends LayeredDriver {
     capabilities: EngineCapabilities
     isolation?: Isolation
     findImage: FindImage
+    standIns?: StandIns
     stays?: boolean
   }) {
     super(options.root, options.runner, options.rights)
     this.findImage = options.findImage
+    this.standIns = options.standIns ?? new StandIns()
     this.#isolator = options.isolator
     this.#closeIsolator = options.closeIsolator
     this.defaults = options.defaults
@@ -67,6 +75,10 @@ export class EngineDriver extends LayeredDriver {
 
   override async health(): Promise<boolean> {
     return (await super.health()) && (await (await this.#isolator()).probe()).ok
+  }
+
+  async probe(): Promise<ProbeResult> {
+    return (await this.#isolator()).probe()
   }
 
   /** What is weaker than usual is said with everything else that is known of a sandbox. */
@@ -93,6 +105,15 @@ export class EngineDriver extends LayeredDriver {
     return this.#liveOf(record).forwards
   }
 
+  /** A byte stream to a port of the sandbox. */
+  async dial(sandboxId: string, port: number): Promise<Duplex> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status !== 'running')
+      throw new SandboxError('not_running', `The sandbox ${sandboxId} is ${record.status}.`, { sandboxId })
+    return this.#liveOf(record).dialer.dial(port)
+  }
+
   /** Streams into the stdin of its processes, by process; shared by all handles. */
   writers(sandboxId: string): Map<string, TaskOutput> {
     return this.#live.get(sandboxId)?.writers ?? new Map()
@@ -101,6 +122,29 @@ export class EngineDriver extends LayeredDriver {
   /** How often the kernel has killed for lack of memory in it. */
   async oomKills(record: SandboxRecord): Promise<number | undefined> {
     return (await this.#liveOf(record).isolated).oomKills()
+  }
+
+  /** Whether this start of the sandbox has ended, or does so within a moment. */
+  async hasEnded(sandboxId: string, incarnation: string): Promise<boolean> {
+    const live = this.#live.get(sandboxId)
+    if (live?.incarnation !== incarnation) {
+      const record = await this.current(sandboxId).catch(() => undefined)
+      return record?.incarnation !== incarnation || record.status === 'stopped'
+    }
+    const ended = live.isolated.then(
+      ({ ended }) => ended.then(() => true),
+      () => true,
+    )
+    const late = new AbortController()
+    const moment = sleep(endMs, false, { signal: late.signal }).catch(() => false)
+    return Promise.race([ended, moment]).finally(() => late.abort())
+  }
+
+  /** From now on `onEnded` is told of this one, too. */
+  async watch(sandboxId: string): Promise<void> {
+    await this.prepare()
+    const record = await this.current(sandboxId)
+    if (record.status === 'running' || record.status === 'paused') await this.#liveOf(record).isolated
   }
 
   /** What it uses now. */
@@ -181,6 +225,7 @@ export class EngineDriver extends LayeredDriver {
     const live = this.#live.get(record.sandboxId)
     this.#live.delete(record.sandboxId)
     await live?.forwards.close()
+    await live?.dialer.close()
     const known = await live?.isolated.catch(() => undefined)
     const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
     await isolated?.kill()
@@ -192,8 +237,9 @@ export class EngineDriver extends LayeredDriver {
     const all = [...this.#live.values()]
     this.#live.clear()
     await Promise.all(
-      all.map(async ({ forwards, client }) => {
+      all.map(async ({ forwards, dialer, client }) => {
         await forwards.close()
+        await dialer.close()
         await client?.then(
           (client) => client.close(),
           () => {},
@@ -243,27 +289,45 @@ export class EngineDriver extends LayeredDriver {
   }
 
   #remember(record: SandboxRecord, isolated: Promise<IsolatedSandbox>): Live {
+    const dialer = new PortDialer(() => connect(isolated, () => {}))
     const live: Live = {
       incarnation: record.incarnation,
       isolated,
       ended: false,
       client: undefined,
       writers: new Map(),
-      forwards: new PortForwards(async (port) => (await this.client(record)).dial(port)),
+      dialer,
+      forwards: new PortForwards((port) => dialer.dial(port)),
     }
     this.#live.set(record.sandboxId, live)
+    const { sandboxId } = record
     const forget = () => {
       live.ended = true
-      if (this.#live.get(record.sandboxId) === live) this.#live.delete(record.sandboxId)
+      if (this.#live.get(sandboxId) !== live) return false
+      this.#live.delete(sandboxId)
+      return true
     }
-    isolated.then(({ ended }) => ended.then(forget), forget)
+    const ended = () => {
+      // One that we end ourselves was forgotten before.
+      if (!forget()) return
+      void dialer.close()
+      this.info(sandboxId).then(
+        (info) => this.onEnded(info),
+        () => {},
+      )
+    }
+    isolated.then(({ ended: end }) => end.then(ended), forget)
     return live
   }
 }
 
+/** How long after its connection the end of a sandbox is known at most. */
+const endMs = 1_000
+
 interface Live {
   readonly incarnation: string
   readonly isolated: Promise<IsolatedSandbox>
+  readonly dialer: PortDialer
   readonly forwards: PortForwards
   readonly writers: Map<string, TaskOutput>
   client: Promise<RunnerClient> | undefined

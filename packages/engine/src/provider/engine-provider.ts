@@ -1,17 +1,20 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { type Capabilities, SandboxError } from '@sandkasten/sdk'
+import type { Duplex } from 'node:stream'
+import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import { ImageStore } from '../images/index.ts'
+import { type HostImageOptions, hiddenInHost } from '../images/host-hidden.ts'
+import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
 import { Daemon } from '../isolators/docker/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
-import type { Isolator, SandboxStats } from '../isolators/isolator.ts'
+import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
 import { findProgram } from '../isolators/oci/programs.ts'
 import { isolationOf } from '../isolators/oci/runtime.ts'
+import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
 import { DockerDriver } from './docker-driver.ts'
@@ -25,11 +28,15 @@ export interface EngineProviderOptions {
   /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
   pull?: boolean
   /**
-   * Where sandboxes are kept; for one isolator only. Default: `/var/lib/sandkasten` for root, else `engine` in `$SANDKASTEN_HOME` or `~/.sandkasten`;
+   * Where sandboxes are kept; for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, else `~/.sandkasten/engine`;
    * for `docker` the folder `docker` in there.
    */
   root?: string
   defaults?: Partial<EngineDefaults>
+  /** What sandboxes with the network `open` may reach besides the public internet. */
+  openNetwork?: OpenNetwork
+  /** What the image `host` hides of this machine's `/usr`. */
+  hostImage?: HostImageOptions
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
@@ -39,6 +46,8 @@ export interface EngineProviderOptions {
    * `sweep()` does.
    */
   stays?: boolean
+  /** Told what works, but not as asked for. Default: `process.emitWarning`. */
+  onWarning?: (message: string) => void
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
@@ -55,6 +64,8 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   readonly #close: () => Promise<void>
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
   readonly volumes: VolumeAdmin
+  /** Opens a byte stream to a port of a sandbox. Absent without isolation: there a sandbox's ports are the machine's. */
+  readonly dial: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
   readonly #layered: EngineDriver | undefined
   readonly #folders: { handOver: EngineDriver['handOver'] }
 
@@ -65,10 +76,17 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.decision = decision
     this.#folders = driver as unknown as EngineDriver
     this.#layered = driver instanceof EngineDriver ? driver : undefined
+    const layered = this.#layered
+    this.dial = layered && ((sandboxId, port) => layered.dial(sandboxId, port))
     this.volumes = volumesOf(decision, this.#layered)
     this.#close = async () => {
       if (driver instanceof EngineDriver) await driver.close()
     }
+  }
+
+  /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
+  async probe(): Promise<ProbeResult> {
+    return this.#layered?.probe() ?? { ok: true, detail: this.decision.reason }
   }
 
   /** What a sandbox uses now. What this machine does not count is undefined. */
@@ -77,6 +95,16 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
       hint: 'Use the isolator oci.',
     })
+  }
+
+  /** Calls the listener when a sandbox that this process started, or watches, ends by itself. Without isolation it is never called. */
+  onEnded(listener: (info: SandboxInfo) => void): void {
+    if (this.#layered) this.#layered.onEnded = listener
+  }
+
+  /** Makes the listener of `onEnded` learn of the end of a sandbox that another process started. */
+  async watch(sandboxId: string): Promise<void> {
+    await this.#layered?.watch(sandboxId)
   }
 
   /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
@@ -125,11 +153,21 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
   }
 }
 
+/** For either isolator. */
+function shared({ openNetwork, hostImage }: EngineProviderOptions) {
+  return {
+    ...(openNetwork === undefined ? {} : { openNetwork }),
+    ...(hostImage === undefined ? {} : { hostImage }),
+  }
+}
+
 function choose(options: EngineProviderOptions): {
   decision: EngineDecision
   driver: ProviderDriver<Capabilities>
 } {
   const { isolator = 'auto' } = options
+  checkedAllow(options.openNetwork?.allow ?? [])
+  hiddenInHost(options.hostImage ?? {})
   const root = path.resolve(options.root ?? defaultRoot())
   if (isolator === 'process') {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
@@ -148,13 +186,13 @@ function choose(options: EngineProviderOptions): {
       root,
       ...lazily(options.oci, async (runner) => {
         const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...options.oci, runner })
+        return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
       }),
       defaults,
       capabilities: capabilitiesHere(),
       isolation: isolationOf(options.oci ?? {}),
       rights: process.getuid?.() === 0 ? undefined : footingOf({}),
-      findImage: finder(imageStore({ ...options, root }), options.pull ?? false),
+      findImage: finder(imageStore({ ...options, root }), options),
       stays: options.stays ?? false,
     })
     const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
@@ -203,10 +241,17 @@ function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabiliti
     ...lazily(
       options.docker,
       async (runner) =>
-        new DockerIsolator({ stateFolder: root, pull: options.pull ?? false, ...options.docker, runner }),
+        new DockerIsolator({
+          stateFolder: root,
+          pull: options.pull ?? false,
+          ...shared(options),
+          ...options.docker,
+          runner,
+        }),
     ),
     defaults: { ...engineDefaults, ...options.defaults },
     capabilities: dockerCapabilities(options.docker),
+    standIns: new StandIns(options.onWarning),
     // Names of images are the daemon's to know, never the store's.
     findImage: (name) => {
       throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
@@ -250,15 +295,32 @@ export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> 
   })
 }
 
-function finder(images: ImageStore, pull: boolean): FindImage {
+function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderOptions): FindImage {
+  const standIns = new StandIns(onWarning)
   return async (name) => {
+    const recipe = runtimeRecipe(name)
+    if (recipe !== undefined && !images.find(name)) {
+      if (images.find(recipe)) return images.imageLayers(recipe)
+      standIns.tell(name, `sandkasten image build ${recipe}`)
+      return 'host'
+    }
     // A name that is none is said to be none here, not by a registry.
     if (pull && !images.find(name)) await images.pull(name)
     return images.imageLayers(name)
   }
 }
 
+/**
+ * A root is for one isolator only. This is the root of the one that these options lead to, below one folder for all: the daemon and the command line
+ * find the same sandboxes and images there.
+ */
+export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
+  const { isolator } = new EngineProvider({ ...options, root: folder }).decision
+  return isolator === 'docker' ? path.join(folder, 'docker') : folder
+}
+
 function defaultRoot(): string {
+  if (process.env.SANDKASTEN_ENGINE_DIR) return path.resolve(process.env.SANDKASTEN_ENGINE_DIR)
   if (process.env.SANDKASTEN_HOME) return path.join(process.env.SANDKASTEN_HOME, 'engine')
   return process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten', 'engine')
 }

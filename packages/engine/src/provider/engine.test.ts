@@ -84,6 +84,32 @@ describe('EngineProvider on oci', () => {
     }
   })
 
+  it('calls its user as asked for, with a home of that name, also in forks and after a restart', async () => {
+    const provider = new EngineProvider({ isolator: 'oci', root })
+    const sandbox = await provider.create({ providerOptions: { account: 'ada' } })
+    const look = { cmd: 'sh', args: ['-c', 'whoami; pwd; echo "$HOME"; stat -c %U:%G ~; touch ~/mine; ls ~'] }
+    const seen = 'ada\n/home/ada\n/home/ada\nada:ada\nmine\n'
+    const [copy] = await sandbox.fork()
+    try {
+      expect((await sandbox.runCommand(look)).stdout).toBe(seen)
+      await sandbox.stop()
+      const again = await provider.get(sandbox.sandboxId, { resume: true })
+      expect((await again.runCommand(look)).stdout).toBe(seen)
+      expect((await (copy as typeof sandbox).runCommand(look)).stdout).toBe(seen)
+      // A disk whose user has another home keeps its account.
+      const plain = await provider.create({})
+      const { snapshotId } = await plain.snapshot()
+      const other = await provider.create({ snapshotId, providerOptions: { account: 'ada' } })
+      expect((await other.runCommand({ cmd: 'sh', args: ['-c', 'whoami; pwd'] })).stdout).toBe(
+        'sandbox\n/workspace\n',
+      )
+      for (const one of [plain, other]) await one.destroy()
+      await provider.deleteSnapshot(snapshotId)
+    } finally {
+      for (const one of [sandbox, copy as typeof sandbox]) await one.destroy()
+    }
+  })
+
   it('kill() wins against programs that fork, leave their session and their parent without end', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create({ providerOptions: { pids: 256 } })
@@ -144,6 +170,9 @@ describe('EngineProvider on oci', () => {
     [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
     [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
     [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],
+    [{ providerOptions: { account: 'root' } }, 'invalid_argument', 'root'],
+    [{ providerOptions: { account: 'a:0:0' } }, 'invalid_argument', 'account'],
+    [{ image: '/srv', providerOptions: { account: 'user' } }, 'invalid_argument', 'account'],
     [{ snapshotId: 'x' }, 'not_found', 'snapshot'],
   ])('refuses %j, and leaves nothing', async (options, code, word) => {
     const provider = new EngineProvider({ isolator: 'oci', root })

@@ -1,6 +1,6 @@
 import type { CallOptions, FileChange, FileEntry, FileStat, FileType } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import type { FilesDriver } from '@sandkasten/sdk/provider'
+import { type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
 import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/sdk/runner'
 
 /** Files as the runner sees them: inside the sandbox, as its user. No path of the host is ever involved. */
@@ -39,7 +39,9 @@ export class EngineFiles implements FilesDriver {
   ): Promise<FileEntry[]> {
     const { files } = await this.#client()
     const entries: FileEntry[] = []
+    const size = new ListingSize()
     for await (const entry of files.list(path, { cwd: this.#cwd, depth: recursive ? maxDepth : 1, signal })) {
+      size.add(entry.path)
       entries.push({
         name: entry.path.slice(entry.path.lastIndexOf('/') + 1),
         path: entry.path,
@@ -127,9 +129,9 @@ async function named<T>(path: string, work: Promise<T>): Promise<T> {
 /** As deep as any path can be. */
 const maxDepth = 4096
 
-function statOf({ kind, size, mode, mtimeMs }: FileFacts): FileStat {
+function statOf({ kind, size, mode, mtimeMs, uid, gid }: FileFacts): FileStat {
   const type: FileType = kind === 'file' || kind === 'directory' || kind === 'symlink' ? kind : 'other'
-  return { type, size, mode: mode & 0o7777, mtimeMs }
+  return { type, size, mode: mode & 0o7777, mtimeMs, uid, gid }
 }
 
 async function* changesOf(events: AsyncIterable<WatchEvent>): AsyncGenerator<FileChange> {

@@ -280,7 +280,7 @@ describe('create', () => {
   it('does not pull unless it was told to', async () => {
     await expect(provider.create({ image: 'not-here:1' })).rejects.toMatchObject({
       code: 'not_found',
-      hint: 'Run: sandkasten image pull not-here:1',
+      hint: expect.stringMatching(/^Run: sandkasten image pull not-here:1\. /),
     })
     const pulling = new EngineProvider({ isolator: 'oci', root: bench.root, pull: true })
     // Nobody listens there: that it was asked is all there is to see.

@@ -6,7 +6,7 @@ import { throwIfAborted } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, LayeredDisks } from '../isolators/isolator.ts'
 import type { Draft } from '../layers/index.ts'
 import { DiskDriver } from './disk-driver.ts'
-import { type EngineExtra, extraOf } from './spec.ts'
+import { type EngineExtra, extraOf, homeOf } from './spec.ts'
 import { squash } from './squash.ts'
 
 /** Above this many layers a stack is merged into one, in the background; above `MOST_LAYERS` before anything else is stacked on it. */
@@ -42,7 +42,7 @@ export abstract class LayeredDriver extends DiskDriver {
     for (;;) {
       const { image, workdir, layers } = snapshots.get(snapshotId)
       try {
-        return await this.make(spec, { ...plan, image, workdir, layers }, call)
+        return await this.make(spec, { ...plan, image, workdir, layers, ...keptAccount(plan, workdir) }, call)
       } catch (error) {
         // Nobody held its layers for us: they may have been merged into another, or the snapshot deleted, which this says.
         if (snapshots.get(snapshotId).layers.join() === layers.join()) throw error
@@ -217,6 +217,11 @@ export abstract class LayeredDriver extends DiskDriver {
     change: (sandboxId: string, change: (record: SandboxRecord) => SandboxRecord) =>
       this.change(sandboxId, change).then(() => {}),
   }
+}
+
+/** A disk whose user has another home keeps its own account. */
+function keptAccount({ account }: Record<string, unknown>, workdir: string): { account?: string } {
+  return typeof account === 'string' && workdir === homeOf(account) ? {} : { account: undefined }
 }
 
 /** Which sandbox, and which of its lives, a handle knows. */

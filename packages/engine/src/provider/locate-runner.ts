@@ -9,18 +9,15 @@ export async function locateRunner(options: { onBuild?: () => void } = {}): Prom
   if (named) return named
   const carried = fileURLToPath(new URL(`../../runner/runner-linux-${process.arch}`, import.meta.url))
   const source = fileURLToPath(new URL('../../../../runner/Cargo.toml', import.meta.url))
-  if (existsSync(carried) && !existsSync(source)) return carried
-  try {
-    return await buildRunner(options.onBuild)
-  } catch (cause) {
-    if (existsSync(carried)) return carried
-    throw new SandboxError(
-      'unavailable',
-      `There is no runner for linux-${process.arch}, and it could not be built.`,
-      {
-        cause,
-        hint: 'Install Rust (cargo) and try again, or name a runner’s binary in SANDKASTEN_RUNNER.',
-      },
-    )
+  if (existsSync(source)) {
+    try {
+      return await buildRunner(options.onBuild)
+    } catch (error) {
+      if (!existsSync(carried)) throw error
+    }
   }
+  if (existsSync(carried)) return carried
+  throw new SandboxError('unavailable', `This package has no runner for linux-${process.arch}.`, {
+    hint: 'Build it from the source (runner/build.sh), and name its file in SANDKASTEN_RUNNER.',
+  })
 }

@@ -51,6 +51,16 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     return this.#driver.oomKills(await this.#check())
   }
 
+  /** A connection that ends may be the first sign that the sandbox has ended: then that is what is said. */
+  async explain(error: unknown): Promise<unknown> {
+    if (!SandboxError.is(error, 'connection_lost')) return error
+    if (!(await this.#driver.hasEnded(this.sandboxId, this.#incarnation))) return error
+    return new SandboxError('not_running', `The sandbox ${this.sandboxId} has ended.`, {
+      sandboxId: this.sandboxId,
+      cause: error,
+    })
+  }
+
   async info(): Promise<SandboxInfo> {
     return this.#driver.info(this.sandboxId)
   }

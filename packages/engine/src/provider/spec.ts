@@ -34,6 +34,11 @@ export interface EngineOptions {
   volumes?: ReadonlyArray<VolumeMount>
   pids?: number
   tmpMb?: number
+  /**
+   * What the sandbox's user is called instead of `sandbox`; it works in `/home/<account>`. For the image `host`. A
+   * snapshot keeps the account of its sandbox.
+   */
+  account?: string
 }
 
 export interface VolumeMount {
@@ -51,8 +56,8 @@ export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' |
   readonly sealing?: string
 }
 
-/** Finds an image of the store, or throws with the command that gets it. */
-export type FindImage = (name: string) => ImageLayers | Promise<ImageLayers>
+/** Finds an image of the store, or throws with the command that gets it. `host`: this machine stands in for it. */
+export type FindImage = (name: string) => ImageLayers | 'host' | Promise<ImageLayers | 'host'>
 
 export async function planOf(
   spec: CreateSpec,
@@ -63,6 +68,7 @@ export async function planOf(
   const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
   return {
     ...(await imageOf(spec.image ?? defaults.image, findImage)),
+    ...accountOf(options.account, spec.image ?? defaults.image),
     limits: {
       memoryBytes: positive(memoryMb, 'resources.memoryMb') * 1024 * 1024,
       cpus: positive(vcpus, 'resources.vcpus'),
@@ -95,13 +101,36 @@ async function imageOf(
 ): Promise<Pick<EngineExtra, 'image' | 'workdir'>> {
   if (wanted === 'host') return { image: 'host', workdir: '/workspace' }
   if (path.isAbsolute(wanted)) return { image: { rootfs: wanted }, workdir: '/workspace' }
-  const { name, digest, layers, config } = await findImage(wanted)
+  const found = await findImage(wanted)
+  if (found === 'host') return { image: 'host', workdir: '/workspace' }
+  const { name, digest, layers, config } = found
   const { env, user, workdir } = config
   return { image: { name, digest, layers, env, user }, workdir }
 }
 
+/** Names that the image has already are refused. */
+function accountOf(
+  account: string | undefined,
+  image: string,
+): Pick<EngineExtra, 'account' | 'workdir'> | object {
+  if (account === undefined) return {}
+  if (image !== 'host')
+    throw new SandboxError('invalid_argument', `The image “${image}” has an account of its own.`, {
+      hint: 'Leave providerOptions.account out, or use the image host.',
+    })
+  if (!/^[a-z_][a-z0-9_-]{0,31}$/.test(account) || ['root', 'nobody'].includes(account))
+    throw new SandboxError('invalid_argument', `“${account}” cannot be the name of an account here.`, {
+      hint: 'Use up to 32 small letters, digits, - and _.',
+    })
+  return { account, workdir: homeOf(account) }
+}
+
+export function homeOf(account: string): string {
+  return `/home/${account}`
+}
+
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
-  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb']
+  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb', 'account']
   for (const key of Object.keys(given ?? {})) {
     if (!known.includes(key))
       throw new SandboxError('invalid_argument', `The engine has no option \`${key}\`.`, {

@@ -1,9 +1,9 @@
 /** Where the runner's binary is, built first if its source changed. For tests, benchmarks and development; a release carries the binary. */
 import { execFile } from 'node:child_process'
-import { readdirSync, statSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { SandboxError } from '@sandkasten/sdk'
+import { findRust, pathWith, type SearchOptions } from './rust.ts'
+import { builtRunner, runnerFolder } from './source.ts'
 
 let built: Promise<string> | undefined
 
@@ -17,19 +17,54 @@ export function buildRunner(onBuild?: () => void): Promise<string> {
 }
 
 async function build(onBuild: (() => void) | undefined): Promise<string> {
-  const folder = fileURLToPath(new URL('../../../../runner/', import.meta.url))
-  const binary = path.join(folder, 'target/release/runner')
-  if (isNewerThanSource(binary, folder)) return binary
-  onBuild?.()
-  const { stdout } = await promisify(execFile)(path.join(folder, 'build.sh'), { timeout: 600_000 })
-  return stdout.trim()
+  return builtRunner() ?? runBuild({ onBuild })
 }
 
-/** Cargo would find that out too, but takes a tenth of a second for it, before every command. */
-function isNewerThanSource(binary: string, folder: string): boolean {
-  const built = statSync(binary, { throwIfNoEntry: false })?.mtimeMs
-  if (built === undefined) return false
-  const sources = readdirSync(path.join(folder, 'src'), { recursive: true, encoding: 'utf8' })
-  const files = [...sources.map((file) => `src/${file}`), 'Cargo.toml', 'Cargo.lock', '.cargo/config.toml']
-  return files.every((file) => statSync(path.join(folder, file)).mtimeMs < built)
+/** Runs `build.sh` with a Rust that is new enough. The error of a failed build carries cargo’s own output. */
+export async function runBuild(
+  options: SearchOptions & { script?: string; onBuild?: (() => void) | undefined } = {},
+): Promise<string> {
+  const { env = process.env, script = path.join(runnerFolder, 'build.sh') } = options
+  const { rust, needed, unusable } = await findRust(options)
+  if (!rust)
+    throw new SandboxError(
+      'unavailable',
+      `The runner is built with Rust ${needed} or newer, ${absent(unusable)}.`,
+      {
+        hint: `Install it with rustup (https://rustup.rs), or on Debian as root with npm start. Or name the file of a built runner in SANDKASTEN_RUNNER.`,
+      },
+    )
+  options.onBuild?.()
+  return new Promise((resolve, reject) => {
+    const settings = { timeout: buildTimeoutMs, maxBuffer: 64 * 1024 * 1024 }
+    execFile(script, { env: { ...env, PATH: pathWith(rust, env) }, ...settings }, (error, stdout, stderr) => {
+      if (!error) return resolve(stdout.trim())
+      const reason = error.killed ? `did not end within ${buildTimeoutMs / 60_000} minutes` : 'failed'
+      const output = tail(stderr || error.message)
+      reject(
+        new SandboxError(
+          'unavailable',
+          `The runner cannot be built: cargo ${rust.version} ${reason}.\n${output}`,
+          {
+            cause: error,
+            hint: 'Correct what cargo reports, and try again. runner/build.sh shows all of its output.',
+          },
+        ),
+      )
+    })
+  })
+}
+
+const buildTimeoutMs = 600_000
+
+function absent(unusable: readonly string[]): string {
+  if (unusable.length === 0) return 'and there is no cargo on this machine'
+  return `and this machine has only: ${unusable.join(', ')}`
+}
+
+/** The end of cargo’s output, where its error is. */
+function tail(text: string): string {
+  const lines = text.trim().split('\n')
+  const shown = lines.slice(-60).join('\n').slice(-8_000)
+  return lines.length > 60 ? `[…]\n${shown}` : shown
 }

@@ -49,15 +49,11 @@ export class AnswerReader {
   }
 
   #takeHead(bytes: Uint8Array): number {
-    const end = endOfHead(bytes)
-    if (end < 0) {
-      if (bytes.length > mostHead) throw new Error('the head of the answer is too long')
-      return 0
-    }
-    const head = readHead(latin1(bytes.subarray(0, end)))
-    // A word in between, such as “100 Continue”; the answer is still to come.
-    if (head.status >= 200) this.#begin(head)
-    return end + 4
+    const found = takeHead(bytes)
+    if (!found) return 0
+    // An interim response such as “100 Continue”: the answer is still to come.
+    if (found.head.status >= 200) this.#begin(found.head)
+    return found.bodyAt
   }
 
   #begin(head: Head): void {
@@ -137,12 +133,20 @@ interface State {
   untilEnd?: boolean
 }
 
-interface Head {
+export interface Head {
   readonly status: number
   readonly headers: Array<[string, string]>
   readonly length: number | undefined
   readonly chunked: boolean
   readonly keepMs: number
+}
+
+/** The head at the beginning of these bytes, and where the body begins. Undefined: some of it is missing. */
+export function takeHead(bytes: Uint8Array): { head: Head; bodyAt: number } | undefined {
+  const end = endOfHead(bytes)
+  if (end >= 0) return { head: readHead(latin1(bytes.subarray(0, end))), bodyAt: end + 4 }
+  if (bytes.length > mostHead) throw new Error('the head of the answer is too long')
+  return undefined
 }
 
 function readHead(text: string): Head {

@@ -1,7 +1,13 @@
 import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/abort.ts'
 import { encode } from '../shared/bytes.ts'
-import type { CallOptions, OutputOptions, ProcessEvent, ProcessSignal } from '../spec/index.ts'
+import type {
+  CallOptions,
+  OutputOptions,
+  ProcessEvent,
+  ProcessSignal,
+  ShellExecOptions,
+} from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
 import { Patience } from './patience.ts'
 import { type ServerEvent, serverEvents } from './server-events.ts'
@@ -43,14 +49,14 @@ export class Command {
 
   /** Its end. With `onOutput`, all that it says before. */
   async wait<T extends RunResult | ExecResult>(
-    options: CallOptions & { onOutput?: (text: string) => void } = {},
+    options: CallOptions & Pick<ShellExecOptions, 'onOutput'> = {},
   ): Promise<T> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-    const tell = (text: string) => text !== '' && options.onOutput?.(text)
+    const tell = async (text: string) => text !== '' && (await options.onOutput?.(text))
     for await (const event of this.#events(0, options.signal)) {
-      if (event.event !== 'exit') tell(decoder.decode(bytesOf(event), { stream: true }))
+      if (event.event !== 'exit') await tell(decoder.decode(bytesOf(event), { stream: true }))
       else {
-        tell(decoder.decode())
+        await tell(decoder.decode())
         return commandResult<T>(event.data)
       }
     }

@@ -9,7 +9,7 @@ import type {
   FileStat,
   FileType,
 } from '../spec/index.ts'
-import { type Http, lostError, type RequestOptions } from './http.ts'
+import { bodyOf, type Http, type RequestOptions } from './http.ts'
 import { serverEvents } from './server-events.ts'
 
 /** Up to here content is sent in one piece, which every browser can. */
@@ -55,7 +55,7 @@ export class SessionFiles {
       ? {}
       : { range: `bytes=${start}-${end === undefined ? '' : end - 1}` }
     try {
-      return chunksFrom(await this.#send('GET', '', { query: { path }, headers, signal }), signal)
+      return await this.#chunks('', { query: { path }, headers, signal })
     } catch (error) {
       // Beyond the end there is nothing, which is no error.
       if (!whole && SandboxError.is(error, 'invalid_argument') && typeof error.details.size === 'number')
@@ -168,7 +168,7 @@ export class SessionFiles {
   /** A folder as a tar archive. */
   async pack(path = '.', options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const response = await this.#send('GET', '/archive', { query: { path }, signal: options.signal })
-    return streamOf(chunksFrom(response, options.signal))
+    return streamOf(bodyOf(response, options.signal))
   }
 
   /** Unpacks a tar archive into a folder, which is made if needed. */
@@ -188,6 +188,10 @@ export class SessionFiles {
 
   #send(method: string, route: string, options: RequestOptions): Promise<Response> {
     return this.#http.send(method, `${this.#path}${route}`, this.#with(options))
+  }
+
+  #chunks(route: string, options: RequestOptions): Promise<AsyncGenerator<Uint8Array>> {
+    return this.#http.chunks(`${this.#path}${route}`, this.#with(options))
   }
 
   #json<T>(method: string, route: string, options: RequestOptions): Promise<T> {
@@ -230,26 +234,6 @@ async function begin(source: AsyncGenerator<Uint8Array>) {
     size += value.byteLength
   }
   return { chunks, more: true }
-}
-
-async function* chunksFrom(response: Response, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
-  if (!response.body) return
-  const reader = response.body.getReader()
-  let ended = false
-  try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) {
-        ended = true
-        return
-      }
-      yield value
-    }
-  } catch (error) {
-    throw lostError(error, signal)
-  } finally {
-    if (!ended) void reader.cancel().catch(() => {})
-  }
 }
 
 async function* changesOf(

@@ -1,6 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/abort.ts'
-import { type Ask, nodeAsk } from './node-http.ts'
+import { concat } from '../shared/bytes.ts'
+import { type NodeHttp, nodeHttp } from './node-http.ts'
 import { errorOfResponse } from './problem.ts'
 
 export interface HttpOptions {
@@ -23,7 +24,7 @@ export class Http {
   readonly #base: string
   readonly #key: string
   readonly #fetch: typeof globalThis.fetch
-  readonly #ask: Ask | undefined
+  readonly #node: NodeHttp | undefined
 
   constructor({ baseUrl, apiKey, fetch }: HttpOptions) {
     if (typeof baseUrl !== 'string' || !/^https?:\/\//.test(baseUrl))
@@ -37,7 +38,7 @@ export class Http {
     this.#base = baseUrl.replace(/\/+$/, '')
     this.#key = apiKey
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
-    this.#ask = fetch ? undefined : nodeAsk(this.#base)
+    this.#node = fetch ? undefined : nodeHttp(this.#base)
   }
 
   /** The answer, if its status is a good one. */
@@ -51,6 +52,27 @@ export class Http {
     }
     if (response.ok) return response
     throw await errorOfResponse(response)
+  }
+
+  /** For GETs that answer with a `content-length`: the body as it arrives. Rejects at once when the status is not a good one; throws when the body breaks off. */
+  async chunks(path: string, options: RequestOptions = {}): Promise<AsyncGenerator<Uint8Array>> {
+    throwIfAborted(options.signal)
+    const start = await this.#node
+      ?.download(this.#target(path, options.query), {
+        headers: this.#headers(options),
+        ...(options.signal ? { signal: options.signal } : {}),
+      })
+      .catch((error: unknown) => {
+        throw lostError(error, options.signal)
+      })
+    if (!start) return bodyOf(await this.send('GET', path, options), options.signal)
+    const { status, headers } = start.head
+    if (status >= 200 && status < 300) return lossesOf(start.chunks(), options.signal)
+    const body: Uint8Array[] = []
+    for await (const chunk of lossesOf(start.chunks(), options.signal)) body.push(chunk)
+    throw await errorOfResponse(
+      new Response(new TextDecoder().decode(concat(body)) || null, { status, headers }),
+    )
   }
 
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
@@ -68,21 +90,23 @@ export class Http {
   }
 
   async #text(method: string, path: string, options: RequestOptions): Promise<string> {
-    if (!this.#ask || options.body !== undefined) {
+    if (!this.#node || options.body !== undefined) {
       const response = await this.send(method, path, options)
       return response.text().catch((error: unknown) => {
         throw lostError(error, options.signal)
       })
     }
     throwIfAborted(options.signal)
-    const answer = await this.#ask(this.#target(path, options.query), {
-      method,
-      headers: this.#headers(options),
-      ...(options.json === undefined ? {} : { body: JSON.stringify(options.json) }),
-      ...(options.signal ? { signal: options.signal } : {}),
-    }).catch((error: unknown) => {
-      throw lostError(error, options.signal)
-    })
+    const answer = await this.#node
+      .ask(this.#target(path, options.query), {
+        method,
+        headers: this.#headers(options),
+        ...(options.json === undefined ? {} : { body: JSON.stringify(options.json) }),
+        ...(options.signal ? { signal: options.signal } : {}),
+      })
+      .catch((error: unknown) => {
+        throw lostError(error, options.signal)
+      })
     if (answer.status >= 200 && answer.status < 300) return answer.text
     const { status, headers } = answer
     throw await errorOfResponse(new Response(answer.text || null, { status, headers }))
@@ -137,6 +161,41 @@ export class Http {
       // A key must not follow a redirect to somewhere else.
       redirect: 'error',
     }
+  }
+}
+
+/** The body of an answer as it arrives. */
+export async function* bodyOf(
+  response: Response,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  if (!response.body) return
+  const reader = response.body.getReader()
+  let ended = false
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) {
+        ended = true
+        return
+      }
+      yield value
+    }
+  } catch (error) {
+    throw lostError(error, signal)
+  } finally {
+    if (!ended) void reader.cancel().catch(() => {})
+  }
+}
+
+async function* lossesOf(
+  chunks: AsyncGenerator<Uint8Array>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks
+  } catch (error) {
+    throw lostError(error, signal)
   }
 }
 

@@ -7,6 +7,7 @@ export interface Problem {
   readonly detail?: string
   readonly code?: string
   readonly hint?: string
+  readonly retryable?: boolean
   readonly details?: Readonly<Record<string, unknown>>
   readonly request_id?: string
 }
@@ -19,6 +20,7 @@ export function errorOf(problem: Problem, status: number, requestId?: string): S
     problem.detail ?? `The daemon answered with ${status}.`,
     {
       ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+      ...(typeof problem.retryable === 'boolean' ? { retryable: problem.retryable } : {}),
       ...(id === undefined ? {} : { requestId: id }),
       details: { ...problem.details },
     },

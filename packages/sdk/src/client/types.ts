@@ -116,7 +116,7 @@ export interface ExecOptions extends CallOptions {
   /** Which of the session's shells. Default `main`. */
   shell?: string
   /** Told of output while the command runs. */
-  onOutput?: (text: string) => void
+  onOutput?: (text: string) => unknown
   maxOutputBytes?: number
   /** Makes a repeat harmless, and lets the command be found again. */
   execId?: string

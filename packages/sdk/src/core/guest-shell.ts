@@ -110,7 +110,7 @@ class GuestShell implements SandboxShell {
     options: ShellExecOptions,
     shellRestarted: boolean,
   ): Promise<ShellResult> {
-    const { signal, timeoutMs, onOutput } = options
+    const { signal, timeoutMs, onOutput, outputBudget } = options
     throwIfAborted(signal, 'The command')
     if (this.#closed) throw this.#isClosed()
     // It begins with what text has not, so that nothing of text is held back.
@@ -119,11 +119,11 @@ class GuestShell implements SandboxShell {
     // Not cancelled on its way: what the shell was given is ended by a signal, not by being forgotten.
     const process = await this.#run(scripts.exec, [randomId(), limit, mark], given(command))
     const forget = onAbort(signal, () => void process.kill('SIGTERM', {}).catch(() => {}))
-    const kept = new HeadTail(max)
+    const kept = new HeadTail(max, outputBudget)
     const cut = new Cut(mark)
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-    const tell = (text: string) => {
-      if (text !== '' && !signal?.aborted) onOutput?.(text)
+    const tell = async (text: string) => {
+      if (text !== '' && !signal?.aborted) await onOutput?.(text)
     }
     let said = ''
     try {
@@ -132,9 +132,9 @@ class GuestShell implements SandboxShell {
         if (event.type !== 'stdout') continue
         const data = cut.before(event.data)
         kept.push(data)
-        tell(decoder.decode(data, { stream: true }))
+        await tell(decoder.decode(data, { stream: true }))
       }
-      tell(decoder.decode())
+      await tell(decoder.decode())
     } finally {
       forget()
     }

@@ -7,6 +7,7 @@ import type {
   Capabilities,
   CommandResult,
   ExitEvent,
+  OutputBudget,
   OutputOptions,
   ProcessCore,
   ProcessEvent,
@@ -113,6 +114,7 @@ const signals: readonly string[] = [
 export interface CollectOptions extends CallOptions {
   onStdout?: ((text: string) => void) | undefined
   onStderr?: ((text: string) => void) | undefined
+  outputBudget?: OutputBudget | undefined
 }
 
 /** Reads a process to its end and keeps a bounded part of what it said. */
@@ -121,8 +123,8 @@ export async function collect(
   maxBytes: number,
   options: CollectOptions,
 ): Promise<CommandResult> {
-  const stdout = new StreamCollector(maxBytes, options.onStdout)
-  const stderr = new StreamCollector(maxBytes, options.onStderr)
+  const stdout = new StreamCollector(maxBytes, options.outputBudget, options.onStdout)
+  const stderr = new StreamCollector(maxBytes, options.outputBudget, options.onStderr)
   const { exit, missed } = await readToEnd(driver, options.signal, (event) => {
     const stream = event.type === 'stdout' ? stdout : stderr
     stream.push(event.data)
@@ -176,8 +178,12 @@ class StreamCollector {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #listener: ((text: string) => void) | undefined
 
-  constructor(maxBytes: number, listener: ((text: string) => void) | undefined) {
-    this.#kept = new HeadTail(maxBytes)
+  constructor(
+    maxBytes: number,
+    budget: OutputBudget | undefined,
+    listener: ((text: string) => void) | undefined,
+  ) {
+    this.#kept = new HeadTail(maxBytes, budget)
     this.#listener = listener
   }
 

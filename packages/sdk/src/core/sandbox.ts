@@ -1,6 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
 import { chunksOf } from '../shared/bytes.ts'
+import { maybeDone } from '../shared/maybe-done.ts'
 import type {
   Ability,
   AllCapabilities,
@@ -94,7 +95,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   ): Promise<CommandResult | ProcessHandle> {
     if (options?.detached) return this.spawn(options)
     checkKnown(options ?? {}, runOptions, 'runCommand()')
-    const { onStdout, onStderr, maxOutputBytes, signal } = options
+    const { onStdout, onStderr, maxOutputBytes, outputBudget, signal } = options
     const max =
       maxOutputBytes === undefined
         ? defaultMaxOutputBytes
@@ -107,14 +108,14 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       killed = process.kill('SIGKILL', {}).catch(() => {})
     })
     try {
-      const result = await collect(process, max, { onStdout, onStderr })
+      const result = await collect(process, max, { onStdout, onStderr, outputBudget })
       if (signal?.aborted) throw abortedError(signal, `The command ${options.cmd}`)
       if (input.error !== undefined) throw input.error
       return result
     } catch (error) {
       // A listener that throws ends the command too: nobody is left to read it.
       if (!killed) await process.kill('SIGKILL', {}).catch(() => {})
-      throw error
+      throw maybeDone(error)
     } finally {
       forget()
       await killed
@@ -277,7 +278,12 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
     if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
     throwIfAborted(options.signal, `The command ${spec.cmd}`)
-    return this.#driver.spawn(spec, { signal: options.signal })
+    try {
+      return await this.#driver.spawn(spec, { signal: options.signal })
+    } catch (error) {
+      // With an id a repeat finds the first one.
+      throw spec.processId === undefined ? maybeDone(error) : error
+    }
   }
 }
 
@@ -319,6 +325,7 @@ const runOptions = [
   'onStdout',
   'onStderr',
   'maxOutputBytes',
+  'outputBudget',
 ]
 
 function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {

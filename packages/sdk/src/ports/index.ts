@@ -1,49 +1,85 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream'
+import { SandboxError } from '../errors.ts'
+
+/** Listeners of one sandbox. One more closes the one that was asked for longest ago and has no connections. */
+const mostListeners = 64
+/** Connections of one sandbox. */
+const mostConnections = 240
 
 /**
  * A port of a sandbox as a port of this machine's loopback: each connection is carried to the runner, which dials
  * inside. It is bytes that are carried, so HTTP, WebSockets and anything else work, and the sandbox needs no network.
+ *
+ * Every user of this machine can connect while a listener is open. The daemon uses none: it dials the runner itself.
  */
 export class PortForwards {
   readonly #dial: (port: number) => Promise<Duplex>
-  readonly #servers = new Map<number, Promise<Server>>()
+  /** In the order in which they were last asked for. */
+  readonly #listeners = new Map<number, Listener>()
   readonly #connections = new Set<Socket>()
 
   constructor(dial: (port: number) => Promise<Duplex>) {
     this.#dial = dial
   }
 
-  /** The local port that leads to a port of the sandbox; the same one every time. */
+  /** The local port that leads to a port of the sandbox; the same one every time while its listener is open. */
   async localPort(port: number): Promise<number> {
-    let server = this.#servers.get(port)
-    if (!server) {
-      server = this.#listen(port)
-      this.#servers.set(port, server)
+    const known = this.#listeners.get(port)
+    this.#listeners.delete(port)
+    if (!known) this.#makeRoom()
+    const listener = known ?? this.#listen(port)
+    this.#listeners.set(port, listener)
+    try {
+      await listener.listening
+    } catch (error) {
+      if (this.#listeners.get(port) === listener) this.#listeners.delete(port)
+      throw error
     }
-    return ((await server).address() as { port: number }).port
+    return (listener.server.address() as { port: number }).port
   }
 
   async close(): Promise<void> {
-    const servers = await Promise.allSettled(this.#servers.values())
-    this.#servers.clear()
+    const listeners = [...this.#listeners.values()]
+    this.#listeners.clear()
     for (const socket of this.#connections) socket.destroy()
-    for (const server of servers) if (server.status === 'fulfilled') server.value.close()
+    await Promise.allSettled(listeners.map(({ listening }) => listening))
+    for (const { server } of listeners) server.close()
   }
 
-  #listen(port: number): Promise<Server> {
+  #makeRoom(): void {
+    if (this.#listeners.size < mostListeners) return
+    for (const [port, { server, connections }] of this.#listeners) {
+      if (connections > 0) continue
+      this.#listeners.delete(port)
+      server.close()
+      return
+    }
+    throw new SandboxError('rate_limited', `The sandbox has connections on ${mostListeners} ports.`, {
+      hint: 'Close some of them.',
+    })
+  }
+
+  #listen(port: number): Listener {
     const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+      if (this.#connections.size >= mostConnections) return void socket.resetAndDestroy()
       this.#connections.add(socket)
-      socket.once('close', () => this.#connections.delete(socket))
+      listener.connections += 1
+      socket.once('close', () => {
+        this.#connections.delete(socket)
+        listener.connections -= 1
+      })
       void this.#relay(socket, port)
     })
     // Looking at a port does not keep a program alive that has nothing else to do.
     server.unref()
-    return new Promise((resolve, reject) => {
+    const listening = new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      server.listen(0, '127.0.0.1', () => resolve(server))
+      server.listen(0, '127.0.0.1', resolve)
     })
+    const listener: Listener = { server, listening, connections: 0 }
+    return listener
   }
 
   async #relay(socket: Socket, port: number): Promise<void> {
@@ -59,4 +95,10 @@ export class PortForwards {
     pipeline(socket, inside, () => {})
     pipeline(inside, socket, () => {})
   }
+}
+
+interface Listener {
+  readonly server: Server
+  readonly listening: Promise<void>
+  connections: number
 }

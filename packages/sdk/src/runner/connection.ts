@@ -2,8 +2,9 @@
  * A connection to a runner over any byte stream: handshake, many requests at once, credit both ways.
  *
  * Everything that arrives is hostile. The first violation ends the connection with a GOODBYE and fails every stream with one error; nothing
- * is skipped or repaired. What can be made to wait here is bounded: one frame in the parser, one window per stream, and the streams
- * that the runner was asked to end and has not. What arrives is valid while it is handled; what is kept of it is copied.
+ * is skipped or repaired. What can be made to wait here is bounded: one frame in the parser, one window per stream, the streams
+ * that the runner was asked to end and has not, and what is sent to a runner that does not read. What arrives is valid while it is
+ * handled; what is kept of it is copied.
  */
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '../errors.ts'
@@ -39,6 +40,12 @@ export interface Welcome {
 
 /** Streams that were cancelled and never answered. A runner with more is not answering at all. */
 const maxUnanswered = 256
+/**
+ * Frames and bytes that wait to be sent. Streams wait for the runner's credit, so only a runner that sends and does not read gets
+ * there: each PING costs a PONG, and each quarter of a window a WINDOW.
+ */
+const maxQueuedFrames = 8192
+const maxQueuedBytes = 32 * 1024 * 1024
 
 export class RunnerConnection implements StreamHost {
   readonly welcome: Welcome
@@ -102,7 +109,7 @@ export class RunnerConnection implements StreamHost {
       }
       this.#streams.set(id, stream)
       holdProcess(this.#socket, true)
-      this.#socket.write(frame)
+      this.#state.send(frame)
     }
     return stream
   }
@@ -114,7 +121,7 @@ export class RunnerConnection implements StreamHost {
     const timer = setTimeout(() => reject(timedOut('ping', timeoutMs)), timeoutMs)
     void this.closed.then((error) => reject(error ?? connectionLost()))
     this.#pings.push(() => resolve())
-    this.#socket.write(encodeFrame(FrameType.ping, 0, Buffer.alloc(8)))
+    this.#state.send(encodeFrame(FrameType.ping, 0, Buffer.alloc(8)))
     try {
       await promise
     } finally {
@@ -139,7 +146,7 @@ export class RunnerConnection implements StreamHost {
 
   sendData(stream: number, data: Uint8Array): Promise<void> | undefined {
     if (this.#state.ended) return undefined
-    if (this.#socket.write(encodeFrame(FrameType.data, stream, data))) return undefined
+    if (this.#state.send(encodeFrame(FrameType.data, stream, data))) return undefined
     this.#drained ??= new Promise((resolve) => {
       const settle = (): void => {
         this.#drained = undefined
@@ -154,12 +161,12 @@ export class RunnerConnection implements StreamHost {
   }
 
   sendEnd(stream: number): void {
-    if (!this.#state.ended) this.#socket.write(encodeFrame(FrameType.end, stream))
+    if (!this.#state.ended) this.#state.send(encodeFrame(FrameType.end, stream))
   }
 
   sendCancel(stream: number): void {
     if (this.#state.ended || this.#unanswered.has(stream)) return
-    this.#socket.write(encodeFrame(FrameType.cancel, stream))
+    this.#state.send(encodeFrame(FrameType.cancel, stream))
     this.#unanswered.add(stream)
     if (this.#unanswered.size > maxUnanswered) {
       this.#state.end(new ProtocolError('unresponsive', 'the runner does not answer cancelled requests'))
@@ -167,7 +174,7 @@ export class RunnerConnection implements StreamHost {
   }
 
   sendWindow(stream: number, size: number): void {
-    if (!this.#state.ended) this.#socket.write(encodeWindow(stream, size))
+    if (!this.#state.ended) this.#state.send(encodeWindow(stream, size))
   }
 
   lend(on: boolean): void {
@@ -193,6 +200,10 @@ class ConnectionState {
   #welcome: ((welcome: Welcome) => void) | undefined
   #refuse!: (error: Error) => void
   #close!: (error: Error | undefined) => void
+  #queuedFrames = 0
+  readonly #sent = () => {
+    this.#queuedFrames -= 1
+  }
 
   constructor(socket: Duplex) {
     this.#socket = socket
@@ -214,6 +225,18 @@ class ConnectionState {
       ),
     )
     socket.on('close', () => this.end(connectionLost()))
+  }
+
+  /** Returns false when the caller should wait for `drain`. */
+  send(frame: Buffer): boolean {
+    this.#queuedFrames += 1
+    const room = this.#socket.write(frame, this.#sent)
+    if (this.#queuedFrames > maxQueuedFrames || this.#socket.writableLength > maxQueuedBytes) {
+      this.end(new ProtocolError('unresponsive', 'the runner does not read what it is sent'))
+      // Nothing that waits will be read: give its memory back now.
+      this.#socket.destroy()
+    }
+    return room
   }
 
   end(reason: Error | undefined): void {
@@ -252,7 +275,7 @@ class ConnectionState {
     if (this.#welcome !== undefined) return this.#handshake(type, payload)
     if (type === FrameType.pong) return this.#pong(payload)
     if (type === FrameType.ping) {
-      this.#socket.write(encodeFrame(FrameType.pong, 0, payload))
+      this.send(encodeFrame(FrameType.pong, 0, payload))
       return
     }
     const stream = this.streams.get(id)
@@ -262,7 +285,7 @@ class ConnectionState {
       case FrameType.open:
         return stream.open(decodeMap(payload))
       case FrameType.event:
-        return stream.receive({ type: 'event', body: decodeMap(payload) })
+        return stream.receive({ type: 'event', body: decodeMap(payload), bytes: payload.length })
       case FrameType.data:
         return stream.receive({ type: 'data', data: payload })
       case FrameType.output: {

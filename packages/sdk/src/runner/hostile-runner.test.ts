@@ -109,6 +109,12 @@ describe('a violation ends the connection and fails every call', () => {
         for (let i = 0; i < 1100; i++) fake.say(FrameType.event, 1, { event: 'x' })
       },
     ],
+    [
+      'large events',
+      (fake) => {
+        for (let i = 0; i < 9; i++) fake.say(FrameType.event, 1, { event: 'x'.repeat(500_000) })
+      },
+    ],
   ])('%s', async (_, act) => {
     const { fake, client } = await connected()
     const call = client.list()
@@ -207,6 +213,67 @@ describe('a runner that does not answer', () => {
     fake.push(encodeWindow(1, 1024 * 1024))
     await writing
     client.close()
+  })
+})
+
+describe('a runner that sends and never reads', () => {
+  /** Takes the handshake, and nothing after it. */
+  const deaf = async () => {
+    const fake = new Fake()
+    const connecting = RunnerClient.connect(fake)
+    fake.say(FrameType.welcome, 0, welcome)
+    const client = await connecting
+    fake._write = () => {}
+    return { fake, client }
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+  it('is given up when it pings without end, and costs bounded memory', async () => {
+    const { fake, client } = await deaf()
+    const call = client.list()
+    call.catch(() => {})
+    const pings = Buffer.concat(
+      Array.from({ length: 1000 }, () => encodeFrame(FrameType.ping, 0, Buffer.alloc(8))),
+    )
+    const before = process.memoryUsage.rss()
+    let sent = 0
+    for (; sent < 1000 && !client.connection.ended; sent += 1) {
+      fake.push(pings)
+      await turn()
+    }
+    expect(sent).toBeLessThan(20)
+    await expect(call).rejects.toMatchObject({
+      code: 'provider_error',
+      details: { violation: 'unresponsive' },
+    })
+    expect(process.memoryUsage.rss() - before).toBeLessThan(100_000_000)
+    expect(fake.destroyed).toBe(true)
+  })
+
+  it('is given up when it sends output without end', async () => {
+    const { fake, client } = await deaf()
+    const starting = client.start({ id: 'x', argv: ['yes'] })
+    fake.say(FrameType.open, 1, { pid: 2, existed: false })
+    const running = await starting
+    const consuming = (async () => {
+      while ((await running.next()) !== undefined);
+    })()
+    consuming.catch(() => {})
+    const frame = (number: number) => encodeFrame(FrameType.output, 1, output(number, 64 * 1024))
+    let number = 0
+    for (; number < 20_000 && !client.connection.ended; number += 1) {
+      fake.push(frame(number + 1))
+      await turn()
+    }
+    expect(number).toBeLessThan(20_000)
+    await expect(consuming).rejects.toMatchObject({ details: { violation: 'unresponsive' } })
+  })
+
+  it('is given up when more requests wait than it may be sent', async () => {
+    const { client } = await deaf()
+    const path = 'x'.repeat(900_000)
+    const calls = Array.from({ length: 60 }, () => client.files.stat(path).catch((error) => error))
+    for (const error of await Promise.all(calls)) expect(error.details.violation).toBe('unresponsive')
   })
 })
 

@@ -13,7 +13,7 @@ import { initialWindow, maxData, maxWindow, type OutputChunk } from './frame.ts'
 export type StreamItem =
   | { type: 'data'; data: Buffer }
   | ({ type: 'output' } & OutputChunk)
-  | { type: 'event'; body: CborMap }
+  | { type: 'event'; body: CborMap; bytes: number }
 
 /** Lends the memory that bytes arrive in, where they would otherwise be copied. */
 export interface Lender {
@@ -36,6 +36,7 @@ export type Taker = (piece: Uint8Array, done: () => void) => void
 
 /** News that wait for a consumer; they have no credit of their own. */
 const maxWaitingEvents = 1024
+const maxWaitingEventBytes = 4 * 1024 * 1024
 /** What the window of a wide stream grows to once its consumer has taken some: then neither side waits for the other's every step. */
 const wideWindow = 2 * 1024 * 1024
 
@@ -63,6 +64,7 @@ export class RunnerStream {
   /** Who takes content as it comes. */
   #taker: Taker | undefined
   #waitingEvents = 0
+  #waitingEventBytes = 0
   /** What the runner may still send. */
   #window = initialWindow
   /** What it may have sent at most that was not taken yet. */
@@ -117,8 +119,10 @@ export class RunnerStream {
       }
       const item = this.#items.shift()
       if (item !== undefined) {
-        if (item.type === 'event') this.#waitingEvents -= 1
-        else this.#give(item.data.length)
+        if (item.type === 'event') {
+          this.#waitingEvents -= 1
+          this.#waitingEventBytes -= item.bytes
+        } else this.#give(item.data.length)
         return item
       }
       if (this.#over()) return undefined
@@ -202,6 +206,7 @@ export class RunnerStream {
     this.#content.clear()
     this.#items = []
     this.#waitingEvents = 0
+    this.#waitingEventBytes = 0
     this.#notify()
   }
 
@@ -267,7 +272,9 @@ export class RunnerStream {
     if (item.type === 'event') {
       if (this.#discarding) return
       this.#waitingEvents += 1
-      if (this.#waitingEvents > maxWaitingEvents) throw new ProtocolError('flow_control', 'too many events')
+      this.#waitingEventBytes += item.bytes
+      if (this.#waitingEvents > maxWaitingEvents || this.#waitingEventBytes > maxWaitingEventBytes)
+        throw new ProtocolError('flow_control', 'too many events')
     } else {
       if (!this.#takesContent || this.#remoteEnded)
         throw new ProtocolError('out_of_order', `content for ${this.op}`)

@@ -1,31 +1,46 @@
+import type { OutputBudget } from '../spec/index.ts'
+
+/** Kept of each stream whatever the budget says. */
+const freeBytes = 64 * 1024
+/** Taken from the budget at once, so that small chunks do not ask each time. */
+const stepBytes = 256 * 1024
+
 /**
  * The head and the tail of a stream, in bounded memory: what a result shows of output that may be endless.
  * The cut never splits a UTF-8 character.
  */
 export class HeadTail {
-  readonly #headLimit: number
-  readonly #tailLimit: number
+  readonly #maxBytes: number
+  #headLimit: number
+  #tailLimit: number
+  #budget: OutputBudget | undefined
+  /** What may be kept without asking the budget again. */
+  #granted: number
   #head: Uint8Array[] = []
   #tail: Uint8Array[] = []
   #headBytes = 0
   #tailBytes = 0
   #total = 0
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, budget?: OutputBudget) {
+    this.#maxBytes = maxBytes
     this.#headLimit = Math.ceil(maxBytes / 2)
     this.#tailLimit = Math.floor(maxBytes / 2)
+    this.#budget = budget
+    this.#granted = budget ? freeBytes : maxBytes
   }
 
   push(chunk: Uint8Array): void {
     this.#total += chunk.byteLength
+    if (this.#budget) this.#ask(this.#budget, chunk.byteLength)
     const room = Math.min(this.#headLimit - this.#headBytes, chunk.byteLength)
     if (room > 0) {
       // A copy: a view would keep the whole chunk that it is of.
-      this.#head.push(chunk.slice(0, room))
+      this.#head.push(copy(chunk, 0, room))
       this.#headBytes += room
     }
     if (room === chunk.byteLength || this.#tailLimit === 0) return
-    const rest = chunk.slice(Math.max(room, chunk.byteLength - this.#tailLimit))
+    const rest = copy(chunk, Math.max(room, chunk.byteLength - this.#tailLimit), chunk.byteLength)
     this.#tail.push(rest)
     this.#tailBytes += rest.byteLength
     while (this.#tailBytes - this.#tail[0]!.byteLength >= this.#tailLimit)
@@ -56,10 +71,30 @@ export class HeadTail {
     return `${decode(first)}\n[… ${missing} bytes left out …]\n${decode(last)}`
   }
 
+  /** Without room in the budget, the head ends here and the tail does not grow. */
+  #ask(budget: OutputBudget, size: number): void {
+    const wanted = Math.min(this.#maxBytes, this.#headBytes + this.#tailBytes + size)
+    if (wanted <= this.#granted) return
+    const more = Math.min(this.#maxBytes, Math.max(wanted, this.#granted + stepBytes)) - this.#granted
+    if (budget.take(more)) {
+      this.#granted += more
+      return
+    }
+    this.#budget = undefined
+    const head = Math.min(this.#headLimit, freeBytes / 2)
+    this.#headLimit = Math.max(this.#headBytes, head)
+    this.#tailLimit = Math.min(this.#tailLimit, Math.max(this.#tailBytes, freeBytes / 2))
+  }
+
   #parts(): [head: Uint8Array, tail: Uint8Array] {
     const tail = join(this.#tail, this.#tailBytes)
     return [join(this.#head, this.#headBytes), tail.subarray(Math.max(0, tail.byteLength - this.#tailLimit))]
   }
+}
+
+/** A Buffer's own `slice` is a view, which would keep the memory of the whole chunk. */
+function copy(chunk: Uint8Array, start: number, end: number): Uint8Array {
+  return new Uint8Array(chunk.subarray(start, end))
 }
 
 function join(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {

@@ -26,6 +26,52 @@ describe('abortable', () => {
   })
 })
 
+describe('HeadTail with a budget', () => {
+  const budgetOf = (bytes: number) => {
+    let free = bytes
+    const take = (wanted: number) => {
+      if (wanted > free) return false
+      free -= wanted
+      return true
+    }
+    return { take, free: () => free }
+  }
+
+  it('keeps all while there is room, and takes no more than it keeps', () => {
+    const budget = budgetOf(10_000_000)
+    const kept = new HeadTail(4_000_000, budget)
+    for (let round = 0; round < 50; round += 1) kept.push(new Uint8Array(100_000))
+    expect(kept.truncated).toBe(true)
+    expect(kept.result().bytes.byteLength).toBe(4_000_000)
+    expect(10_000_000 - budget.free()).toBeLessThanOrEqual(4_000_000)
+  })
+
+  it('keeps head and tail of what there is room for, and says that it is cut', () => {
+    const [one, other] = [new HeadTail(4_000_000, budgetOf(500_000)), new HeadTail(4_000_000, budgetOf(0))]
+    for (let round = 0; round < 100; round += 1)
+      for (const kept of [one, other]) kept.push(new Uint8Array(30_000).fill(round))
+    for (const [kept, least, most] of [
+      [one, 250_000, 600_000],
+      [other, 60_000, 130_000],
+    ] as const) {
+      const { bytes } = kept.result()
+      expect(kept.truncated).toBe(true)
+      expect(bytes.byteLength).toBeGreaterThan(least)
+      expect(bytes.byteLength).toBeLessThan(most)
+      expect(bytes[0]).toBe(0)
+      expect(bytes.at(-1)).toBe(99)
+    }
+  })
+
+  it('copies what it keeps: a caller may use its memory again', () => {
+    const kept = new HeadTail(10)
+    const chunk = Buffer.from('abcdefghijkl')
+    kept.push(chunk)
+    chunk.fill(0)
+    expect(Buffer.from(kept.result().bytes).toString()).toBe('abcdehijkl')
+  })
+})
+
 describe('HeadTail', () => {
   const fill = (max: number, text: string, step: number) => {
     const kept = new HeadTail(max)

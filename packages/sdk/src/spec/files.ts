@@ -80,6 +80,9 @@ export interface FileStat {
   /** Permission bits only; undefined where the provider does not tell. */
   readonly mode?: number
   readonly mtimeMs?: number
+  /** Owner and group as the sandbox numbers them; undefined where the provider does not tell. */
+  readonly uid?: number
+  readonly gid?: number
 }
 
 export interface FileEntry extends FileStat {

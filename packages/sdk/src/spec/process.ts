@@ -40,7 +40,18 @@ export interface RunCommandOptions extends CommandOptions {
   onStderr?: (text: string) => void
   /** How much of each stream the result keeps. Default 4 MiB. */
   maxOutputBytes?: number
+  /** Limits the memory that several results use together. */
+  outputBudget?: OutputBudget
   detached?: false
+}
+
+/**
+ * Memory that several results share. A result that finds no room in it keeps less than `maxOutputBytes` and says
+ * `truncated`. The first 64 KiB of each stream are always kept and not counted.
+ */
+export interface OutputBudget {
+  /** Takes this many bytes. False: there is no room, and nothing was taken. */
+  take(bytes: number): boolean
 }
 
 export interface DetachedCommandOptions extends CommandOptions {

@@ -1,5 +1,5 @@
 import type { CallOptions, ProcessSignal } from './common.ts'
-import type { OutputOptions, ProcessEvent, ProcessStatus } from './process.ts'
+import type { OutputBudget, OutputOptions, ProcessEvent, ProcessStatus } from './process.ts'
 
 export interface OpenShellOptions extends CallOptions {
   /** A shell with this name that is open already is returned as it is. Without one, every call opens a new shell. */
@@ -32,8 +32,11 @@ export interface SandboxShell {
 export interface ShellExecOptions extends CallOptions {
   /** Ends the command and everything it started, also in the background; not the shell, nor what earlier commands have left running. */
   timeoutMs?: number
-  onOutput?: (text: string) => void
+  /** Called with output as it arrives. A promise is awaited before more is read, so a slow listener slows the command. */
+  onOutput?: (text: string) => unknown
   maxOutputBytes?: number
+  /** Limits the memory that several results use together. */
+  outputBudget?: OutputBudget
   /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
   commandId?: string
   /** Called once `attach` has found the command. */

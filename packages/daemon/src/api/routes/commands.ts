@@ -1,9 +1,26 @@
 import { randomUUID } from 'node:crypto'
-import { type ProcessEvent, type ProcessSignal, SandboxError } from '@sandkasten/sdk'
+import {
+  type CommandResult,
+  type ProcessEvent,
+  type ProcessSignal,
+  SandboxError,
+  type ShellResult,
+} from '@sandkasten/sdk'
 import { z } from 'zod'
-import { type CommandRequest, mainShell, resultOf, shellOf, type Tracked } from '../../sessions/index.ts'
+import {
+  type CommandRequest,
+  checkArgv,
+  checkEnv,
+  type ExecResult,
+  fitMemory,
+  mainShell,
+  resultOf,
+  shellOf,
+  type Tracked,
+} from '../../sessions/index.ts'
 import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
+import { accountOf } from '../response-memory.ts'
 import { type Call, type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 import type { Services } from '../services.ts'
@@ -11,6 +28,7 @@ import type { ServerEvent } from '../streams.ts'
 import { iso, isoOrNull, runView, shellView } from '../views.ts'
 
 const tag = 'commands'
+const defaultOutputBytes = 4 * 1024 * 1024
 type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
 type ExecRow = Tracked['row']
 
@@ -23,6 +41,16 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       hint: 'Ask for less, start it with run and detach: true, or raise defaults.max_exec_timeout_ms.',
     })
   }
+
+  const maxResultBytes = config.max_result_mb * 1_048_576
+  const account = ({ request, reply }: Call) => accountOf(sessions.context.memory, request, reply)
+  const fit = <T extends CommandResult | ShellResult>(call: Call, result: T): T =>
+    fitMemory(account(call), result, maxResultBytes)
+  const fitView = (call: Call, row: ExecRow) => viewOf(row, (result) => fit(call, result))
+  const outputOptions = (call: Call, given: number | undefined) => ({
+    maxOutputBytes: Math.min(given ?? defaultOutputBytes, maxResultBytes),
+    outputBudget: account(call),
+  })
 
   /** A command with an id: started or found again, then awaited, streamed or left alone. */
   const tracked = async (
@@ -47,7 +75,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
     try {
       if (wantsEvents(call, given.stream))
         return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
-      return viewOf(await ended(found, signal))
+      return fitView(call, await ended(found, signal))
     } finally {
       release?.()
       // It belongs to its request, unless its caller chose an id to find it by.
@@ -73,7 +101,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       else {
         const final = 'row' in found ? await found.done : found
         const result =
-          final.status === 'done' ? viewOf(final) : { exec_id: row.exec_id, exit_code: event.exitCode }
+          final.status === 'done' ? fitView(call, final) : { exec_id: row.exec_id, exit_code: event.exitCode }
         yield { event: 'exit', id: event.seq, data: { seq: event.seq, ...result } }
       }
     }
@@ -103,14 +131,14 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
         if (body.exec_id !== undefined || wantsEvents(call, body.stream))
           return tracked(call, { kind: 'exec', command: body.cmd, shell, timeoutMs, maxOutputBytes }, body)
         metrics.count('sandkasten_commands_total', { kind: 'exec' })
-        const options = { timeoutMs, signal, ...(maxOutputBytes === undefined ? {} : { maxOutputBytes }) }
+        const options = { timeoutMs, signal, ...outputOptions(call, maxOutputBytes) }
         return sessions.use.use(
           caller,
           params.id,
           async ({ open, session }) => {
             const result = await (await shellOf(open, shell)).exec(body.cmd, options)
             if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
-            return shellView(result)
+            return shellView(fit(call, result))
           },
           incarnationOf(call.request),
         )
@@ -147,18 +175,15 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
           }
           return tracked(call, request, body)
         }
+        checkArgv(command.cmd, command.args)
+        checkEnv(command.env)
         metrics.count('sandkasten_commands_total', { kind: 'run' })
-        const options = { ...command, stdin, timeoutMs: timeoutOf(body.timeout_ms), signal }
+        const timeoutMs = timeoutOf(body.timeout_ms)
+        const options = { ...command, stdin, timeoutMs, signal, ...outputOptions(call, maxOutputBytes) }
         return sessions.use.use(
           caller,
           params.id,
-          async ({ sandbox }) =>
-            runView(
-              await sandbox.runCommand({
-                ...options,
-                ...(maxOutputBytes === undefined ? {} : { maxOutputBytes }),
-              }),
-            ),
+          async ({ sandbox }) => runView(fit(call, await sandbox.runCommand(options))),
           incarnationOf(call.request),
         )
       },
@@ -303,12 +328,12 @@ async function running(
   throw new SandboxError('stdin_closed', `The command ${params.exec_id} has ended.`)
 }
 
-function viewOf(row: ExecRow) {
-  const result = resultOf(row)
+function viewOf(row: ExecRow, fit = (result: ExecResult) => result) {
+  const result = fit(resultOf(row))
   return result.kind === 'run' ? runView(result, row.exec_id) : shellView(result, row.exec_id)
 }
 
-function execView(row: Omit<ExecRow, 'events'>): z.infer<typeof schemas.exec> {
+function execView(row: Omit<ExecRow, 'events'> & { omitted?: boolean }): z.infer<typeof schemas.exec> {
   return {
     exec_id: row.exec_id,
     kind: row.kind === 'exec' ? 'exec' : 'run',
@@ -319,7 +344,8 @@ function execView(row: Omit<ExecRow, 'events'>): z.infer<typeof schemas.exec> {
     incarnation: row.incarnation,
     created_at: iso(row.created_at),
     ended_at: isoOrNull(row.ended_at),
-    result: row.status === 'done' ? viewOf({ ...row, events: null }) : null,
+    result: row.status === 'done' && !row.omitted ? viewOf({ ...row, events: null }) : null,
+    ...(row.omitted ? { result_omitted: true } : {}),
   }
 }
 

@@ -4,6 +4,7 @@ import type { Used } from '../../sessions/index.ts'
 import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { partOf } from '../range.ts'
+import { accountOf } from '../response-memory.ts'
 import { type Call, type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 import { sendStream } from '../send-stream.ts'
@@ -20,7 +21,12 @@ const octal = z
   .transform((text) => Number.parseInt(text, 8))
 const done = { description: 'Done.', schema: z.object({ ok: z.literal(true) }) }
 
-export function fileRoutes({ sessions, streams, patience }: Services): Route[] {
+/** Read whatever other answers of the project are in flight. */
+const freeReadBytes = 65_536
+
+export function fileRoutes({ sessions, streams, patience, config }: Services): Route[] {
+  // Base64 makes four bytes of three.
+  const mostReadBytes = (config.max_result_mb * 1_048_576 * 3) / 4
   const use = <T>(
     call: Call<{ id: string }>,
     work: (files: Used['sandbox']['files'], used: Used) => Promise<T>,
@@ -68,7 +74,9 @@ export function fileRoutes({ sessions, streams, patience }: Services): Route[] {
       params,
       query: z.strictObject({
         path,
-        max_bytes: schemas.whole.optional().describe('Default 1 MiB, at most 64.'),
+        max_bytes: schemas.whole
+          .optional()
+          .describe('Default 1 MiB. At most three quarters of max_result_mb; less while memory is short.'),
       }),
       answer: {
         description: 'Its content, as far as max_bytes goes.',
@@ -81,12 +89,17 @@ export function fileRoutes({ sessions, streams, patience }: Services): Route[] {
       },
       async handle(call) {
         const { query, signal } = call
-        const most = Math.min(query.max_bytes ?? 1_048_576, 67_108_864)
+        const most = Math.min(query.max_bytes ?? 1_048_576, mostReadBytes)
+        const account = accountOf(sessions.context.memory, call.request, call.reply)
         return use(call, async (files) => {
           const { size } = await files.stat(query.path, { signal })
           const chunks: Uint8Array[] = []
-          for await (const chunk of await files.readStream(query.path, { start: 0, end: most, signal }))
+          let free = freeReadBytes
+          for await (const chunk of await files.readStream(query.path, { start: 0, end: most, signal })) {
+            free -= chunk.byteLength
+            if (free < 0 && !account.take(chunk.byteLength)) break
             chunks.push(chunk)
+          }
           const content = Buffer.concat(chunks)
           return {
             path: query.path,
@@ -186,7 +199,10 @@ export function fileRoutes({ sessions, streams, patience }: Services): Route[] {
       },
       async handle(call) {
         const { path = '.', recursive } = call.query
-        const entries = await use(call, (files) => files.list(path, { recursive, signal: call.signal }))
+        const { caller, signal } = call
+        const entries = await sessions.turns.run(caller.projectId, signal, () =>
+          use(call, (files) => files.list(path, { recursive, signal })),
+        )
         return {
           entries: entries.map((entry) => ({ name: entry.name, path: entry.path, ...statView(entry) })),
         }

@@ -54,7 +54,11 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       summary: 'Make a key. It is shown this once.',
       body: z.strictObject({
         name: schemas.name,
-        scopes: z.array(z.enum(scopes)).min(1).describe('`exec` includes `read`; `admin` includes both.'),
+        scopes: z
+          .array(z.enum(scopes))
+          .min(1)
+          .max(scopes.length)
+          .describe('`exec` includes `read`; `admin` includes both.'),
         expires_in_seconds: schemas.seconds.optional(),
         project_id: z.string().optional().describe('Only the operator may name another project.'),
       }),

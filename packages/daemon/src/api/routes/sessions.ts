@@ -4,7 +4,7 @@ import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 import type { Services } from '../services.ts'
-import { cursorOf, placeOf, sessionView } from '../views.ts'
+import { boundedPage, cursorOf, placeOf, sessionView } from '../views.ts'
 
 const tag = 'sessions'
 const params = schemas.sessionParams
@@ -25,13 +25,10 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
         schema: schemas.session,
       },
       async handle({ caller, body, request, reply }) {
-        const header = request.headers['idempotency-key']
-        const idempotencyKey =
-          body.idempotency_key ??
-          (typeof header === 'string' && header !== '' ? header.slice(0, 200) : undefined)
+        const idempotencyKey = idempotencyKeyOf(body.idempotency_key, request.headers['idempotency-key'])
         // Not cancelled when the client goes away: with an idempotency key he comes back for it; without, it is ended below.
         const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
-        const { session, repeat } = await sessions.create(caller, {
+        const { session, repeat, notes } = await sessions.create(caller, {
           image: body.image,
           snapshotId: body.snapshot_id,
           name: body.name,
@@ -53,7 +50,7 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
         })
         if (gone?.()) await sessions.destroy(caller, session.id)
         reply.code(repeat ? 200 : 201).header('location', `/v1/sessions/${session.id}`)
-        return sessionView(session)
+        return { ...sessionView(session), ...(notes.length > 0 ? { notes: [...notes] } : {}) }
       },
     }),
     route({
@@ -83,10 +80,10 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
           limit: limit + 1,
           after: placeOf(query.cursor),
         })
-        const page = rows.slice(0, limit)
+        const page = boundedPage(rows.slice(0, limit))
         return {
           sessions: page.map(sessionView),
-          ...(rows.length > limit ? { next_cursor: cursorOf(page.at(-1)!) } : {}),
+          ...(rows.length > page.length ? { next_cursor: cursorOf(page.at(-1)!) } : {}),
         }
       },
     }),
@@ -110,7 +107,7 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       summary: 'Change its labels: those that are given; null takes one away.',
       params,
       body: z.strictObject({
-        labels: z.record(z.string().min(1).max(200), z.string().max(1000).nullable()),
+        labels: z.record(schemas.labelKey, schemas.labelValue.nullable()),
       }),
       answer: { description: 'The session.', schema: schemas.session },
       handle: async ({ caller, params, body }) =>
@@ -229,6 +226,21 @@ const ms = (seconds: number | undefined): number | undefined =>
   seconds === undefined ? undefined : Math.round(seconds * 1000)
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/** The key from the body or the header. A key that is too long is refused: two long keys may differ only at their ends. */
+function idempotencyKeyOf(inBody: string | undefined, header: string | string[] | undefined) {
+  if (header === undefined || header === '') return inBody
+  const key = schemas.idempotencyKey.safeParse(header)
+  if (!key.success || (inBody !== undefined && inBody !== key.data))
+    throw new SandboxError(
+      'invalid_argument',
+      key.success
+        ? 'The header Idempotency-Key and idempotency_key differ.'
+        : 'The header Idempotency-Key must be 1 to 200 characters, sent once.',
+      { hint: 'Send one key, for example a UUID.' },
+    )
+  return key.data
+}
 
 /** Whether the client went away before its answer. */
 function goneBefore(raw: { destroyed: boolean; writableEnded: boolean }): () => boolean {

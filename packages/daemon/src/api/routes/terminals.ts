@@ -33,8 +33,8 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       params: schemas.sessionParams,
       body: z.strictObject({
         terminal_id: schemas.execId.optional().describe('Makes a repeat harmless.'),
-        cmd: z.string().min(1).optional(),
-        args: z.array(z.string()).optional(),
+        cmd: schemas.program.optional(),
+        args: schemas.args.optional(),
         env: schemas.env.optional(),
         cwd: schemas.filePath.optional(),
         cols: size.optional(),

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { cursorOf, placeOf } from '../../api/views.ts'
 import type { Session } from '../../sessions/index.ts'
 import { notSupported, parsed } from '../shared/request.ts'
-import { finished } from '../shared/sessions.ts'
+import { everything, finished } from '../shared/sessions.ts'
 import { type Call, found, optional, type Routes } from './call.ts'
 import { createSandbox, leasesOf } from './create.ts'
 import { tellCreated } from './event-socket.ts'
@@ -25,6 +25,7 @@ const forkBody = z.object({ name: z.string().optional() })
 export function controlRoutes(routes: Routes): void {
   routes.add('POST', '/api/sandbox', 'exec', createSandbox)
   routes.add('GET', '/api/sandbox', 'read', listSandboxes)
+  routes.add('GET', '/api/sandbox/paginated', 'read', pageOfSandboxes)
   routes.add('GET', '/api/sandbox/:id', 'read', async (call) => viewOf(call.place, await found(call)))
 
   routes.add('DELETE', '/api/sandbox/:id', 'exec', async (call) => {
@@ -168,20 +169,14 @@ function wholeOf(call: Call, least: number): number {
 /** Newest first; `nextCursor` goes on. */
 async function listSandboxes(call: Call) {
   const { place, caller } = call
-  const limit = Number(optional(call, 'limit') ?? 100)
-  if (!Number.isInteger(limit) || limit < 1 || limit > 200)
-    throw new SandboxError('invalid_argument', 'limit must be a whole number from 1 to 200')
-  const name = optional(call, 'name')
+  const limit = numberOf(call, 'limit', { most: 200 }) ?? 100
   const id = optional(call, 'id')
-  const labels = labelsOf(optional(call, 'labels'))
-  const status = statusesOf(call.query.states)
+  const filter = filterOf(call)
   const rows =
-    status.length === 0
+    filter.status.length === 0
       ? []
       : await place.services.sessions.list(caller, {
-          status,
-          ...(name === undefined ? {} : { name }),
-          ...(labels ? { labels } : {}),
+          ...filter,
           limit: limit + 1,
           after: placeOf(optional(call, 'cursor')),
         })
@@ -193,8 +188,48 @@ async function listSandboxes(call: Call) {
   }
 }
 
-function labelsOf(text: string | undefined): Record<string, string> | undefined {
+/** The same by the number of a page, as older SDKs ask for it. */
+async function pageOfSandboxes(call: Call) {
+  const { place, caller } = call
+  const limit = numberOf(call, 'limit', { most: 200 }) ?? 100
+  const page = numberOf(call, 'page', { most: 1_000_000 }) ?? 1
+  const id = optional(call, 'id') ?? ''
+  const filter = filterOf(call)
+  const all =
+    filter.status.length === 0
+      ? []
+      : await everything((options) => place.services.sessions.list(caller, { ...filter, ...options }))
+  const found = all.filter((row) => row.id.startsWith(id))
+  const shown = found.slice((page - 1) * limit, page * limit)
+  return {
+    items: await Promise.all(shown.map((row) => viewOf(place, row))),
+    total: found.length,
+    page,
+    totalPages: Math.ceil(found.length / limit),
+  }
+}
+
+function filterOf(call: Call) {
+  const name = optional(call, 'name')
+  const labels = labelsOf(optional(call, 'labels'))
+  return {
+    status: statusesOf(call.query.states),
+    ...(name === undefined ? {} : { name }),
+    ...(labels ? { labels } : {}),
+  }
+}
+
+function numberOf(call: Call, name: string, { most }: { most: number }): number | undefined {
+  const text = optional(call, name)
   if (text === undefined) return undefined
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1 && value <= most) return value
+  throw new SandboxError('invalid_argument', `${name} must be a whole number from 1 to ${most}`)
+}
+
+/** Older SDKs say `null` for none. */
+function labelsOf(text: string | undefined): Record<string, string> | undefined {
+  if (text === undefined || text === 'null') return undefined
   try {
     return z.record(z.string(), z.string()).parse(JSON.parse(text))
   } catch (cause) {

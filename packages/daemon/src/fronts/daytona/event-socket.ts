@@ -21,7 +21,9 @@ import { recordOf, type SandboxView, sandboxView, states } from './sandboxes.ts'
 const pingMs = 25_000
 const pongMs = 20_000
 const loginMs = 15_000
-const mostWaiting = 4 * 1024 * 1024
+/** A client that does not take this much is cut off. Counted too, because a short message costs more than its bytes. */
+const mostWaitingBytes = 4 * 1024 * 1024
+const mostWaiting = 10_000
 
 /** Connections that have not said who they are. Who means well has one for a moment. */
 const mostStrangers = 100
@@ -56,11 +58,15 @@ export class EventSockets {
   }
 
   async #serve(socket: WebSocket, leaving: AbortSignal): Promise<void> {
+    let waiting = 0
+    const sent = () => {
+      waiting -= 1
+    }
     const send = (text: string) => {
       if (socket.readyState !== socket.OPEN) return
-      socket.send(text)
-      // One who does not listen is not kept.
-      if (socket.bufferedAmount > mostWaiting) socket.terminate()
+      waiting += 1
+      socket.send(text, sent)
+      if (waiting > mostWaiting || socket.bufferedAmount > mostWaitingBytes) socket.terminate()
     }
     keepAlive(socket, send)
     const caller = await this.#login(socket, send, leaving)

@@ -73,10 +73,12 @@ export function sandboxView(place: FrontPlace, session: Session, record: Sandbox
     public: record.public ?? false,
     networkBlockAll: session.network === 'none',
     target: record.target ?? 'local',
-    cpu: session.cpu,
+    // Whole numbers, as at the vendor: newer SDKs accept no others.
+    cpu: Math.ceil(session.cpu),
     gpu: 0,
-    memory: session.mem_mb / 1024,
-    disk: session.disk_mb / 1024,
+    memory: Math.ceil(session.mem_mb / 1024),
+    disk: Math.ceil(session.disk_mb / 1024),
+    kvm: false,
     state: states[session.status],
     desiredState: session.status === 'creating' ? 'started' : states[session.status],
     ...(session.status === 'crashed' || session.status === 'failed'

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { type WebSocket, WebSocketServer } from 'ws'
+import type { WebSocket } from 'ws'
+import { answerAndClose } from '../../api/closing.ts'
 import { translate } from '../../api/problems.ts'
-import { closeWith, watchOver } from '../../api/sockets.ts'
+import { closeWith, socketServer, watchOver } from '../../api/sockets.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { notSupported, parsed } from '../shared/request.ts'
@@ -47,13 +48,8 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
   const closing = new AbortController()
   const events = new EventSockets(parts.place)
   const { audit, streams } = parts.place.services
-  const server = new WebSocketServer({
-    noServer: true,
-    maxPayload: 1_048_576,
-    clientTracking: false,
-    // The one that says something about us; the environment is never said back.
-    handleProtocols: (offered) => (offered.has(exitControl) ? exitControl : false),
-  })
+  // The one protocol that says something about us; the environment is never said back.
+  const server = socketServer((offered) => (offered.has(exitControl) ? exitControl : false))
   const begin = (webSocket: WebSocket, { caller, action, target, serve }: Found): void => {
     if (caller) audit.add(caller, { action: `daytona ${action}`, target, status: 101 })
     const { signal, leave } = streams.enter(caller)
@@ -171,8 +167,11 @@ function answer(socket: Duplex, request: IncomingMessage, requestId: string, err
     method: request.method ?? 'GET',
     url: request.url ?? '/',
   })
-  const text = JSON.stringify(body)
-  socket.end(
-    `HTTP/1.1 ${status} ${body.code}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${text}`,
-  )
+  answerAndClose(socket, {
+    status,
+    title: body.code,
+    type: 'application/json',
+    body: JSON.stringify(body),
+    headers: { 'x-request-id': requestId },
+  })
 }

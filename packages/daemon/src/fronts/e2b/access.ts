@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { Services } from '../../api/index.ts'
-import { type Caller, sameHash } from '../../keys/index.ts'
+import { type Caller, plainKey, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import { Budget } from './budget.ts'
@@ -96,7 +96,13 @@ export class Access {
 
   /** What opens a sandbox's data plane for a key. */
   async tokenOf(sessionId: string, keyId: string): Promise<string> {
-    return `${keyId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
+    return `${keyId}.${sessionId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
+  }
+
+  /** Older SDKs do not name the sandbox after a connect: then the token says which one is meant. */
+  static sandboxOf(request: FastifyRequest): string | undefined {
+    const given = request.headers['x-access-token']
+    return typeof given === 'string' ? /^[^.]+\.([a-z0-9]{1,60})\./.exec(given)?.[1] : undefined
   }
 
   /** What opens its ports for everybody who has it. */
@@ -123,14 +129,6 @@ export class Access {
       .update(text)
       .digest('base64url')
   }
-}
-
-/** Our key out of what a client sends. */
-export function plainKey(given: string): string {
-  const hex = /^e2b_((?:[0-9a-f]{2})+)$/.exec(given)?.[1]
-  if (hex === undefined) return given
-  const key = Buffer.from(hex, 'hex').toString('latin1')
-  return /^[!-~]{8,512}$/.test(key) ? key : given
 }
 
 function fits({ path, operation, username, signature, expires }: Signed, token: string): boolean {

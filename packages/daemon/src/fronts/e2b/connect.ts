@@ -97,8 +97,9 @@ export class ConnectService {
   }
 
   async #envelope(request: FastifyRequest): Promise<Message> {
-    const maxBytes = this.#place.services.config.max_body_mb * 1_048_576
-    const bytes = await readBytes(request.body as IncomingMessage, { maxBytes, maxMs: 30_000 })
+    const { config, patience } = this.#place.services
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    const bytes = await readBytes(request.body as IncomingMessage, limits)
     const length = bytes.length >= 5 ? bytes.readUInt32BE(1) : -1
     if (bytes[0] !== 0 || length !== bytes.length - 5)
       throw new SandboxError(

@@ -51,8 +51,10 @@ export function controlRoutes(
   route('POST', ['/sandboxes', '/v2/sandboxes'], 'exec', async ({ caller, request, reply, signal }) => {
     const body = parsed(schemas.createBody, request.body)
     refuseUnknown(body)
+    const { answer, notes } = await sandboxes.create(caller, body, signal)
+    if (notes.length > 0) reply.header('x-sandkasten-note', notes.join('; '))
     reply.code(201)
-    return sandboxes.create(caller, body, signal)
+    return answer
   })
   route('GET', ['/v2/sandboxes'], 'read', async ({ caller, request, reply }) => {
     const { items, next } = await listSandboxes(

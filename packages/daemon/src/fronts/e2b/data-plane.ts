@@ -1,10 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Caller } from '../../keys/index.ts'
+import { type Caller, includes } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { addRoute, type FrontRoute } from '../shared/route.ts'
-import type { Access } from './access.ts'
+import { Access } from './access.ts'
 import { sandboxGone } from './errors.ts'
 import { routeOf } from './routing.ts'
 import type { Sandboxes } from './sandboxes.ts'
@@ -57,6 +57,9 @@ export class DataPlane {
     refuseUser(username || userOf(request.headers.authorization))
     const session = this.#admitted.get(request)!
     if (session.live === 0) throw sandboxGone(session.id)
+    // A key that may only read must not make anything run.
+    if (session.status !== 'running' && !includes(request.caller!.scopes, 'exec'))
+      throw sandboxGone(session.id)
     return { caller: request.caller!, session: await this.#sandboxes.reached(request.caller!, session) }
   }
 
@@ -84,14 +87,14 @@ export class DataPlane {
   }
 
   async #find(request: FastifyRequest): Promise<{ id: string; session: Session | undefined }> {
-    const routed = routeOf(request.raw, this.#sandboxes.domain)
-    if (!routed)
+    const id = routeOf(request.raw, this.#sandboxes.domain)?.id ?? Access.sandboxOf(request)
+    if (id === undefined)
       throw new SandboxError('invalid_argument', 'This request does not say which sandbox it is for.', {
         hint: 'Send E2b-Sandbox-Id, or ask <port>-<id>.<domain>.',
       })
     const { store, instanceId } = this.#place.services.sessions.context
-    const session = await store.sessions.get(routed.id)
-    return { id: routed.id, session: session?.instance_id === instanceId ? session : undefined }
+    const session = await store.sessions.get(id)
+    return { id, session: session?.instance_id === instanceId ? session : undefined }
   }
 
   #candidates(request: FastifyRequest): { sessions: () => Promise<readonly Session[]>; all: boolean } {

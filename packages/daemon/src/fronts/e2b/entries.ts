@@ -1,6 +1,7 @@
 import path from 'node:path'
 import type { FileStat } from '@sandkasten/sdk'
 import type { Session, Used } from '../../sessions/index.ts'
+import type { Owners } from '../shared/owners.ts'
 import type { FileMetadata } from './file-metadata.ts'
 
 type Files = Used['sandbox']['files']
@@ -12,12 +13,13 @@ export function absolute(given: string, { workdir }: Session): string {
   return path.posix.resolve(home, given)
 }
 
-/** One file or folder, in `filesystem.EntryInfo`'s words. Owner and group are not known here. */
+/** One file or folder, in `filesystem.EntryInfo`'s words. */
 export async function entryOf(
   files: Files,
   file: string,
   stat: FileStat,
   metadata: FileMetadata,
+  owners: Owners,
 ): Promise<object> {
   const mode = stat.mode ?? (stat.type === 'directory' ? 0o755 : 0o644)
   const own = metadata.of(file)
@@ -27,6 +29,8 @@ export async function entryOf(
     path: file,
     size: String(stat.size),
     mode,
+    owner: owners.ownerOf(stat),
+    group: owners.groupOf(stat),
     permissions: `${letters[stat.type]}${rights(mode)}`,
     ...(stat.mtimeMs === undefined ? {} : { modifiedTime: new Date(stat.mtimeMs).toISOString() }),
     ...(stat.type === 'symlink' ? { symlinkTarget: await files.readlink(file) } : {}),

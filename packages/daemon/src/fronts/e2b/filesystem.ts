@@ -3,6 +3,7 @@ import { type FileChange, SandboxError } from '@sandkasten/sdk'
 import { endedBy } from '../../api/streams.ts'
 import type { Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { ownersIn } from '../shared/owners.ts'
 import { type Call, type ConnectService, type Message, text, within } from './connect.ts'
 import { absolute, entryOf } from './entries.ts'
 import { sandboxGone } from './errors.ts'
@@ -46,16 +47,19 @@ export class Filesystem {
   #list(call: Call): Promise<object> {
     const folder = this.#path(call, 'path')
     const depth = Math.max(1, Number(call.message.depth ?? 1) || 1)
-    return this.#use(call, async (files) => {
+    const list = async (files: Files) => {
       const entries = await files.list(folder, { recursive: depth > 1 })
       const metadata = await FileMetadata.load(this.#place, call.session)
+      const owners = await ownersIn(files)
       const shown = entries.filter((entry) => entry.path.split('/').length <= depth)
       return {
         entries: await Promise.all(
-          shown.map((entry) => entryOf(files, path.posix.join(folder, entry.path), entry, metadata)),
+          shown.map((entry) => entryOf(files, path.posix.join(folder, entry.path), entry, metadata, owners)),
         ),
       }
-    })
+    }
+    const { turns } = this.#place.services.sessions
+    return turns.run(call.caller.projectId, undefined, () => this.#use(call, list))
   }
 
   #make(call: Call): Promise<object> {
@@ -108,7 +112,10 @@ export class Filesystem {
         const file = path.posix.join(folder, change.path)
         const stat = withEntry ? await files.lstat(file).catch(() => undefined) : undefined
         const metadata = stat && (await FileMetadata.load(place, call.session))
-        const entry = stat && metadata ? { entry: await entryOf(files, file, stat, metadata) } : {}
+        const entry =
+          stat && metadata
+            ? { entry: await entryOf(files, file, stat, metadata, await ownersIn(files, signal)) }
+            : {}
         yield { filesystem: { ...eventOf(change), ...entry } }
       }
       // Watching has no end of its own.
@@ -136,7 +143,9 @@ export class Filesystem {
   }
 
   async #entry(call: Call, files: Files, file: string): Promise<object> {
-    return entryOf(files, file, await files.lstat(file), await FileMetadata.load(this.#place, call.session))
+    const stat = await files.lstat(file)
+    const metadata = await FileMetadata.load(this.#place, call.session)
+    return entryOf(files, file, stat, metadata, await ownersIn(files))
   }
 
   #path({ message, session }: Call, name: string): string {

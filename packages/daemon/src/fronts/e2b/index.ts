@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { answerAndClose } from '../../api/closing.ts'
 import type { Front, FrontPlace } from '../front.ts'
 import { Access } from './access.ts'
 import { ConnectService } from './connect.ts'
@@ -41,7 +42,7 @@ export const e2bFront: Front = {
   upgrade(request, socket, head, place) {
     const { routed, ports } = portOf(request, place)
     if (routed) return void ports.upgrade(routed, request, socket, head)
-    socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+    answerAndClose(socket, { status: 404, title: 'Not Found', body: '' })
   },
 }
 

@@ -32,6 +32,19 @@ export function networkOf(
   throw unsupported('network.allowOut and network.denyOut for some addresses only')
 }
 
+/**
+ * The same for a create. There `allow_internet_access: true` is the vendor's default, which E2B's Python SDK always
+ * sends: where `allowed_networks` has no `open`, it means what is allowed here. `withheld`: the caller is told so.
+ */
+export function networkOfCreate(
+  wanted: Wanted,
+  allowed: readonly Network[],
+): { network?: Network; withheld: boolean } {
+  const withheld = wanted.allow_internet_access === true && !allowed.includes('open')
+  const network = networkOf(withheld ? { ...wanted, allow_internet_access: undefined } : wanted, allowed)
+  return { ...(network === undefined ? {} : { network }), withheld }
+}
+
 function permitted(network: Network, allowed: readonly Network[]): Network {
   if (allowed.includes(network)) return network
   throw new SandboxError('forbidden', 'Sandboxes have no internet access here.', {

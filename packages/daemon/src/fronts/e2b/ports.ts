@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
+import { answerAndClose, refusalCloses } from '../../api/closing.ts'
 import { translate } from '../../api/problems.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Target, Visit } from '../../ports/index.ts'
+import { type Passable, withoutCredentials } from '../../preview/credential-filter.ts'
 import { forward } from '../../preview/forward.ts'
-import { pairsOf, requestHeaders } from '../../preview/request-headers.ts'
+import { requestHeaders } from '../../preview/request-headers.ts'
 import { refuseOdd } from '../../preview/server.ts'
 import { asksForWebSocket, tunnel } from '../../preview/tunnel.ts'
 import type { FrontPlace } from '../front.ts'
@@ -14,15 +16,6 @@ import type { Access } from './access.ts'
 import { gone, isGone, sandboxGone } from './errors.ts'
 import type { Routed } from './routing.ts'
 import type { Sandboxes } from './sandboxes.ts'
-
-/** What is said to us, and is none of the sandbox's business. */
-const ours = new Set([
-  'e2b-traffic-access-token',
-  'e2b-sandbox-id',
-  'e2b-sandbox-port',
-  'x-access-token',
-  'x-api-key',
-])
 
 /** The ports of sandboxes, as E2B shows them: all of them, to everybody, or with a token if the sandbox was created so. */
 export class Ports {
@@ -37,27 +30,28 @@ export class Ports {
   }
 
   async request(routed: Routed, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { visits, connections } = this.#place.services
+    const { visits, connections, patience } = this.#place.services
     response.on('error', () => response.destroy())
     let leave = () => {}
     try {
-      const { visit, target, endpoint } = await this.#admit(routed, request)
+      const { visit, target, port, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => response.destroy())
       await forward(request, response, {
-        endpoint,
+        port,
         target,
-        path: request.url!,
-        headers: this.#headers(request, target),
-        bodyIdleMs: 60_000,
+        path: passable.path,
+        headers: this.#headers(request, target, passable),
+        bodyIdleMs: patience.bodyMs,
         touch: () => visits.touch(visit),
       })
     } catch (error) {
+      const close = await refusalCloses(request)
       if (response.headersSent || response.destroyed) return void response.destroy()
       const { status, body } = this.#refusal(routed, error)
       response.writeHead(status, {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
-        ...(request.complete ? {} : { connection: 'close' }),
+        ...(close ? { connection: 'close' } : {}),
       })
       response.end(body)
     } finally {
@@ -71,21 +65,18 @@ export class Ports {
     try {
       if (!asksForWebSocket(request))
         throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.')
-      const { visit, target, endpoint } = await this.#admit(routed, request)
+      const { visit, target, port, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => socket.destroy())
       await tunnel(socket, head, {
-        endpoint,
+        port,
         target,
-        path: request.url!,
-        headers: this.#headers(request, target, true),
+        path: passable.path,
+        headers: this.#headers(request, target, passable, true),
         touch: () => visits.touch(visit),
       })
     } catch (error) {
-      if (!socket.writable) return void socket.destroy()
       const { status, body } = this.#refusal(routed, error)
-      socket.end(
-        `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-      )
+      answerAndClose(socket, { status, title: 'Refused', type: 'application/json', body })
     } finally {
       leave()
     }
@@ -123,30 +114,14 @@ export class Ports {
       stranger: !known,
     }
     const target: Target = { ...routed, form: 'name', prefix: '', rest: request.url! }
-    return { visit, target, endpoint: await services.visits.reach(visit, requestId) }
+    const passable = await withoutCredentials(request, request.url!, services.keys)
+    return { visit, target, passable, port: await services.visits.reach(visit, requestId) }
   }
 
-  #headers(request: IncomingMessage, target: Target, websocket = false): string[] {
+  #headers(request: IncomingMessage, target: Target, passable: Passable, websocket = false): string[] {
     const { config } = this.#place.services
-    const { cookie } = request.headers
-    const flat = requestHeaders(
-      request,
-      {
-        target,
-        brought: {
-          tokens: [],
-          cookies: [],
-          keys: [],
-          path: request.url!,
-          ...(cookie ? { cookieHeader: cookie } : {}),
-        },
-        dropAuthorization: false,
-        secure: this.#place.url.startsWith('https:'),
-        behindProxy: config.behind_tls,
-      },
-      websocket,
-    )
-    return [...pairsOf(flat)].filter(([name]) => !ours.has(name.toLowerCase())).flat()
+    const secure = this.#place.url.startsWith('https:')
+    return requestHeaders(request, { target, passable, secure, behindProxy: config.behind_tls }, websocket)
   }
 
   #refusal({ id, port }: Routed, error: unknown): { status: number; body: string } {

@@ -212,7 +212,8 @@ export class Processes {
 
   async #tag({ caller, session, message }: Call, pid: number): Promise<void> {
     if (typeof message.tag !== 'string' || message.tag === '') return
-    await this.#place.records.put(caller.projectId, tagKind, `${session.id} ${pid}`, message.tag, session.id)
+    const key = `${session.id} ${pid}`
+    await this.#place.records.append(caller.projectId, tagKind, key, message.tag, session.id)
   }
 
   async #tags({ projectId }: Caller, sessionId: string): Promise<Array<{ pid: number; tag: string }>> {

@@ -6,7 +6,7 @@ import type { FrontPlace } from '../front.ts'
 import { finished, liveSession } from '../shared/sessions.ts'
 import type { Access } from './access.ts'
 import { sandboxGone } from './errors.ts'
-import { networkOf } from './network.ts'
+import { networkOfCreate } from './network.ts'
 import type { CreateBody } from './schemas.ts'
 import { templateOf } from './templates.ts'
 
@@ -42,18 +42,23 @@ export class Sandboxes {
     this.#access = access
   }
 
-  async create(caller: Caller, body: CreateBody, signal: AbortSignal): Promise<object> {
+  async create(
+    caller: Caller,
+    body: CreateBody,
+    signal: AbortSignal,
+  ): Promise<{ answer: object; notes: string[] }> {
     const { sessions, config } = this.#place.services
     const template = body.templateID
     const source = await templateOf(this.#place, caller, template)
     const timeoutMs = (body.timeout ?? defaultTimeoutMs / 1000) * 1000
     const keepMemory = body.autoPauseMemory ?? true
-    const network = networkOf(body, config.allowed_networks)
+    const { withheld, ...network } = networkOfCreate(body, config.allowed_networks)
     const request = {
       ...source,
+      ...this.#account(source),
       labels: body.metadata ?? {},
       env: body.envVars ?? {},
-      ...(network === undefined ? {} : { network }),
+      ...network,
       // The timeout alone ends it; one that is paused is kept as long as anything is kept here.
       ttlMs: config.max_ttl_seconds * 1000,
       onIdle: 'stop' as const,
@@ -69,7 +74,8 @@ export class Sandboxes {
       autoResume: body.autoResume?.enabled ?? false,
       publicTraffic: body.network?.allowPublicTraffic ?? true,
     }
-    return this.#kept(caller, session, record, signal)
+    const notes = withheld ? ['no internet access: allowed_networks does not have open'] : []
+    return { answer: await this.#kept(caller, session, record, signal), notes }
   }
 
   /** Running afterwards; `resumed` when it was not before. */
@@ -250,6 +256,14 @@ export class Sandboxes {
     const awake = await sessions.setLifetime(caller, id, timeoutMs)
     await this.#keep(caller, awake, { ...(await this.record(awake)), timeoutMs })
     return awake
+  }
+
+  /** E2B's users expect the account `user`. Images of the store have accounts of their own. */
+  #account(source: { image?: string } | { snapshotId: string }): { account?: string } {
+    const { config } = this.#place.services
+    if ('snapshotId' in source) return { account: 'user' }
+    const image = source.image ?? config.default_image
+    return (config.images[image] ?? image) === 'host' ? { account: 'user' } : {}
   }
 
   #rest(keepMemory: boolean): 'pause' | 'stop' {

@@ -2,7 +2,8 @@ import { type FileChange, SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { eventOf } from './filesystem.ts'
 
-const mostEvents = 10_000
+const mostEvents = 2_000
+const mostWatchers = 64
 /** Who asks for so long for nothing has gone. */
 const patienceMs = 300_000
 
@@ -14,6 +15,11 @@ export class Watchers {
     sessionId: string,
     open: (signal: AbortSignal) => Promise<AsyncIterable<FileChange>>,
   ): Promise<string> {
+    const others = [...this.#all.values()].filter((watcher) => watcher.sessionId === sessionId)
+    if (others.length >= mostWatchers)
+      throw new SandboxError('quota_exceeded', `The sandbox has ${mostWatchers} watchers already.`, {
+        hint: 'Remove watchers that are not needed with RemoveWatcher.',
+      })
     const controller = new AbortController()
     const changes = await open(controller.signal)
     const id = randomId()

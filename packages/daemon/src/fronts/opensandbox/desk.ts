@@ -1,10 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Caller, Scope } from '../../keys/index.ts'
 import type { Session, Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
-import { addRoute, type FrontCall } from '../shared/route.ts'
+import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
 import { liveSession } from '../shared/sessions.ts'
+import { callerByKey, callerInside } from './access.ts'
 
 /** Ports of a sandbox behind which OpenSandbox has servers of its own; here we are behind them. */
 export const execdPort = 44_772
@@ -39,15 +40,21 @@ export class Desk {
   }
 
   lifecycle(method: Method, path: string, scope: Scope, handle: Handle): void {
-    this.#add(method, `/v1${path}`, scope, {}, handle)
+    this.#add(
+      method,
+      `/v1${path}`,
+      scope,
+      { callerOf: (request) => callerByKey(this.services, request) },
+      handle,
+    )
   }
 
   execd(method: Method, path: string, scope: Scope, handle: Handle, options: RouteOptions = {}): void {
-    this.#add(method, `/sandboxes/:id/port/${execdPort}${path}`, scope, options, handle)
+    this.#inside(execdPort, method, path, scope, handle, options)
   }
 
   egress(method: Method, path: string, scope: Scope, handle: Handle): void {
-    this.#add(method, `/sandboxes/:id/port/${egressPort}${path}`, scope, {}, handle)
+    this.#inside(egressPort, method, path, scope, handle)
   }
 
   find(caller: Caller, id: string): Promise<Session> {
@@ -60,22 +67,39 @@ export class Desk {
     return this.services.sessions.use.use(caller, id, work, { wake: false })
   }
 
-  #add(method: Method, url: string, scope: Scope, options: RouteOptions, handle: Handle): void {
+  /** For work that may take much memory: a few calls of a project at a time. */
+  list<T>(call: Call, work: (used: Used) => Promise<T>): Promise<T> {
+    const { turns } = this.services.sessions
+    return turns.run(call.caller.projectId, call.signal, () => this.use(call, work))
+  }
+
+  #inside(
+    port: number,
+    method: Method,
+    path: string,
+    scope: Scope,
+    handle: Handle,
+    options: RouteOptions = {},
+  ): void {
+    const callerOf: FrontRoute['callerOf'] = (request) => callerInside(this.services, request)
+    this.#add(method, `/sandboxes/:id/port/${port}${path}`, scope, { ...options, callerOf }, handle)
+  }
+
+  #add(
+    method: Method,
+    url: string,
+    scope: Scope,
+    options: RouteOptions & Pick<FrontRoute, 'callerOf'>,
+    handle: Handle,
+  ): void {
     addRoute(this.#app, this.place, {
       method,
       url,
       scope,
       ...options,
-      callerOf: (request) => this.services.keys.authenticate(keyOf(request), request.id),
       handle: (call) => handle({ ...call, id: call.params.id ?? '' }),
     })
   }
-}
-
-/** The SDK sends its key to the servers inside a sandbox, too. `X-EXECD-ACCESS-TOKEN` is what those are documented to take. */
-function keyOf({ headers }: FastifyRequest): string | undefined {
-  const given = headers['open-sandbox-api-key'] ?? headers['x-execd-access-token']
-  return typeof given === 'string' ? `Bearer ${given}` : headers.authorization
 }
 
 /** The same for one of another project, one that has ended, and none. */

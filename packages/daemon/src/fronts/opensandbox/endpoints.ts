@@ -2,6 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { lifetimeEnd } from '../../sessions/index.ts'
 import { neededPort } from '../shared/request.ts'
 import { allow } from '../shared/route.ts'
+import { accessHeader, accessToken } from './access.ts'
 import { type Call, type Desk, egressPort, execdPort } from './desk.ts'
 import { keptOf } from './sandboxes.ts'
 
@@ -20,7 +21,10 @@ export function endpointRoutes(desk: Desk): void {
     const session = await desk.find(call.caller, call.id)
     const expires = expiryOf(call)
     if (port === execdPort || port === egressPort)
-      return { endpoint: withoutScheme(`${desk.place.url}/sandboxes/${call.id}/port/${port}`) }
+      return {
+        endpoint: withoutScheme(`${desk.place.url}/sandboxes/${call.id}/port/${port}`),
+        headers: { [accessHeader]: await accessToken(desk.services, call.id, call.caller.keyId) },
+      }
     // To open a port is more than to look.
     call.request.changes = true
     allow(call.caller, 'exec')

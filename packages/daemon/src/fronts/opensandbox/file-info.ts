@@ -1,6 +1,7 @@
 import path from 'node:path'
 import type { FileStat } from '@sandkasten/sdk'
 import type { Used } from '../../sessions/index.ts'
+import type { Owners } from '../shared/owners.ts'
 import { notSupported } from '../shared/request.ts'
 
 export type Files = Used['sandbox']['files']
@@ -10,13 +11,16 @@ export function absolute({ sandbox }: Used, given: string): string {
   return path.posix.resolve(sandbox.workdir, given)
 }
 
-/** What is known of a file. Its owner, its group and when it was made are not. */
-export function fileInfo(file: string, stat: FileStat): object {
+/** What is known of a file. When it was made is not, and SDKs need a time: it is that of the last change. */
+export function fileInfo(file: string, stat: FileStat, owners: Owners): object {
   return {
     path: file,
     type: stat.type,
     size: stat.size,
-    ...(stat.mtimeMs === undefined ? {} : { modified_at: new Date(stat.mtimeMs).toISOString() }),
+    modified_at: new Date(stat.mtimeMs ?? 0).toISOString(),
+    created_at: new Date(stat.mtimeMs ?? 0).toISOString(),
+    owner: owners.ownerOf(stat),
+    group: owners.groupOf(stat),
     ...(stat.mode === undefined ? {} : { mode: Number(stat.mode.toString(8)) }),
   }
 }

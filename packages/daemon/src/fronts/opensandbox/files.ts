@@ -4,6 +4,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { partOf } from '../../api/range.ts'
 import { sendStream } from '../../api/send-stream.ts'
 import type { Used } from '../../sessions/index.ts'
+import { ownersIn } from '../shared/owners.ts'
 import { needed, parsed } from '../shared/request.ts'
 import { type Call, type Desk, several } from './desk.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
@@ -12,7 +13,7 @@ import { matcher } from './glob.ts'
 import * as schemas from './schemas.ts'
 
 /** More is not loaded to replace text in it. */
-const mostReplaced = 67_108_864
+const mostReplaced = 16_777_216
 
 /** Files of a sandbox, as execd serves them. */
 export function fileRoutes(desk: Desk): void {
@@ -21,9 +22,10 @@ export function fileRoutes(desk: Desk): void {
   desk.execd('GET', '/files/info', 'read', async (call) => {
     const paths = several(call, 'path')
     return desk.use(call, async (used) => {
+      const owners = await ownersIn(used.sandbox.files, call.signal)
       const infos = paths.map(async (file) => {
         const stat = await used.sandbox.files.lstat(file, { signal: call.signal })
-        return [file, fileInfo(absolute(used, file), stat)] as const
+        return [file, fileInfo(absolute(used, file), stat, owners)] as const
       })
       return Object.fromEntries(await Promise.all(infos))
     })
@@ -56,18 +58,19 @@ export function fileRoutes(desk: Desk): void {
     const folder = needed(call, 'path')
     const { pattern } = call.query
     const matches = matcher(typeof pattern === 'string' && pattern !== '' ? pattern : '**')
-    return desk.use(call, async (used) => {
+    return desk.list(call, async (used) => {
       const entries = await used.sandbox.files.list(folder, { recursive: true, signal: call.signal })
       const base = absolute(used, folder)
+      const owners = await ownersIn(used.sandbox.files, call.signal)
       return entries
         .filter((entry) => entry.type !== 'directory' && matches(entry.path))
-        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry))
+        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry, owners))
     })
   })
 
   desk.execd('POST', '/files/replace', 'exec', async (call) => {
     const wanted = Object.entries(parsed(schemas.replacements, call.body))
-    const done = await desk.use(call, async ({ sandbox }) => {
+    const done = await desk.list(call, async ({ sandbox }) => {
       const results: Array<[string, { replacedCount: number }]> = []
       for (const [file, change] of wanted) {
         const bytes = await sandbox.files.readFile(file, { maxBytes: mostReplaced, signal: call.signal })

@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { type FileEntry, SandboxError } from '@sandkasten/sdk'
+import { ownersIn } from '../shared/owners.ts'
 import { needed, parsed } from '../shared/request.ts'
 import { type Call, type Desk, several } from './desk.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
@@ -10,17 +11,18 @@ export function folderRoutes(desk: Desk): void {
   desk.execd('GET', '/directories/list', 'read', async (call) => {
     const folder = needed(call, 'path')
     const depth = depthOf(call)
-    return desk.use(call, async (used) => {
+    return desk.list(call, async (used) => {
       const { files } = used.sandbox
       const { type } = await files.lstat(folder, { signal: call.signal })
       // A link is not followed, not even by name.
       if (type !== 'directory') throw new SandboxError('not_a_directory', `${folder} is not a folder.`)
       const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
       const base = absolute(used, folder)
+      const owners = await ownersIn(files, call.signal)
       return entries
         .filter((entry) => entry.path.split('/').length <= depth)
         .sort(byParts)
-        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry))
+        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry, owners))
     })
   })
 

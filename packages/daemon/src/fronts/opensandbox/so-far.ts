@@ -4,7 +4,7 @@ import type { ProcessEvent } from '@sandkasten/sdk'
 const quietMs = 150
 /** For one that never rests: after this, or with this much, an answer ends. */
 const mostMs = 1000
-const mostText = 16_777_216
+const mostText = 4_194_304
 
 /**
  * What a command has said after an event, without waiting for its end. The cursor is the number of the last event in it: never one that ends

@@ -8,6 +8,7 @@ import { notSupported, parsed } from '../shared/request.ts'
 import type { VercelCall, VercelDesk, VercelRoute } from './desk.ts'
 import { sendLines } from './ndjson.ts'
 import { running } from './sessions.ts'
+import { CommandInputs, stdinBody, unavailable } from './stdin.ts'
 import { commandView } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid/cmd'
@@ -21,6 +22,7 @@ const commandBody = z.looseObject({
   env: schemas.env.default({}),
   sudo: z.boolean().default(false),
   wait: z.boolean().default(false),
+  attachStdin: z.boolean().default(false),
   timeout: z.number().positive().optional(),
 })
 
@@ -28,6 +30,7 @@ type ExecRow = Tracked['row']
 
 export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   const { sessions } = desk.services
+  const inputs = new CommandInputs()
 
   const find = async (call: VercelCall): Promise<{ session: Session; found: Found }> => {
     const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
@@ -50,7 +53,18 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
     }
   }
 
-  const final = async (found: Found): Promise<ExecRow> => ('row' in found ? found.done : found)
+  /**
+   * The output, then `last`. A sandbox that ends before the command is told by the vendor's own line: a connection that
+   * is cut would be an error that the SDK does not expect.
+   */
+  const lines = (call: VercelCall, found: Found, last: (row: ExecRow) => object[]) =>
+    async function* (ending: AbortSignal): AsyncGenerator<object> {
+      const failure = yield* caught(logs(call, found, ending))
+      const row = 'row' in found ? await finalRow(found, failure, ending) : found
+      if (row.status === 'lost') yield sandboxStopped
+      else if (failure) throw failure.error
+      else yield* last(row)
+    }
 
   return [
     {
@@ -81,16 +95,17 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
             // The events have all of it.
             maxOutputBytes: 1,
             outputBufferBytes: outputBytes,
+            ...(body.attachStdin ? { stdin: 'pipe' as const } : {}),
           },
           { incarnation: session.incarnation },
         )
+        if (body.attachStdin && 'row' in found) inputs.attach(found)
         if (!body.wait) return { command: commandView(session, rowOf(found)) }
+        const begun = { command: { ...commandView(session, rowOf(found)), exitCode: null } }
+        const rest = lines(call, found, (row) => [{ command: commandView(session, row) }])
         return sendLines(desk, call.reply, call.signal, async function* (ending) {
-          yield { command: { ...commandView(session, rowOf(found)), exitCode: null } }
-          yield* logs(call, found, ending)
-          const row = await final(found)
-          if (row.status === 'lost') yield lost
-          else yield { command: commandView(session, row) }
+          yield begun
+          yield* rest(ending)
         })
       },
     },
@@ -115,10 +130,24 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle(call) {
         const { found } = await find(call)
-        return sendLines(desk, call.reply, call.signal, async function* (ending) {
-          yield* logs(call, found, ending)
-          if ((await final(found)).status === 'lost') yield lost
-        })
+        return sendLines(
+          desk,
+          call.reply,
+          call.signal,
+          lines(call, found, () => []),
+        )
+      },
+    },
+    {
+      method: 'POST',
+      path: `${base}/:cmdId/stdin`,
+      scope: 'exec',
+      async handle(call) {
+        const body = parsed(stdinBody, call.body)
+        const { session, found } = await find(call)
+        if (!('row' in found)) throw unavailable()
+        const bytesWritten = await inputs.write(found, body)
+        return { command: commandView(session, rowOf(found)), bytesWritten }
       },
     },
     {
@@ -137,7 +166,34 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   ]
 }
 
-const lost = {
+/** What is yielded, and the error that ended it, if one did. */
+async function* caught<T>(source: AsyncIterable<T>): AsyncGenerator<T, { error: unknown } | undefined> {
+  try {
+    yield* source
+    return undefined
+  } catch (error) {
+    return { error }
+  }
+}
+
+/** How the command ended. After a failure it may run on; then the failure is thrown when this time is over. */
+const verdictMs = 10_000
+
+async function finalRow(
+  { done, row }: Tracked,
+  failure: { error: unknown } | undefined,
+  ending: AbortSignal,
+): Promise<ExecRow> {
+  if (!failure) return done
+  const late = AbortSignal.any([ending, AbortSignal.timeout(verdictMs)])
+  const given = new Promise<ExecRow>((resolve) =>
+    late.aborted ? resolve(row) : late.addEventListener('abort', () => resolve(row), { once: true }),
+  )
+  return Promise.race([done, given])
+}
+
+/** The SDK throws this as its StreamError. */
+const sandboxStopped = {
   stream: 'error',
   data: { code: 'sandbox_stopped', message: 'The sandbox was stopped while the command ran.' },
 }

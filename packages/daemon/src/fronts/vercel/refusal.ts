@@ -5,7 +5,8 @@ import { refusalHeaders } from '../shared/refusal.ts'
 
 /** The vendor's words for our errors: `{ error: { code, message } }`. */
 export function refusal(error: SandboxError, request: FastifyRequest): FrontRefusal {
-  const code = codes[error.code] ?? error.code
+  const { vercelCode } = error.details
+  const code = typeof vercelCode === 'string' ? vercelCode : (codes[error.code] ?? error.code)
   return {
     status: statusOf(error, request),
     body: { error: { code, message: error.hint ? `${error.message} ${error.hint}` : error.message } },

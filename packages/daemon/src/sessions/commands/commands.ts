@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto'
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
-import type { ExecRow } from '../../store/index.ts'
+import type { ExecRow, ListedExec } from '../../store/index.ts'
 import type { Context, Session } from '../context.ts'
+import { checkArgv, checkEnv } from '../request-limits.ts'
+import type { StoreBudget } from '../store-budget.ts'
 import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
+import type { ResultAccount } from './result-memory.ts'
 import { shellOf } from './shells.ts'
 import { lossOf, startRun, trackRun } from './tracked-run.ts'
 import { trackShell } from './tracked-shell.ts'
-import type { CommandRequest, ExecResult, Tracked } from './types.ts'
+import type { CommandRequest, ExecResult, Tracked, TrackOptions } from './types.ts'
 
 const doneKept = 200
 
@@ -24,14 +27,16 @@ type Taken = () => Promise<Used & { release: () => void }>
 export class Commands {
   readonly #context: Context
   readonly #use: Use
+  readonly #budget: StoreBudget
   readonly #tracked = new Map<string, Tracked>()
   readonly #starting = new Map<string, Promise<Tracked | ExecRow>>()
   readonly #finding = new Map<string, Promise<boolean>>()
   /** Lets go of everything when this process ends; what runs in sandboxes runs on. */
   readonly #closing = new AbortController()
 
-  constructor(context: Context, use: Use) {
+  constructor(context: Context, use: Use, budget: StoreBudget) {
     this.#context = context
+    this.#budget = budget
     this.#use = use
   }
 
@@ -43,6 +48,10 @@ export class Commands {
     request: CommandRequest,
     options: UseOptions = {},
   ): Promise<Tracked | ExecRow> {
+    if (request.kind === 'run') {
+      checkArgv(request.cmd, request.args)
+      checkEnv(request.env)
+    } else checkArgv(request.command)
     const key = `${id}/${execId}`
     // Two requests with one id at once: the second waits for the first, then finds what it made.
     for (let other = this.#starting.get(key); other; other = this.#starting.get(key))
@@ -74,9 +83,10 @@ export class Commands {
     })
   }
 
-  async list(caller: Caller, id: string, limit: number): Promise<Array<Omit<ExecRow, 'events'>>> {
+  async list(caller: Caller, id: string, limit: number): Promise<ListedExec[]> {
     await this.#use.find(caller, id)
-    return this.#context.store.execs.list(id, limit)
+    const maxBytes = this.#context.config.max_result_mb * 1_048_576
+    return this.#context.store.execs.list(id, { limit, maxBytes })
   }
 
   /** Output of a command that is done: from its sandbox while that has it, then from the store. */
@@ -173,20 +183,13 @@ export class Commands {
     if (request.kind === 'run') {
       const started = await startRun(used.sandbox, row, request)
       const { maxOutputBytes } = request
-      return this.#keep(
-        used,
-        trackRun(used.sandbox, row, { started, maxOutputBytes, signal: this.#closing.signal }, (changes) =>
-          this.#save(row, changes),
-        ),
+      return this.#keep(used, (options) =>
+        trackRun(used.sandbox, row, { ...options(row), started, maxOutputBytes }),
       )
     }
     const shell = await shellOf(used.open, request.shell)
     const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
-    const options = { request, signal: this.#closing.signal, onEnd }
-    return this.#keep(
-      used,
-      trackShell(shell, row, options, (changes) => this.#save(row, changes)),
-    )
+    return this.#keep(used, (options) => trackShell(shell, row, { ...options(row), request, onEnd }))
   }
 
   /** Follows it again, one at a time for each. False when its sandbox cannot be reached now; whatever else is so is written down. */
@@ -237,20 +240,22 @@ export class Commands {
 
   async #follow(row: ExecRow, used: Used & { release: () => void }): Promise<void> {
     const { live } = this.#context
-    const save = (changes: Partial<ExecRow>) => this.#save(row, changes)
-    const signal = this.#closing.signal
     try {
       if (row.kind === 'run') {
         const started = await used.sandbox.getProcess(row.exec_id)
-        this.#keep(used, trackRun(used.sandbox, row, { started, signal }, save))
+        this.#keep(used, (options) => trackRun(used.sandbox, row, { ...options(row), started }))
         return
       }
       const shell = await shellOf(used.open, row.shell!)
       if (!shell.attach) throw new SandboxError('interrupted', 'The shell ended with the daemon.')
       const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
-      const tracked = trackShell(shell, row, { signal, onEnd }, save)
-      if (!(await tracked.found)) throw new SandboxError('not_found', 'It was never started.')
-      this.#keep(used, tracked)
+      const account = this.#context.memory.open(used.session.project_id)
+      const tracked = trackShell(shell, row, { ...this.#options(row, account), onEnd })
+      if (!(await tracked.found)) {
+        account.release()
+        throw new SandboxError('not_found', 'It was never started.')
+      }
+      this.#keep(used, () => tracked, account)
     } catch (error) {
       used.release()
       throw error
@@ -258,30 +263,51 @@ export class Commands {
   }
 
   /** In the map while it runs; the session is held for it unless nobody waits for it. */
-  #keep(used: Used & { release: () => void }, tracked: Tracked): Tracked {
+  #keep(
+    used: Used & { release: () => void },
+    track: (options: (row: ExecRow) => TrackOptions) => Tracked,
+    account = this.#context.memory.open(used.session.project_id),
+  ): Tracked {
+    const tracked = track((row) => this.#options(row, account))
     const { row } = tracked
     const key = `${row.session_id}/${row.exec_id}`
     this.#tracked.set(key, tracked)
     if (row.detached === 1) used.release()
     void tracked.done.then(() => {
       this.#tracked.delete(key)
+      account.release()
       used.release()
       if (!this.#closing.signal.aborted) this.#context.live.touch(row.session_id)
     })
     return tracked
   }
 
-  /** Tried until it is written: a result must not be lost to a database that is away for a moment. */
-  async #save(row: ExecRow, changes: Partial<ExecRow>): Promise<ExecRow> {
-    const { store, log } = this.#context
+  #options(row: ExecRow, account: ResultAccount): TrackOptions {
+    return {
+      signal: this.#closing.signal,
+      account,
+      maxResultBytes: this.#context.config.max_result_mb * 1_048_576,
+      save: (changes, defect) => this.#save(row, changes, defect),
+    }
+  }
+
+  /** Tried until it is written: a result must not be lost to a database that is away for a moment. Never rejects. */
+  async #save(row: ExecRow, changes: Partial<ExecRow>, defect?: unknown): Promise<ExecRow> {
+    const { store, log, metrics } = this.#context
+    const which = { session: row.session_id, exec: row.exec_id }
+    if (defect !== undefined && !SandboxError.is(defect)) {
+      metrics.count('sandkasten_defects_total', { kind: 'command' })
+      log.error({ ...which, err: defect }, 'the result of a command is lost because of a defect')
+    }
     for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
         await store.execs.update(row.session_id, row.exec_id, changes)
+        this.#budget.added(row.project_id, (changes.result?.length ?? 0) + (changes.events?.length ?? 0))
         await store.execs.prune(row.session_id, doneKept)
         break
       } catch (error) {
         if (!SandboxError.is(error, 'unavailable', 'disk_full')) {
-          log.error({ session: row.session_id, exec: row.exec_id, err: error }, 'a result was not written')
+          log.error({ ...which, err: error }, 'a result was not written')
           break
         }
       }
@@ -323,19 +349,36 @@ function rowOf(session: Session, execId: string, request: CommandRequest): ExecR
   const command = request.kind === 'run' ? [request.cmd, ...request.args] : request.command
   return {
     session_id: session.id,
+    project_id: session.project_id,
     exec_id: execId,
     kind: request.kind,
     status: 'running',
     detached: request.kind === 'run' && request.detached ? 1 : 0,
     incarnation: session.incarnation,
     shell: request.kind === 'exec' ? request.shell : null,
-    command: JSON.stringify(command),
+    command: shownCommand(command),
     fingerprint: fingerprintOf(request),
     created_at: Date.now(),
     ended_at: null,
     result: null,
     events: null,
+    bytes: 0,
   }
+}
+
+/** As it is kept and shown: what makes it long, such as a script as an argument, is cut. */
+function shownCommand(command: string | readonly string[]): string {
+  const json = JSON.stringify(command)
+  if (json.length <= mostCommandLength) return json
+  if (typeof command === 'string') return JSON.stringify(shortened(command, mostCommandLength / 8))
+  const shown = command.slice(0, 32).map((part) => shortened(part, 64))
+  return JSON.stringify(command.length > 32 ? [...shown, `… ${command.length - 32} more`] : shown)
+}
+
+const mostCommandLength = 16_384
+
+function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)}…`
 }
 
 function fingerprintOf(request: CommandRequest): string {

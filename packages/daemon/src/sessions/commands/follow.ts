@@ -1,4 +1,10 @@
-import { type CommandResult, type ProcessEvent, type ProcessHandle, SandboxError } from '@sandkasten/sdk'
+import {
+  type CommandResult,
+  type OutputBudget,
+  type ProcessEvent,
+  type ProcessHandle,
+  SandboxError,
+} from '@sandkasten/sdk'
 import { HeadTail } from '@sandkasten/sdk/provider'
 import { KeptEvents, type StoredEvent } from './kept-events.ts'
 
@@ -15,14 +21,15 @@ export async function follow(
   find: () => Promise<ProcessHandle>,
   options: {
     maxOutputBytes?: number
+    outputBudget?: OutputBudget
     signal: AbortSignal
     /** Told of each event; what it returns is awaited before the next one is read. */
     onEvent?: (event: ProcessEvent) => Promise<void> | void
   },
 ): Promise<Followed> {
-  const limit = options.maxOutputBytes ?? 1024 * 1024
-  const streams = { stdout: new HeadTail(limit), stderr: new HeadTail(limit) }
-  const kept = new KeptEvents()
+  const { maxOutputBytes: limit = 1024 * 1024, outputBudget } = options
+  const streams = { stdout: new HeadTail(limit, outputBudget), stderr: new HeadTail(limit, outputBudget) }
+  const kept = new KeptEvents(outputBudget)
   let after = 0
   let missed = false
   for (let waitMs = 50; ; waitMs = Math.min(waitMs * 2, 1000)) {

@@ -1,16 +1,18 @@
 import { SandboxError, type SandboxShell } from '@sandkasten/sdk'
 import type { Open } from '../live.ts'
+import { checkCount } from '../request-limits.ts'
 
 export const mainShell = 'main'
 
 /** A session's shells, each opened once for each start of its sandbox. One that was opened before a restart of ours is found by its name. */
-export function shellOf(
+export async function shellOf(
   open: Open,
   name: string,
   options: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
 ): Promise<SandboxShell> {
   const known = open.shells.get(name)
   if (known) return known
+  checkCount(open.shells.size, 'shells')
   const opening = open.sandbox.openShell({ name, ...options })
   open.shells.set(name, opening)
   opening.catch(() => {

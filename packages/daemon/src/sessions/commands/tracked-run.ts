@@ -2,8 +2,11 @@ import { type ProcessEvent, type ProcessHandle, type ProcessSignal, SandboxError
 import type { ExecRow } from '../../store/index.ts'
 import type { Sandbox } from '../context.ts'
 import { follow } from './follow.ts'
+import { fitMemory } from './result-size.ts'
 import { SharedOutput } from './shared-output.ts'
-import type { RunRequest, Tracked } from './types.ts'
+import type { RunRequest, Tracked, TrackOptions } from './types.ts'
+
+const defaultOutputBytes = 1024 * 1024
 
 /** Starts a program under the command's id, out of reach of this process's end. A repeat finds the first. */
 export function startRun(sandbox: Sandbox, row: ExecRow, request: RunRequest): Promise<ProcessHandle> {
@@ -23,10 +26,11 @@ export function startRun(sandbox: Sandbox, row: ExecRow, request: RunRequest): P
 export function trackRun(
   sandbox: Sandbox,
   row: ExecRow,
-  options: { started?: ProcessHandle; signal: AbortSignal; maxOutputBytes?: number },
-  save: (changes: Partial<ExecRow>) => Promise<ExecRow>,
+  options: TrackOptions & { started?: ProcessHandle; maxOutputBytes?: number },
 ): Tracked {
   let { started } = options
+  const { account, maxResultBytes, save } = options
+  const maxOutputBytes = Math.min(options.maxOutputBytes ?? defaultOutputBytes, maxResultBytes)
   const find = async () => {
     const handle = started ?? (await sandbox.getProcess(row.exec_id))
     started = undefined
@@ -37,20 +41,26 @@ export function trackRun(
   // Only what is followed from its beginning is numbered as the sandbox does.
   const shared = handle && new SharedOutput()
   const onEvent = shared && ((event: ProcessEvent) => shared.push(event))
-  const done = follow(find, { ...options, ...(onEvent ? { onEvent } : {}) }).then(
-    ({ result, events }) =>
+  const { signal } = options
+  const done = follow(find, {
+    signal,
+    maxOutputBytes,
+    outputBudget: account,
+    ...(onEvent ? { onEvent } : {}),
+  })
+    .then(({ result, events }) =>
       save({
         status: 'done',
         ended_at: Date.now(),
-        result: JSON.stringify({ kind: 'run', ...result }),
+        result: JSON.stringify({ kind: 'run', ...fitMemory(account, result, maxResultBytes) }),
         events: JSON.stringify(events),
       }),
-    (error: unknown) => {
+    )
+    .catch((error: unknown) => {
       shared?.end()
-      if (options.signal.aborted) return row
-      return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) })
-    },
-  )
+      if (signal.aborted) return row
+      return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) }, error)
+    })
   return {
     row,
     done,

@@ -2,35 +2,49 @@ import { SandboxError, type SandboxShell, type ShellResult } from '@sandkasten/s
 import { OutputLog } from '@sandkasten/sdk/provider'
 import type { ExecRow } from '../../store/index.ts'
 import { KeptEvents } from './kept-events.ts'
+import { fitMemory } from './result-size.ts'
 import { lossOf } from './tracked-run.ts'
-import type { ShellRequest, Tracked } from './types.ts'
+import type { ShellRequest, Tracked, TrackOptions } from './types.ts'
+
+const defaultOutputBytes = 4 * 1024 * 1024
 
 /** A command of a stateful shell. Its output is numbered here, piece by piece as the shell gives it. */
 export function trackShell(
   shell: SandboxShell,
   row: ExecRow,
-  options: {
+  options: TrackOptions & {
     /** Undefined: the command runs already, started before this process; only follow it. */
     request?: ShellRequest
-    signal: AbortSignal
     onEnd: (result: ShellResult) => void
   },
-  save: (changes: Partial<ExecRow>) => Promise<ExecRow>,
 ): Tracked & { found: Promise<boolean> } {
   const found = Promise.withResolvers<boolean>()
-  const log = new OutputLog({ capacityBytes: 8 * 1024 * 1024 })
+  const { account, maxResultBytes, save } = options
+  // A slow reader slows the command: otherwise all that it has not read would be kept for it.
+  let relieved: Promise<void> | undefined
+  let relieve = () => {}
+  const log = new OutputLog({
+    capacityBytes: 1024 * 1024,
+    onPressure: (wait) => {
+      if (wait) relieved = new Promise((resolve) => (relieve = resolve))
+      else {
+        relieved = undefined
+        relieve()
+      }
+    },
+  })
   const stop = new AbortController()
   let pieces = 0
   const calls = {
     commandId: row.exec_id,
     signal: stop.signal,
-    onOutput: (text: string) => {
+    onOutput: (text: string): void | Promise<void> => {
       pieces += 1
       log.push('stdout', Buffer.from(text))
+      return relieved
     },
-    ...(options.request?.maxOutputBytes === undefined
-      ? {}
-      : { maxOutputBytes: options.request.maxOutputBytes }),
+    outputBudget: account,
+    maxOutputBytes: Math.min(options.request?.maxOutputBytes ?? defaultOutputBytes, maxResultBytes),
   }
   const { request } = options
   // A shell that ends with this process is not left behind with a command in it.
@@ -40,53 +54,43 @@ export function trackShell(
     if (!shell.attach || options.signal.aborted || !SandboxError.is(error, 'connection_lost')) throw error
     let skip = pieces
     const onOutput = (text: string) => {
-      if (skip > 0) skip -= 1
-      else calls.onOutput(text)
+      if (skip === 0) return calls.onOutput(text)
+      skip -= 1
     }
     return shell.attach(row.exec_id, { ...calls, onOutput }).catch(again)
   }
   const running = request
     ? shell.exec(request.command, { ...calls, timeoutMs: request.timeoutMs }).catch(again)
     : shell.attach!(row.exec_id, { ...calls, onFound: () => found.resolve(true) }).catch(again)
-  const done = running.then(
-    async (result) => {
+  const ended = (result: ShellResult) => {
+    const kept = new KeptEvents()
+    for (const event of log.kept()) kept.push(event)
+    return save({
+      status: 'done',
+      ended_at: Date.now(),
+      result: JSON.stringify({ kind: 'exec', ...fitMemory(account, result, maxResultBytes) }),
+      events: JSON.stringify(kept.toJSON()),
+    })
+  }
+  const done = running
+    .then((result) => {
       log.end({ exitCode: result.exitCode, timedOut: result.timedOut, durationMs: result.durationMs })
       options.onEnd(result)
-      const kept = new KeptEvents()
-      for (const event of log.kept()) kept.push(event)
-      return save({
-        status: 'done',
-        ended_at: Date.now(),
-        result: JSON.stringify({ kind: 'exec', ...result }),
-        events: JSON.stringify(kept.toJSON()),
-      })
-    },
-    async (error: unknown) => {
+      return ended(result)
+    })
+    .catch((error: unknown) => {
       // It was written down and never started: nobody was told of it, and a repeat may start it.
       found.resolve(!SandboxError.is(error, 'not_found'))
       if (options.signal.aborted || (!request && SandboxError.is(error, 'not_found'))) return row
       const killed = stop.signal.aborted && SandboxError.is(error, 'aborted')
-      if (!killed) return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) })
-      const durationMs = Date.now() - row.created_at
-      log.end({ exitCode: 137, signal: 'SIGKILL', timedOut: false, durationMs })
-      const kept = new KeptEvents()
-      for (const event of log.kept()) kept.push(event)
+      if (!killed) return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) }, error)
+      const facts = { exitCode: 137, timedOut: false, durationMs: Date.now() - row.created_at }
+      log.end({ ...facts, signal: 'SIGKILL' })
       const output = Buffer.concat(log.kept().flatMap((event) => (event.type === 'exit' ? [] : [event.data])))
-      const facts = {
-        exitCode: 137,
-        output: output.toString(),
-        cwd: shell.cwd,
-        timedOut: false,
-        truncated: false,
-      }
-      return save({
-        status: 'done',
-        ended_at: Date.now(),
-        result: JSON.stringify({ kind: 'exec', ...facts, durationMs, shellRestarted: false }),
-        events: JSON.stringify(kept.toJSON()),
-      })
-    },
-  )
+      const truncated = (log.kept()[0]?.seq ?? 1) > 1
+      return ended({ ...facts, output: output.toString(), cwd: shell.cwd, truncated, shellRestarted: false })
+    })
+    .catch((error: unknown) => save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) }, error))
   // Readers of a command that is lost are let go, without an exit event: that is how they know.
   const ending = new AbortController()
   void done.then(({ status }) => status !== 'done' && ending.abort())

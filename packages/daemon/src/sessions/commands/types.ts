@@ -1,5 +1,6 @@
 import type { CommandResult, ProcessEvent, ProcessSignal, ShellResult } from '@sandkasten/sdk'
 import type { ExecRow } from '../../store/index.ts'
+import type { ResultAccount } from './result-memory.ts'
 
 /** A command that carries an id: it outlives the request that started it, and this process. */
 export interface Tracked {
@@ -11,6 +12,16 @@ export interface Tracked {
   kill(signal: ProcessSignal): Promise<boolean>
   write?(data: Uint8Array): Promise<void>
   closeStdin?(): Promise<void>
+}
+
+export interface TrackOptions {
+  /** Lets go of the command, which runs on. */
+  readonly signal: AbortSignal
+  /** Pays for the output that is kept in memory. */
+  readonly account: ResultAccount
+  readonly maxResultBytes: number
+  /** Writes the end down. `defect` is why it is not known. Never rejects. */
+  readonly save: (changes: Partial<ExecRow>, defect?: unknown) => Promise<ExecRow>
 }
 
 export type ExecResult = ({ kind: 'run' } & CommandResult) | ({ kind: 'exec' } & ShellResult)

@@ -6,6 +6,7 @@ const input = {
   image: 'image:1',
   labels: { a: 'b' },
   reach: { how: 'bridge' },
+  hidden: [],
   binds: [],
   seccomp: '{}',
   kind: 'docker',

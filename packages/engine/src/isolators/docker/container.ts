@@ -17,6 +17,8 @@ export interface ContainerInput {
   readonly reach: Reach
   /** Folders of this machine that belong to the image. */
   readonly binds: readonly { readonly source: string; readonly target: string }[]
+  /** Paths of the image that are covered. */
+  readonly hidden: readonly string[]
   /** What `seccomp=` takes: the profile itself, or for Podman the name of a file with it. */
   readonly seccomp: string
   readonly kind: 'docker' | 'podman'
@@ -50,6 +52,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
   const runner = reach.how === 'socket' ? MOUNTED_RUNNER : COPIED_RUNNER
   const openFiles = Math.min(Math.max(limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles ?? 1024 * 1024)
   const bytes = Math.floor(limits.memoryBytes)
+  const masked = [...MASKED, ...input.hidden]
   return {
     Image: input.image,
     Labels: { ...input.labels },
@@ -80,9 +83,9 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
       SecurityOpt: [
         'no-new-privileges',
         `seccomp=${input.seccomp}`,
-        ...(input.kind === 'podman' ? [`mask=${MASKED.join(':')}`] : []),
+        ...(input.kind === 'podman' ? [`mask=${masked.join(':')}`] : []),
       ],
-      MaskedPaths: MASKED,
+      MaskedPaths: masked,
       // All of it: a process could lower its own `oom_score_adj` and be spared when memory runs out.
       ReadonlyPaths: ['/proc'],
       NetworkMode: spec.network === 'none' ? 'none' : input.network,

@@ -103,24 +103,38 @@ const architectures: Readonly<Record<string, 'x86_64' | 'aarch64'>> = {
   aarch64: 'aarch64',
 }
 
-/** Where Docker and Podman listen when nobody says otherwise. */
 function findSocket(): string {
-  if (process.platform === 'win32') return '//./pipe/docker_engine'
+  const places = usualSockets()
+  return places.find((place) => existsSync(place)) ?? places[0]!
+}
+
+/** Addresses of the daemons that seem to be here: DOCKER_HOST, or else every usual socket that exists. */
+export function daemonsHere(): string[] {
+  if (process.env.DOCKER_HOST) return [process.env.DOCKER_HOST]
+  const scheme = process.platform === 'win32' ? 'npipe' : 'unix'
+  return usualSockets()
+    .filter((place) => existsSync(place))
+    .map((place) => `${scheme}://${place}`)
+}
+
+/** Where Docker and Podman listen unless they are told otherwise. */
+function usualSockets(): string[] {
+  if (process.platform === 'win32') return ['//./pipe/docker_engine']
   const runtime = process.env.XDG_RUNTIME_DIR
-  const places = [
+  return [
     '/var/run/docker.sock',
     join(homedir(), '.docker/run/docker.sock'),
     ...(runtime ? [join(runtime, 'docker.sock'), join(runtime, 'podman/podman.sock')] : []),
     '/run/podman/podman.sock',
   ]
-  return places.find((place) => existsSync(place)) ?? places[0]!
 }
 
 /** The client also reads DOCKER_HOST; what was said here must win over it. */
 function clientOptions({ socketPath, host }: DaemonAddress): Docker.DockerOptions | undefined {
   if (socketPath !== undefined) return { ...nothing, socketPath }
   if (host === undefined) return undefined
-  if (host.startsWith('unix://')) return { ...nothing, socketPath: host.slice('unix://'.length) }
+  const local = /^(?:unix|npipe):\/\/(.+)$/.exec(host)
+  if (local) return { ...nothing, socketPath: local[1]! }
   const { protocol, hostname, port, username } = new URL(host)
   const secure = port === '2376' || process.env.DOCKER_TLS_VERIFY === '1'
   const kind = protocol === 'ssh:' ? 'ssh' : secure || protocol === 'https:' ? 'https' : 'http'

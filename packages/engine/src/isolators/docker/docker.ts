@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { Container, ContainerInspectInfo } from 'dockerode'
+import { type HostImageOptions, hiddenInHost } from '../../images/host-hidden.ts'
 import type {
   IsolatedSandbox,
   Isolator,
@@ -11,17 +12,19 @@ import type {
   SandboxPlace,
 } from '../isolator.ts'
 import { checkSpec } from '../oci/check-spec.ts'
+import { checkedAllow, type OpenNetwork } from '../open-network.ts'
 import { containerConfig, type Reach, SANDBOX_USER } from './container.ts'
 import { Daemon, type DaemonAddress, type DaemonFacts } from './daemon.ts'
 import { endOf, forgetKill } from './end.ts'
 import { killContainer, listOurs, lives, removeContainer } from './ending.ts'
 import { statusOf } from './errors.ts'
+import { closeNetwork } from './fence.ts'
 import { groupsOf, weaknessOf } from './groups.ts'
 import { forgetHolds, holdsOf } from './holds.ts'
 import { Images } from './images.ts'
 import { isOurs, LABEL, labelsFor, ownerOf } from './labels.ts'
 import { limitsOfThisMachine } from './limits.ts'
-import { copyRunner, makeWorkdir, probeShared, seccompFor } from './prepare.ts'
+import { copyRunner, makeWorkdir, nameAccount, probeShared, seccompFor } from './prepare.ts'
 import { probeDaemon, weaknesses } from './probe.ts'
 import { BridgeLine, type Line, SocketLine } from './reach.ts'
 import { DockerSandbox } from './sandbox.ts'
@@ -40,6 +43,10 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly bridge?: boolean
   /** The daemon's network for sandboxes with the network open. */
   readonly network?: string
+  /** What the image `host` hides of this machine. */
+  readonly hostImage?: HostImageOptions
+  /** What sandboxes with the network open may reach. Closed where the daemon is on this machine and we are root. */
+  readonly openNetwork?: OpenNetwork
   /** For Podman: `auto:size=65536` gives each sandbox ids of its own, from the range of the user `containers` in /etc/subuid. */
   readonly userns?: string
   /** A file on the daemon's machine with our seccomp profile: for a Podman that does not see our disk. */
@@ -69,6 +76,8 @@ export class DockerIsolator implements Isolator {
   private made?: { owner: string; images: Images }
 
   constructor(options: DockerIsolatorOptions) {
+    checkedAllow(options.openNetwork?.allow ?? [])
+    hiddenInHost(options.hostImage ?? {})
     this.options = { ...options, runFolder: options.runFolder ?? '/run/sandkasten' }
     this.daemon = new Daemon(options)
     this.watch = new EndWatch(this.daemon, () => this.own().owner)
@@ -80,7 +89,8 @@ export class DockerIsolator implements Isolator {
 
   /** What of the usual wall is missing with this daemon, in words. */
   async weaker(): Promise<readonly string[]> {
-    return weaknesses(await this.daemon.facts(), this.options)
+    const facts = await this.daemon.facts()
+    return weaknesses(facts, { ...this.options, closesNetworks: !this.options.bridge && this.maySee(facts) })
   }
 
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
@@ -178,6 +188,10 @@ export class DockerIsolator implements Isolator {
     return sizeBytes === undefined ? {} : { sizeBytes }
   }
 
+  hasImage(reference: string): Promise<boolean> {
+    return this.own().images.has(reference)
+  }
+
   removeSnapshot(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'> {
     return this.own().images.removeSnapshot(snapshotId)
   }
@@ -215,6 +229,7 @@ export class DockerIsolator implements Isolator {
       }),
       reach,
       binds: image.binds,
+      hidden: image.hidden,
       seccomp: await seccompFor(facts, { ...this.options, shared }),
       kind: facts.kind,
       network: this.options.network ?? 'bridge',
@@ -231,7 +246,10 @@ export class DockerIsolator implements Isolator {
         { sandboxId: spec.sandboxId, image: image.name },
       )
       const made = container
-      if (!image.prepared)
+      const { account } = spec
+      if (account !== undefined)
+        await this.daemon.call('Naming the account', () => nameAccount(made, account))
+      if (!image.prepared || account !== undefined)
         await this.daemon.call('Making the working directory', () =>
           makeWorkdir(made, spec.workdir, SANDBOX_USER),
         )
@@ -254,6 +272,8 @@ export class DockerIsolator implements Isolator {
     await this.daemon.call('Starting the container', () => container.start(), { sandboxId })
     const info = await this.inspect(container)
     const sandbox = this.sandboxOf(spec, { container, info }, facts)
+    if (spec.network === 'open' && reach === 'socket')
+      await closeNetwork(this.options.runner, info, this.options.openNetwork ?? {})
     await this.untilReady(sandbox, line)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
@@ -350,10 +370,10 @@ export class DockerIsolator implements Isolator {
 
   private own(): { owner: string; images: Images } {
     if (!this.made) {
-      const { stateFolder, pull = false } = this.options
+      const { stateFolder, pull = false, hostImage = {} } = this.options
       const owner = ownerOf(stateFolder)
       const folder = join(stateFolder, 'images')
-      this.made = { owner, images: new Images({ daemon: this.daemon, owner, folder, pull }) }
+      this.made = { owner, images: new Images({ daemon: this.daemon, owner, folder, pull, hostImage }) }
     }
     return this.made
   }
@@ -362,12 +382,16 @@ export class DockerIsolator implements Isolator {
     return facts.kind === 'podman' && !facts.remapped ? this.options.userns : undefined
   }
 
+  private maySee(facts: DaemonFacts): boolean {
+    // Without root we could neither give the folder to the container's root nor connect to its socket.
+    if (process.platform !== 'linux' || process.getuid?.() !== 0) return false
+    // Rootless daemons: their root is an ordinary user of this machine, whose number we do not know.
+    return !(facts.remapped && facts.rootId === undefined)
+  }
+
   /** Does the daemon see what we see? Found out once, by trying. */
   private isShared(image: string, facts: DaemonFacts): Promise<boolean> {
-    // Without root we could neither give the folder to the container's root nor connect to its socket.
-    if (process.platform !== 'linux' || process.getuid?.() !== 0) return Promise.resolve(false)
-    // Rootless daemons: their root is an ordinary user of this machine, whose number we do not know.
-    if (facts.remapped && facts.rootId === undefined) return Promise.resolve(false)
+    if (!this.maySee(facts)) return Promise.resolve(false)
     this.shared ??= this.daemon
       .call('Looking whether the daemon sees our disk', (docker) =>
         probeShared(docker, image, this.options.runFolder, labelsFor(this.own().owner, 'probe')),

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type Docker from 'dockerode'
 import { type HostImage, hostImage } from '../../images/host.ts'
+import type { HostImageOptions } from '../../images/host-hidden.ts'
 import { type Image, storedImage } from '../isolator.ts'
 import type { Daemon } from './daemon.ts'
 import { statusOf } from './errors.ts'
@@ -13,6 +14,8 @@ export interface ResolvedImage {
   /** What the daemon calls it. */
   readonly name: string
   readonly binds: HostImage['binds']
+  /** Paths that the sandbox does not see. */
+  readonly hidden: HostImage['hidden']
   /** Has the working directory already, with its owner. */
   readonly prepared: boolean
 }
@@ -32,7 +35,16 @@ export class Images {
   private readonly pull: boolean
   private host?: { at: number; image: HostImage; name: string }
 
-  constructor(options: { daemon: Daemon; owner: string; folder: string; pull: boolean }) {
+  private readonly hostOptions: HostImageOptions
+
+  constructor(options: {
+    daemon: Daemon
+    owner: string
+    folder: string
+    pull: boolean
+    hostImage?: HostImageOptions
+  }) {
+    this.hostOptions = options.hostImage ?? {}
     this.daemon = options.daemon
     this.owner = options.owner
     this.folder = options.folder
@@ -43,8 +55,8 @@ export class Images {
     if (image === 'host') return this.resolveHost()
     if ('reference' in image) return this.resolveReference(image.reference)
     if ('snapshot' in image) {
-      const { binds } = image.of === 'host' ? this.hostFolders().image : { binds: [] }
-      return { name: this.snapshotName(image.snapshot), binds, prepared: true }
+      const { binds, hidden } = image.of === 'host' ? this.hostFolders().image : { binds: [], hidden: [] }
+      return { name: this.snapshotName(image.snapshot), binds, hidden, prepared: true }
     }
     const stored = storedImage(image)
     if (stored)
@@ -60,12 +72,23 @@ export class Images {
     })
   }
 
+  async has(reference: string): Promise<boolean> {
+    const docker = await this.daemon.docker()
+    try {
+      await this.daemon.call('Looking for the image', () => docker.getImage(reference).inspect())
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
   snapshotName(snapshotId: string): string {
     return `localhost/sandkasten-snapshot:${this.owner}-${snapshotId}`
   }
 
   private async resolveReference(reference: string): Promise<ResolvedImage> {
-    const found = { name: reference, binds: [], prepared: false }
+    const found = { name: reference, binds: [], hidden: [], prepared: false }
     const docker = await this.daemon.docker()
     const look = () =>
       this.daemon.call('Looking for the image', () => docker.getImage(reference).inspect(), {
@@ -93,7 +116,7 @@ export class Images {
       await this.daemon.call('Importing the image `host`', () => this.importFolder(docker, image.layer, name))
       await this.removeOlder(docker, name)
     }
-    return { name, binds: image.binds, prepared: true }
+    return { name, binds: image.binds, hidden: image.hidden, prepared: true }
   }
 
   /** Looking whether the machine has changed takes a hundred system calls: once a second is often enough. */
@@ -107,7 +130,7 @@ export class Images {
           hint: 'Name an image of the daemon’s: create({ image: "debian:12" }), or defaults.image.',
         },
       )
-    const image = hostImage(this.folder)
+    const image = hostImage(this.folder, '/', this.hostOptions)
     const name = `localhost/sandkasten-host:${this.owner}-${basename(image.layer).replace('host-', '')}`
     this.host = { at: performance.now(), image, name }
     return this.host

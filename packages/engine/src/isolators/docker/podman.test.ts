@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest'
 import { talkTo } from '../testing/cage.ts'
@@ -53,4 +53,12 @@ it('bridged it works too, and an end that nobody asked for is noticed', async ()
   process.kill(State.Pid, 'SIGKILL')
   expect(await sandbox.ended).toMatchObject({ signal: 9, killed: false })
   await isolator.remove(spec)
+})
+
+it('Podman writes its mark for a lack of memory into its own folder, not into the one that the tests run in', async () => {
+  const box = await cage.start({ limits: { ...cage.spec().limits, memoryBytes: 32 * 1024 * 1024 } })
+  await box.sh('head -c 200m /dev/zero | tail -c 200m | wc -c')
+  expect(await box.sandbox.oomKills()).toBeGreaterThan(0)
+  expect(await cage.remove(box)).toEqual([])
+  expect(existsSync('oom')).toBe(false)
 })

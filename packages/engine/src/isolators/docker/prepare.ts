@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type Docker from 'dockerode'
 import type { Container } from 'dockerode'
+import { groupOf, passwdOf } from '../../images/etc.ts'
 import { tarOf } from '../../tar.ts'
 import { COPIED_RUNNER } from './container.ts'
 import type { DaemonFacts } from './daemon.ts'
@@ -41,6 +42,14 @@ export async function makeWorkdir(container: Container, workdir: string, user: n
     }),
   )
   await container.putArchive(archive, { path: '/' })
+}
+
+/** Calls the sandbox's user by this name. Its home is the working directory, or made by it. */
+export async function nameAccount(container: Container, account: string): Promise<void> {
+  const owner = { uid: 0, gid: 0 }
+  const file = (name: string, text: string) => ({ name, mode: 0o644, owner, content: Buffer.from(text) })
+  const files = [file('etc/passwd', passwdOf(account)), file('etc/group', groupOf(account))]
+  await container.putArchive(tarOf(files), { path: '/' })
 }
 
 /**

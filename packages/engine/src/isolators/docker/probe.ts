@@ -30,7 +30,10 @@ export async function probeDaemon(daemon: Daemon, runner: string): Promise<Probe
 }
 
 /** What a sandbox of this daemon lacks of what a sandbox of `oci` has. */
-export function weaknesses(facts: DaemonFacts, options: { userns?: string }): string[] {
+export function weaknesses(
+  facts: DaemonFacts,
+  options: { userns?: string; closesNetworks: boolean },
+): string[] {
   const ids = facts.remapped || (facts.kind === 'podman' && options.userns !== undefined)
   return [
     ...(ids
@@ -40,6 +43,9 @@ export function weaknesses(facts: DaemonFacts, options: { userns?: string }): st
       : [
           'Its root is this machine’s root, without capabilities but three, and its user this machine’s user 1000: the daemon does not remap ids.',
         ]),
+    options.closesNetworks
+      ? 'The network `open` is closed to this machine’s addresses as they are when a sandbox starts, not to those that it gets later.'
+      : 'The network `open` reaches private networks, metadata addresses and the daemon’s machine: its containers’ networks cannot be entered from here.',
     'Whoever may use the daemon’s socket is root on its machine; this engine may.',
   ]
 }

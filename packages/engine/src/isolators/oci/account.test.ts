@@ -1,6 +1,8 @@
+import { execFile, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { accountOf } from './account.ts'
 import { delegatedLayout, prepareDelegation } from './account-groups.ts'
@@ -107,4 +109,20 @@ describe('why it does not work', () => {
     expect(explain('newuidmap: exit status: 1', () => '1000').fix).toContain('/etc/subuid')
     expect(explain('/proc: Operation not permitted', () => '1000').reason).toContain('/proc: Operation')
   })
+})
+
+it('an account without a name in /etc/passwd is known by its number', async ({ skip }) => {
+  if (process.getuid?.() !== 0) skip('needs root, to become another account')
+  const code = `import('${import.meta.dirname}/account.ts').then(({ thisAccount }) => console.log(thisAccount().name))`
+  const args = ['--conditions=sandkasten-source', '-e', code]
+  const options = {
+    uid: 54_321,
+    gid: 54_321,
+    cwd: '/',
+    env: { PATH: process.env.PATH, NODE_NO_WARNINGS: '1' },
+  }
+  const readable = spawnSync('test', ['-r', `${import.meta.dirname}/account.ts`], options).status === 0
+  if (!readable) skip('needs a checkout that other accounts can read')
+  const { stdout } = await promisify(execFile)(process.execPath, args, options)
+  expect(stdout).toBe('54321\n')
 })

@@ -20,9 +20,18 @@ export interface Account {
 }
 
 export function thisAccount(): Account {
-  const { uid, gid, username } = userInfo()
+  const [uid, gid] = [process.getuid!(), process.getgid!()]
   const tools = hasProgram('newuidmap') && hasProgram('newgidmap')
-  return accountOf({ uid, gid, name: username }, readOr('/etc/subuid'), readOr('/etc/subgid'), tools)
+  return accountOf({ uid, gid, name: nameOf(uid) }, readOr('/etc/subuid'), readOr('/etc/subgid'), tools)
+}
+
+/** An account in a container often has no line in /etc/passwd. */
+function nameOf(uid: number): string {
+  try {
+    return userInfo().username
+  } catch {
+    return String(uid)
+  }
 }
 
 export function accountOf(

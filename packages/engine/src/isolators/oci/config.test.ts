@@ -38,6 +38,7 @@ const config = (changes: object = {}): any =>
     runtime: 'crun',
     architecture: 'x86_64',
     binds: [],
+    hidden: [],
     maxOpenFiles: 20000,
     ...changes,
   })
@@ -48,15 +49,15 @@ const task = (changes: Partial<IsolatorSpec> = {}) =>
     spec: { ...spec, ...changes },
     places: placesOf(spec, '/run/sandkasten'),
     firstId: 0x10000000,
-    image: { layers: ['/layer'], binds: [{ source: '/usr', target: '/usr' }] },
+    image: { layers: ['/layer'], binds: [{ source: '/usr', target: '/usr' }], hidden: [] },
     layout: hybrid,
     cgroupParent: 'sandkasten',
     stage: '/run/sandkasten/stage',
     runtime: 'crun',
-    runner: '/opt/runner',
     pasta: '/usr/bin/pasta',
     architecture: 'x86_64',
     maxOpenFiles: 20000,
+    openNetwork: {},
     volatile: true,
     readyTimeoutMs: 1000,
     // biome-ignore lint/suspicious/noExplicitAny: as above
@@ -67,15 +68,19 @@ describe('config.json', () => {
     const { linux } = config()
     const types = (namespaces: { type: string }[]) => namespaces.map(({ type }) => type).sort()
     const all = ['cgroup', 'ipc', 'mount', 'network', 'pid', 'user', 'uts']
-    // Without a network the shim has made that one already, before the runtime starts.
+    // Without a network the runtime is started in an empty one.
     expect(types(linux.namespaces)).toEqual(all.filter((type) => type !== 'network'))
-    const open = config({ spec: { ...spec, network: 'open' } })
-    expect(types(open.linux.namespaces)).toEqual(all)
-    // The shim has made it too, and no other.
-    const joined = linux.namespaces.filter((namespace: object) => 'path' in namespace)
-    expect(joined).toEqual([{ type: 'user', path: '/stage/userns' }])
-    const own = config({ runtime: 'runsc' }).linux.namespaces
-    expect(own.every((namespace: object) => !('path' in namespace))).toBe(true)
+    // The shim has made the user namespace, and no other.
+    const joined = (namespaces: object[]) => namespaces.filter((namespace) => 'path' in namespace)
+    expect(joined(linux.namespaces)).toEqual([{ type: 'user', path: '/stage/userns' }])
+    const open = config({ spec: { ...spec, network: 'open' } }).linux
+    expect(types(open.namespaces)).toEqual(all)
+    const network = { type: 'network', path: '/stage/network' }
+    expect(joined(open.namespaces)).toEqual([{ type: 'user', path: '/stage/userns' }, network])
+    const onRunc = config({ spec: { ...spec, network: 'open' }, runtime: 'runc' }).linux
+    expect(joined(onRunc.namespaces)).toEqual([network])
+    expect(open.sysctl).toBeUndefined()
+    expect(joined(config({ runtime: 'runsc' }).linux.namespaces)).toEqual([])
     const ids = [{ containerID: 0, hostID: 0x10000000, size: 65536 }]
     expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
   })
@@ -143,7 +148,6 @@ describe('a task', () => {
     const { binds } = task()
     expect(binds.map(({ source, readOnly, idMapped }: never) => [source, readOnly, idMapped])).toEqual([
       ['/usr', true, false],
-      ['/opt/runner', true, false],
       ['/data', true, true],
     ])
   })
@@ -179,6 +183,7 @@ describe('a task', () => {
     ])
     const setup = {
       runtime: { kind: 'crun', program: '/usr/bin/crun' },
+      runner: '/opt/runner',
       stage: '/stage',
       layout: hybrid,
       machine: hybrid,
@@ -194,9 +199,10 @@ describe('a task', () => {
   it('connects a network only where one was asked for, and lets it pay for itself', () => {
     expect(task().network).toBeNull()
     const open = task({ network: 'open' })
-    expect(open.network).toEqual(
-      expect.arrayContaining(['--no-map-gw', '--tcp-ports', 'none', '--tcp-ns', '--udp-ns', '{pid}']),
+    expect(open.network.argv).toEqual(
+      expect.arrayContaining(['--no-map-gw', '--tcp-ports', 'none', '--tcp-ns', '--udp-ns']),
     )
+    expect(open.network.user).toBe(0x1000ffff)
     expect(Number(open.groups[0].files[0].value)).toBeGreaterThan(268435456)
     expect(open.groups[1].files[0].value).toBe('101')
   })

@@ -34,6 +34,8 @@ export interface ConfigInput {
     readonly readOnly: boolean
     readonly exec: boolean
   }[]
+  /** Paths of the image that are covered. */
+  readonly hidden: readonly string[]
   /** What the host lets us set: a limit can be lowered, not raised, without CAP_SYS_RESOURCE. */
   readonly maxOpenFiles: number
 }
@@ -145,19 +147,18 @@ export function ociConfig(input: ConfigInput): object {
       ),
     ],
     linux: {
-      namespaces: ['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup', ...(open ? ['network'] : [])].map(
-        (type) => ({
-          type,
-          // Made by the shim, so that it has its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one, and pasta could not enter it.
-          ...(type === 'user' && input.runtime !== 'runsc' && !open ? { path: `${stage}/userns` } : {}),
-        }),
-      ),
+      namespaces: [
+        ...['mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
+        // Made by the shim, so that it has its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one; runc could not join the network
+        // any more then, which belongs to another one.
+        { type: 'user', ...(joinsUsers(input.runtime, open) ? { path: `${stage}/userns` } : {}) },
+        // The shim has made one that is connected and closed to what is not allowed (`runner/src/shim/open_network.rs`). Without a
+        // network, the runtime is started in an empty one and leaves it as it is (`runner/src/shim/network.rs`).
+        ...(open ? [{ type: 'network', path: `${stage}/network` }] : []),
+      ],
       uidMappings: ids,
       gidMappings: ids,
       rootfsPropagation: 'private',
-      // Without a network, the runtime is started in an empty namespace and leaves it as it is (`runner/src/shim/network.rs`). With one, it makes
-      // one that pasta may enter. Its user may serve on port 80.
-      ...(open ? { sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' } } : {}),
       maskedPaths: [
         '/proc/acpi',
         '/proc/asound',
@@ -168,6 +169,7 @@ export function ociConfig(input: ConfigInput): object {
         '/proc/scsi',
         '/proc/timer_list',
         '/proc/timer_stats',
+        ...input.hidden,
       ],
       readonlyPaths:
         input.runtime === 'runc'
@@ -181,6 +183,9 @@ export function ociConfig(input: ConfigInput): object {
       : {}),
   }
 }
+
+const joinsUsers = (runtime: RuntimeKind, open: boolean) =>
+  runtime === 'crun' || (runtime === 'runc' && !open)
 
 /** crun has got it ready-made. */
 function seccompOf({ runtime, architecture }: ConfigInput): { seccomp?: OciSeccomp } {

@@ -4,10 +4,13 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   renameSync,
   rmSync,
   statfsSync,
+  statSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -17,22 +20,45 @@ import { errnoOf, translate } from '@sandkasten/sdk/folder'
 
 const run = promisify(execFile)
 
+/** A template that has not been used for this long is removed; making it again takes milliseconds. */
+const UNUSED_MS = 60 * 60 * 1000
+/** Callers choose sizes, and each size has a template. */
+const MAX_TEMPLATES = 32
+/** Longer than any start takes: whoever was given a template has copied it by then. */
+const IN_USE_MS = 60 * 1000
+
 /**
  * A disk with a limit is a file with a file system of that size in it, and holes where nothing was written (`runner/src/shim/limited.rs` mounts it).
- * Making one takes as long as a sandbox does, so it is made once for each size, and copied.
+ * Making one takes as long as a sandbox does, so an empty one is made once for each size. The shim copies it.
  */
-export async function prepareLimitedDisk(file: string, bytes: number, imagesFolder: string): Promise<void> {
-  if (existsSync(file)) return
+export async function diskTemplateFor(bytes: number, imagesFolder: string): Promise<string> {
   const template = join(imagesFolder, `disk-${bytes}.ext4`)
-  if (!existsSync(template)) await whole(template, (draft) => format(draft, bytes))
-  await whole(file, async (draft) => {
-    const copy = ['--sparse=always', '--reflink=auto', '--', template, draft]
-    await run('/bin/cp', copy).catch((cause) => {
-      throw isFull(dirname(file))
-        ? noRoom(cause)
-        : new SandboxError('internal', 'a disk with a limit could not be copied', { cause })
-    })
-  })
+  if (existsSync(template)) {
+    const now = new Date()
+    utimesSync(template, now, now)
+  } else {
+    await whole(template, (draft) => format(draft, bytes))
+    collectDiskTemplates(imagesFolder)
+  }
+  return template
+}
+
+/** Removes templates that no sandbox has been made of for a while, and drafts that a killed process has left. Returns their names. */
+export function collectDiskTemplates(imagesFolder: string, now = Date.now()): string[] {
+  // A new engine has no images yet.
+  if (!existsSync(imagesFolder)) return []
+  const found = readdirSync(imagesFolder)
+    .filter((name) => /^disk-\d+\.ext4(\.[0-9a-f]{12})?$/.test(name))
+    .map((name) => ({
+      name,
+      usedMs: statSync(join(imagesFolder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0,
+    }))
+    .toSorted((one, other) => other.usedMs - one.usedMs)
+  const gone = found.filter(
+    ({ usedMs }, index) => now - usedMs > (index < MAX_TEMPLATES ? UNUSED_MS : IN_USE_MS),
+  )
+  for (const { name } of gone) rmSync(join(imagesFolder, name), { force: true })
+  return gone.map(({ name }) => name)
 }
 
 /** No journal: after a power failure the disk of an ordinary sandbox is not whole either. No reserve: there is no root in there to keep it for. */

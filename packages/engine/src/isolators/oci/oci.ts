@@ -4,6 +4,7 @@ import { type Isolation, SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { type HostImage, hostImage } from '../../images/host.ts'
 import { collectHostImages } from '../../images/host-garbage.ts'
+import { type HostImageOptions, hiddenInHost } from '../../images/host-hidden.ts'
 import {
   type IsolatedSandbox,
   type Isolator,
@@ -14,6 +15,7 @@ import {
   type SandboxPlace,
   storedImage,
 } from '../isolator.ts'
+import { checkedAllow, type OpenNetwork } from '../open-network.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './cgroups.ts'
 import { checkSpec } from './check-spec.ts'
@@ -21,7 +23,7 @@ import { DiskRemover, readRange } from './disk.ts'
 import { type Footing, footingOf, makeStage } from './footing.ts'
 import type { IdRangeOptions } from './ids.ts'
 import { Launcher } from './launcher.ts'
-import { prepareLimitedDisk } from './limited-disk.ts'
+import { collectDiskTemplates, diskTemplateFor } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
 import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { probeGvisor } from './probe-gvisor.ts'
@@ -40,6 +42,10 @@ export interface OciIsolatorOptions {
   /** Whose words it understands, where neither its name nor its version says so. */
   readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
+  /** What the image `host` hides of this machine. */
+  readonly hostImage?: HostImageOptions
+  /** What sandboxes with the network `open` may reach. */
+  readonly openNetwork?: OpenNetwork
   /** For sockets: short, and not kept over a reboot. */
   readonly runFolder?: string
   readonly imagesFolder?: string
@@ -75,6 +81,8 @@ export class OciIsolator implements Isolator {
   private host?: { at: number; image: HostImage }
 
   constructor(options: OciIsolatorOptions) {
+    checkedAllow(options.openNetwork?.allow ?? [])
+    hiddenInHost(options.hostImage ?? {})
     this.footing = footingOf(options)
     this.isolation = isolationOf(options)
     const { folders } = this.footing
@@ -86,6 +94,8 @@ export class OciIsolator implements Isolator {
       runtime: options.runtime ?? 'crun',
       ...(options.runtimeKind ? { runtimeKind: options.runtimeKind } : {}),
       pasta: options.pasta ?? 'pasta',
+      openNetwork: options.openNetwork ?? {},
+      hostImage: options.hostImage ?? {},
       runFolder: folders.run,
       imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
       cgroupParent: options.cgroupParent ?? 'sandkasten',
@@ -128,8 +138,8 @@ export class OciIsolator implements Isolator {
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = this.footing.takeIds(places)
       this.footing.prepareDisk(places, spec, isNew)
-      if (spec.limits.diskBytes !== undefined)
-        await prepareLimitedDisk(places.limitedDisk, spec.limits.diskBytes, this.options.imagesFolder)
+      const { diskBytes } = spec.limits
+      const diskTemplate = diskBytes && (await diskTemplateFor(diskBytes, this.options.imagesFolder))
       rmSync(places.end, { force: true })
       const task = shimTask({
         footing: this.footing,
@@ -141,11 +151,12 @@ export class OciIsolator implements Isolator {
         stage,
         cgroupParent: this.options.cgroupParent,
         runtime: runtime.kind,
-        runner: this.options.runner,
         pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
+        openNetwork: this.options.openNetwork,
         architecture: thisArchitecture(),
         maxOpenFiles: maxOpenFiles(),
         volatile: this.options.volatile,
+        ...(diskTemplate ? { diskTemplate } : {}),
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
       await startShim(this.launcher, task, spec.sandboxId)
@@ -213,7 +224,9 @@ export class OciIsolator implements Isolator {
     this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
     const { imagesFolder } = this.options
     // Nothing of somebody else's, who may keep images of his own there.
-    if (dirname(below) === dirname(imagesFolder)) collectHostImages(imagesFolder)
+    if (dirname(below) !== dirname(imagesFolder)) return
+    collectHostImages(imagesFolder)
+    collectDiskTemplates(imagesFolder)
   }
 
   /** The run folder is the claim: who makes it starts the sandbox. */
@@ -252,16 +265,19 @@ export class OciIsolator implements Isolator {
 
   private image(spec: IsolatorSpec) {
     if (spec.image !== 'host') {
-      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [] }
+      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [], hidden: [] }
       const stored = storedImage(spec.image)
-      if (stored) return { layers: stored.layers, binds: [] }
+      if (stored) return { layers: stored.layers, binds: [], hidden: [] }
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
     // Looking whether the machine has changed takes a hundred system calls: once a second is often enough, unless somebody has cleared it away.
     if (!this.host || performance.now() - this.host.at > 1000 || !existsSync(this.host.image.layer))
-      this.host = { at: performance.now(), image: hostImage(this.options.imagesFolder) }
-    const { layer, binds } = this.host.image
-    return { layers: [layer], binds }
+      this.host = {
+        at: performance.now(),
+        image: hostImage(this.options.imagesFolder, '/', this.options.hostImage),
+      }
+    const { layer, binds, hidden } = this.host.image
+    return { layers: [layer], binds, hidden }
   }
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
@@ -274,10 +290,18 @@ export class OciIsolator implements Isolator {
   }
 
   private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {
-    const { cgroupParent } = this.options
+    const { cgroupParent, runner } = this.options
     const { footing } = this
     makeStage(footing)
-    return shimSetup({ runtime, stage, layout, machine: layoutOfThisMachine(), cgroupParent, footing })
+    return shimSetup({
+      runtime,
+      runner,
+      stage,
+      layout,
+      machine: layoutOfThisMachine(),
+      cgroupParent,
+      footing,
+    })
   }
 
   private prepare(): Promise<Prepared> {

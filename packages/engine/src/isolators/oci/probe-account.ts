@@ -17,6 +17,7 @@ export async function probeAccount(
   // Over /tmp, in a mount namespace that ends with the trial.
   const setup = shimSetup({
     runtime: options.runtime,
+    runner: options.runner,
     stage: '/tmp',
     layout: { v1: {} },
     machine: layoutOfThisMachine(),

@@ -1,3 +1,4 @@
+import { groupOf, passwdOf } from '../../images/etc.ts'
 import { type IsolatorSpec, storedImage } from '../isolator.ts'
 import { SANDBOX_USER } from './inside.ts'
 import { hostNameservers, resolvConf } from './network.ts'
@@ -17,6 +18,7 @@ export function skeletonOf(spec: IsolatorSpec, more: readonly SkeletonEntry[] = 
     hostname: `${spec.hostname}\n`,
     hosts: `127.0.0.1 localhost\n::1 localhost\n127.0.1.1 ${spec.hostname}\n`,
     'resolv.conf': resolvConf(spec.network, hostNameservers()),
+    ...(spec.account === undefined ? {} : { passwd: passwdOf(spec.account), group: groupOf(spec.account) }),
   }
   const entries: SkeletonEntry[] = [{ path: 'etc', text: null, owner: 0 }]
   for (const [name, text] of Object.entries(files)) entries.push({ path: `etc/${name}`, text, owner: 0 })

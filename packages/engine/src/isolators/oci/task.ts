@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import type { IsolatorSpec, Limits } from '../isolator.ts'
+import type { OpenNetwork } from '../open-network.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { groupRoots, missingControllers, planGroups } from './cgroups.ts'
 import { ociConfig, RUNNER_PROGRAM } from './config.ts'
 import type { Footing } from './footing.ts'
 import { kernelLimits } from './kernel-limits.ts'
-import { hostNameservers, PASTA_MEMORY_BYTES, PASTA_PIDS, pastaArgv } from './network.ts'
+import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from './network.ts'
 import type { Places } from './places.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -14,6 +15,7 @@ import { skeletonOf } from './skeleton.ts'
 /** What a shim is told before it has a sandbox, as `runner/src/shim/setup.rs` reads it. */
 export function shimSetup(input: {
   readonly runtime: Runtime
+  readonly runner: string
   readonly stage: string
   /** The groups that we use, and all that there are. */
   readonly layout: CgroupLayout
@@ -24,6 +26,7 @@ export function shimSetup(input: {
   return {
     version: VERSION,
     runtime: input.runtime.program,
+    runner: input.runner,
     stage: input.stage,
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
     ...waysOf(input.runtime.kind, input.stage, input.machine),
@@ -41,16 +44,20 @@ export interface TaskInput {
   readonly image: {
     readonly layers: readonly string[]
     readonly binds: readonly { source: string; target: string }[]
+    /** Paths that the sandbox does not see. */
+    readonly hidden: readonly string[]
   }
   readonly layout: CgroupLayout
   readonly cgroupParent: string
   readonly stage: string
   readonly runtime: RuntimeKind
-  readonly runner: string
   readonly pasta: string
+  readonly openNetwork: OpenNetwork
   readonly architecture: Architecture
   readonly maxOpenFiles: number
   readonly volatile: boolean
+  /** Where the disk has a limit: an empty one of that size (`limited-disk.ts`). */
+  readonly diskTemplate?: string
   readonly readyTimeoutMs: number
 }
 
@@ -66,7 +73,6 @@ export function shimTask(input: TaskInput): object {
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
-    { source: input.runner, target: RUNNER_PROGRAM, readOnly: true, exec: true, idMapped: false },
     // What the caller shares is shared: owner 1000 there is the sandbox's user here.
     ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
@@ -90,7 +96,7 @@ export function shimTask(input: TaskInput): object {
       owner: Math.max(0, Math.min(entry.owner - inside.first, inside.count - 1)),
     })),
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
-    limited: spec.limits.diskBytes !== undefined,
+    template: input.diskTemplate ?? null,
     volatile: input.volatile,
     binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
     config: JSON.stringify(
@@ -99,13 +105,26 @@ export function shimTask(input: TaskInput): object {
         spec: missing.includes('memory') ? smallTmpfs(spec) : spec,
         inside,
         runnerLimits: kernel.runner,
-        binds,
+        // The shim has put the runner there beforehand, so that its path on the host does not show.
+        hidden: image.hidden,
+        binds: [...binds, { name: 'runner', target: RUNNER_PROGRAM, readOnly: true, exec: true }],
       }),
     ),
     capabilities: inside.capabilityBits + ownCapabilities(input.runtime),
-    network: spec.network === 'open' ? pastaArgv(input.pasta, hostNameservers()) : null,
+    network: spec.network === 'open' ? networkOf(input) : null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
+}
+
+function networkOf({ pasta, stage, firstId, footing, openNetwork: open }: TaskInput): object {
+  return openNetwork({
+    pasta,
+    stage,
+    firstId,
+    ids: footing.inside.count,
+    nameservers: hostNameservers(),
+    open,
+  })
 }
 
 /** Files in memory are nobody's, so where no control group counts them they have at least no more room than the sandbox was given. */

@@ -225,7 +225,7 @@ async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 async function newSocketPath(): Promise<string> {
   const id = randomId()
   if (process.platform === 'win32') return `\\\\.\\pipe\\sandkasten-${id}`
-  const folder = path.join(tmpdir(), `sandkasten-${userInfo().uid}`)
+  const folder = path.join(tmpdir(), `sandkasten-${process.getuid?.() ?? userInfo().uid}`)
   await guarded(`The folder ${folder}`, () => mkdir(folder, { recursive: true, mode: 0o700 }))
   return path.join(folder, `${id}.sock`)
 }

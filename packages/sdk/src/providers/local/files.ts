@@ -20,6 +20,7 @@ import { errnoOf, guarded } from '../../folder/errors.ts'
 import { removeFolder } from '../../folder/remove.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
+import { ListingSize } from '../../shared/listing.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import { confine } from './paths.ts'
 import { watchFolder } from './watch.ts'
@@ -85,7 +86,7 @@ export class LocalFiles implements FilesDriver {
     { signal }: CallOptions,
   ): Promise<FileEntry[]> {
     const folder = await this.#resolve(given)
-    return guarded(`Listing ${given}`, () => walk(folder, '', recursive, signal))
+    return guarded(`Listing ${given}`, () => walk(folder, '', recursive, new ListingSize(), signal))
   }
 
   async stat(given: string, { follow }: { follow: boolean }): Promise<FileStat> {
@@ -208,6 +209,7 @@ async function walk(
   folder: string,
   prefix: string,
   recursive: boolean,
+  size: ListingSize,
   signal: AbortSignal | undefined,
 ): Promise<FileEntry[]> {
   throwIfAborted(signal, 'Listing')
@@ -215,14 +217,17 @@ async function walk(
   const entries: FileEntry[] = []
   for (let at = 0; at < names.length; at += 64) {
     const found = await Promise.all(names.slice(at, at + 64).map((name) => entryOf(folder, prefix, name)))
-    for (const entry of found) if (entry) entries.push(entry)
+    for (const entry of found) {
+      if (!entry) continue
+      size.add(entry.path)
+      entries.push(entry)
+    }
   }
   if (!recursive) return entries
   for (const entry of entries.filter((entry) => entry.type === 'directory')) {
     // One that went away while we walked, or may not be read, has nothing to show.
-    entries.push(
-      ...(await walk(path.join(folder, entry.name), `${entry.path}/`, true, signal).catch(ignoreUnreadable)),
-    )
+    const below = walk(path.join(folder, entry.name), `${entry.path}/`, true, size, signal)
+    for (const found of await below.catch(ignoreUnreadable)) entries.push(found)
   }
   return entries
 }

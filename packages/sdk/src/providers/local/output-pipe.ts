@@ -4,8 +4,9 @@ import { open, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { guarded } from '../../folder/errors.ts'
-import { HeadTail } from '../../shared/collect.ts'
+import type { HeadTail } from '../../shared/collect.ts'
 import { randomId } from '../../shared/ids.ts'
+import type { ShellExecOptions } from '../../spec/index.ts'
 
 /** The named pipe that takes one command's output. */
 export class OutputPipe {
@@ -15,18 +16,14 @@ export class OutputPipe {
   readonly #socket: Socket
   readonly #writer: Awaited<ReturnType<typeof open>>
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  readonly #onOutput: ((text: string) => void) | undefined
+  readonly #onOutput: Listener | undefined
   #mark: Buffer | undefined
   #held: Buffer = Buffer.alloc(0)
   #done = false
   #listenerError: unknown
   #resolveMark: () => void = () => {}
 
-  static async open(
-    base: string,
-    maxBytes: number,
-    onOutput: ((text: string) => void) | undefined,
-  ): Promise<OutputPipe> {
+  static async open(base: string, kept: HeadTail, onOutput: Listener | undefined): Promise<OutputPipe> {
     const file = `${base}.out`
     return guarded('The shell’s output pipe could not be made', async () => {
       await promisify(execFile)('mkfifo', ['-m', '600', file])
@@ -35,7 +32,7 @@ export class OutputPipe {
       const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
       const socket = new Socket({ fd, readable: true, writable: false })
       const writer = await open(file, constants.O_WRONLY)
-      return new OutputPipe(base, file, socket, writer, maxBytes, onOutput)
+      return new OutputPipe(base, file, socket, writer, kept, onOutput)
     })
   }
 
@@ -44,14 +41,14 @@ export class OutputPipe {
     file: string,
     socket: Socket,
     writer: Awaited<ReturnType<typeof open>>,
-    maxBytes: number,
-    onOutput: ((text: string) => void) | undefined,
+    kept: HeadTail,
+    onOutput: Listener | undefined,
   ) {
     this.script = base
     this.file = file
     this.#socket = socket
     this.#writer = writer
-    this.#kept = new HeadTail(maxBytes)
+    this.#kept = kept
     this.#onOutput = onOutput
     socket.on('error', () => this.#resolveMark())
     socket.on('data', (chunk: Buffer) => this.#take(chunk))
@@ -107,10 +104,18 @@ export class OutputPipe {
 
   #tell(text: string): void {
     if (text === '' || this.#listenerError !== undefined) return
-    try {
-      this.#onOutput?.(text)
-    } catch (error) {
+    const failed = (error: unknown) => {
       this.#listenerError = error
+    }
+    try {
+      const busy = this.#onOutput?.(text)
+      if (!(busy instanceof Promise)) return
+      this.#socket.pause()
+      void busy.catch(failed).finally(() => this.#socket.resume())
+    } catch (error) {
+      failed(error)
     }
   }
 }
+
+type Listener = NonNullable<ShellExecOptions['onOutput']>

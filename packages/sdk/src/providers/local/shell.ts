@@ -4,6 +4,7 @@ import { checkCount, checkMs, invalid } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { guarded } from '../../folder/errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { HeadTail } from '../../shared/collect.ts'
 import type { SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import { Bash } from './bash.ts'
 import { processMarker } from './environment.ts'
@@ -77,14 +78,15 @@ export class LocalShell implements SandboxShell {
   async #exec(
     command: string,
     max: number,
-    { timeoutMs, signal, onOutput }: ShellExecOptions,
+    { timeoutMs, signal, onOutput, outputBudget }: ShellExecOptions,
   ): Promise<ShellResult> {
     throwIfAborted(signal, 'The command')
     const bash = await this.#running()
     const shellRestarted = this.#restarted
     this.#restarted = false
     const startedAt = performance.now()
-    const output = await OutputPipe.open(path.join(this.#options.folder, `${this.#count++}`), max, onOutput)
+    const base = path.join(this.#options.folder, `${this.#count++}`)
+    const output = await OutputPipe.open(base, new HeadTail(max, outputBudget), onOutput)
     const [older, before] = [await childrenOf(bash.pid), await beforeCommand(bash.pid)]
     let timedOut = false
     let ending: Promise<void> | undefined

@@ -74,7 +74,7 @@ export class MemoryShell implements SandboxShell {
 
   async #exec(
     command: string,
-    { timeoutMs, signal, onOutput, maxOutputBytes = 4 * 1024 * 1024 }: ShellExecOptions,
+    { timeoutMs, signal, onOutput, maxOutputBytes = 4 * 1024 * 1024, outputBudget }: ShellExecOptions,
   ): Promise<ShellResult> {
     if (!this.#open)
       throw new SandboxError('not_found', `The shell ${this.name} is closed.`, {
@@ -84,7 +84,7 @@ export class MemoryShell implements SandboxShell {
     if (signal?.aborted) throw abortedError(signal, 'The command')
     const { clock } = this.#sandbox.world
     const startedAt = clock.now()
-    const kept = new HeadTail(maxOutputBytes)
+    const kept = new HeadTail(maxOutputBytes, outputBudget)
     const stop = new AbortController()
     const cancelTimeout =
       timeoutMs === undefined ? () => {} : clock.after(timeoutMs, () => stop.abort('timeout'))
@@ -94,7 +94,7 @@ export class MemoryShell implements SandboxShell {
       write: (text) => {
         if (stop.signal.aborted) return
         kept.push(encode(text))
-        onOutput?.(text)
+        void onOutput?.(text)
       },
       signal: stop.signal,
       files: this.#sandbox.files,

@@ -68,9 +68,10 @@ export class SshShell implements SandboxShell {
     id: string,
     stream: AgentStream,
     word: string,
-    { signal, onOutput, onFound, maxOutputBytes }: ShellExecOptions,
+    { signal, onOutput, onFound, maxOutputBytes, outputBudget }: ShellExecOptions,
   ): Promise<ShellResult> {
-    const kept = new HeadTail(checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30))
+    const max = checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
+    const kept = new HeadTail(max, outputBudget)
     if ((await stream.line()) !== word) throw await stream.problem()
     onFound?.()
     const { agent, sandboxId, incarnation } = this.#place
@@ -87,10 +88,10 @@ export class SshShell implements SandboxShell {
         if (event.type === 'exit') exit = event
         else {
           kept.push(event.data)
-          tell(onOutput, decoder.decode(event.data, { stream: true }))
+          await tell(onOutput, decoder.decode(event.data, { stream: true }))
         }
       }
-      tell(onOutput, decoder.decode())
+      await tell(onOutput, decoder.decode())
     } finally {
       forget()
     }
@@ -143,8 +144,8 @@ async function commandKey(commandId: string): Promise<string> {
   return `k-${await keyOf(commandId)}`
 }
 
-function tell(listener: ((text: string) => void) | undefined, text: string): void {
-  if (text !== '') listener?.(text)
+function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {
+  return text === '' ? undefined : listener?.(text)
 }
 
 function closed(name: string): SandboxError {

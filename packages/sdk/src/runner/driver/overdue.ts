@@ -25,6 +25,6 @@ export function overdue(timeoutMs: number, cause?: unknown): SandboxError {
   return new SandboxError(
     'timeout',
     `The command did not end within ${overdueMs / 1000} s after its time limit of ${timeoutMs} ms.`,
-    { cause, hint: 'The sandbox does not answer. Stop or destroy it.' },
+    { cause, retryable: false, hint: 'The sandbox does not answer. Stop or destroy it.' },
   )
 }

@@ -2,6 +2,7 @@ import { checkCount, checkMs } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import { randomId } from '../../shared/ids.ts'
+import { maybeDone } from '../../shared/maybe-done.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import type { RunnerClient, RunnerShell, TaskOutput } from '../index.ts'
 import { overdue, overdueMs, within } from './overdue.ts'
@@ -41,13 +42,17 @@ export class DrivenShell implements SandboxShell {
     const id = options.commandId ?? `exec-${randomId()}`
     // One that nobody can find again ends with us, however we end.
     const bound = this.#host.bound && options.commandId === undefined
-    const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
-    const task = await told(this.#host, start)
-    const silence = timeoutMs === undefined ? undefined : { timeoutMs, shellId: shell.id }
-    const result = await told(this.#host, this.#follow(client, id, task, options, silence))
-    // One that nobody can ask for again need not be remembered.
-    if (options.commandId === undefined) await client.forget(id).catch(() => {})
-    return result
+    try {
+      const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
+      const task = await told(this.#host, start)
+      const limit = timeoutMs === undefined ? undefined : { timeoutMs, shellId: shell.id }
+      const result = await told(this.#host, this.#follow(client, id, task, options, limit))
+      // One that nobody can ask for again need not be remembered.
+      if (options.commandId === undefined) await client.forget(id).catch(() => {})
+      return result
+    } catch (error) {
+      throw options.commandId === undefined ? maybeDone(error) : error
+    }
   }
 
   async attach(commandId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
@@ -61,10 +66,11 @@ export class DrivenShell implements SandboxShell {
     client: RunnerClient,
     id: string,
     task: TaskOutput,
-    { signal, onOutput, maxOutputBytes }: ShellExecOptions,
+    { signal, onOutput, maxOutputBytes, outputBudget }: ShellExecOptions,
     limit?: { timeoutMs: number; shellId: string },
   ): Promise<ShellResult> {
-    const kept = new HeadTail(checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30))
+    const max = checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
+    const kept = new HeadTail(max, outputBudget)
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     let missed = false
     const abort = () => void client.signal(id, 'KILL').catch(() => {})
@@ -76,9 +82,9 @@ export class DrivenShell implements SandboxShell {
         if (event.type === 'gone') missed = true
         if (event.type !== 'output') continue
         kept.push(event.data)
-        tell(onOutput, decoder.decode(event.data, { stream: true }))
+        await tell(onOutput, decoder.decode(event.data, { stream: true }))
       }
-      tell(onOutput, decoder.decode())
+      await tell(onOutput, decoder.decode())
       const exit = await inTime(client, id, task.exit, limit)
       if (signal?.aborted)
         throw new SandboxError('aborted', 'The command was cancelled by its AbortSignal.', {
@@ -139,8 +145,8 @@ async function inTime<T>(
   }
 }
 
-function tell(listener: ((text: string) => void) | undefined, text: string): void {
-  if (text !== '') listener?.(text)
+function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {
+  return text === '' ? undefined : listener?.(text)
 }
 
 function closed(name: string): SandboxError {

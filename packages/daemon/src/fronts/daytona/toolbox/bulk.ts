@@ -101,8 +101,9 @@ async function sendPart(
   raw: ServerResponse,
   { boundary, path }: { boundary: string; path: string },
 ): Promise<void> {
-  // In the form that can say any path; the plain one is read as Latin-1.
-  const filename = `filename*=UTF-8''${encodeURIComponent(path).replaceAll("'", '%27')}`
+  // The second form can say any path. Older Python SDKs read only the first, and others read that as Latin-1.
+  const plain = path.replace(/["\r\n]/g, (letter) => encodeURIComponent(letter)).replaceAll('\\', '\\\\')
+  const filename = `filename="${plain}"; filename*=UTF-8''${encodeURIComponent(path).replaceAll("'", '%27')}`
   const head = (name: string, type: string, length?: number) =>
     `--${boundary}\r\ncontent-disposition: form-data; name="${name}"; ${filename}\r\ncontent-type: ${type}\r\n${length === undefined ? '' : `content-length: ${length}\r\n`}\r\n`
   let content: AsyncIterator<Uint8Array>

@@ -4,6 +4,7 @@ import { bodyChunks } from '../../../api/body.ts'
 import { sendStream } from '../../../api/send-stream.ts'
 import type { Used } from '../../../sessions/index.ts'
 import { eachPart } from '../../form.ts'
+import { type Owners, ownersIn } from '../../shared/owners.ts'
 import { needed } from '../../shared/request.ts'
 import { type Call, found, optional, type Routes, using } from '../call.ts'
 
@@ -17,18 +18,25 @@ export function fileRoutes(routes: Routes): void {
     const depth = Number(optional(call, 'depth') ?? 1)
     if (!Number.isInteger(depth) || depth < 1)
       throw new SandboxError('invalid_argument', 'depth must be a whole number of at least 1')
-    return using(call, async ({ sandbox: { files } }) => {
+    const { turns } = call.place.services.sessions
+    const list = async ({ sandbox: { files } }: Used) => {
       const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
+      const owners = await ownersIn(files, call.signal)
       return entries
         .filter(({ path }) => path.split('/').length <= depth)
-        .map((entry) => ({ ...fileView(entry.name, entry), path: joined(folder, entry.path) }))
-    })
+        .map((entry) => ({ ...fileView(entry.name, entry, owners), path: joined(folder, entry.path) }))
+    }
+    return turns.run(call.caller.projectId, call.signal, () => using(call, list))
   })
 
   routes.add('GET', `${at}/info`, 'read', async (call) => {
     const path = needed(call, 'path')
     return using(call, async ({ sandbox: { files } }) => ({
-      ...fileView(path.split('/').findLast((part) => part !== '') ?? '/', await files.stat(path)),
+      ...fileView(
+        path.split('/').findLast((part) => part !== '') ?? '/',
+        await files.stat(path),
+        await ownersIn(files),
+      ),
       path,
     }))
   })
@@ -119,8 +127,8 @@ async function upload(call: Call): Promise<void> {
   })
 }
 
-/** A file's facts as the vendor tells them. Who owns it is not told here. */
-export function fileView(name: string, stat: FileStat) {
+/** A file's facts as the vendor tells them. */
+function fileView(name: string, stat: FileStat, owners: Owners) {
   const mode = stat.mode ?? 0
   const modified = new Date(stat.mtimeMs ?? 0).toISOString()
   return {
@@ -131,8 +139,8 @@ export function fileView(name: string, stat: FileStat) {
     permissions: `0${(mode & 0o777).toString(8).padStart(3, '0')}`,
     modTime: modified,
     modifiedAt: modified,
-    owner: '',
-    group: '',
+    owner: owners.ownerOf(stat),
+    group: owners.groupOf(stat),
   }
 }
 

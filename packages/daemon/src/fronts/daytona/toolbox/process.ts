@@ -1,5 +1,7 @@
 import { type RunCommandOptions, SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
+import { accountOf } from '../../../api/response-memory.ts'
+import { fitMemory } from '../../../sessions/index.ts'
 import { parsed } from '../../shared/request.ts'
 import { type Call, found, type Routes, using } from '../call.ts'
 
@@ -73,18 +75,20 @@ async function run(
   const timeoutMs = timeoutOf(given.timeout, services.config.defaults.max_exec_timeout_ms)
   await found(call)
   services.metrics.count('sandkasten_commands_total', { kind: 'run' })
+  const account = accountOf(services.sessions.context.memory, call.request, call.reply)
   const options = {
     ...command,
     ...(given.cwd ? { cwd: given.cwd } : {}),
     ...(given.envs ? { env: given.envs } : {}),
     timeoutMs,
     maxOutputBytes: mostOutputBytes,
+    outputBudget: account,
     signal: call.signal,
   }
   try {
-    const { exitCode, stdout, stderr, timedOut } = await using(call, ({ sandbox }) =>
-      sandbox.runCommand(options),
-    )
+    const result = await using(call, ({ sandbox }) => sandbox.runCommand(options))
+    const maxBytes = services.config.max_result_mb * 1_048_576
+    const { exitCode, stdout, stderr, timedOut } = fitMemory(account, result, maxBytes)
     if (!timedOut) return { exitCode, result: stdout + stderr }
   } catch (error) {
     // What could not be started is a result for the vendor, not a failure.

@@ -10,7 +10,7 @@ const replaceBody = z.object({
   newValue: z.string(),
 })
 const mostFileBytes = 16 * 1024 * 1024
-const mostFoundBytes = 16 * 1024 * 1024
+const mostFoundBytes = 4 * 1024 * 1024
 const searchMs = 60_000
 
 /** Names and contents, looked for by the sandbox's own `find` and `grep`: nothing is carried out of it but what was found. */

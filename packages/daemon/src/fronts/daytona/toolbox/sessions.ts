@@ -21,6 +21,9 @@ const inputBody = z.object({ data: z.string() })
 
 const kind = 'process-session'
 
+/** The record lists the last commands; of each command it keeps this much. */
+const commandChars = 1000
+
 interface SessionRecord extends SessionFacts {
   readonly sandboxId: string
   readonly sessionId: string
@@ -144,7 +147,9 @@ export class ToolboxSessions {
         // Written down first: so it is known again after a restart.
         await this.#save(used, {
           ...record,
-          commands: [...record.commands, { id: cmdId, command: body.command }].slice(-mostCommands),
+          commands: [...record.commands, { id: cmdId, command: body.command.slice(0, commandChars) }].slice(
+            -mostCommands,
+          ),
         })
         return { session, command: await session.run(cmdId, body.command, runAsync) }
       })
@@ -274,7 +279,7 @@ async function outputOf({ command, session }: FoundCommand, signal: AbortSignal,
   return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
 }
 
-const mostBytes = 16 * 1024 * 1024
+const mostBytes = 4 * 1024 * 1024
 const lookMs = 300
 /** How long input waits for its command's turn. */
 const beginMs = 10_000

@@ -49,6 +49,8 @@ export interface DaemonOptions {
   readonly group?: string
   /** Ids of their own for containers: dockerd gives all of them the same range, Podman each its own if it is asked to. */
   readonly remap?: boolean
+  /** Podman: the OCI runtime. Default: crun. */
+  readonly runtime?: string
 }
 
 export async function startDockerd(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
@@ -76,7 +78,7 @@ export async function startDockerd(folder: string, options: DaemonOptions = {}):
 
 /** crun refuses to work where both versions of control groups are mounted, so the newer one, which has no controllers there, is hidden. */
 export async function startPodman(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
-  const { group = groupName(), remap = false } = options
+  const { group = groupName(), remap = false, runtime = 'crun' } = options
   const socketPath = join(folder, 'podman.sock')
   const places = `graphroot = "${join(folder, 'data')}"\nrunroot = "${join(folder, 'run')}"\n`
   writeFileSync(join(folder, 'storage.conf'), `[storage]\ndriver = "overlay"\n${places}`)
@@ -89,7 +91,7 @@ export async function startPodman(folder: string, options: DaemonOptions = {}): 
     [
       ...['podman', '--root', join(folder, 'data'), '--runroot', join(folder, 'run')],
       ...['--tmpdir', join(folder, 'tmp'), '--storage-driver', 'overlay', '--events-backend', 'file'],
-      ...['--cgroup-manager', 'cgroupfs', '--runtime', 'crun'],
+      ...['--cgroup-manager', 'cgroupfs', '--runtime', runtime],
       ...['system', 'service', '--time', '0', `unix://${socketPath}`],
     ],
     socketPath,
@@ -139,7 +141,8 @@ async function start(
       ...['--pdeathsig', 'TERM', 'unshare', '-m', '--propagation', 'private'],
       ...['sh', '-c', script, 'sh', ...command],
     ],
-    { stdio: ['ignore', log, log], detached: true },
+    // In its own folder: Podman’s conmon writes files into the working directory.
+    { stdio: ['ignore', log, log], detached: true, cwd: folder },
   )
   closeSync(log)
   const stop = async () => {

@@ -1,0 +1,56 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
+import type { Command } from 'commander'
+
+/** How a command is told where sandboxes and images are. */
+export interface PlaceOptions {
+  config?: string
+  dataDir?: string
+}
+
+export interface EnginePlace {
+  /** Undefined: the engine’s default. */
+  readonly folder?: string
+  /** For sockets; undefined: the default. */
+  readonly runFolder?: string
+}
+
+/** Variables that decide where sandboxes and images are. */
+const variables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map((name) => `SANDKASTEN_${name}`)
+
+export function withPlaceOptions(command: Command): Command {
+  return command
+    .option('--config <file>', 'the daemon’s configuration; default: sandkasten.yaml here, if there is one')
+    .option('--data-dir <folder>', 'the daemon’s data folder, with its images')
+}
+
+/**
+ * Where sandboxes and images are: the same place that `sandkasten up` would use with these options, this folder and this environment. Another place
+ * than the default is printed.
+ */
+export async function enginePlace(options: PlaceOptions): Promise<EnginePlace> {
+  const set = variables.filter((name) => process.env[name])
+  const isSet = options.config !== undefined || options.dataDir !== undefined || set.length > 0
+  // The configuration takes a tenth of a second to load.
+  if (!isSet && !existsSync('sandkasten.yaml')) return {}
+  const { loadConfig } = await import('@sandkasten/daemon/config')
+  const overrides = options.dataDir === undefined ? {} : { data_dir: path.resolve(options.dataDir) }
+  const config = await loadConfig({ file: options.config, overrides })
+  const usual = await loadConfig({ env: {}, cwd: '/nonexistent' })
+  if (config.engine_dir !== usual.engine_dir) {
+    const from = options.dataDir !== undefined ? '--data-dir' : (config.file ?? set.join(', '))
+    console.error(`sandkasten: sandboxes and images are in ${config.engine_dir} (${from}).`)
+  }
+  return { folder: config.engine_dir, ...(config.run_dir ? { runFolder: config.run_dir } : {}) }
+}
+
+/** An engine at this place. */
+export function engineAt({ folder, runFolder }: EnginePlace, options: EngineProviderOptions): EngineProvider {
+  const run = runFolder === undefined ? {} : { runFolder }
+  const placed = { ...options, oci: { ...run, ...options.oci }, docker: { ...run, ...options.docker } }
+  return new EngineProvider({
+    ...placed,
+    ...(folder === undefined ? {} : { root: rootBelow(folder, placed) }),
+  })
+}

@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { leavesOf } from './environment.ts'
+import { fileSchema } from './schema.ts'
+
+const page = readFileSync(path.resolve(import.meta.dirname, '../../../../docs/daemon.md'), 'utf8')
+const [, shown] = /```yaml\n(listen:.*?)```/s.exec(page)!
+
+describe('the configuration in docs/daemon.md', () => {
+  it('shows defaults, and nothing else, as defaults', () => {
+    const defaults = fileSchema.parse({}) as Record<string, unknown>
+    expect(parse(shown!)).toEqual(defaults)
+  })
+
+  it('has every key', () => {
+    const keys = [...leavesOf(fileSchema).values()].map(({ path }) => path)
+    // The values of these are shown as one example.
+    const sections = ['docker', 'fronts', 'quotas']
+    const missing = keys.filter(
+      ([first, ...rest]) =>
+        !new RegExp(`^ *(# )?${(sections.includes(first!) ? first : rest.at(-1)) ?? first}:`, 'm').test(
+          shown!,
+        ),
+    )
+    expect(missing).toEqual([])
+  })
+})

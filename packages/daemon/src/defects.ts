@@ -1,0 +1,33 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+/** The request in whose course code runs; also code that outlives it. */
+export interface RequestScope {
+  readonly id: string
+  /** Answers the request with this error, if it has no answer yet. Undefined once it has one. */
+  fail?: ((error: unknown) => void) | undefined
+}
+
+export const requestScope = new AsyncLocalStorage<RequestScope>()
+
+/**
+ * The last resort for errors that no code handles: the request in whose course one happened fails, and the daemon goes
+ * on serving everybody else. Each is a defect: it is logged with its stack and counted in `sandkasten_defects_total`.
+ * Only for a process that belongs to the daemon. Returns what takes the handlers away again.
+ */
+export function catchDefects(log: Log, metrics: Metrics): () => void {
+  const handler = (kind: string) => (error: unknown) => {
+    const scope = requestScope.getStore()
+    metrics.count('sandkasten_defects_total', { kind })
+    log.error({ err: error, kind, request: scope?.id }, 'a defect: an error that nothing handled')
+    scope?.fail?.(error)
+  }
+  const [onRejection, onException] = [handler('rejection'), handler('exception')]
+  process.on('unhandledRejection', onRejection)
+  process.on('uncaughtException', onException)
+  return () => {
+    process.off('unhandledRejection', onRejection)
+    process.off('uncaughtException', onException)
+  }
+}

@@ -1,0 +1,76 @@
+import type { OutputBudget } from '@sandkasten/sdk'
+
+/**
+ * Limits the memory of what each project has in flight: output that is being collected, and answers that their clients
+ * have not read yet. One project cannot use the memory of another.
+ */
+export class ResultMemory {
+  readonly #limit: number
+  readonly #used = new Map<string, number>()
+
+  constructor(bytesPerProject: number) {
+    this.#limit = bytesPerProject
+  }
+
+  /** Of all projects together. */
+  get usedBytes(): number {
+    let sum = 0
+    for (const used of this.#used.values()) sum += used
+    return sum
+  }
+
+  open(projectId: string): ResultAccount {
+    return new ResultAccount(
+      () => this.#limit - (this.#used.get(projectId) ?? 0),
+      (bytes) => {
+        const used = (this.#used.get(projectId) ?? 0) + bytes
+        if (used > 0) this.#used.set(projectId, used)
+        else this.#used.delete(projectId)
+      },
+    )
+  }
+}
+
+/** What one command or one answer uses of its project's memory. */
+export class ResultAccount implements OutputBudget {
+  readonly #free: () => number
+  readonly #charge: (bytes: number) => void
+  #held = 0
+  #closed = false
+
+  constructor(free: () => number, charge: (bytes: number) => void) {
+    this.#free = free
+    this.#charge = charge
+  }
+
+  take(bytes: number): boolean {
+    if (this.#closed || bytes > this.#free()) return false
+    this.#add(bytes)
+    return true
+  }
+
+  get held(): number {
+    return this.#held
+  }
+
+  /** How many bytes it could hold in all. */
+  get room(): number {
+    return Math.max(0, this.#free()) + this.#held
+  }
+
+  /** Holds exactly this much from now on, even if that is more than there is room for. */
+  hold(bytes: number): void {
+    if (!this.#closed) this.#add(bytes - this.#held)
+  }
+
+  /** Gives everything back; takes nothing any more. */
+  release(): void {
+    this.#add(-this.#held)
+    this.#closed = true
+  }
+
+  #add(bytes: number): void {
+    this.#held += bytes
+    this.#charge(bytes)
+  }
+}

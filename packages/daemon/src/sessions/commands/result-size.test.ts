@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import { ResultMemory } from './result-memory.ts'
+import { fitMemory, fitted } from './result-size.ts'
+
+const facts = { exitCode: 0, timedOut: false, truncated: false, durationMs: 1 }
+const size = (result: object) => Buffer.byteLength(JSON.stringify(result))
+
+describe('a result that must fit', () => {
+  it('is the same object while it does', () => {
+    const result = { ...facts, stdout: 'a'.repeat(50_000), stderr: '\0'.repeat(5_000) }
+    expect(fitted(result, 100_000)).toBe(result)
+  })
+
+  it.each([
+    ['NUL', '\0'],
+    ['quotation marks', '"'],
+    ['plain text', 'a'],
+    ['characters of three bytes', '…'],
+    ['characters of two units', '🦊'],
+    ['half characters', '\ud83e'],
+  ])('keeps beginning and end of %s, within the limit', (_, unit) => {
+    const text = `begin${unit.repeat(400_000)}end`
+    const fit = fitted({ ...facts, stdout: text, stderr: text }, 300_000)
+    expect(size(fit)).toBeLessThan(301_000)
+    expect(size(fit)).toBeGreaterThan(150_000)
+    expect(fit.truncated).toBe(true)
+    for (const kept of [fit.stdout, fit.stderr]) {
+      expect(kept.startsWith('begin')).toBe(true)
+      expect(kept.endsWith('end')).toBe(true)
+    }
+    if (unit === '🦊') expect(fit.stdout.isWellFormed()).toBe(true)
+  })
+
+  it('cuts only the stream that is too large', () => {
+    const fit = fitted({ ...facts, stdout: 'a'.repeat(1_000_000), stderr: 'whole' }, 100_000)
+    expect(fit.stderr).toBe('whole')
+    expect(fit.stdout.length).toBeGreaterThan(80_000)
+  })
+
+  it('is shorter while its project has no memory left, and other projects are not affected', () => {
+    const memory = new ResultMemory(1_000_000)
+    const [first, second, other] = [memory.open('p'), memory.open('p'), memory.open('q')]
+    const result = { ...facts, stdout: 'a'.repeat(2_000_000), stderr: '' }
+    expect(size(fitMemory(first, result, 900_000))).toBeGreaterThan(800_000)
+    expect(size(fitMemory(second, result, 900_000))).toBeLessThan(130_000)
+    expect(size(fitMemory(other, result, 900_000))).toBeGreaterThan(800_000)
+    first.release()
+    expect(size(fitMemory(second, result, 900_000))).toBeGreaterThan(800_000)
+    for (const account of [second, other]) account.release()
+    expect(memory.usedBytes).toBe(0)
+    expect(first.take(1)).toBe(false)
+  })
+})
