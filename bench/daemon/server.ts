@@ -40,11 +40,13 @@ export async function openServer(place: Workplace): Promise<Server> {
     engine_dir: join(place.folder, 'daemon', 'engine'),
     api_key: key,
     isolator: 'oci',
+    // As the engine beside it, so that both make the same sandbox.
+    defaults: { disk_limit_mb: 0 },
     log_level: 'error',
     pool: [{ size: POOL }],
     fronts: { e2b: { listen: '127.0.0.1:0' } },
   })
-  const client = new SandboxClient({ baseUrl: daemon.url, apiKey: key })
+  const client = new SandboxClient({ url: daemon.url, apiKey: key })
   place.cleanup.add('the daemon', async () => {
     try {
       for (const { id } of await client.listSessions({ status: 'running' }))

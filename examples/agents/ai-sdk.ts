@@ -7,10 +7,7 @@ import { SandboxClient } from '@sandkasten/sdk/client'
 import { generateText, stepCountIs, tool } from 'ai'
 import { z } from 'zod'
 
-const client = new SandboxClient({
-  baseUrl: process.env.SANDKASTEN_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.SANDKASTEN_API_KEY ?? '',
-})
+const client = new SandboxClient()
 const session = await client.createSession()
 
 const tools = {

@@ -6,10 +6,7 @@ import { Agent, run, tool } from '@openai/agents'
 import { SandboxClient } from '@sandkasten/sdk/client'
 import { z } from 'zod'
 
-const client = new SandboxClient({
-  baseUrl: process.env.SANDKASTEN_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.SANDKASTEN_API_KEY ?? '',
-})
+const client = new SandboxClient()
 const session = await client.createSession()
 
 const exec = tool({

@@ -1,9 +1,7 @@
 import { SandboxClient } from '@sandkasten/sdk/client'
 
-const client = new SandboxClient({
-  baseUrl: process.env.SANDKASTEN_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.SANDKASTEN_API_KEY ?? '',
-})
+// Without options: SANDKASTEN_URL and SANDKASTEN_API_KEY.
+const client = new SandboxClient()
 const session = await client.createSession({ ttlSeconds: 600 })
 
 // A shell that keeps its state, also over a restart of the daemon.

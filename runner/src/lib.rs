@@ -37,6 +37,7 @@ mod serve;
 mod server;
 mod shell;
 mod shell_interrupt;
+mod shell_login;
 mod shell_run;
 mod shell_script;
 pub mod shim;

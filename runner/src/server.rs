@@ -255,6 +255,7 @@ impl Server {
                     kill(pid, libc::SIGKILL);
                 }
             }
+            Alarm::ShellLogin { shell, pid } => self.give_up_login(shell, pid, "timeout"),
             Alarm::Ports => self.watch_ports(),
         }
     }

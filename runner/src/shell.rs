@@ -14,8 +14,10 @@ use crate::conn::Use;
 use crate::flow::{Finish, Sink};
 use crate::hunt;
 use crate::launch::Launch;
+use crate::moment::Moment;
 use crate::serve::Outcome;
 use crate::server::{Owner, Server, is_there, kill};
+use crate::shell_login::{self, Login};
 use crate::shell_run::Current;
 use crate::shell_script::{Flavour, last_folder};
 use crate::starts::Opener;
@@ -48,11 +50,16 @@ pub struct Shell {
     pub launch: Launch,
     wanted: Option<Flavour>,
     login: bool,
+    login_ms: u64,
     /// What its processes are known by, from one process of the shell to the next.
     pub mark: Option<u32>,
     pub live: Option<Live>,
     /// Has any shell process of this id run before? Then the next one is a fresh start, and says so.
     pub started_before: bool,
+    /// The next command is the first in a fresh shell.
+    pub fresh: bool,
+    /// Why the shell is not the login shell that was asked for; told once.
+    pub login_skipped: Option<&'static str>,
     pub last_cwd: Option<Vec<u8>>,
     pub last_status: i32,
     pub queue: VecDeque<u32>,
@@ -61,8 +68,6 @@ pub struct Shell {
     openers: Vec<Opener>,
     /// The folder of the process that is on its way.
     tried_cwd: Option<CString>,
-    /// Its process has taken another one's place, and the next command says so.
-    pub fresh: bool,
     pub closing: bool,
 }
 
@@ -79,6 +84,8 @@ pub struct Live {
     pub reports: Vec<u8>,
     /// The last that came from the controlling terminal.
     pub heard: Vec<u8>,
+    /// Until it has read its profile.
+    pub login: Option<Login>,
 }
 
 impl Live {
@@ -134,16 +141,20 @@ impl Server {
             launch,
             wanted,
             login: request.bool("login")?,
+            login_ms: request
+                .maybe_uint("loginTimeoutMs", shell_login::MAX_LOGIN_MS)?
+                .unwrap_or(shell_login::LOGIN_MS),
             mark: None,
             live: None,
             started_before: false,
+            fresh: false,
+            login_skipped: None,
             last_cwd: None,
             last_status: 0,
             queue: VecDeque::new(),
             current: None,
             openers: Vec::new(),
             tried_cwd: None,
-            fresh: false,
             closing: false,
         };
         shell.mark = self.new_mark(shell.launch.user.as_ref());
@@ -180,7 +191,7 @@ impl Server {
             return Ok(());
         };
         let last = shell.last_cwd.clone().and_then(|cwd| CString::new(cwd).ok());
-        shell.fresh = shell.started_before;
+        shell.fresh |= shell.started_before;
         let cwd = last.or_else(|| shell.launch.cwd.clone());
         let flavour = shell.wanted.unwrap_or(Flavour::Bash);
         self.shell_try(key, flavour, cwd)
@@ -197,8 +208,12 @@ impl Server {
             return Ok(());
         };
         shell.tried_cwd = cwd;
+        let (pid, patience) = (live.login.is_some().then_some(live.pid), shell.login_ms);
         shell.live = Some(live);
         self.shell_control(key, true);
+        if let Some(pid) = pid {
+            self.expect_login(key, pid, patience);
+        }
         Ok(())
     }
 
@@ -212,7 +227,7 @@ impl Server {
         };
         let Err(error) = result else {
             live.starting = false;
-            shell.started_before = true;
+            shell.started_before |= live.login.is_none();
             shell.last_status = 0;
             let closing = shell.closing;
             for opener in std::mem::take(&mut shell.openers) {
@@ -295,8 +310,15 @@ impl Server {
                 .bool("shellExited", true);
             self.end_task(current.task, Exit::Facts(facts));
         }
-        if self.shells.map[&key].closing {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        if shell.closing {
             return self.shell_remove(key);
+        }
+        if let Some(login) = &live.login {
+            shell.login_skipped = Some(shell_login::ended(login, shell.mark));
+            shell.login = false;
         }
         self.shell_next(key);
     }
@@ -447,7 +469,13 @@ impl Server {
                     .map_or(Ok(()), |fd| register(fd, Token::ShellControl(key)))
             })
             .map_err(failed)?;
+        let begun = Moment::now();
         let pid = self.begin_start(command, Owner::Shell(key))?;
+        let login = login.then(|| Login::new(sys::nonce(), begun));
+        if let Some(login) = &login {
+            let (env, cwd) = (&launch.env, launch.cwd.as_deref());
+            control.push(&shell_login::question(flavour, &login.nonce, pid, env, cwd));
+        }
         Ok(Live {
             pid,
             starting: true,
@@ -458,6 +486,7 @@ impl Server {
             status,
             reports: Vec::new(),
             heard: Vec::new(),
+            login,
         })
     }
 }

@@ -36,6 +36,8 @@ pub struct Current {
     pub nonce: String,
     /// A fresh shell was started for it.
     restarted: bool,
+    /// Why that is no login shell, though one was asked for.
+    login_skipped: Option<&'static str>,
     /// Kept open until the end, so that the terminal is never without a slave before the shell has opened it.
     slaves: Vec<OwnedFd>,
     /// Waiting for the syntax check, and its process.
@@ -142,7 +144,8 @@ impl Server {
             .filter(|shell| shell.current.is_none())
         {
             match &shell.live {
-                Some(live) if live.starting => return,
+                // Commands wait until the shell has read its profile, too.
+                Some(live) if live.starting || live.login.is_some() => return,
                 Some(_) => {}
                 None if shell.queue.is_empty() || shell.closing => return,
                 // The command's turn comes when the shell is there.
@@ -167,12 +170,14 @@ impl Server {
             };
             let restarted = std::mem::take(&mut shell.fresh);
             let timeout = spec.timeout_ms;
+            let login_skipped = shell.login_skipped.take();
             let checking = spec.text.windows(2).any(|pair| pair == b"<<");
             let mut current = Current {
                 task: task_key,
                 spec,
                 nonce: sys::nonce(),
                 restarted,
+                login_skipped,
                 slaves: Vec::new(),
                 checking,
                 check: None,
@@ -373,6 +378,12 @@ impl Server {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return;
         };
+        if shell.live.as_ref().is_some_and(|live| live.login.is_some()) && self.login_reported(key, &report) {
+            return;
+        }
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
         let folder = Some(report.cwd.clone()).filter(|cwd| cwd.starts_with(b"/"));
         // Without the nonce of the command that runs now, it is an echo of an older one, or a forgery.
         if shell
@@ -407,7 +418,8 @@ impl Server {
         let facts = status
             .bool("timedOut", task.timed_out)
             .int("durationMs", task.started.elapsed().as_millis())
-            .bool("restarted", current.restarted);
+            .bool("restarted", current.restarted)
+            .maybe_text("loginSkipped", current.login_skipped);
         match cwd {
             Some(cwd) => facts.bytes("cwd", &cwd),
             None => facts,

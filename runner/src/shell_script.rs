@@ -32,6 +32,9 @@ pub enum Flavour {
 /// A real-time signal that the shells trap for us; programs leave those alone.
 pub const ABORT_SIGNAL: i32 = 40;
 
+/// The status by which a login shell says that it is ready. No shell comes to it by itself at that place.
+pub const READY: i32 = 77;
+
 impl Flavour {
     pub fn program(self) -> &'static str {
         match self {
@@ -72,6 +75,58 @@ impl Flavour {
             }
         }
         .into_bytes()
+    }
+
+    /// Said to a login shell after the prologue, and run in the way that commands are run. Takes back what a profile may have left that
+    /// would end or mislead the shell (`set -e`, ignored signals, another folder), gives back what it took from PATH, and says that the
+    /// shell is ready, if this is still the shell that we have started. A profile that replaced the shell is noticed by the plain report
+    /// of the second line.
+    pub fn settle(self, nonce: &str, pid: libc::pid_t, path: &[u8], cwd: Option<&[u8]>) -> Vec<u8> {
+        let (builtin, fd) = match self {
+            Flavour::Bash => (r"\builtin ", 198),
+            Flavour::Sh => (r"\", 9),
+        };
+        // A login bash leaves out .bashrc; profiles usually read it. Where there is no profile, we do.
+        let rc = match self {
+            Flavour::Bash => {
+                "[ -e ~/.bash_profile ] || [ -e ~/.bash_login ] || [ -e ~/.profile ] || [ ! -r ~/.bashrc ] || . ~/.bashrc; "
+            }
+            Flavour::Sh => "",
+        };
+        let mut text = format!("{rc}{builtin}set +e; {builtin}trap - INT QUIT TERM; ").into_bytes();
+        // What the image or the caller had put on PATH comes first, as it did before the profile set another one.
+        for entry in path
+            .split(|byte| *byte == b':')
+            .rev()
+            .filter(|entry| !entry.is_empty())
+        {
+            text.extend(b"case \":${PATH-}:\" in *:");
+            quote(&mut text, entry);
+            text.extend(b":*) ;; *) PATH=");
+            quote(&mut text, entry);
+            text.extend(b"${PATH:+:$PATH} ;; esac; ");
+        }
+        text.extend(format!("{builtin}export PATH; ").bytes());
+        if let Some(cwd) = cwd {
+            text.extend(format!("{builtin}cd -- ").bytes());
+            quote(&mut text, cwd);
+            text.extend(b"; ");
+        }
+        let report = format!(r#"'{nonce}\0%s\0%s\0' {READY} "${{PWD-}}" >&{fd}"#);
+        text.extend(
+            format!("{builtin}[ \"$$\" = {pid} ] && {builtin}eval : && {builtin}printf {report}").bytes(),
+        );
+        let mut line = match self {
+            Flavour::Sh => text,
+            Flavour::Bash => {
+                let mut line = b"\\builtin unset PROMPT_COMMAND; PROMPT_COMMAND=".to_vec();
+                quote(&mut line, &[b"PROMPT_COMMAND=; ", &text[..]].concat());
+                line
+            }
+        };
+        line.push(b'\n');
+        line.extend(self.report(nonce));
+        line
     }
 
     /// One command: its text, where its output goes, and the report. `last` is `$?` of the one before, which the report

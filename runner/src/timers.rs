@@ -23,6 +23,8 @@ pub enum Alarm {
     EndAll,
     /// A shell that was told to close.
     ShellKill { shell: u32, pid: i32 },
+    /// A login shell that may still be busy with its profile.
+    ShellLogin { shell: u32, pid: i32 },
     /// Someone watches listening ports.
     Ports,
 }

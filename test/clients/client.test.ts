@@ -14,7 +14,7 @@ describe('the client of the daemon’s API', () => {
   let session: Session
   beforeAll(async () => {
     daemon = await startTestDaemon()
-    client = new SandboxClient({ baseUrl: `${daemon.daemon.url}/`, apiKey: daemon.key })
+    client = new SandboxClient({ url: `${daemon.daemon.url}/`, apiKey: daemon.key })
     session = await client.createSession({ ttlSeconds: 600, labels: { test: 'client' } })
   })
   afterAll(() => daemon?.stop())
@@ -53,7 +53,7 @@ describe('the client of the daemon’s API', () => {
     let cuts = 0
     const urls: string[] = []
     const cutting = new SandboxClient({
-      baseUrl: daemon.daemon.url,
+      url: daemon.daemon.url,
       apiKey: daemon.key,
       async fetch(input, init) {
         const response = await fetch(input, init)
@@ -204,18 +204,18 @@ describe('the client of the daemon’s API', () => {
   })
 
   it('wrong keys, daemons that are away, and ids that are paths are errors that say so', async () => {
-    const wrong = new SandboxClient({ baseUrl: daemon.daemon.url, apiKey: 'sk-wrong-key' })
+    const wrong = new SandboxClient({ url: daemon.daemon.url, apiKey: 'sk-wrong-key' })
     await expect(wrong.listSessions()).rejects.toMatchObject({ code: 'unauthenticated', status: 401 })
     expect([await wrong.isReady(), await client.isReady()]).toEqual([false, true])
     const away = new SandboxClient({
-      baseUrl: `http://127.0.0.1:${await unusedPort()}`,
+      url: `http://127.0.0.1:${await unusedPort()}`,
       apiKey: 'sk-any-key',
     })
     await expect(away.listSessions()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
     for (const id of ['..', '.', '', '../keys', 'aaaaaaaaaaaaaaaa'])
       await expect(client.getSession(id)).rejects.toMatchObject({ code: 'not_found' })
-    expect(() => new SandboxClient({ baseUrl: 'daemon:8080', apiKey: 'x' })).toThrow(/http/)
-    expect(() => new SandboxClient({ baseUrl: daemon.daemon.url, apiKey: 'a\nb' })).toThrow(/key/)
+    expect(() => new SandboxClient({ url: 'daemon:8080', apiKey: 'x' })).toThrow(/http/)
+    expect(() => new SandboxClient({ url: daemon.daemon.url, apiKey: 'a\nb' })).toThrow(/key/)
   })
 
   it('runs where there is no Node', async () => {

@@ -1,7 +1,6 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
+import type { Duplex, Writable } from 'node:stream'
 
 /** What goes wrong with one request. */
 export type Fault =
@@ -188,10 +187,22 @@ async function sendAsItComes(
       return
     }
     left -= chunk.length
-    if (!answer.write(chunk)) await Promise.race([once(answer, 'drain'), once(answer, 'close')])
+    if (!answer.write(chunk)) await drainedOrClosed(answer)
   }
   if (fault?.kind === 'cut-at') answer.destroy()
   else if (fault?.kind !== 'stall-at') answer.end()
+}
+
+/** Both listeners go with the first event. A race of two `once` would leave one behind for every chunk. */
+function drainedOrClosed(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = () => {
+      stream.off('drain', settle).off('close', settle)
+      resolve()
+    }
+    stream.on('drain', settle).on('close', settle)
+    if (stream.destroyed) settle()
+  })
 }
 
 async function sendFrames(server: Socket, client: Duplex, fault: Fault | undefined): Promise<void> {
@@ -208,7 +219,7 @@ async function sendFrames(server: Socket, client: Duplex, fault: Fault | undefin
       return
     }
     left -= body.length
-    if (!client.write(body)) await Promise.race([once(client, 'drain'), once(client, 'close')])
+    if (!client.write(body)) await drainedOrClosed(client)
   }
   client.end()
 }

@@ -52,7 +52,13 @@ describe('a WebSocket client that never reads', () => {
     const before = process.memoryUsage()
     for (let sent = 0; sent < 40 && !socket.destroyed; sent += 1)
       if (!socket.write(many))
-        await Promise.race([once(socket, 'drain').catch(() => {}), once(socket, 'close')])
+        await new Promise<void>((resolve) => {
+          const settle = () => {
+            socket.off('drain', settle).off('close', settle)
+            resolve()
+          }
+          socket.on('drain', settle).on('close', settle)
+        })
     const after = process.memoryUsage()
     return after.heapUsed + after.external - before.heapUsed - before.external
   }

@@ -247,7 +247,7 @@ import { SandboxClient } from '@sandkasten/sdk/client'
 import { DaemonProvider } from '@sandkasten/sdk/daemon'
 const config = configOf({ listen: '127.0.0.1:0', data_dir: 'data', isolator: 'process', api_key: 'sk-0123456789', log_level: 'warn' })
 const daemon = await startDaemon({ config })
-const client = new SandboxClient({ baseUrl: daemon.url, apiKey: 'sk-0123456789' })
+const client = new SandboxClient({ url: daemon.url, apiKey: 'sk-0123456789' })
 const session = await client.createSession()
 await session.exec('X=3')
 const { output } = await session.exec('echo hello $X')

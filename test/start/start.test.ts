@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -83,6 +83,8 @@ describe('npm start', () => {
     expect(lines).toHaveLength(2)
     const { stdout } = await promisify(execFile)('sh', ['-ec', lines.join('\n')], { cwd: root })
     expect(stdout).toMatch(/^[a-z2-7]{16}\nhello\n$/)
+    const destroy = lines[1]!.replace('exec first -- echo hello', 'sessions destroy first')
+    await promisify(execFile)('sh', ['-ec', destroy], { cwd: root })
     started.npm.kill('SIGTERM')
     await started.ended
   })
@@ -95,6 +97,21 @@ describe('npm start', () => {
     expect(started.said()).toContain('does not start without isolation')
     expect(started.said()).toContain('--accept-no-isolation')
     expect(started.said()).not.toContain('listens on')
+  })
+
+  it('does not start when a sandbox does not start, even if there may be no isolation', async ({ skip }) => {
+    if (needsIsolation) skip(needsIsolation)
+    const bin = path.join(folder, 'bin')
+    mkdirSync(bin)
+    // Says what crun says, and then fails.
+    const script = '#!/bin/sh\n[ "$1" = --version ] && echo "crun version 1.8.1" && exit\nexit 1\n'
+    writeFileSync(path.join(bin, 'crun'), script, { mode: 0o755 })
+    const started = npmStart(['--accept-no-isolation'], { PATH: `${bin}:${process.env.PATH}` })
+    expect((await started.ended) as unknown[]).not.toEqual([0, null])
+    expect(started.said()).toContain('one was started to try it, and failed')
+    expect(started.said()).toContain('does not start without isolation')
+    expect(started.said()).not.toContain('listens on')
+    expect(readdirSync(path.join(started.home, 'engine/sandboxes'))).toEqual([])
   })
 
   it('runs without isolation when a person types that', async ({ skip }) => {

@@ -9,7 +9,7 @@ from typing import Any, AsyncIterator, Callable, Iterator, List, Mapping, Option
 
 from . import sync
 from .events import Event
-from .http import Cancel
+from .http import CONNECT_TIMEOUT, SILENCE_TIMEOUT, Cancel
 from .results import ExecResult, RunResult
 
 T = TypeVar("T")
@@ -50,12 +50,21 @@ class _Threads:
 
 
 class SandboxClient:
-    """``base_url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``."""
+    """``url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``. Timeouts are as in ``sandkasten.sync``."""
 
     def __init__(
-        self, base_url: Optional[str] = None, api_key: Optional[str] = None, *, max_waiting: int = 64
+        self,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        *,
+        timeout: float = SILENCE_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        max_waiting: int = 64,
+        base_url: Optional[str] = None,
     ) -> None:
-        self._sync = sync.SandboxClient(base_url, api_key)
+        self._sync = sync.SandboxClient(
+            url, api_key, timeout=timeout, connect_timeout=connect_timeout, base_url=base_url
+        )
         self._threads = _Threads(max_waiting)
 
     async def create_session(
@@ -98,6 +107,13 @@ class Session:
         self._sync = session
         self._threads = threads
         self.id = session.id
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        """Destroys the session."""
+        await self.destroy()
 
     async def exec(self, cmd: str, timeout_ms: Optional[int] = None, **options: Any) -> ExecResult:
         """In the session's shell: directory, variables, functions and background jobs live on."""

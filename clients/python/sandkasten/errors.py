@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any, Dict, Optional
 
 
@@ -61,7 +62,15 @@ def lost(cause: BaseException) -> SandboxError:
             "The daemon cannot be reached.",
             status=503,
             retryable=True,
-            hint="Check base_url, and that the daemon runs: sandkasten up.",
+            hint="Check url, and that the daemon runs: sandkasten up.",
+        )
+    # socket.timeout is TimeoutError since Python 3.10.
+    if isinstance(cause, (TimeoutError, socket.timeout)):
+        return SandboxError(
+            "timeout",
+            "The daemon did not answer in time.",
+            status=504,
+            hint="What was asked for may have been done. Check that the daemon runs; raise timeout for a slow network.",
         )
     return SandboxError("connection_lost", "The connection to the daemon was lost.", status=502, retryable=True)
 

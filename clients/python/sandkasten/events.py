@@ -74,7 +74,7 @@ def follow(
                 return
         except SandboxError as error:
             since = time.monotonic() if since is None else since
-            passing = opened and error.code in ("connection_lost", "unavailable")
+            passing = opened and error.code in ("connection_lost", "unavailable", "timeout")
             if not passing or time.monotonic() - since > PATIENCE_SECONDS:
                 raise
         if not came:

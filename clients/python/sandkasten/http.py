@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import threading
 import time
@@ -14,6 +15,12 @@ from urllib.parse import urlencode, urlsplit
 from .errors import SandboxError, from_answer, lost
 
 Body = Union[bytes, Iterable[bytes], None]
+
+# Seconds. A daemon that says nothing for longer than SILENCE is asked whether it is still there, or given up.
+CONNECT_TIMEOUT = 10.0
+SILENCE_TIMEOUT = 60.0
+# What a command may take beyond its own timeout: the daemon ends it, collects its output and answers.
+GRACE_SECONDS = 30.0
 
 # The daemon keeps an idle connection for 72 seconds; one that is older than this might just be closing.
 IDLE_SECONDS = 60.0
@@ -41,20 +48,36 @@ class Cancel:
 
 
 class Http:
-    def __init__(self, base_url: Optional[str], api_key: Optional[str]) -> None:
-        url = base_url or os.environ.get("SANDKASTEN_URL") or ""
+    def __init__(
+        self,
+        url: Optional[str],
+        api_key: Optional[str],
+        *,
+        base_url: Optional[str] = None,
+        timeout: float = SILENCE_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        if url and base_url and url != base_url:
+            raise SandboxError(
+                "invalid_argument", "url and base_url are both given, and differ.", hint="Pass url alone."
+            )
+        url = url or base_url or os.environ.get("SANDKASTEN_URL") or ""
         key = api_key or os.environ.get("SANDKASTEN_API_KEY") or ""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SandboxError(
                 "invalid_argument",
                 "The daemon's URL must begin with http:// or https://.",
-                hint="Pass base_url, or set SANDKASTEN_URL.",
+                hint="Pass url, or set SANDKASTEN_URL.",
             )
         if not key:
             raise SandboxError(
                 "invalid_argument", "An API key is needed.", hint="Pass api_key, or set SANDKASTEN_API_KEY."
             )
+        for name, seconds in (("timeout", timeout), ("connect_timeout", connect_timeout)):
+            if not isinstance(seconds, (int, float)) or not 0 < seconds <= 86400:
+                raise SandboxError("invalid_argument", f"{name} must be a number of seconds above 0.")
+        self._timeout, self._connect_timeout = float(timeout), float(connect_timeout)
         self._host, self._port, self._scheme = parts.hostname, parts.port, parts.scheme
         self._prefix = parts.path.rstrip("/")
         self._key = key
@@ -121,7 +144,10 @@ class Http:
         data: Any = None,
         headers: Optional[Mapping[str, str]] = None,
         cancel: Optional[Cancel] = None,
+        patient: bool = False,
+        deadline: Optional[float] = None,
     ) -> Tuple[HTTPConnection, HTTPResponse]:
+        """``patient``: the answer may take long, so silence is no failure while the daemon answers others. ``deadline``: seconds for all of it."""
         sent: Dict[str, str] = {"Authorization": f"Bearer {self._key}", **(headers or {})}
         if data is not None:
             body = json.dumps(_given(data)).encode()
@@ -130,10 +156,15 @@ class Http:
             sent["Content-Type"] = "application/octet-stream"
         target = f"{self._prefix}{path}{_search(query)}"
         connection = self._connection()
-        if cancel is not None:
-            cancel.holds(connection)
         try:
+            if connection.sock is None:
+                connection.connect()
+            connection.sock.settimeout(self._timeout)
+            if cancel is not None:
+                cancel.holds(connection)
             connection.request(method, target, body=body, headers=sent, encode_chunked=_streams(body))
+            if patient:
+                self._await_answer(connection, deadline)
             response = connection.getresponse()
             if response.status < 400:
                 return connection, response
@@ -154,8 +185,30 @@ class Http:
                     return connection
                 connection.close()
         make: Callable[..., HTTPConnection] = HTTPSConnection if self._scheme == "https" else HTTPConnection
-        connection = make(self._host, self._port)
-        return connection
+        return make(self._host, self._port, timeout=self._connect_timeout)
+
+    def _await_answer(self, connection: HTTPConnection, deadline: Optional[float]) -> None:
+        """Until the answer begins. Raises ``TimeoutError`` when the daemon is not there any more, or the time is over."""
+        end = None if deadline is None else time.monotonic() + deadline
+        while True:
+            left = self._timeout if end is None else min(self._timeout, end - time.monotonic())
+            if left <= 0:
+                raise TimeoutError("The command's time is over.")
+            # Nothing was read yet, so nothing can wait in a buffer. A cancelled request is readable: its end.
+            if _readable(connection.sock, left):
+                return
+            if end is None or time.monotonic() < end:
+                self._probe()
+
+    def _probe(self) -> None:
+        """On a connection of its own."""
+        make: Callable[..., HTTPConnection] = HTTPSConnection if self._scheme == "https" else HTTPConnection
+        connection = make(self._host, self._port, timeout=min(self._timeout, self._connect_timeout))
+        try:
+            connection.request("GET", f"{self._prefix}/healthz")
+            connection.getresponse().read()
+        finally:
+            connection.close()
 
     def _done(self, connection: HTTPConnection, response: HTTPResponse) -> None:
         if response.will_close or not response.isclosed():
@@ -176,6 +229,14 @@ def _shut(connection: HTTPConnection) -> None:
             connection.sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
+
+
+def _readable(sock: socket.socket, seconds: float) -> bool:
+    if hasattr(select, "poll"):  # select() takes no descriptor above 1023.
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    return bool(select.select([sock], [], [], seconds)[0])
 
 
 def _streams(body: Body) -> bool:

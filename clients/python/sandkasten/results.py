@@ -19,6 +19,7 @@ class ExecResult:
     duration_ms: float
     timed_out: bool = False
     shell_restarted: bool = False
+    warning: Optional[str] = None
     exec_id: Optional[str] = None
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from .errors import SandboxError
 from .events import Event, follow
-from .http import Cancel, Http
+from .http import CONNECT_TIMEOUT, GRACE_SECONDS, SILENCE_TIMEOUT, Cancel, Http
 from .results import ExecResult, RunResult, result
 
 Content = Union[str, bytes, Iterable[bytes]]
@@ -17,17 +17,29 @@ Info = Dict[str, Any]
 
 
 class SandboxClient:
-    """``base_url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``."""
+    """``url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``.
 
-    def __init__(self, base_url: Optional[str] = None, api_key: Optional[str] = None) -> None:
-        self._http = Http(base_url, api_key)
+    ``connect_timeout`` and ``timeout`` are seconds. A call fails with ``timeout`` when the daemon says nothing for that long; a call that may take long
+    (a command, a create, a snapshot) goes on while the daemon answers ``/healthz``. ``base_url`` is the old name of ``url``.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        *,
+        timeout: float = SILENCE_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        base_url: Optional[str] = None,
+    ) -> None:
+        self._http = Http(url, api_key, base_url=base_url, timeout=timeout, connect_timeout=connect_timeout)
 
     def create_session(
         self, *, image: Optional[str] = None, ttl_seconds: Optional[float] = None, **options: Any
     ) -> "Session":
         """Running when this returns. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
         body = {"image": image, "ttl_seconds": ttl_seconds, **options}
-        return Session(self._http, self._http.json("POST", "/v1/sessions", data=body)["id"])
+        return Session(self._http, self._http.json("POST", "/v1/sessions", data=body, patient=True)["id"])
 
     def get_session(self, id: str) -> "Session":
         """Raises ``not_found``. Looking does not put off its end."""
@@ -78,6 +90,13 @@ class Session:
         self.id = id
         self._path = f"/v1/sessions/{_segment(id)}"
 
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Destroys the session."""
+        self.destroy()
+
     def exec(
         self,
         cmd: str,
@@ -122,7 +141,9 @@ class Session:
             "exec_id": exec_id,
             "max_output_bytes": max_output_bytes,
         }
-        return result(RunResult, self._post("/run", body, _cancel))
+        # A program waits for no other, so its own timeout bounds the whole call. A command of a shell may have to wait for its turn.
+        deadline = None if timeout_ms is None else timeout_ms / 1000 + GRACE_SECONDS
+        return result(RunResult, self._post("/run", body, _cancel, deadline))
 
     def stream(self, cmd: str, timeout_ms: Optional[int] = None, *, shell: Optional[str] = None) -> Iterator[Event]:
         """As ``exec``, with output as it comes: events ``output`` with ``text`` or ``base64``, and at last ``exit``."""
@@ -201,10 +222,17 @@ class Session:
 
     def destroy(self) -> bool:
         """For good, with its disk. False when it had ended already."""
-        return bool(self._http.json("DELETE", self._path)["destroyed"])
+        return bool(self._http.json("DELETE", self._path, patient=True)["destroyed"])
 
-    def _post(self, route: str, data: Mapping[str, Any], cancel: Optional[Cancel] = None) -> Any:
-        return self._http.json("POST", f"{self._path}{route}", data=dict(data), cancel=cancel)
+    def _post(
+        self,
+        route: str,
+        data: Mapping[str, Any],
+        cancel: Optional[Cancel] = None,
+        deadline: Optional[float] = None,
+    ) -> Any:
+        path = f"{self._path}{route}"
+        return self._http.json("POST", path, data=dict(data), cancel=cancel, patient=True, deadline=deadline)
 
 
 def _encoded(content: Union[str, bytes]) -> bytes:

@@ -112,10 +112,10 @@ class Sync(unittest.TestCase):
             SyncClient(api_key="sk-wrong-key").create_session()
         self.assertEqual((caught.exception.code, caught.exception.status), ("unauthenticated", 401))
         with self.assertRaises(SandboxError) as caught:
-            SyncClient(base_url="http://127.0.0.1:1").list_sessions()
+            SyncClient(url="http://127.0.0.1:1").list_sessions()
         self.assertEqual((caught.exception.code, caught.exception.retryable), ("unavailable", True))
         with self.assertRaises(SandboxError) as caught:
-            SyncClient(base_url="ftp://example.com")
+            SyncClient(url="ftp://example.com")
         self.assertEqual(caught.exception.code, "invalid_argument")
 
 

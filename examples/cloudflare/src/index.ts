@@ -1,5 +1,5 @@
-/** A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `GET /health` asks how it is. */
-import { health, preview, sandboxOf } from './sandboxes.ts'
+/** A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `DELETE` ends the sandbox, `GET /health` asks how it is. */
+import { destroy, health, preview, sandboxOf } from './sandboxes.ts'
 
 // Cloudflare finds the classes by these names; ContainerProxy is for outbound handlers and bucket mounts.
 export { ContainerProxy } from '@cloudflare/sandbox'
@@ -19,8 +19,12 @@ export default {
     const { pathname } = new URL(request.url)
     if (pathname === '/health') return Response.json(await health('shell', user, env))
     const kind = pathname.slice(1)
-    if (request.method !== 'POST' || (kind !== 'shell' && kind !== 'python')) {
-      return new Response('POST /shell or POST /python', { status: 404 })
+    if (!['POST', 'DELETE'].includes(request.method) || (kind !== 'shell' && kind !== 'python')) {
+      return new Response('POST or DELETE /shell or /python', { status: 404 })
+    }
+    if (request.method === 'DELETE') {
+      await destroy(kind, user, env)
+      return new Response(null, { status: 204 })
     }
     const command = await request.text()
     if (command.length > MAX_COMMAND_LENGTH) return new Response('too long', { status: 413 })

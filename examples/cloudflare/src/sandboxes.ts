@@ -17,6 +17,11 @@ export function sandboxOf(kind: Kind, user: string, env: Env) {
   return getSandbox(binding, sandboxKey(kind, user))
 }
 
+/** Ends the container with its files and processes. The next call for the same user starts a fresh one. */
+export function destroy(kind: Kind, user: string, env: Env): Promise<void> {
+  return sandboxOf(kind, user, env).destroy()
+}
+
 /** 'healthy', 'asleep', 'unhealthy' or 'timeout'; `wake: true` would start a sleeping one to ask it. */
 export function health(kind: Kind, user: string, env: Env) {
   return probeSandbox(sandboxOf(kind, user, env), { timeoutMs: 5_000 })

@@ -10,7 +10,8 @@ if (existsSync(source)) {
       next(specifier, { ...context, conditions: [...context.conditions, 'sandkasten-source'] }),
   })
 }
-const { main } = await import(
+const { main, exitWhenOutputFails } = await import(
   existsSync(source) ? source.href : new URL('../dist/main.js', import.meta.url).href
 )
+exitWhenOutputFails()
 process.exitCode = await main(process.argv)

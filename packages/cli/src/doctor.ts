@@ -12,8 +12,8 @@ import {
   runtimeKinds,
   versionOf,
 } from '@sandkasten/engine'
-import { SandboxError } from '@sandkasten/sdk'
 import { type EnginePlace, engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
+import { tryIsolation } from './trial.ts'
 
 export interface DoctorOptions extends PlaceOptions {
   json?: boolean
@@ -142,25 +142,13 @@ async function startOne(
   place: EnginePlace,
   options: EngineProviderOptions,
 ): Promise<Omit<Finding, 'what'>> {
-  const startedAt = performance.now()
-  try {
-    await using provider = engineAt(place, options)
-    const sandbox = await provider.create()
-    try {
-      const { exitCode, stderr } = await sandbox.runCommand({ cmd: 'ls', args: ['-d', '/usr/bin'] })
-      if (exitCode !== 0) throw new Error(`its command failed: ${stderr.trim()}`)
-    } finally {
-      await sandbox.destroy()
-    }
-    const ms = Math.round(performance.now() - startedAt)
-    return { ok: true, detail: `${detail}; a sandbox ran a command ${ms} ms after it was asked for` }
-  } catch (error) {
-    const { detail: reason, fix } = said(error)
-    // The image `host` is not to be had there; with another one it may work.
-    if (SandboxError.is(error, 'unsupported') && options.isolator === 'docker')
-      return { ok: false, tried: false, detail: `${detail}; not tried: ${reason}`, fix }
-    return { ok: false, detail: `${detail}; but a sandbox does not start: ${reason}`, fix }
-  }
+  await using provider = engineAt(place, options)
+  const result = await tryIsolation(provider)
+  if (result.ok)
+    return { ok: true, detail: `${detail}; a sandbox ran a command ${result.ms} ms after it was asked for` }
+  const { detail: reason, fix } = said(result.error)
+  if (result.untried) return { ok: false, tried: false, detail: `${detail}; not tried: ${reason}`, fix }
+  return { ok: false, detail: `${detail}; but a sandbox does not start: ${reason}`, fix }
 }
 
 function said(error: unknown): { detail: string; fix: string } {

@@ -1,7 +1,9 @@
 import { type ImageRecord, imageStore, locateRunner, recipeNames } from '@sandkasten/engine'
 import type { Command } from 'commander'
+import { table } from './daemon/table.ts'
 import { enginePlace, type PlaceOptions, withPlaceOptions } from './engine-place.ts'
-import { Progress, sizeText } from './progress.ts'
+import { sizeText, timeText } from './format.ts'
+import { Progress } from './progress.ts'
 import { endings } from './steer.ts'
 
 /** `sandkasten image …`: the images that sandboxes on this machine are made of. */
@@ -36,6 +38,7 @@ export function addImageCommands(program: Command): void {
     .alias('ls')
     .description('What is here.')
     .option('--json', 'for programs')
+    .option('--iso', 'exact times')
     .action(list)
   withPlaceOptions(image.command('remove'))
     .alias('rm')
@@ -81,7 +84,11 @@ async function making(
   }
 }
 
-async function list({ json, ...place }: PlaceOptions & { json?: boolean }): Promise<void> {
+async function list({
+  json,
+  iso,
+  ...place
+}: PlaceOptions & { json?: boolean; iso?: boolean }): Promise<void> {
   const images = (await storeAt(place)).list()
   if (json) {
     const shown = images.map(({ version: _, addedAt, ...image }) => ({
@@ -95,10 +102,16 @@ async function list({ json, ...place }: PlaceOptions & { json?: boolean }): Prom
     name,
     digest.slice(0, 'sha256:'.length + 12),
     sizeText(size),
-    new Date(addedAt).toISOString().slice(0, 16).replace('T', ' '),
+    timeText(new Date(addedAt).toISOString(), { iso }),
   ])
   if (rows.length === 0) console.error('There are none yet. Try: sandkasten image build base')
-  else table([['NAME', 'DIGEST', 'SIZE', 'ADDED (UTC)'], ...rows])
+  else
+    console.log(
+      table(
+        [{ title: 'NAME', min: 12 }, { title: 'DIGEST', drop: 2 }, 'SIZE', { title: 'ADDED', drop: 1 }],
+        rows,
+      ),
+    )
 }
 
 async function remove(names: string[], place: PlaceOptions): Promise<void> {
@@ -114,15 +127,4 @@ async function prune({ all, ...place }: PlaceOptions & { all?: boolean }): Promi
   const { images, layers, bytes } = await (await storeAt(place)).prune({ unused: all ?? false })
   for (const name of images) console.log(`${name} is removed.`)
   console.log(`${layers} layers are removed: ${sizeText(bytes)} free.`)
-}
-
-function table(rows: ReadonlyArray<readonly string[]>): void {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  for (const row of rows)
-    console.log(
-      row
-        .map((cell, column) => cell.padEnd(widths[column]!))
-        .join('  ')
-        .trimEnd(),
-    )
 }

@@ -2,15 +2,37 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/commands.ts'
 import type { UpSetup } from './daemon/up.ts'
+import { dockerHint, fromDocker, imageHint } from './docker-habits.ts'
 import { type DoctorOptions, doctor } from './doctor.ts'
 import { withPlaceOptions } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
-import { parseEnv, parseMount, parseSize } from './options.ts'
+import { parseMount, parseOut, parseVolume } from './mount-option.ts'
+import { parseEnv, parseSize } from './options.ts'
+import { surviveOutputFailures } from './output.ts'
 import { type RunOptions, run } from './run.ts'
+
+export { exitWhenOutputFails } from './output.ts'
 
 /** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
 export async function main(argv: readonly string[], setup?: UpSetup): Promise<number> {
+  const { program, exitCode } = commandLine(setup)
+  try {
+    const ours = new Set(program.commands.flatMap((command) => [command.name(), ...command.aliases()]))
+    await program.parseAsync(fromDocker(argv, ours))
+    return exitCode()
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      const hint = dockerHint(argv, error.message)
+      if (hint !== undefined) console.error(hint)
+      return error.exitCode === 0 ? 0 : 125
+    }
+    return reportError(error)
+  }
+}
+
+/** All commands, and the exit code of the one that ran. */
+export function commandLine(setup?: UpSetup): { program: Command; exitCode: () => number } {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
@@ -18,17 +40,33 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
     .showSuggestionAfterError()
     .showHelpAfterError('Add --help for what there is.')
     .enablePositionalOptions()
+    // Below its default of 40 characters Commander does not wrap, and a narrow terminal breaks words.
+    .configureHelp({ minWidthToWrap: 16, subcommandTerm: (command) => command.name() })
     .exitOverride()
   withPlaceOptions(program.command('run'))
     .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
     .option('--image <image>', '`host`, the name of an image, or the folder of a root file system', 'host')
     .option(
-      '--mount <source:target>',
-      'show a folder or file of this machine, read-only (again for more)',
+      '--mount <source:target[:rw]>',
+      'show a folder or file of this machine: read-only, or writable with :rw (again for more)',
       parseMount,
       [],
     )
+    .addOption(
+      new Option('-v, --volume <source:target[:rw]>', 'as --mount, for those who know it from Docker')
+        .argParser(parseVolume)
+        .default([])
+        .hideHelp(),
+    )
+    .option(
+      '--out <path[:destination]>',
+      'copy a file or folder out of the sandbox afterwards, to here or to the destination (again for more)',
+      parseOut,
+      [],
+    )
+    .option('--out-limit <size>', 'the most that --out copies, such as 512m or 2g', parseSize, 4096)
+    .addOption(new Option('--rm', 'as always: nothing of a run stays').hideHelp())
     .option(
       '-e, --env <name=value>',
       'set a variable; only a name takes this machine’s value (again for more)',
@@ -55,7 +93,15 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
     .option('-t, --tty', 'give it a terminal')
     .passThroughOptions()
     .action(async (command: string[], options: RunOptions) => {
-      code = await run(command, options)
+      // It ends the command and removes the sandbox first.
+      surviveOutputFailures()
+      try {
+        code = await run(command, options)
+      } catch (error) {
+        code = reportError(error)
+        const hint = code === 127 && options.image === 'host' ? imageHint(command) : undefined
+        if (hint !== undefined) console.error(`  ${hint}`)
+      }
     })
   addDaemonCommands(
     program,
@@ -86,11 +132,5 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
         stderr: (text) => void stderr.write(text),
       })
     })
-  try {
-    await program.parseAsync(argv)
-    return code
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 125
-    return reportError(error)
-  }
+  return { program, exitCode: () => code }
 }

@@ -1,4 +1,3 @@
-import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
 
 /** `512m`, `2g`, `1048576`: as mebibytes. */
@@ -11,18 +10,37 @@ export function parseSize(text: string): number {
   return Number(match[1]) * unit
 }
 
-export function parseMount(text: string, before: Array<{ source: string; target: string }>) {
-  const colon = text.indexOf(':', 1)
-  const [source, target] = colon === -1 ? [text, undefined] : [text.slice(0, colon), text.slice(colon + 1)]
-  if (!source || !target?.startsWith('/'))
-    throw new InvalidArgumentError(
-      'Use source:target, where target is an absolute path inside, such as ./data:/data.',
-    )
-  return [...before, { source: path.resolve(source), target }]
+/** `90`, `90s`, `30m`, `2h`, `7d`: as seconds. */
+export function parseDuration(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(s|m|min|h|d)?$/i.exec(text.trim())
+  const seconds = match ? Number(match[1]) * unitSeconds[(match[2]?.toLowerCase() ?? 's') as 's'] : 0
+  if (seconds > 0) return seconds
+  throw new InvalidArgumentError('Use seconds, or a number and a unit, such as 90s, 30m, 2h or 7d.')
+}
+
+const unitSeconds = { s: 1, m: 60, min: 60, h: 3_600, d: 86_400 }
+
+export function parseNumber(text: string): number {
+  const number = Number(text)
+  if (text.trim() !== '' && Number.isFinite(number) && number >= 0) return number
+  throw new InvalidArgumentError('Use a number.')
+}
+
+/** `755`, `0644`: octal digits, as chmod takes them. */
+export function parseMode(text: string): string {
+  if (/^0?[0-7]{3,4}$/.test(text)) return text.slice(-4)
+  throw new InvalidArgumentError('Use octal digits, such as 755.')
+}
+
+/** `key=value`, again for more. */
+export function parseLabel(text: string, before: Record<string, string> = {}): Record<string, string> {
+  const equals = text.indexOf('=')
+  if (equals < 1) throw new InvalidArgumentError('Use key=value.')
+  return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) }
 }
 
 /** A value on the command line is seen by everyone on the machine (`ps`); a name alone is not. */
-export function parseEnv(text: string, before: Record<string, string>): Record<string, string> {
+export function parseEnv(text: string, before: Record<string, string> = {}): Record<string, string> {
   const equals = text.indexOf('=')
   if (equals === 0) throw new InvalidArgumentError('A variable needs a name.')
   if (equals > 0) return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) }

@@ -1,4 +1,7 @@
 import type { ImageProgress } from '@sandkasten/engine'
+import { sizeText, widthOf } from './format.ts'
+
+export { sizeText }
 
 /** One line that changes, on a terminal; elsewhere a line for each new step, and no more than that. */
 export class Progress {
@@ -34,12 +37,6 @@ export class Progress {
   }
 }
 
-export function sizeText(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1)
-  return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power]}`
-}
-
 /** What does not change while it goes on. */
 function stepOf(event: ImageProgress): string {
   if (event.phase === 'build') return `building: ${event.step}`
@@ -56,18 +53,56 @@ function lineOf(event: ImageProgress): string {
 
 /** Shows on a terminal what is waited for, once it takes longer than a moment; elsewhere nothing. */
 export async function waiting<T>(what: string, work: Promise<T>, out = process.stderr): Promise<T> {
+  return showing((seconds) => `${what}… ${seconds >= 1 ? `${Math.floor(seconds)} s` : ''}`, work, out)
+}
+
+/** One line that is written again while the work goes on, on a terminal; elsewhere nothing. */
+export async function showing<T>(
+  line: (seconds: number) => string,
+  work: Promise<T>,
+  out = process.stderr,
+): Promise<T> {
   if (!out.isTTY) return work
   const startedAt = performance.now()
   let shown = false
   const timer = setInterval(() => {
-    const seconds = Math.floor((performance.now() - startedAt) / 1000)
     shown = true
-    out.write(`\r\x1b[K${what}… ${seconds > 0 ? `${seconds} s` : ''}`)
+    const text = line((performance.now() - startedAt) / 1000)
+    // A line that wraps could not be taken away again.
+    out.write(`\r\x1b[K${text.slice(0, (widthOf(out) ?? 80) - 1)}`)
   }, 300)
   try {
     return await work
   } finally {
     clearInterval(timer)
     if (shown) out.write('\r\x1b[K')
+  }
+}
+
+/** What of a copy has been done: bytes, percent where the size is known, and the rate of the last seconds. */
+export class Meter {
+  /** Undefined where it is not known. */
+  total: number | undefined
+  #done = 0
+  #marks: Array<{ at: number; done: number }> = []
+
+  get done(): number {
+    return this.#done
+  }
+
+  add(bytes: number): void {
+    this.#done += bytes
+  }
+
+  line(now = performance.now()): string {
+    this.#marks.push({ at: now, done: this.#done })
+    while (this.#marks.length > 2 && now - this.#marks[0]!.at > 5_000) this.#marks.shift()
+    const first = this.#marks[0]!
+    const seconds = (now - first.at) / 1000
+    const rate = seconds > 0 ? `, ${sizeText(Math.round((this.#done - first.done) / seconds))}/s` : ''
+    const { total } = this
+    if (!total) return `${sizeText(this.#done)}${rate}`
+    const percent = Math.min(Math.floor((this.#done / total) * 100), 100)
+    return `${sizeText(this.#done)} of ${sizeText(total)}, ${percent} %${rate}`
   }
 }

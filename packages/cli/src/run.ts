@@ -1,14 +1,23 @@
 import { constants } from 'node:os'
+import path from 'node:path'
 import { type EngineProvider, locateRunner } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/folder'
+import { copyOut, OutBudget, type PlannedOut, planOut } from './copy-out.ts'
 import { engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
+import { reportError } from './errors.ts'
+import type { MountOption, OutOption } from './mount-option.ts'
 import { endings, forwardSignals, tellEnd } from './steer.ts'
 import { attachTerminal } from './terminal.ts'
+import { ownerLabel } from './trial.ts'
 
 export interface RunOptions extends PlaceOptions {
   image: string
-  mount: ReadonlyArray<{ source: string; target: string }>
+  mount: readonly MountOption[]
+  volume: readonly MountOption[]
+  out: readonly OutOption[]
+  /** In mebibytes. */
+  outLimit: number
   env: Readonly<Record<string, string>>
   memory?: number
   cpus?: number
@@ -24,7 +33,13 @@ export interface RunOptions extends PlaceOptions {
 type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 /** One command in one sandbox, from nothing to nothing. Returns the command's own exit code. */
-export async function run(command: readonly string[], options: RunOptions): Promise<number> {
+export async function run(command: readonly string[], given: RunOptions): Promise<number> {
+  const options = { ...given, mount: [...given.mount, ...given.volume] }
+  const { workdir = '' } = options
+  const outs = planOut(options.out, options.mount).map((out) => ({
+    ...out,
+    from: path.posix.isAbsolute(out.from) ? out.from : path.posix.join(workdir, out.from),
+  }))
   await using provider = engineAt(await enginePlace(options), {
     // Whoever names a runtime wants it: `auto` would do without, where there is none.
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
@@ -47,13 +62,38 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   })
   for (const signal of endings) process.off(signal, leave)
   try {
-    return await (options.tty ? attachTerminal(sandbox, command, options) : stream(sandbox, command, options))
+    const code = await (options.tty
+      ? attachTerminal(sandbox, command, options)
+      : stream(sandbox, command, options))
+    return await copyResults(sandbox, outs, options.outLimit, code)
   } finally {
     await sandbox.destroy()
   }
 }
 
-const ownerLabel = 'sandkasten.run'
+/** Whether or not the command succeeded. A result that cannot be copied is a failure of ours, unless the command has failed already. */
+async function copyResults(
+  sandbox: Sandbox,
+  outs: readonly PlannedOut[],
+  limitMb: number,
+  code: number,
+): Promise<number> {
+  if (outs.length === 0) return code
+  const leaving = new AbortController()
+  const leave = () => leaving.abort()
+  for (const signal of endings) process.on(signal, leave)
+  const budget = new OutBudget(limitMb * 1024 * 1024, leaving.signal)
+  let failed = 0
+  try {
+    for (const out of outs)
+      await copyOut(sandbox.files, out, budget).catch((error) => {
+        failed = reportError(error)
+      })
+  } finally {
+    for (const signal of endings) process.off(signal, leave)
+  }
+  return code === 0 && failed !== 0 ? 125 : code
+}
 
 /** Sandboxes of earlier runs that were killed before they could clean up after themselves. */
 async function removeAbandoned(provider: EngineProvider): Promise<void> {

@@ -25,8 +25,9 @@ async function sandkasten(
     vi.spyOn(console, 'error').mockImplementation((text) => {
       said.stderr += `${text}\n`
     }),
-    vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
-      said.stdout += text.toString()
+    vi.spyOn(process.stdout, 'write').mockImplementation((text: unknown, done?: unknown) => {
+      said.stdout += String(text)
+      if (typeof done === 'function') done()
       return true
     }),
   ]
@@ -107,7 +108,7 @@ describe('sandkasten up', () => {
     const id = (await sandkasten(['sessions', 'create', '--name', 'cli'])).stdout.trim()
     const list = await sandkasten(['sessions', 'list', '--json'])
     expect(JSON.parse(list.stdout)).toMatchObject([{ id, name: 'cli', status: 'running' }])
-    expect((await sandkasten(['sessions', 'get', id])).stdout).toContain('status: running')
+    expect((await sandkasten(['sessions', 'get', id])).stdout).toMatch(/^status: +running$/m)
     expect(await sandkasten(['exec', id, '--', 'cd /tmp; echo out; exit 3'])).toMatchObject({
       code: 3,
       stdout: 'out\n',

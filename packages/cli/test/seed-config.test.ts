@@ -37,10 +37,14 @@ const works =
     .healthCheck()
     .catch(() => false))
 
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
 describe('the first plan’s sandkasten.yaml', () => {
   let daemon: ReturnType<typeof spawn>
   let url: string
   let log = ''
+  const authorization = 'Bearer sk-sandbox-...'
+  const made: string[] = []
   beforeAll(async () => {
     if (!works) return
     await writeFile(path.join(folder, 'sandkasten.yaml'), seed)
@@ -57,19 +61,23 @@ describe('the first plan’s sandkasten.yaml', () => {
   })
   afterAll(async () => {
     if (works) {
+      // Sandboxes outlive the daemon.
+      for (const id of made)
+        await fetch(`${url}/v1/sessions/${id}`, { method: 'DELETE', headers: { authorization } })
       daemon.kill('SIGTERM')
       await once(daemon, 'exit')
     }
-    await rm(folder, { recursive: true, force: true })
   })
   beforeEach(({ skip }) => {
     if (!works) skip('needs root on Linux with crun')
   })
 
   async function post(where: string, body: object): Promise<Record<string, never>> {
-    const headers = { authorization: 'Bearer sk-sandbox-...' }
+    const headers = { authorization }
     const response = await fetch(`${url}${where}`, { method: 'POST', headers, body: JSON.stringify(body) })
-    return (await response.json()) as Record<string, never>
+    const answer = (await response.json()) as Record<string, never>
+    if (where === '/v1/sessions' && response.ok) made.push(answer.id!)
+    return answer
   }
 
   it('gives sessions that work for each of its images, with the machine’s programs and a warning', async () => {
@@ -104,7 +112,6 @@ describe('the first plan’s sandkasten.yaml', () => {
     expect(await post(`/v1/sessions/${id}/run`, { cmd: '/bin/ls' })).toMatchObject({
       code: 'command_not_found',
     })
-    await post(`/v1/sessions/${id}/stop`, {})
   })
 })
 

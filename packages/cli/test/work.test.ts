@@ -19,8 +19,9 @@ let id: string
 
 async function sandkasten(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const said = { stdout: '', stderr: '' }
-  const note = (where: keyof typeof said) => (text: unknown) => {
+  const note = (where: keyof typeof said) => (text: unknown, done?: unknown) => {
     said[where] += String(text)
+    if (typeof done === 'function') done()
     return true
   }
   const line = (where: keyof typeof said) => (text: unknown) => void note(where)(`${text}\n`)
@@ -106,7 +107,7 @@ describe('sandkasten cp', () => {
   it('says what it needs', async () => {
     expect(await sandkasten('cp', 'a', 'b')).toMatchObject({
       code: 125,
-      stderr: expect.stringContaining('ID:path'),
+      stderr: expect.stringContaining('SESSION:path'),
     })
     expect(await sandkasten('cp', `${id}:none`, 'b')).toMatchObject({
       code: 125,
@@ -154,6 +155,15 @@ describe('sandkasten ports and snapshot', () => {
     expect((await sandkasten('exec', copy, '--', 'cat note')).stdout).toBe('saved\n')
     expect((await sandkasten('snapshot', 'delete', snapshot)).stdout).toBe(`${snapshot} deleted\n`)
     expect(await json('snapshot', 'list')).toEqual([])
+  })
+
+  it('says what a session of a snapshot has not taken over', async () => {
+    const origin = (await sandkasten('sessions', 'create', '--env', 'TOKEN=x')).stdout.trim()
+    const snapshot = (await sandkasten('snapshot', 'create', origin)).stdout.trim()
+    const { stdout, stderr } = await sandkasten('sessions', 'create', '--snapshot', snapshot)
+    expect(stdout).toMatch(/^[a-z2-7]{16}\n$/)
+    expect(stderr).toContain('note: env: values are not part of a snapshot; pass TOKEN again.')
+    await sandkasten('snapshot', 'delete', snapshot)
   })
 })
 

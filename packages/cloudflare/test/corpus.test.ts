@@ -51,7 +51,7 @@ describe.each(CORPUS)('$name', ({ text: before, tag }) => {
     const undone = applyEdits(read('wrangler.jsonc'), undo, 'wrangler.jsonc')
     // A file without an object gets one; taking that away again would be guessing.
     const expected = value(before) && before.includes('{') ? before : `${before}{}\n`
-    expect(blankEmpties(undone)).toBe(blankEmpties(expected))
+    expect(oneLineLists(blankEmpties(undone))).toBe(oneLineLists(blankEmpties(expected)))
     expect((await sync({ root, today: TODAY })).written).toBe(false)
   })
 
@@ -99,6 +99,16 @@ function isSubsequence(inner: string, outer: string): boolean {
   let at = 0
   for (const char of outer) if (char === inner[at]) at++
   return at === [...inner].length
+}
+
+/** Lists of objects on one line each: one that stood on one line has got a line for each entry, and keeps them. */
+function oneLineLists(text: string): string {
+  return text
+    .replace(/\[\s*\{/g, '[{')
+    .replace(/\},\s*\{/g, '}, {')
+    .replace(/\}(,?)\s*\]/g, '}$1]')
+    .replace(/\{\s*("bindings")/g, '{ $1')
+    .replace(/\](,?)\s*\}/g, ']$1 }')
 }
 
 /** Brackets with nothing in them but blanks: how wide the nothing is does not count. */

@@ -49,6 +49,19 @@ test('K18: nobody gets a sandbox without being somebody, and the caller chooses 
   await expect(post('/shell', 'secret-b')).rejects.toThrow('a sandbox id is lower-case letters')
 })
 
+test('the caller ends their own sandbox, and nobody else’s', async () => {
+  const end = (path: string, token?: string) =>
+    worker.fetch(`http://localhost${path}`, {
+      method: 'DELETE',
+      ...(token ? { headers: { authorization: `Bearer ${token}` } } : {}),
+    })
+  expect((await end('/shell')).status).toBe(401)
+  expect((await end('/ruby', 'secret-a')).status).toBe(404)
+  await expect(end('/shell', 'secret-b')).rejects.toThrow('a sandbox id is lower-case letters')
+  // There are no containers here: the call reaches the sandbox's own object, which says so.
+  await expect(end('/shell', 'secret-a')).rejects.toThrow('Containers have not been enabled')
+})
+
 test('the health check answers, and says what is wrong: there is no container here', async () => {
   const response = await worker.fetch('http://localhost/health', {
     headers: { authorization: 'Bearer secret-a' },

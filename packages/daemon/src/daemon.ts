@@ -1,4 +1,4 @@
-import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
+import { EngineProvider, type EngineProviderOptions, type IoLimit, rootBelow } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import {
   Audit,
@@ -59,17 +59,18 @@ export interface Daemon {
 }
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { config } = options
-  const log = options.log ?? openLog(config)
+  const log = options.log ?? openLog(options.config)
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
     while (undo.length > 0) await undo.pop()!()
   }
   try {
-    const instance = await takeDataFolder(config.data_dir, log)
+    const instance = await takeDataFolder(options.config.data_dir, log)
     undo.push(() => instance.release())
-    const provider = options.provider ?? engineOf(config, log)
+    const engine = options.provider ? undefined : engineOf(options.config, log)
+    const provider = options.provider ?? (engine as unknown as DaemonProvider)
     undo.push(() => provider.close?.())
+    const config = withDiskLimit(options.config, engine?.limitsDisks ?? false)
     const store = await openStore(config, log)
     undo.push(() => store.close())
     const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
@@ -196,7 +197,11 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     pull: config.pull_images,
     openNetwork: config.open_network,
     hostImage: config.host_image,
-    oci: { ...run, ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}) },
+    oci: {
+      ...run,
+      ioLimit: ioLimitOf(config),
+      ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}),
+    },
     docker: {
       ...run,
       ...docker,
@@ -208,15 +213,33 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       pids: defaults.pids_limit,
       tmpMb: defaults.tmp_limit_mb,
       network: defaults.network_mode,
+      login: defaults.login_shell,
     },
   }
   const { isolator: chosen } = new EngineProvider(options).decision
   return { ...options, isolator: chosen, root: rootBelow(config.engine_dir, options) }
 }
 
-function engineOf(config: DaemonConfig, log: Log): DaemonProvider {
+function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonConfig): IoLimit {
+  return {
+    ...(read === undefined ? {} : { readBytesPerSecond: read * 1024 * 1024 }),
+    ...(write === undefined ? {} : { writeBytesPerSecond: write * 1024 * 1024 }),
+  }
+}
+
+function engineOf(config: DaemonConfig, log: Log): EngineProvider {
   const onWarning = (message: string) => log.warn({}, message)
-  return new EngineProvider({ ...engineOptions(config), stays: true, onWarning }) as unknown as DaemonProvider
+  return new EngineProvider({ ...engineOptions(config), stays: true, onWarning })
+}
+
+/** What a session's disk may grow to unless the configuration or the caller says otherwise. */
+const DISK_LIMIT_MB = 10_240
+
+/** A limit that cannot be held is no default: every create would be refused. */
+function withDiskLimit(config: DaemonConfig, canLimit: boolean): DaemonConfig {
+  const { defaults, max } = config
+  if (defaults.disk_limit_mb !== undefined || !canLimit) return config
+  return { ...config, defaults: { ...defaults, disk_limit_mb: Math.min(DISK_LIMIT_MB, max.disk_limit_mb) } }
 }
 
 /** A database that is not there yet is waited for a while: at boot, it may come up after us. */

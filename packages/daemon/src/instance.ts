@@ -63,11 +63,16 @@ async function protectFolder(folder: string, log: Log): Promise<void> {
   )
 }
 
-/** The address and key that a daemon of this machine left for the command line; what is not there is undefined. */
+/**
+ * The address and key that the daemon of this folder stored for the command line. The address of a daemon that was killed
+ * is left out: another program may listen there by now, and would get the key.
+ */
 export async function readAddress(folder: string): Promise<{ url?: string; key?: string }> {
   const read = async (file: string) =>
     (await readFile(path.join(folder, file), 'utf8').catch(() => '')).trim() || undefined
-  return { url: await read('address'), key: await read('cli-key') }
+  const holder = await lockHolder(path.join(folder, 'daemon.lock'))
+  const runs = holder !== undefined && (await isAlive(holder))
+  return { url: runs ? await read('address') : undefined, key: await read('cli-key') }
 }
 
 async function instanceId(folder: string): Promise<string> {
@@ -90,9 +95,7 @@ async function takeLock(file: string, folder: string): Promise<void> {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
-    const holder = await readFile(file, 'utf8')
-      .then(JSON.parse)
-      .catch(() => undefined)
+    const holder = await lockHolder(file)
     if (holder !== undefined && (await isAlive(holder)))
       throw new SandboxError('conflict', `A daemon works in ${folder} already (process ${holder.pid}).`, {
         hint: 'Stop it, or give this one another data_dir.',
@@ -101,6 +104,12 @@ async function takeLock(file: string, folder: string): Promise<void> {
     await rm(file, { force: true })
   }
   throw new SandboxError('conflict', `The data folder ${folder} cannot be taken.`, { hint: 'Try again.' })
+}
+
+async function lockHolder(file: string): Promise<Awaited<ReturnType<typeof identityOf>> | undefined> {
+  return readFile(file, 'utf8')
+    .then(JSON.parse)
+    .catch(() => undefined)
 }
 
 async function writeWhole(file: string, content: string): Promise<void> {

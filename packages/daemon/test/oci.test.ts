@@ -157,4 +157,33 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
       await daemon.stop()
     }
   })
+
+  it('limits disks and their inodes unless told not to', async () => {
+    const small = await startTestDaemon({ ...config, defaults: { disk_limit_mb: 16 } })
+    try {
+      const id = await small.session()
+      const run = async (cmd: string) =>
+        (await small.call('POST', `/v1/sessions/${id}/run`, { cmd: 'sh', args: ['-c', cmd] })).body
+      expect((await run('head -c 64M /dev/zero > full')).stderr).toContain('No space left')
+      const many = `rm full; perl -e 'my $i = 0; $i++ while open(my $f, ">", "f$i"); print "$i $!"'`
+      const { stdout } = await run(many)
+      expect(stdout).toMatch(/^\d+ No space left/)
+      expect(Number.parseInt(stdout, 10)).toBeLessThan(16_384)
+    } finally {
+      await small.stop()
+    }
+    const usual = await startTestDaemon(config)
+    try {
+      const { body } = await usual.call('POST', '/v1/sessions', {})
+      expect(body.limits.disk_mb).toBe(10_240)
+    } finally {
+      await usual.stop()
+    }
+    const unlimited = await startTestDaemon({ ...config, defaults: { disk_limit_mb: 0 } })
+    try {
+      expect((await unlimited.call('POST', '/v1/sessions', {})).body.limits.disk_mb).toBeNull()
+    } finally {
+      await unlimited.stop()
+    }
+  })
 })

@@ -13,10 +13,7 @@ beforeAll(async () => {
     () => true,
     async ({ stdout }) => void (await stdout.write('x')),
   )
-  daemon = await startTestDaemon(
-    { wake_on_use: true, fronts: { e2b: { listen: '127.0.0.1:0' } } },
-    { provider: provider as unknown as DaemonProvider },
-  )
+  daemon = await startTestDaemon({ wake_on_use: true }, { provider: provider as unknown as DaemonProvider })
   readKey = (await daemon.call('POST', '/v1/keys', { name: 'reader', scopes: ['read'] })).body.key
   const { body } = await daemon.call('GET', '/openapi.json')
   routes = Object.entries<Record<string, { 'x-scope': string }>>(body.paths).flatMap(([path, methods]) =>

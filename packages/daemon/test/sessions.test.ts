@@ -77,7 +77,7 @@ describe('run', () => {
       code: 'command_not_found',
       status: 404,
     })
-    expect((await run({ cmd: 'true', timeout_ms: 999_999 })).body.hint).toMatch(/max_exec_timeout_ms/)
+    expect((await run({ cmd: 'true', timeout_ms: 86_000_000 })).body.hint).toMatch(/max_exec_timeout_ms/)
   })
 })
 
@@ -253,5 +253,47 @@ describe('sessions', () => {
       incarnation: 2,
       status_reason: 'woken by use',
     })
+  })
+})
+
+describe('shells', () => {
+  it('show which command has them, and how many wait, with and without an id', async () => {
+    const id = await daemon.session()
+    const base = `/v1/sessions/${id}`
+    const shell = async () => (await daemon.call('GET', `${base}/shells`)).body.shells[0]
+    await daemon.call('POST', `${base}/run`, { cmd: 'mkfifo', args: ['go'] })
+    const first = daemon.call('POST', `${base}/exec`, { cmd: 'read line < go', timeout_ms: 60_000 })
+    await expect
+      .poll(shell)
+      .toMatchObject({ name: 'main', running: { exec_id: null, command: 'read line < go' }, waiting: 0 })
+    const second = daemon.call('POST', `${base}/exec`, { cmd: 'echo second', exec_id: 'second' })
+    await expect.poll(shell).toMatchObject({ running: { exec_id: null }, waiting: 1 })
+    const { started_at } = (await shell()).running
+    expect(Math.abs(Date.parse(started_at) - Date.now())).toBeLessThan(60_000)
+    await daemon.call('POST', `${base}/run`, { cmd: 'sh', args: ['-c', 'echo x > go'] })
+    expect((await first).body.exit_code).toBe(0)
+    expect((await second).body.output).toBe('second\n')
+    expect(await shell()).toMatchObject({ running: null, waiting: 0 })
+  })
+})
+
+describe('the time limit of a command', () => {
+  it('is the default unless one is asked for, and at most the limit', async () => {
+    const strict = await startTestDaemon({ defaults: { exec_timeout_ms: 300, max_exec_timeout_ms: 60_000 } })
+    try {
+      const id = await strict.session()
+      const exec = (body: object) => strict.call('POST', `/v1/sessions/${id}/exec`, body)
+      expect((await exec({ cmd: 'sleep 60' })).body).toMatchObject({ timed_out: true })
+      expect((await exec({ cmd: 'sleep 1; echo done', timeout_ms: 30_000 })).body).toMatchObject({
+        timed_out: false,
+        output: 'done\n',
+      })
+      expect((await exec({ cmd: 'true', timeout_ms: 60_001 })).body).toMatchObject({
+        code: 'invalid_argument',
+        details: { max_timeout_ms: 60_000 },
+      })
+    } finally {
+      await strict.stop()
+    }
   })
 })

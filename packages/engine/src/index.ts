@@ -25,6 +25,7 @@ export type {
   SandboxEnd,
   SandboxStats,
 } from './isolators/isolator.ts'
+export type { IoLimit } from './isolators/oci/io-limit.ts'
 export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
 export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/runtime.ts'
 export type { OpenNetwork } from './isolators/open-network.ts'
@@ -37,5 +38,11 @@ export {
   rootBelow,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
-export { type EngineDefaults, type EngineOptions, engineDefaults, type VolumeMount } from './provider/spec.ts'
+export {
+  type EngineDefaults,
+  type EngineOptions,
+  engineDefaults,
+  type FolderMount,
+  type VolumeMount,
+} from './provider/spec.ts'
 export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

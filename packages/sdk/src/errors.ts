@@ -11,8 +11,15 @@ interface ErrorRow {
   readonly status: number
   /** Whether to make the same call again is harmless and may succeed. A place that throws may know better. */
   readonly retryable: boolean
-  /** What to change, when the place that throws knows nothing better. */
+  /** What to change, in words of the SDK, when the place that throws knows nothing better. `hintsElsewhere` has the other surfaces. */
   readonly hint: string
+}
+
+/** A hint for each surface: users of the SDK, of the HTTP API and of the command line. Each names its own calls only. */
+export interface Hints {
+  readonly sdk: string
+  readonly http: string
+  readonly cli: string
 }
 
 export const errorTable = {
@@ -53,7 +60,11 @@ export const errorTable = {
     retryable: false,
     hint: 'Use { recursive: true } to remove what is in it too.',
   },
-  permission_denied: { status: 403, retryable: false, hint: 'Change the file’s mode with files.chmod().' },
+  permission_denied: {
+    status: 403,
+    retryable: false,
+    hint: 'Check the owner and the mode with files.stat(); files.chmod() changes the mode of what the sandbox’s user owns.',
+  },
   not_running: {
     status: 409,
     retryable: false,
@@ -118,9 +129,90 @@ export const errorTable = {
 
 export type SandboxErrorCode = keyof typeof errorTable
 
+const everywhere = (hint: string) => ({ http: hint, cli: hint })
+
+/** The general hints of `errorTable` for callers that do not use the SDK. */
+const hintsElsewhere: Readonly<Record<SandboxErrorCode, Omit<Hints, 'sdk'>>> = {
+  invalid_argument: {
+    http: 'Correct the field that the message names; GET /openapi.json describes each.',
+    cli: 'Correct the value that the message names; --help describes each.',
+  },
+  path_outside: everywhere('Use a path below the sandbox’s working directory.'),
+  unauthenticated: {
+    http: 'Send the header “Authorization: Bearer <key>” with a valid key.',
+    cli: 'Set SANDKASTEN_API_KEY to a valid key; sandkasten keys create makes one, on the daemon’s machine.',
+  },
+  forbidden: {
+    http: 'Use a key that may do this.',
+    cli: 'Set SANDKASTEN_API_KEY to a key that may do this.',
+  },
+  not_found: { http: 'GET /openapi.json lists what there is.', cli: 'See sandkasten sessions list.' },
+  file_not_found: { http: 'Check the path with GET /v1/sessions/{id}/files/list.', cli: 'Check the path.' },
+  command_not_found: {
+    http: 'Install the program in the sandbox, or correct `cmd`.',
+    cli: 'Install the program in the sandbox, or correct the command.',
+  },
+  cwd_not_found: {
+    http: 'Create the folder, or correct `cwd`.',
+    cli: 'Create the folder, or correct --workdir.',
+  },
+  conflict: everywhere('Choose another name.'),
+  file_exists: everywhere('Remove what is there first, or choose another path.'),
+  not_a_directory: everywhere('Part of the path is a file; choose another path.'),
+  is_a_directory: {
+    http: 'The path is a directory: name a file in it, or add recursive=true.',
+    cli: 'The path is a directory: name a file in it, or add --recursive.',
+  },
+  directory_not_empty: {
+    http: 'Add recursive=true to remove what is in it too.',
+    cli: 'Add --recursive to remove what is in it too.',
+  },
+  permission_denied: {
+    http: 'Check the owner and the mode of the path with GET /v1/sessions/{id}/files/stat.',
+    cli: 'Check the owner and the mode of the path (ls -ld).',
+  },
+  not_running: {
+    http: 'Start it with POST /v1/sessions/{id}/start.',
+    cli: 'Start it with sandkasten sessions start.',
+  },
+  stdin_closed: {
+    http: 'Start the command with stdin_open, and write before it ends.',
+    cli: 'The command has ended, or takes no input.',
+  },
+  interrupted: everywhere('The sandbox was replaced or restarted: what ran in it before has ended.'),
+  gone: {
+    http: 'Read sooner, or raise output_buffer_bytes when the command is started.',
+    cli: 'Read the output sooner; only the last part of it is kept.',
+  },
+  too_large: {
+    http: 'Use GET or PUT /v1/sessions/{id}/files, which stream, or raise the limit.',
+    cli: 'Copy it with sandkasten cp, which takes any size.',
+  },
+  rate_limited: {
+    http: 'Wait for the time in Retry-After, then try again.',
+    cli: 'Wait a moment, then try again.',
+  },
+  quota_exceeded: {
+    http: 'Destroy sessions that are not needed, or have the quota raised.',
+    cli: 'Destroy sessions that you do not need (sandkasten sessions destroy), or have the quota raised.',
+  },
+  aborted: everywhere('The caller ended this request.'),
+  internal: everywhere('This is a defect; please report it with the message.'),
+  unsupported: everywhere('Leave the option out, or use another isolator.'),
+  sdk_missing: everywhere('Install the package that the message names.'),
+  provider_error: everywhere('The daemon’s log has the cause.'),
+  connection_lost: {
+    http: 'Find the command with GET /v1/sessions/{id}/execs, and read its output with `after`.',
+    cli: 'See whether the command still runs: sandkasten commands list.',
+  },
+  unavailable: everywhere('Try again in a moment.'),
+  timeout: { http: 'Raise timeout_ms.', cli: 'Raise --timeout.' },
+  disk_full: everywhere('Free space on the disk that the message names.'),
+}
+
 export interface SandboxErrorOptions {
-  /** Instead of the table's general hint. */
-  hint?: string
+  /** Instead of the table's general hint. A string must make sense on every surface; one that names calls is given for each. */
+  hint?: string | Hints
   /** Instead of the table's: false where a repeat could do something twice. */
   retryable?: boolean
   /** Which provider it happened on (`local`, `vercel`, …). */
@@ -133,11 +225,20 @@ export interface SandboxErrorOptions {
   cause?: unknown
 }
 
+function hintsOf(code: SandboxErrorCode, given: string | Hints | undefined): Hints {
+  if (typeof given === 'object') return given
+  if (given !== undefined) return { sdk: given, http: given, cli: given }
+  return { sdk: errorTable[code].hint, ...hintsElsewhere[code] }
+}
+
 /** Every failure of every provider. Compare `code`; show `message` and `hint`. */
 export class SandboxError extends Error {
   override readonly name = 'SandboxError'
   readonly code: SandboxErrorCode
+  /** For users of the SDK. */
   readonly hint: string
+  /** For each surface. */
+  readonly hints: Hints
   readonly status: number
   readonly retryable: boolean
   readonly provider?: string
@@ -149,7 +250,8 @@ export class SandboxError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     const row: ErrorRow = errorTable[code]
     this.code = code
-    this.hint = options.hint ?? row.hint
+    this.hints = hintsOf(code, options.hint)
+    this.hint = this.hints.sdk
     this.status = row.status
     this.retryable = options.retryable ?? row.retryable
     this.details = options.details ?? {}

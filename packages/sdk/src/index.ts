@@ -3,7 +3,13 @@
  * Providers are at `@sandkasten/sdk/local`, `/memory` and so on.
  */
 export { supports } from './core/supports.ts'
-export { errorTable, SandboxError, type SandboxErrorCode, type SandboxErrorOptions } from './errors.ts'
+export {
+  errorTable,
+  type Hints,
+  SandboxError,
+  type SandboxErrorCode,
+  type SandboxErrorOptions,
+} from './errors.ts'
 export * from './resilience/index.ts'
 export type { Clock } from './shared/clock.ts'
 export { quoteArg, quoteArgs } from './shared/quote.ts'

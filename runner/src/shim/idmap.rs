@@ -48,22 +48,36 @@ impl Unmapped {
 
     /// The namespace, with this map and these limits.
     pub fn map(self, map: &Map, limits: &[Limit]) -> io::Result<OwnedFd> {
-        let mut order = format!("{}\n", map.outside);
+        self.unshare(map.outside, limits)?;
+        let line = format!("{} {} {}\n", map.inside, map.outside, map.count);
+        self.write(&line, &line)
+    }
+
+    /// The namespace in which one user and one group have a name: each pair is the id on the disk and the id that shows instead.
+    pub fn map_one(self, uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
+        self.unshare(uid.1, &[])?;
+        let line = |(disk, shown): (u32, u32)| format!("{disk} {shown} 1\n");
+        self.write(&line(uid), &line(gid))
+    }
+
+    /// Has the helper make its namespace, as this user.
+    fn unshare(&self, owner: u32, limits: &[Limit]) -> io::Result<()> {
+        let mut order = format!("{owner}\n");
         for (name, value) in limits {
             order.push_str(&format!("{name} {value}\n"));
         }
         write(self.line.as_raw_fd(), order.as_bytes())?;
         let mut answer = [0; 512];
         match read(self.line.as_raw_fd(), &mut answer)? {
-            Some(1) => {}
-            Some(length @ 2..) => {
-                return Err(io::Error::other(String::from_utf8_lossy(&answer[1..length])));
-            }
-            _ => return Err(io::Error::other("its helper has ended")),
+            Some(1) => Ok(()),
+            Some(length @ 2..) => Err(io::Error::other(String::from_utf8_lossy(&answer[1..length]))),
+            _ => Err(io::Error::other("its helper has ended")),
         }
-        let text = format!("{} {} {}\n", map.inside, map.outside, map.count);
-        fs::write(format!("/proc/{}/uid_map", self.pid), &text)?;
-        fs::write(format!("/proc/{}/gid_map", self.pid), &text)?;
+    }
+
+    fn write(self, uids: &str, gids: &str) -> io::Result<OwnedFd> {
+        fs::write(format!("/proc/{}/uid_map", self.pid), uids)?;
+        fs::write(format!("/proc/{}/gid_map", self.pid), gids)?;
         let path = std::ffi::CString::new(format!("/proc/{}/ns/user", self.pid))?;
         // SAFETY: a C string that outlives the call.
         own(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })

@@ -17,14 +17,15 @@
 //! Sources are staged because the runtime's child, which is nobody on the host, could not walk through the private folders that lead to them.
 
 use super::failure::{Failure, at};
+use super::idmap::Unmapped;
 use super::limited;
-use super::task::{Bind, Entry, Task};
+use super::task::{Bind, Entry, Owners, Task};
 use crate::sys::{check, own};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt, chown};
 
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC as libc::c_uint;
@@ -90,7 +91,7 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     for bind in &task.binds {
         at(
             &bind.source,
-            bind_tree(bind, users).and_then(|tree| place(&tree, &bind.name)),
+            bind_tree(bind, task.first_id, users).and_then(|tree| place(&tree, &bind.name)),
         )?;
     }
     Ok(())
@@ -201,18 +202,42 @@ fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> i
     attach(&tree, name)
 }
 
-fn bind_tree(bind: &Bind, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {
-    let tree = clone_tree(&bind.source)?;
+fn bind_tree(bind: &Bind, first_id: u32, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    let tree = if bind.exact {
+        clone_exactly(&bind.source)?
+    } else {
+        clone_tree(&bind.source)?
+    };
     let access = if bind.read_only { ATTR_RDONLY } else { 0 };
     set_attributes(&tree, access | ATTR_NOSUID | ATTR_NODEV, None)?;
-    if bind.id_mapped && users.is_some() {
-        match set_attributes(&tree, ATTR_IDMAP, users) {
+    // In an account's user namespace the kernel maps no owners.
+    let Some(users) = users else { return Ok(tree) };
+    match bind.owners {
+        Owners::Host => {}
+        Owners::Range => match set_attributes(&tree, ATTR_IDMAP, Some(users)) {
             // A file system without id mapping, or already mapped: its owners show as nobody, which is less handy and no less safe.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => {}
             result => result?,
+        },
+        Owners::Folder { uid, gid } => {
+            let owner = owner_of(&tree)?;
+            let map = Unmapped::make()?.map_one((owner.0, first_id + uid), (owner.1, first_id + gid))?;
+            // Without the map, files would belong to an id of the sandbox's range: refuse.
+            set_attributes(&tree, ATTR_IDMAP, Some(&map)).map_err(|error| match error.raw_os_error() {
+                Some(libc::EINVAL | libc::EPERM) => {
+                    io::Error::other("its file system cannot map owners (id-mapped mounts)")
+                }
+                _ => error,
+            })?;
         }
     }
     Ok(tree)
+}
+
+/// Who owns what is mounted. Asked of the mount itself: its path may lead somewhere else by now.
+fn owner_of(tree: &OwnedFd) -> io::Result<(u32, u32)> {
+    let facts = fs::metadata(format!("/proc/self/fd/{}", tree.as_raw_fd()))?;
+    Ok((facts.uid(), facts.gid()))
 }
 
 /// Attaches a tree under a fresh name in the current folder; a file needs a file to cover.
@@ -231,6 +256,26 @@ pub fn clone_tree(path: &str) -> io::Result<OwnedFd> {
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
     // SAFETY: `path` is a C string that outlives the call.
     own(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) as libc::c_int })
+}
+
+/// The same, without following any symbolic link: a sandbox that writes to a folder of the host could put one into another's way.
+fn clone_exactly(path: &str) -> io::Result<OwnedFd> {
+    const RESOLVE_NO_SYMLINKS: u64 = 4;
+    let path = CString::new(path)?;
+    let how = [(libc::O_PATH | libc::O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS];
+    // SAFETY: a C string that outlives the call; `how` has the layout and size of struct open_how: flags, mode, resolve.
+    let opened = own(unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            how.as_ptr(),
+            size_of_val(&how),
+        ) as libc::c_int
+    })?;
+    let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as libc::c_uint;
+    // SAFETY: an empty C string; the descriptor is open.
+    own(unsafe { libc::syscall(libc::SYS_open_tree, opened.as_raw_fd(), c"".as_ptr(), flags) as libc::c_int })
 }
 
 #[repr(C)]

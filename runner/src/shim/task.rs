@@ -97,8 +97,20 @@ pub struct Bind {
     pub name: String,
     pub source: String,
     pub read_only: bool,
-    /// Show the host's owner n as the sandbox's owner n.
-    pub id_mapped: bool,
+    /// The source has no symbolic link in it; one that is there now was put there by somebody else.
+    pub exact: bool,
+    pub owners: Owners,
+}
+
+/// How the owners of a bind mount's files show inside.
+#[derive(Debug, PartialEq, Clone, Copy)]
+pub enum Owners {
+    /// As nobody: the host's ids have no name inside.
+    Host,
+    /// The host's owner n is the sandbox's owner n.
+    Range,
+    /// The owner of the mounted folder is this user and group of the sandbox; all others are nobody.
+    Folder { uid: u32, gid: u32 },
 }
 
 impl Task {
@@ -144,6 +156,11 @@ impl Task {
         }
         if task.network.as_ref().is_some_and(|network| network.user < least) {
             return Err("task: network: pasta would run as a user of the host".to_owned());
+        }
+        let outside =
+            |bind: &Bind| matches!(bind.owners, Owners::Folder { uid, gid } if uid.max(gid) >= task.ids);
+        if !account && task.binds.iter().any(outside) {
+            return Err("task: binds: idMapped: the sandbox has no such user".to_owned());
         }
         if task.written > task.layers.len() {
             return Err("task: written: there are not so many layers".to_owned());
@@ -231,7 +248,15 @@ fn bind(json: &Json) -> Result<Bind, String> {
         name,
         source: path(json, "source")?,
         read_only: flag(json, "readOnly")?,
-        id_mapped: flag(json, "idMapped")?,
+        exact: matches!(json.get("exact"), Some(Json::Bool(true))),
+        owners: match json.get("idMapped") {
+            Some(user @ Json::Map(_)) => Owners::Folder {
+                uid: id(user, "uid")?,
+                gid: id(user, "gid")?,
+            },
+            _ if flag(json, "idMapped")? => Owners::Range,
+            _ => Owners::Host,
+        },
     })
 }
 
@@ -297,6 +322,29 @@ mod tests {
             (task.first_id, task.groups[0].oom, task.network),
             (0x1000_0000, Some(Version::V1), None)
         );
+    }
+
+    #[test]
+    fn the_owner_of_a_folder_is_mapped_to_a_user_of_the_sandbox() {
+        let with = |ids: &str| {
+            let bind = format!(r#""binds":[{{"name":"b","source":"/s","readOnly":false,"idMapped":{ids}}}]"#);
+            Task::parse(&GOOD.replace("\"binds\":[]", &bind), false).map(|task| task.binds[0].owners)
+        };
+        assert_eq!(
+            with(r#"{"uid":1000,"gid":1001}"#),
+            Ok(Owners::Folder { uid: 1000, gid: 1001 })
+        );
+        assert_eq!(with("true"), Ok(Owners::Range));
+        assert_eq!(with("false"), Ok(Owners::Host));
+        for bad in [
+            r#"{"uid":1000}"#,
+            r#"{"uid":65536,"gid":0}"#,
+            r#"{"uid":-1,"gid":0}"#,
+            "null",
+            "1",
+        ] {
+            assert!(with(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

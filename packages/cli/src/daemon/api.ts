@@ -1,16 +1,24 @@
 import { loadConfig, readAddress } from '@sandkasten/daemon/config'
-import { errorTable, SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
+import { SandboxError } from '@sandkasten/sdk'
+import { errorOfResponse } from '@sandkasten/sdk/client'
 
-/** How the command line reaches a daemon: what it was told, or what the daemon of this machine has left for it. */
+/** How the command line reaches a daemon. */
 export interface Connection {
-  /** An answer's JSON; a problem is thrown as the error that it is. */
-  json<T>(method: string, path: string, body?: unknown): Promise<T>
-  request(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
-  /** Bytes instead of JSON, streamed. */
-  upload(path: string, bytes: ReadableStream<Uint8Array>): Promise<Response>
+  /** The JSON of a response; a problem is thrown as the error that it describes. */
+  json<T>(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<T>
+  request(method: string, path: string, options?: RequestOptions): Promise<Response>
   webSocket(path: string): WebSocket
   /** The path of a session, by its id or its name. */
   session(idOrName: string): Promise<string>
+}
+
+export interface RequestOptions {
+  /** Sent as JSON. */
+  body?: unknown
+  /** Sent as they are. */
+  bytes?: ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>
+  headers?: Record<string, string>
+  signal?: AbortSignal
 }
 
 export interface ConnectOptions {
@@ -20,106 +28,165 @@ export interface ConnectOptions {
 
 export async function connect(options: ConnectOptions): Promise<Connection> {
   const { url, key } = await place(options)
-  const request: Connection['request'] = async (method, path, body, headers = {}) => {
-    const response = await send(`${url}${path}`, {
+  const authorization = `Bearer ${key}`
+  const request: Connection['request'] = async (method, path, { body, bytes, headers, signal } = {}) => {
+    const init = {
       method,
-      headers: { authorization: `Bearer ${key}`, ...headers },
+      headers: {
+        authorization,
+        ...(bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
+        ...headers,
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    if (!response.ok) throw await problemOf(response)
+      ...(bytes === undefined ? {} : { body: bytes, duplex: 'half' }),
+      ...(signal ? { signal } : {}),
+    }
+    const response = await send(`${url}${path}`, init)
+    if (!response.ok) throw await errorOfResponse(response)
     return response
   }
-  const json: Connection['json'] = async <T>(method: string, path: string, body?: unknown) =>
-    (await request(method, path, body)).json() as Promise<T>
+  const json: Connection['json'] = async <T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    options: RequestOptions = {},
+  ) => (await request(method, path, { body, ...options })).json() as Promise<T>
   return {
     request,
     json,
-    session: (idOrName) => pathOf(json, idOrName),
-    async upload(path, bytes) {
-      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/octet-stream' }
-      const init = { method: 'PUT', headers, body: bytes, duplex: 'half' }
-      const response = await send(`${url}${path}`, init as RequestInit)
-      if (!response.ok) throw await problemOf(response)
-      return response
-    },
+    session: (idOrName) => sessionPath(json, idOrName),
     webSocket(path) {
       // Node's own WebSocket takes headers, which browsers' do not.
-      const options = { headers: { authorization: `Bearer ${key}` } } as unknown as string[]
+      const options = { headers: { authorization } } as unknown as string[]
       return new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, options)
     },
   }
 }
 
+export const liveStatuses = 'creating,running,paused,stopped,crashed'
 const isId = /^[a-z2-7]{16}$/
 
-/** A name is one live session's at most. What looks like an id is taken for one. */
-async function pathOf(json: Connection['json'], idOrName: string): Promise<string> {
+/**
+ * What looks like an id is taken for one. A name belongs to at most one live session; where there is none, it means the last
+ * session that had it, so that the daemon can say why that one ended.
+ */
+async function sessionPath(json: Connection['json'], idOrName: string): Promise<string> {
   if (isId.test(idOrName)) return `/v1/sessions/${idOrName}`
-  const query = new URLSearchParams({ name: idOrName, status: 'creating,running,paused,stopped,crashed' })
-  const { sessions } = await json<{ sessions: Array<{ id: string }> }>('GET', `/v1/sessions?${query}`)
-  if (sessions[0]) return `/v1/sessions/${sessions[0].id}`
+  const find = async (status?: string) => {
+    const query = new URLSearchParams({ name: idOrName, limit: '1', ...(status ? { status } : {}) })
+    const { sessions } = await json<{ sessions: Array<{ id: string }> }>('GET', `/v1/sessions?${query}`)
+    return sessions[0]?.id
+  }
+  const id = (await find(liveStatuses)) ?? (await find())
+  if (id !== undefined) return `/v1/sessions/${id}`
   throw new SandboxError('not_found', `There is no session with the id or name “${idOrName}”.`, {
     hint: 'See sandkasten sessions list.',
   })
 }
 
-async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
-  const given = { url: options.url ?? process.env.SANDKASTEN_URL, key: process.env.SANDKASTEN_API_KEY }
-  if (given.url && given.key) return { url: trimmed(given.url), key: given.key }
-  const { data_dir: folder } = await loadConfig({ ...(options.config ? { file: options.config } : {}) })
-  const left = await readAddress(folder)
-  const url = given.url ?? left.url
-  const key = given.key ?? left.key
-  if (!url)
-    throw new SandboxError('unavailable', 'There is no daemon on this machine.', {
-      hint: 'Start it with sandkasten up, or name one with --url or SANDKASTEN_URL.',
+/** A snapshot by its id, or by a name that only one snapshot has. */
+export async function snapshotId(connection: Connection, idOrName: string): Promise<string> {
+  const found = (
+    await allPages<{ id: string; name: string | null }>(connection, '/v1/snapshots', 'snapshots')
+  )
+    .filter(({ id, name }) => id === idOrName || name === idOrName)
+    .map(({ id }) => id)
+  if (found.includes(idOrName)) return idOrName
+  if (found.length === 1) return found[0]!
+  if (found.length > 1)
+    throw new SandboxError('conflict', `${found.length} snapshots have the name “${idOrName}”.`, {
+      hint: `Use an id: ${found.slice(0, 5).join(', ')}.`,
     })
-  if (!key)
-    throw new SandboxError('unauthenticated', 'There is no key for the daemon.', {
-      hint: 'Set SANDKASTEN_API_KEY.',
-    })
-  return { url: trimmed(url), key }
+  throw new SandboxError('not_found', `There is no snapshot with the id or name “${idOrName}”.`, {
+    hint: 'See sandkasten snapshot list.',
+  })
 }
 
-async function send(url: string, init: RequestInit): Promise<Response> {
+/** All entries of a list that comes in pages. */
+export async function allPages<T>(
+  connection: Connection,
+  path: string,
+  field: string,
+  query: Record<string, string | readonly string[] | undefined> = {},
+): Promise<T[]> {
+  const all: T[] = []
+  for (let cursor: string | undefined; ; ) {
+    const search = queryOf({ limit: '1000', cursor, ...query })
+    const page = await connection.json<Record<string, T[]> & { next_cursor?: string }>('GET', path + search)
+    all.push(...page[field]!)
+    cursor = page.next_cursor
+    if (cursor === undefined) return all
+  }
+}
+
+/** `?a=1&b=2`, without those that are undefined; empty when nothing is left. */
+export function queryOf(
+  query: Record<string, string | number | boolean | readonly string[] | undefined>,
+): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query))
+    if (Array.isArray(value)) for (const one of value) search.append(name, one)
+    else if (value !== undefined) search.append(name, String(value))
+  return search.size > 0 ? `?${search}` : ''
+}
+
+/**
+ * The address and the key to send there. The key that a local daemon has stored belongs to the address stored beside it:
+ * it is an admin key, and is never sent to another origin.
+ */
+async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
+  const given = { url: options.url ?? process.env.SANDKASTEN_URL, key: process.env.SANDKASTEN_API_KEY }
+  if (given.url && given.key) return { url: checked(given.url), key: given.key }
+  const { data_dir: folder } = await loadConfig({ ...(options.config ? { file: options.config } : {}) })
+  const stored = await readAddress(folder)
+  const url = given.url ?? stored.url
+  if (!url)
+    throw new SandboxError('unavailable', 'There is no daemon on this machine.', {
+      hint: 'Start one with sandkasten up, or name one with --url or SANDKASTEN_URL.',
+    })
+  const key = given.key ?? (stored.url && sameOrigin(url, stored.url) ? stored.key : undefined)
+  if (key) return { url: checked(url), key }
+  const elsewhere = stored.key && stored.url ? ` The stored key is only for ${stored.url}.` : ''
+  throw new SandboxError(
+    'unauthenticated',
+    `There is no key for the daemon at ${originOf(url)}.${elsewhere}`,
+    {
+      hint: 'Set SANDKASTEN_API_KEY to a key of that daemon.',
+    },
+  )
+}
+
+function sameOrigin(a: string, b: string): boolean {
+  return URL.canParse(a) && URL.canParse(b) && new URL(a).origin === new URL(b).origin
+}
+
+/** Without user name and password, which an address may carry by mistake. */
+function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : 'that address'
+}
+
+function checked(url: string): string {
+  if (/^https?:\/\//.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
+  throw new SandboxError('invalid_argument', 'The address of the daemon is not an http:// or https:// URL.', {
+    hint: 'Correct --url or SANDKASTEN_URL, for example http://127.0.0.1:8080.',
+  })
+}
+
+async function send(url: string, init: object & { signal?: AbortSignal }): Promise<Response> {
+  let response: Response
   try {
-    return await fetch(url, init)
+    // A redirect could take the key, or the body of a request, to another origin.
+    response = await fetch(url, { ...init, redirect: 'manual' } as RequestInit)
   } catch (cause) {
-    throw new SandboxError('unavailable', `The daemon at ${new URL(url).origin} does not answer.`, {
+    if (init.signal?.aborted) throw new SandboxError('aborted', 'Interrupted.', { cause })
+    throw new SandboxError('unavailable', `The daemon at ${originOf(url)} does not answer.`, {
       cause,
       hint: 'Is it running? Start it with sandkasten up.',
     })
   }
-}
-
-async function problemOf(response: Response): Promise<SandboxError> {
-  const problem = (await response.json().catch(() => ({}))) as {
-    code?: string
-    detail?: string
-    hint?: string
-    details?: object
-  }
-  const code =
-    problem.code !== undefined && problem.code in errorTable
-      ? (problem.code as SandboxErrorCode)
-      : 'provider_error'
-  return new SandboxError(code, problem.detail ?? `The daemon answered with status ${response.status}.`, {
-    ...(problem.hint ? { hint: inOurWords(code, problem.hint) } : {}),
-    ...(problem.details ? { details: problem.details as Record<string, unknown> } : {}),
+  if (response.status < 300 || response.status > 399) return response
+  await response.body?.cancel()
+  throw new SandboxError('provider_error', `${originOf(url)} answered with a redirect.`, {
+    hint: 'Set the address to the daemon itself; the key is not sent to another address.',
   })
-}
-
-/** The daemon's hints name routes; people here type commands. */
-function inOurWords(code: SandboxErrorCode, hint: string): string {
-  if (code === 'unauthenticated')
-    return 'Set SANDKASTEN_API_KEY to a key that is valid; sandkasten keys create makes one, on the machine of the daemon.'
-  return hint
-    .replace(/GET \/v1\/sessions\/\{id\}\/shells/g, 'the session’s shells')
-    .replace(/GET \/v1\/sessions(\?name=)?/g, 'sandkasten sessions list')
-    .replace(/GET \/v1\/snapshots/g, 'sandkasten snapshot list')
-    .replace(/POST \/v1\/sessions\/\{id\}\/(start|resume)/g, 'sandkasten sessions $1')
-}
-
-function trimmed(url: string): string {
-  return url.replace(/\/+$/, '')
 }

@@ -1,14 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { Readable } from 'node:stream'
+import { pipeline as pipelineOf, Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
-import { sizeText, waiting } from '../progress.ts'
-import { type Connection, type ConnectOptions, connect } from './api.ts'
+import { say } from '../errors.ts'
+import { sizeText } from '../format.ts'
+import { write } from '../output.ts'
+import { Meter, showing } from '../progress.ts'
+import { type Connection, type ConnectOptions, connect, queryOf } from './api.ts'
 import { print } from './table.ts'
 
 export interface CpOptions extends ConnectOptions {
@@ -22,28 +25,45 @@ interface Copied {
   skipped: string[]
 }
 
-/** As `cp -r` does: into a folder that is there, else under the given name. */
+/** One copy: the connection, how far it is, and whether the user has interrupted it. */
+interface Copying {
+  connection: Connection
+  meter: Meter
+  signal: AbortSignal
+}
+
+/** As `cp -r` does: into a folder that is there, else under the given name. `-` is stdin or stdout. */
 export async function cp(from: string, to: string, options: CpOptions): Promise<number> {
   const [source, target] = [placeOf(from), placeOf(to)]
   if ((source.session === undefined) === (target.session === undefined))
     throw new SandboxError('invalid_argument', 'One of the two is in a session, the other on this machine.', {
-      hint: 'Write a path in a session as ID:path, and one here that has a colon as ./a:b.',
+      hint: 'Write a path in a session as SESSION:path, and one here that has a colon as ./a:b.',
     })
   const connection = await connect(options)
-  const copied = await waiting(
-    'copying',
+  const leaving = new AbortController()
+  const leave = () => leaving.abort()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, leave)
+  const copying = { connection, meter: new Meter(), signal: leaving.signal }
+  const work =
     target.session === undefined
-      ? download(connection, source as Place & { session: string }, target.path)
-      : upload(connection, source.path, target as Place & { session: string }),
-  )
-  for (const name of copied.skipped)
-    console.error(`sandkasten: ${JSON.stringify(name)} is not a file; left out.`)
-  print(
-    options.json,
-    copied,
-    () => `${copied.files} file${copied.files === 1 ? '' : 's'}, ${sizeText(copied.bytes)}`,
-  )
-  return 0
+      ? download(copying, source as Place & { session: string }, target.path)
+      : upload(copying, source.path, target as Place & { session: string })
+  try {
+    const copied = await showing(() => copying.meter.line(), work)
+    for (const name of copied.skipped) say(`sandkasten: ${JSON.stringify(name)} is not a file; left out.`)
+    // Stdout has the file itself.
+    if (to !== '-') print(options.json, copied, () => summary(copied))
+    return 0
+  } catch (error) {
+    if (leaving.signal.aborted) return 130
+    throw error
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(signal, leave)
+  }
+}
+
+function summary({ files, bytes }: Copied): string {
+  return `${files} file${files === 1 ? '' : 's'}, ${sizeText(bytes)}`
 }
 
 interface Place {
@@ -64,62 +84,122 @@ interface Entry {
   mode: number | null
 }
 
-async function upload(
-  connection: Connection,
-  from: string,
-  to: Place & { session: string },
-): Promise<Copied> {
+async function upload(copying: Copying, from: string, to: Place & { session: string }): Promise<Copied> {
+  const { connection, meter } = copying
+  if (from === '-') {
+    const base = `${await connection.session(to.session)}/files`
+    await put(copying, `${base}${queryOf({ path: to.path })}`, process.stdin)
+    return { files: 1, bytes: meter.done, skipped: [] }
+  }
   const facts = await stat(from)
   const base = `${await connection.session(to.session)}/files`
   const there = await statOf(connection, base, to.path)
   const place =
     there?.type === 'directory' ? path.posix.join(to.path, path.basename(path.resolve(from))) : to.path
   if (!facts.isDirectory()) {
-    const query = new URLSearchParams({ path: place, mode: (facts.mode & 0o777).toString(8) })
-    const bytes = Readable.toWeb(createReadStream(from)) as ReadableStream<Uint8Array>
-    await connection.upload(`${base}?${query}`, bytes)
-    return { files: 1, bytes: facts.size, skipped: [] }
+    meter.total = facts.size
+    const query = queryOf({ path: place, mode: (facts.mode & 0o777).toString(8) })
+    await put(copying, `${base}${query}`, createReadStream(from))
+    return { files: 1, bytes: meter.done, skipped: [] }
   }
+  if (process.stderr.isTTY) meter.total = await tarSize(from)
   const tar = spawn('tar', ['-c', '-v', '-f', '-', '-C', from, '.'], { stdio: ['ignore', 'pipe', 'pipe'] })
-  let [bytes, names] = [0, '']
-  tar.stdout.on('data', (chunk: Buffer) => {
-    bytes += chunk.length
-  })
+  let names = ''
   tar.stderr.setEncoding('utf8').on('data', (text: string) => {
     names += text
   })
   const ended = once(tar, 'close')
-  await connection.upload(
-    `${base}/archive?${new URLSearchParams({ path: place })}`,
-    Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>,
-  )
+  await put(copying, `${base}/archive${queryOf({ path: place })}`, tar.stdout)
   const [code] = await ended
   if (code !== 0)
     throw new SandboxError('provider_error', `tar ended with ${code}: ${names.trim().split('\n').at(-1)}`, {
       hint: 'Not everything could be read.',
     })
   const files = names.split('\n').filter((name) => name !== '' && !name.endsWith('/')).length
-  return { files, bytes, skipped: [] }
+  return { files, bytes: meter.done, skipped: [] }
 }
 
-async function download(
-  connection: Connection,
-  from: Place & { session: string },
-  to: string,
-): Promise<Copied> {
+/** Sends a stream, and counts it. A request that was refused or interrupted does not read the rest. */
+async function put({ connection, meter, signal }: Copying, url: string, source: Readable): Promise<void> {
+  const count = new Transform({
+    transform(chunk: Buffer, _, done) {
+      meter.add(chunk.length)
+      done(null, chunk)
+    },
+  })
+  // The web stream carries a failure of the source on to the request.
+  pipelineOf(source, count, () => {})
+  try {
+    const bytes = Readable.toWeb(count) as ReadableStream<Uint8Array>
+    await connection.request('PUT', url, { bytes, signal })
+  } finally {
+    source.destroy()
+  }
+}
+
+/** What tar makes of a folder: a header for each entry, contents in blocks of 512 bytes. */
+async function tarSize(folder: string): Promise<number> {
+  let total = 1024
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
+    total += 512
+    if (!entry.isFile()) continue
+    const { size } = await lstat(path.join(entry.parentPath, entry.name)).catch(() => ({ size: 0 }))
+    total += Math.ceil(size / 512) * 512
+  }
+  return total
+}
+
+async function download(copying: Copying, from: Place & { session: string }, to: string): Promise<Copied> {
+  const { connection, meter, signal } = copying
   const base = `${await connection.session(from.session)}/files`
   const facts = await statOf(connection, base, from.path)
   if (!facts)
     throw new SandboxError('file_not_found', `There is no ${from.path} in the session.`, {
       hint: 'Check the path.',
     })
+  if (to === '-') return toStdout(copying, base, from.path, facts)
   const here = await stat(to).catch(() => undefined)
   const name = path.posix.basename(path.posix.resolve('/', from.path)) || from.session
   const place = here?.isDirectory() ? path.join(to, name) : to
   const copied: Copied = { files: 0, bytes: 0, skipped: [] }
-  if (facts.type === 'directory') await folder(connection, base, from.path, place, copied)
-  else await file(connection, base, from.path, { ...facts, name }, place, copied)
+  if (facts.type === 'directory') {
+    if (process.stderr.isTTY) {
+      const query = queryOf({ path: from.path, recursive: true })
+      const { entries } = await connection.json<{ entries: Entry[] }>(
+        'GET',
+        `${base}/list${query}`,
+        undefined,
+        {
+          signal,
+        },
+      )
+      meter.total = entries.reduce((sum, { type, size }) => sum + (type === 'file' ? size : 0), 0)
+    }
+    await folder(copying, base, from.path, place, copied)
+  } else {
+    meter.total = facts.size
+    await file(copying, base, from.path, { ...facts, name }, place, copied)
+  }
   return copied
+}
+
+async function toStdout(
+  { connection, meter, signal }: Copying,
+  base: string,
+  from: string,
+  facts: Entry,
+): Promise<Copied> {
+  if (facts.type === 'directory')
+    throw new SandboxError('is_a_directory', `${from} is a directory.`, {
+      hint: 'Write it as a tar archive with sandkasten files pack.',
+    })
+  meter.total = facts.size
+  const response = await connection.request('GET', `${base}${queryOf({ path: from })}`, { signal })
+  for await (const chunk of response.body ?? []) {
+    await write(process.stdout, chunk)
+    meter.add(chunk.length)
+  }
+  return { files: 1, bytes: meter.done, skipped: [] }
 }
 
 /**
@@ -127,41 +207,44 @@ async function download(
  * by us before anything is put into it; so nothing lands beside the place that was named.
  */
 async function folder(
-  connection: Connection,
+  copying: Copying,
   base: string,
   from: string,
   to: string,
   copied: Copied,
 ): Promise<void> {
   await mkdir(to, { recursive: true })
-  const query = new URLSearchParams({ path: from })
-  const { entries } = await connection.json<{ entries: Entry[] }>('GET', `${base}/list?${query}`)
+  const { entries } = await copying.connection.json<{ entries: Entry[] }>(
+    'GET',
+    `${base}/list${queryOf({ path: from })}`,
+  )
   for (const entry of entries) {
     const [inside, outside] = [path.posix.join(from, entry.name), path.join(to, entry.name)]
     const plain =
       entry.name !== '' && entry.name !== '.' && entry.name !== '..' && !/[/\\\0]/.test(entry.name)
     if (!plain) copied.skipped.push(entry.name)
-    else if (entry.type === 'directory') await folder(connection, base, inside, outside, copied)
-    else if (entry.type === 'file') await file(connection, base, inside, entry, outside, copied)
+    else if (entry.type === 'directory') await folder(copying, base, inside, outside, copied)
+    else if (entry.type === 'file') await file(copying, base, inside, entry, outside, copied)
     else copied.skipped.push(inside)
   }
 }
 
 /** The file appears whole or not at all; what is in its place is replaced, not written through. */
 async function file(
-  connection: Connection,
+  { connection, meter, signal }: Copying,
   base: string,
   from: string,
   { mode }: Entry,
   to: string,
   copied: Copied,
 ): Promise<void> {
-  const response = await connection.request('GET', `${base}?${new URLSearchParams({ path: from })}`)
+  const response = await connection.request('GET', `${base}${queryOf({ path: from })}`, { signal })
   const part = `${to}.${randomId(8)}.part`
   try {
     const output = createWriteStream(part, { flags: 'wx', mode: (mode ?? 0o644) & 0o777 })
-    if (response.body) await pipeline(Readable.fromWeb(response.body as never), output)
-    else await new Promise<void>((resolve) => output.end(resolve))
+    const bytes = response.body ? Readable.fromWeb(response.body as never) : Readable.from([])
+    bytes.on('data', (chunk: Buffer) => meter.add(chunk.length))
+    await pipeline(bytes, output, { signal })
     await rename(part, to)
     copied.files += 1
     copied.bytes += output.bytesWritten
@@ -173,7 +256,7 @@ async function file(
 
 async function statOf(connection: Connection, base: string, at: string): Promise<Entry | undefined> {
   try {
-    return await connection.json<Entry>('GET', `${base}/stat?${new URLSearchParams({ path: at })}`)
+    return await connection.json<Entry>('GET', `${base}/stat${queryOf({ path: at })}`)
   } catch (error) {
     if (SandboxError.is(error, 'file_not_found')) return undefined
     throw error

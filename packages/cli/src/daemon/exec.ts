@@ -1,34 +1,226 @@
-import { quoteArgs, SandboxError } from '@sandkasten/sdk'
-import { type ConnectOptions, connect } from './api.ts'
-import { eventsOf } from './events.ts'
+import { constants } from 'node:os'
+import { quoteArg, quoteArgs, SandboxError } from '@sandkasten/sdk'
+import { say } from '../errors.ts'
+import { durationText, oneLine, timeText } from '../format.ts'
+import { parseDuration } from '../options.ts'
+import { write } from '../output.ts'
+import { type Connection, type ConnectOptions, connect } from './api.ts'
+import { bytesOf, eventsOf, type Received } from './events.ts'
+import { type PassedInput, passInput, pipedInput } from './input.ts'
+import { print } from './table.ts'
 
 export interface ExecOptions extends ConnectOptions {
   json?: boolean
   shell?: string
   timeout?: number
+  detach?: boolean
+  id?: string
+  env?: Record<string, string>
+  workdir?: string
+  stdin?: boolean
+  maxOutput?: number
+  buffer?: number
 }
+
+/** People wait for builds and tests; the API's own default is for programs. */
+const defaultTimeoutSeconds = 3600
+const timedOutCode = 124
 
 /** A command in a session's shell, its output as it comes. One argument is a shell line, several are quoted. */
 export async function exec(id: string, command: readonly string[], options: ExecOptions): Promise<number> {
   const connection = await connect(options)
+  const base = await connection.session(id)
+  return options.detach
+    ? detached(connection, id, base, command, options)
+    : attached(connection, base, command, options)
+}
+
+async function attached(
+  connection: Connection,
+  base: string,
+  command: readonly string[],
+  options: ExecOptions,
+): Promise<number> {
+  for (const flag of ['env', 'workdir', 'buffer'] as const)
+    if (options[flag] !== undefined)
+      throw new SandboxError('invalid_argument', `--${flag} needs --detach.`, {
+        hint: 'A shell has a state of its own: say it in the command, as in NAME=value or cd FOLDER.',
+      })
+  const leaving = new AbortController()
+  let left: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | undefined
+  const leave = (signal: NodeJS.Signals) => {
+    left = signal as typeof left
+    leaving.abort()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, leave)
+  let input: PassedInput | undefined
+  try {
+    if (options.stdin !== false && pipedInput()) input = await passInput(connection, base, leaving.signal)
+    return await run(connection, base, command, options, { input, signal: leaving.signal })
+  } catch (error) {
+    if (left === undefined) throw error
+    // Without an id the daemon ends the command because its request has gone.
+    if (options.id !== undefined)
+      await connection.request('POST', `${base}/execs/${options.id}/signal`, { body: { signal: 'SIGINT' } })
+    return 128 + constants.signals[left]
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(signal, leave)
+    await input?.close()
+  }
+}
+
+async function run(
+  connection: Connection,
+  base: string,
+  command: readonly string[],
+  options: ExecOptions,
+  { input, signal }: { input?: PassedInput; signal: AbortSignal },
+): Promise<number> {
+  const line = command.length === 1 ? command[0]! : quoteArgs(command)
+  const shell = options.shell ?? 'main'
   const body = {
-    cmd: command.length === 1 ? command[0]! : quoteArgs(command),
-    ...(options.shell === undefined ? {} : { shell: options.shell }),
-    ...(options.timeout === undefined ? {} : { timeout_ms: Math.round(options.timeout * 1000) }),
+    cmd: input ? `eval ${quoteArg(line)} <${quoteArg(input.path)}` : line,
+    shell,
+    stream: true,
+    ...(options.id === undefined ? {} : { exec_id: options.id }),
+    ...(options.maxOutput === undefined
+      ? {}
+      : { max_output_bytes: Math.round(options.maxOutput * 1_048_576) }),
   }
-  const path = `${await connection.session(id)}/exec`
-  if (options.json) {
-    const result = await connection.json<{ exit_code: number }>('POST', path, body)
-    console.log(JSON.stringify(result, null, 2))
-    return result.exit_code
-  }
-  const response = await connection.request('POST', path, body, { accept: 'text/event-stream' })
-  for await (const { event, data } of eventsOf(response)) {
-    if (event === 'output') process.stdout.write(data.text ?? Buffer.from(data.base64 ?? '', 'base64'))
-    if (event === 'problem') throw new SandboxError('provider_error', data.detail ?? 'The stream broke off.')
-    if (event !== 'exit') continue
-    if (data.timed_out) console.error('sandkasten: the command was ended because its time was over.')
-    return data.exit_code ?? 125
+  const { response, limit } = await started(connection, `${base}/exec`, body, options, signal)
+  const notice = tellWhomWeWaitFor(connection, base, shell)
+  try {
+    for await (const received of eventsOf(response)) {
+      const { event, data } = received
+      if (event === 'start') notice.own(data.exec_id)
+      if (event === 'output') {
+        notice()
+        if (!options.json) await write(process.stdout, bytesOf(received))
+      }
+      if (event === 'exit') return await ended(received, limit, options)
+    }
+  } finally {
+    notice()
   }
   throw new SandboxError('connection_lost', 'The stream ended before the command did.')
+}
+
+interface Limit {
+  ms: number
+  /** Set by the daemon, which allows no more. */
+  most: boolean
+}
+
+/** Asks for the time that people expect; where the daemon allows less and none was asked for, takes what it allows. */
+async function started(
+  connection: Connection,
+  path: string,
+  body: object,
+  options: ExecOptions,
+  signal: AbortSignal,
+): Promise<{ response: Response; limit: Limit }> {
+  const asked = options.timeout ?? environmentTimeout()
+  const ms = Math.round((asked ?? defaultTimeoutSeconds) * 1000)
+  const send = (timeout_ms: number) =>
+    connection.request('POST', path, { body: { ...body, timeout_ms }, signal })
+  try {
+    return { response: await send(ms), limit: { ms, most: false } }
+  } catch (error) {
+    const most = SandboxError.is(error, 'invalid_argument') ? error.details.max_timeout_ms : undefined
+    if (typeof most !== 'number' || asked !== undefined) throw error
+    return { response: await send(most), limit: { ms: most, most: true } }
+  }
+}
+
+function environmentTimeout(): number | undefined {
+  const text = process.env.SANDKASTEN_EXEC_TIMEOUT
+  if (!text) return undefined
+  try {
+    return parseDuration(text)
+  } catch {
+    throw new SandboxError('invalid_argument', `SANDKASTEN_EXEC_TIMEOUT is “${text}”.`, {
+      hint: 'Use seconds, or a number and a unit, such as 90m or 2h.',
+    })
+  }
+}
+
+async function ended({ data }: Received, limit: Limit, options: ExecOptions): Promise<number> {
+  if (options.json) {
+    const { seq: _, ...result } = data
+    console.log(JSON.stringify(result, null, 2))
+  }
+  if (!data.timed_out) return data.exit_code ?? 125
+  say(
+    `sandkasten: the command was ended after ${durationText(limit.ms / 1000)}, its time limit. ${
+      limit.most
+        ? 'This daemon allows no more (defaults.max_exec_timeout_ms); a command with --detach has no limit.'
+        : 'Raise it with --timeout, such as --timeout 3h, or SANDKASTEN_EXEC_TIMEOUT.'
+    }`,
+  )
+  return timedOutCode
+}
+
+/** A shell runs one command after the other: says which one has it, if nothing comes for a second. */
+function tellWhomWeWaitFor(connection: Connection, base: string, shell: string) {
+  let ours: string | undefined
+  let over = false
+  const look = async () => {
+    const { shells } = await connection.json<{ shells: Shell[] }>('GET', `${base}/shells`)
+    const found = shells.find(({ name }) => name === shell)
+    if (over || !found?.running || found.running.exec_id === ours) return
+    const { exec_id, command, started_at } = found.running
+    const who = exec_id === null ? '' : ` (${exec_id})`
+    say(
+      `sandkasten: waiting: the shell “${shell}” runs “${oneLine(command).slice(0, 60)}”${who}, started ${timeText(started_at)}. --shell NAME runs a command beside it.`,
+    )
+  }
+  // What cannot be found out is not worth an error: the command itself goes on.
+  const timer = setTimeout(() => void look().catch(() => {}), 1_000)
+  const stop = () => {
+    over = true
+    clearTimeout(timer)
+  }
+  return Object.assign(stop, {
+    own(execId: string | undefined) {
+      ours = execId
+    },
+  })
+}
+
+interface Shell {
+  name: string
+  running: { exec_id: string | null; command: string; started_at: string } | null
+}
+
+/** A program of its own beside the shell, in the shell's folder: it goes on when we leave. */
+async function detached(
+  connection: Connection,
+  id: string,
+  base: string,
+  command: readonly string[],
+  options: ExecOptions,
+): Promise<number> {
+  if (options.shell !== undefined)
+    throw new SandboxError('invalid_argument', '--shell and --detach exclude each other.', {
+      hint: 'A detached command runs beside the shells; leave one of the two out.',
+    })
+  const cwd = options.workdir ?? (await connection.json<{ cwd: string | null }>('GET', base)).cwd
+  const [cmd, ...args] = command.length === 1 ? ['sh', '-c', command[0]!] : command
+  const started = await connection.json<{ exec_id: string }>('POST', `${base}/run`, {
+    cmd,
+    args,
+    detach: true,
+    ...(cwd === null ? {} : { cwd }),
+    ...(options.id === undefined ? {} : { exec_id: options.id }),
+    ...(options.env === undefined ? {} : { env: options.env }),
+    ...(options.stdin ? { stdin_open: true } : {}),
+    ...(options.timeout === undefined ? {} : { timeout_ms: Math.round(options.timeout * 1000) }),
+    ...(options.maxOutput === undefined
+      ? {}
+      : { max_output_bytes: Math.round(options.maxOutput * 1_048_576) }),
+    ...(options.buffer === undefined ? {} : { output_buffer_bytes: Math.round(options.buffer * 1_048_576) }),
+  })
+  print(options.json, started, () => started.exec_id)
+  if (process.stdout.isTTY && !options.json) say(`See its output: sandkasten logs ${id} ${started.exec_id}`)
+  return 0
 }

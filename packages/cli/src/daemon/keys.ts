@@ -1,3 +1,4 @@
+import { timeText } from '../format.ts'
 import { type ConnectOptions, connect } from './api.ts'
 import { print, table } from './table.ts'
 
@@ -14,6 +15,7 @@ interface Key {
 
 export interface KeyOptions extends ConnectOptions {
   json?: boolean
+  iso?: boolean
   project?: string
   scope?: string[]
   expires?: number
@@ -40,17 +42,25 @@ export async function listKeys(options: KeyOptions): Promise<number> {
   const { keys } = await (await connect(options)).json<{ keys: Key[] }>('GET', `/v1/keys${query}`)
   print(options.json, keys, () =>
     table(
-      ['ID', 'NAME', 'SCOPES', 'CREATED', 'STATE'],
+      ['ID', { title: 'NAME', min: 8 }, 'SCOPES', { title: 'CREATED', drop: 1 }, 'STATE'],
       keys.map((key) => [
         key.id,
         key.name,
         key.scopes.join(','),
-        key.created_at,
-        key.revoked_at ? `revoked ${key.revoked_at}` : key.expires_at ? `until ${key.expires_at}` : 'valid',
+        timeText(key.created_at, options),
+        stateOf(key, options),
       ]),
     ),
   )
   return 0
+}
+
+function stateOf({ revoked_at, expires_at }: Key, options: KeyOptions): string {
+  if (revoked_at) return `revoked ${timeText(revoked_at, options)}`
+  if (!expires_at) return 'valid'
+  return Date.parse(expires_at) > Date.now()
+    ? `expires ${timeText(expires_at, options)}`
+    : `expired ${timeText(expires_at, options)}`
 }
 
 export async function revokeKey(id: string, options: KeyOptions): Promise<number> {

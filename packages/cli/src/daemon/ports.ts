@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { type ConnectOptions, connect } from './api.ts'
-import { print, table } from './table.ts'
+import { facts, print, table } from './table.ts'
 
 interface Port {
   port: number
@@ -23,10 +23,9 @@ export interface PortOptions extends ConnectOptions {
 export async function listPorts(id: string, options: PortOptions): Promise<number> {
   const connection = await connect(options)
   const { ports } = await connection.json<{ ports: Port[] }>('GET', `${await connection.session(id)}/ports`)
-  const listens = (listening: boolean | null) => (listening === null ? '?' : listening ? 'yes' : 'no')
   print(options.json, ports, () =>
     table(
-      ['PORT', 'OPEN TO', 'LISTENING', 'URL'],
+      ['PORT', 'OPEN TO', { title: 'LISTENING', drop: 1 }, 'URL'],
       ports.map(({ port, visibility, listening, url, path_url }) => [
         port,
         visibility,
@@ -37,6 +36,23 @@ export async function listPorts(id: string, options: PortOptions): Promise<numbe
   )
   return 0
 }
+
+export async function getPort(id: string, port: string, options: PortOptions): Promise<number> {
+  const number = numberOf(port)
+  const connection = await connect(options)
+  const found = await connection.json<Port>('GET', `${await connection.session(id)}/ports/${number}`)
+  print(options.json, found, () =>
+    facts([
+      ['port', found.port],
+      ['open to', found.visibility],
+      ['listening', listens(found.listening)],
+      ['url', found.url ?? found.path_url],
+    ]),
+  )
+  return 0
+}
+
+const listens = (listening: boolean | null) => (listening === null ? '?' : listening ? 'yes' : 'no')
 
 export async function openPort(id: string, port: string, options: PortOptions): Promise<number> {
   const number = numberOf(port)

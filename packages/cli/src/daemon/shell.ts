@@ -1,5 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
+import { timeText } from '../format.ts'
 import { type Connection, type ConnectOptions, connect } from './api.ts'
 import { print, table } from './table.ts'
 import { type Leaving, stay } from './terminal-socket.ts'
@@ -9,6 +10,10 @@ export interface ShellOptions extends ConnectOptions {
   terminal?: string
   attach?: boolean
   list?: boolean
+  kill?: string
+  workdir?: string
+  env?: Record<string, string>
+  iso?: boolean
 }
 
 interface Terminal {
@@ -25,9 +30,10 @@ export async function shell(id: string, command: readonly string[], options: She
   const connection = await connect(options)
   const base = `${await connection.session(id)}/terminals`
   if (options.list) return list(connection, base, options)
+  if (options.kill !== undefined) return kill(connection, base, options.kill, options)
   const terminal = options.attach
     ? await newest(connection, base)
-    : await named(connection, base, options.terminal ?? `cli-${randomId(8)}`, command)
+    : await named(connection, base, options.terminal ?? `cli-${randomId(8)}`, command, options)
   const left = await stay(connection, `${base}/${terminal}`)
   return tell(id, terminal, left, options)
 }
@@ -37,9 +43,24 @@ async function list(connection: Connection, base: string, options: ShellOptions)
   print(options.json, terminals, () =>
     table(
       ['TERMINAL', 'STATUS', 'CREATED'],
-      terminals.map(({ terminal_id, status, created_at }) => [terminal_id, status, created_at]),
+      terminals.map(({ terminal_id, status, created_at }) => [
+        terminal_id,
+        status,
+        timeText(created_at, options),
+      ]),
     ),
   )
+  return 0
+}
+
+async function kill(
+  connection: Connection,
+  base: string,
+  name: string,
+  options: ShellOptions,
+): Promise<number> {
+  const answer = await connection.json<{ killed: boolean }>('DELETE', `${base}/${encodeURIComponent(name)}`)
+  print(options.json, answer, () => `${name} ${answer.killed ? 'ended' : 'had ended already'}`)
   return 0
 }
 
@@ -58,6 +79,7 @@ async function named(
   base: string,
   name: string,
   [cmd, ...args]: readonly string[],
+  { workdir, env }: ShellOptions,
 ): Promise<string> {
   const { columns: cols = 80, rows = 24 } = process.stdout
   const terminal = await connection.json<Terminal>('POST', base, {
@@ -65,6 +87,8 @@ async function named(
     cols,
     rows,
     ...(cmd === undefined ? {} : { cmd, args }),
+    ...(workdir === undefined ? {} : { cwd: workdir }),
+    ...(env === undefined ? {} : { env }),
   })
   if (terminal.status === 'running') return terminal.terminal_id
   throw new SandboxError('gone', `The terminal ${name} has ended.`, {

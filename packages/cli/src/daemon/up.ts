@@ -1,8 +1,10 @@
+import { mkdir } from 'node:fs/promises'
 import { constants } from 'node:os'
 import path from 'node:path'
 import { type DaemonConfig, engineOptions, loadConfig, startDaemon } from '@sandkasten/daemon'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
+import { tryIsolation } from '../trial.ts'
 import { banner, startedAsJson } from './banner.ts'
 
 export interface UpOptions {
@@ -65,33 +67,51 @@ function overridesOf(options: UpOptions): Record<string, unknown> {
  * does not start, unless the user has accepted that.
  */
 async function isolating(config: DaemonConfig): Promise<DaemonConfig> {
+  await using provider = await isolatingEngine(config)
+  if (!provider) return { ...config, isolator: 'process' }
+  await mkdir(config.data_dir, { recursive: true, mode: 0o700 })
+  const tried = await tryIsolation(provider)
+  if (tried.ok || tried.untried) return config
+  // This may be a passing trouble of the machine, so it never leads to a daemon without isolation.
+  const { message, hint } = tried.error as { message: string; hint?: string }
+  const failed = `Sandboxes cannot be isolated: one was started to try it, and failed: ${message}`
+  throw refused(
+    new SandboxError('unavailable', failed, { cause: tried.error, hint }),
+    'use --isolator process',
+  )
+}
+
+/** Undefined: nothing can isolate here, and the user has accepted that. */
+async function isolatingEngine(config: DaemonConfig): Promise<EngineProvider | undefined> {
   try {
     const provider = new EngineProvider(engineOptions(config))
-    if (provider.decision.isolator === 'process') return notIsolated(config, provider.decision.reason)
+    if (provider.decision.isolator === 'process') return notIsolated(provider.decision.reason)
     await locateRunner({
       onBuild: () => console.error('sandkasten: building the runner; this takes a minute, once…'),
     })
-    const probed = await provider.probe().finally(() => provider.close())
-    if (probed.ok) return config
+    const probed = await provider.probe()
+    if (probed.ok) return provider
+    await provider.close()
     throw new SandboxError('unavailable', `Sandboxes cannot be isolated: ${probed.reason}.`, {
       hint: probed.fix,
     })
   } catch (error) {
     if (!SandboxError.is(error)) throw error
     if (config.accept_no_isolation && config.isolator === 'auto')
-      return notIsolated(config, `${error.message} ${error.hint}`)
-    throw new SandboxError(error.code, error.message, { cause: error, hint: `${error.hint}\n  ${refusal}` })
+      return notIsolated(`${error.message} ${error.hint}`)
+    throw refused(error, 'add --accept-no-isolation')
   }
 }
 
-const refusal =
-  'The daemon does not start without isolation. `sandkasten doctor` shows what this machine can do. To run code that you trust without isolation, add --accept-no-isolation.'
+function refused(error: SandboxError, way: string): SandboxError {
+  const why = `The daemon does not start without isolation. \`sandkasten doctor\` shows what this machine can do. To run code that you trust without isolation, ${way}.`
+  return new SandboxError(error.code, error.message, { cause: error, hint: `${error.hint}\n  ${why}` })
+}
 
-function notIsolated(config: DaemonConfig, reason: string): DaemonConfig {
+function notIsolated(reason: string): undefined {
   console.error(
     `sandkasten: sandboxes are NOT isolated: their commands are commands of this account. ${reason}`,
   )
-  return { ...config, isolator: 'process' }
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { Node } from 'jsonc-parser'
 import type { Edit, Json, Path } from '../plan/edits.ts'
 import { type Document, nodeAt, parseDocument } from './document.ts'
-import { applyTextEdits, insertInto, removeFrom } from './edit-text.ts'
+import { applyTextEdits, insertInto, removeFrom, spreadChildren } from './edit-text.ts'
 import { detectStyle, renderBlock, renderInline, type Style } from './render.ts'
 import { tokensBetween } from './tokens.ts'
 
@@ -52,8 +52,8 @@ function appendTo(
   style: Style,
 ): string {
   const spread = !style.flat && (layout === 'block' || values.length > 1 || isMigrations(array))
-  let current = text
-  let node = array
+  let current = style.flat ? text : spreadAround(text, array, style)
+  let node = current === text ? array : refind(current, array)
   for (const value of values) {
     const render = (indent: string, isBlock: boolean | undefined) =>
       (isBlock ?? (layout === 'block' && !style.flat))
@@ -61,6 +61,20 @@ function appendTo(
         : renderInline(value)
     current = applyTextEdits(current, insertInto(current, node, render, { ...style, spread }))
     node = refind(current, node)
+  }
+  return current
+}
+
+/** Spreads a list of objects that stands on one line, and what is around it on that line, the outermost first. */
+function spreadAround(text: string, array: Node, style: Style): string {
+  if (array.children?.at(-1)?.type !== 'object') return text
+  const containers: Node[] = []
+  for (let node: Node | undefined = array; node; node = node.parent)
+    if (node.type === 'array' || node.type === 'object') containers.unshift(node)
+  let current = text
+  for (const container of containers) {
+    const node = current === text ? container : refind(current, container)
+    current = applyTextEdits(current, spreadChildren(current, node, style))
   }
   return current
 }

@@ -4,7 +4,7 @@
  * around what it removes. The rules here:
  *
  *   - an addition goes behind everything in its parent, comments included, and only ever inserts;
- *   - it looks like its neighbours: one line or several, trailing comma or none;
+ *   - it looks like its neighbours: one line or several, trailing comma or none; but a list of objects that stands on one line gets a line for each;
  *   - a removal takes the element, its comma and the line that is left blank; comments beside it stay, they are
  *     somebody's words.
  */
@@ -56,6 +56,32 @@ export function insertInto(
       : outer + layout.unit
   const item = render(indent, last && isMultiline(text, last))
   return [...before, { offset: end, length: 0, content: `${layout.eol}${indent}${item}${after}` }]
+}
+
+/**
+ * A line for each child of a container that stands on one line. No edits where it has several lines already, has no children, or has comments of
+ * its own: which child a comment belongs to is for people to say.
+ */
+export function spreadChildren(
+  text: string,
+  container: Node,
+  { eol, unit }: { eol: string; unit: string },
+): TextEdit[] {
+  const children = container.children ?? []
+  const close = container.offset + container.length - 1
+  if (children.length === 0 || text.slice(container.offset, close).includes('\n')) return []
+  const outer = indentAt(text, container.offset)
+  const edits: TextEdit[] = []
+  let from = container.offset + 1
+  for (const place of [...children, undefined]) {
+    const tokens = tokensBetween(text, from, place?.offset ?? close)
+    if (tokens.some(({ kind }) => kind !== 'comma')) return []
+    const start = tokens.at(-1)?.end ?? from
+    const end = place?.offset ?? close
+    edits.push({ offset: start, length: end - start, content: `${eol}${outer}${place ? unit : ''}` })
+    if (place) from = place.offset + place.length
+  }
+  return edits
 }
 
 /** Takes an element of an array, or a property of an object, away. */

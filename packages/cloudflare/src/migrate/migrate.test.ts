@@ -69,9 +69,15 @@ export default class ShellSandbox extends Sandbox<Env> {
       { "name": "ROOM", "class_name": "Room" }
     ]
   },
-  "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox", "Room"] }, { "tag": "v2", "renamed_classes": [{ "from": "Sandbox", "to": "ShellSandbox" }] }]
+  "migrations": [
+    { "tag": "v1", "new_sqlite_classes": ["Sandbox", "Room"] },
+    { "tag": "v2", "renamed_classes": [{ "from": "Sandbox", "to": "ShellSandbox" }] }
+  ]
 }
 `)
+  // What was just migrated is not told to be migrated.
+  expect(result.problems.filter(({ code }) => code === 'old-pattern')).toEqual([])
+  expect((await sync({ root })).problems.filter(({ code }) => code === 'old-pattern')).toEqual([])
   expect(result.written).toBe(true)
   expect(result.steps[0]).toBe('create src/server/shell.sandbox.ts with class ShellSandbox')
   expect(result.steps.at(-1)).toContain('wrangler types')

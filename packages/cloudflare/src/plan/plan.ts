@@ -81,7 +81,7 @@ export function plan(input: PlanInput): Plan {
   problems.push(...lifecycle.problems)
   problems.push(
     ...leftOutProblems(config, envs, sandboxes, where),
-    ...oldPatternProblems(top, sandboxes, where),
+    ...oldPatternProblems(top, sandboxes, record, where),
   )
 
   const created = [...new Set([...record.created, ...newPaths(config, edits)])]
@@ -108,9 +108,16 @@ export function oldPatternPath(section: Section): Path | undefined {
   return binding === -1 ? undefined : [...section.path, 'durable_objects', 'bindings', binding]
 }
 
-function oldPatternProblems(top: Section, sandboxes: PlannedSandbox[], where: Where): Problem[] {
+function oldPatternProblems(
+  top: Section,
+  sandboxes: PlannedSandbox[],
+  record: ManagedRecord,
+  where: Where,
+): Problem[] {
   const path = oldPatternPath(top)
-  if (!path || sandboxes.some(({ className }) => className === 'Sandbox')) return []
+  // A class that is in the record is ours: this very plan may be giving it its new name.
+  const isOurs = Object.values(record.sandboxes).some((entry) => entry.class === 'Sandbox')
+  if (!path || isOurs || sandboxes.some(({ className }) => className === 'Sandbox')) return []
   const message =
     'the class "Sandbox" is set up by hand here: the old pattern, of which there can be only one'
   const fix = 'run `sandkasten cloudflare migrate --name shell`'

@@ -84,9 +84,7 @@ function joined(chunks: readonly Buffer[]): Buffer {
 }
 
 function tooLarge(maxBytes: number): SandboxError {
-  return new SandboxError('too_large', `The body is larger than ${maxBytes} bytes.`, {
-    hint: 'Send less, or use PUT /v1/sessions/{id}/files, which takes streams of any size.',
-  })
+  return new SandboxError('too_large', `The body is larger than ${maxBytes} bytes.`, {})
 }
 
 /** A body that is passed on as it comes. A sender who says nothing for too long is let go. */

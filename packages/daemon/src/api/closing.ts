@@ -64,9 +64,14 @@ export function limitUnreadBodies(server: Server): void {
       const { socket } = request
       if (request.complete || socket.destroyed) return
       const timer = setTimeout(() => socket.destroy(), lingerMs)
-      const keep = () => clearTimeout(timer)
-      request.once('end', keep)
-      socket.once('close', keep)
+      const settle = () => {
+        clearTimeout(timer)
+        request.off('end', settle)
+        // The connection may serve many more requests.
+        socket.off('close', settle)
+      }
+      request.once('end', settle)
+      socket.once('close', settle)
     })
   })
 }

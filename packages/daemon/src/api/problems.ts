@@ -10,7 +10,11 @@ export const problemSchema = z.object({
   status: z.int(),
   detail: z.string().describe('What happened, for people.'),
   code: z.enum(Object.keys(errorTable) as [SandboxErrorCode, ...SandboxErrorCode[]]),
-  hint: z.string().describe('What to change.'),
+  hint: z.string().describe('What to change, in words of this API.'),
+  hints: z
+    .object({ sdk: z.string(), cli: z.string() })
+    .optional()
+    .describe('The hint in words of the SDK and of the command line, where these differ.'),
   retryable: z.boolean(),
   details: z.record(z.string(), z.unknown()).describe('Facts for programs.'),
   request_id: z.string().optional(),
@@ -20,13 +24,15 @@ export type Problem = z.infer<typeof problemSchema>
 
 export function problemOf(error: unknown, requestId?: string): Problem {
   const known = translate(error)
+  const { sdk, http, cli } = known.hints
   return {
     type: `urn:sandkasten:problem:${known.code}`,
     title: known.code.replaceAll('_', ' '),
     status: known.status,
     detail: known.message,
     code: known.code,
-    hint: known.hint,
+    hint: http,
+    ...(sdk === http && cli === http ? {} : { hints: { sdk, cli } }),
     retryable: known.retryable,
     details: { ...known.details },
     ...(requestId === undefined ? {} : { request_id: requestId }),
@@ -44,7 +50,11 @@ export function translate(error: unknown): SandboxError {
   if (SandboxError.is(error)) return error
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown }
   const code = typeof statusCode === 'number' ? byStatus[statusCode] : undefined
-  if (code !== undefined) return new SandboxError(code, String(message), { cause: error, hint: hints[code] })
+  if (code !== undefined)
+    return new SandboxError(code, String(message), {
+      cause: error,
+      ...(hints[code] ? { hint: hints[code] } : {}),
+    })
   return new SandboxError('internal', 'Something went wrong in the daemon.', { cause: error })
 }
 
@@ -58,9 +68,5 @@ const byStatus: Record<number, SandboxErrorCode> = {
   431: 'too_large',
 }
 
-const hints: Partial<Record<SandboxErrorCode, string>> = {
-  invalid_argument: 'Correct the request; GET /openapi.json says what it may hold.',
-  too_large: 'Send less, or use PUT /v1/sessions/{id}/files, which takes streams of any size.',
-  timeout: 'Send the request faster.',
-  not_found: 'GET /openapi.json lists what there is.',
-}
+/** Only what can go wrong before a route is known; the command line and the SDK send requests that are well-formed. */
+const hints: Partial<Record<SandboxErrorCode, string>> = { timeout: 'Send the request faster.' }

@@ -140,7 +140,12 @@ export const execBody = z.strictObject({
     .optional()
     .describe('Makes a repeat harmless, and the command independent of this request.'),
   stream: z.boolean().optional().describe('Answer with events (SSE). So does `Accept: text/event-stream`.'),
-  max_output_bytes: z.int().positive().max(67_108_864).optional(),
+  max_output_bytes: z
+    .int()
+    .positive()
+    .max(67_108_864)
+    .optional()
+    .describe('How much of each stream the result keeps, as far as `max_result_mb` goes.'),
 })
 
 export const execResult = z
@@ -153,6 +158,10 @@ export const execResult = z
     duration_ms: z.number(),
     timed_out: z.boolean(),
     shell_restarted: z.boolean(),
+    warning: z
+      .string()
+      .optional()
+      .describe('Something about the shell that you should know: its profile could not be read to the end.'),
   })
   .meta({ id: 'ExecResult' })
 
@@ -190,7 +199,12 @@ export const runBody = z.strictObject({
     .boolean()
     .optional()
     .describe('With `detach` and `stream`: while the answer is read, the session is in use.'),
-  max_output_bytes: z.int().positive().max(67_108_864).optional(),
+  max_output_bytes: z
+    .int()
+    .positive()
+    .max(67_108_864)
+    .optional()
+    .describe('How much of each stream the result keeps, as far as `max_result_mb` goes.'),
   output_buffer_bytes: z.int().positive().max(16_777_216).optional(),
 })
 

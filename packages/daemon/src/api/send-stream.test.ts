@@ -135,6 +135,31 @@ describe.each(kinds)('bytes that are %s', (_kind, of) => {
   })
 })
 
+it('a source that fails after the whole content cuts nothing: the next request is answered', async () => {
+  const ended = Promise.withResolvers<Uint8Array>()
+  ended.promise.catch(() => {})
+  answer = () => ({
+    length: 5,
+    source: (async function* () {
+      yield Buffer.from('whole')
+      yield await ended.promise
+    })(),
+  })
+  const socket = await asked()
+  let text = ''
+  socket.on('data', (data) => {
+    text += data.toString('latin1')
+  })
+  const heard = (part: string) => expect.poll(() => text).toContain(part)
+  await heard('whole')
+  // As when the client's next request ends the sandbox whose file it has read.
+  answer = () => ({ source: chunks('next'), length: 4 })
+  ended.reject(new Error('the sandbox is gone'))
+  socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n')
+  await heard('next')
+  socket.destroy()
+})
+
 describe('what is lent', () => {
   it('is answered with a status when it fails at once, and cut when it fails later', async () => {
     answer = () => ({ source: new Lender([], true).stream(), length: 4 })

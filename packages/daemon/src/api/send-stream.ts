@@ -25,7 +25,7 @@ export async function sendStream(
     answer.end()
   } catch (error) {
     if (!raw.headersSent) throw error
-    answer.cut()
+    answer.fail()
   } finally {
     raw.off('close', leave)
   }
@@ -45,22 +45,28 @@ class Answer {
   send(piece: Uint8Array, done: () => void): boolean {
     this.#begin()
     const { raw } = this.#reply
+    if (raw.writableEnded) {
+      done()
+      return false
+    }
     const left = (this.#length ?? Number.POSITIVE_INFINITY) - this.#sent
     const wanted = piece.length > left ? piece.subarray(0, left) : piece
     this.#sent += wanted.length
     raw.write(wanted, done)
+    // The client has all of it now. Its next request may end the sandbox before the source has told of its own end.
+    if (this.#sent === this.#length) raw.end()
     return wanted === piece && !raw.destroyed
   }
 
   end(): void {
     this.#begin()
     if (this.#sent === (this.#length ?? this.#sent)) this.#reply.raw.end()
-    else this.cut()
+    else this.fail()
   }
 
-  /** After what was sent. */
-  cut(): void {
-    this.#reply.raw.socket?.destroySoon()
+  /** Cuts the connection after what was sent, unless that is all. */
+  fail(): void {
+    if (!this.#reply.raw.writableEnded) this.#reply.raw.socket?.destroySoon()
   }
 
   #begin(): void {

@@ -149,10 +149,7 @@ function parse(schema: z.ZodType | undefined, value: unknown, where: string): un
   throw new SandboxError(
     'invalid_argument',
     `The ${where} is wrong: ${first?.path ? `${first.path}: ` : ''}${first?.message}`,
-    {
-      details: { in: where, issues },
-      hint: 'Correct it; GET /openapi.json says what it may hold.',
-    },
+    { details: { in: where, issues } },
   )
 }
 

@@ -65,6 +65,7 @@ export function shellView(result: ShellResult, execId?: string): z.infer<typeof 
     duration_ms: round(result.durationMs),
     timed_out: result.timedOut,
     shell_restarted: result.shellRestarted,
+    ...(result.warning === undefined ? {} : { warning: result.warning }),
   }
 }
 
@@ -108,6 +109,6 @@ export function placeOf(cursor: string | undefined): { createdAt: number; id: st
   const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
   if (match) return { createdAt: Number(match[1]), id: match[2]! }
   throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.', {
-    hint: 'Pass next_cursor on as it is.',
+    hint: 'Pass the cursor on as the list gave it.',
   })
 }

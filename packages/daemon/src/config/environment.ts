@@ -6,7 +6,18 @@ import { nearest, shapeOf } from './unknown.ts'
 
 const prefix = 'SANDKASTEN_'
 /** Variables of ours that are not configuration of the daemon. */
-const others = ['CONFIG', 'HOME', 'RUNNER', 'URL', 'SEED', 'FUZZ_SEED', 'FUZZ_ROUNDS', 'KILLS', 'AWAY_MS']
+const others = [
+  'CONFIG',
+  'HOME',
+  'RUNNER',
+  'URL',
+  'EXEC_TIMEOUT',
+  'SEED',
+  'FUZZ_SEED',
+  'FUZZ_ROUNDS',
+  'KILLS',
+  'AWAY_MS',
+]
 
 /** The keys that environment variables set, in the shape of the file. */
 export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {

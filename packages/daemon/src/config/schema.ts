@@ -17,6 +17,12 @@ const quotas = z.strictObject({
   cpu: z.number().nonnegative().optional().describe('Processors of all its running sessions together.'),
   mem_mb: z.int().nonnegative().optional().describe('Memory of all its running sessions together.'),
   disk_mb: z.int().nonnegative().optional().describe('Disk of all its live sessions together.'),
+  snapshots: z.int().nonnegative().optional().describe('Snapshots of one project. Default: 100.'),
+  snapshot_mb: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('What its snapshots take up together. Default: 102400.'),
 })
 export type Quotas = z.infer<typeof quotas>
 export { quotas as quotasSchema }
@@ -26,9 +32,29 @@ const defaults = z.strictObject({
   mem_limit_mb: megabytes.default(512),
   pids_limit: z.int().positive().max(1_000_000).default(256),
   tmp_limit_mb: megabytes.default(256),
-  disk_limit_mb: megabytes.optional(),
-  max_exec_timeout_ms: z.int().positive().max(86_400_000).default(120_000),
+  disk_limit_mb: z
+    .int()
+    .nonnegative()
+    .max(16_777_216)
+    .optional()
+    .describe('0: no limit. Default: 10240 where disks can be limited (oci as root), else none.'),
+  exec_timeout_ms: z
+    .int()
+    .positive()
+    .max(86_400_000)
+    .default(120_000)
+    .describe('Time limit of a command that is waited for and names none; at most max_exec_timeout_ms.'),
+  max_exec_timeout_ms: z
+    .int()
+    .positive()
+    .max(86_400_000)
+    .default(3_600_000)
+    .describe('The longest time limit that such a command may ask for.'),
   network_mode: z.enum(['none', 'open']).default('none'),
+  login_shell: z
+    .boolean()
+    .default(true)
+    .describe('Shells read the profile of the sandbox’s user, as `bash -l` does.'),
   readonly_rootfs: z
     .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')
     .default(true),
@@ -127,6 +153,12 @@ export const fileSchema = z.strictObject({
     .describe('The longest idle time and lifetime that a session may ask for.'),
   wake_on_use: z.boolean().default(false).describe('Start a stopped session when it is used.'),
   keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are remembered.'),
+  keep_ended_sessions: z
+    .int()
+    .positive()
+    .max(10_000_000)
+    .default(20_000)
+    .describe('Ended sessions that are remembered for one project.'),
   keep_project_results_mb: z
     .int()
     .min(32)
@@ -162,6 +194,13 @@ export const fileSchema = z.strictObject({
     })
     .prefault({})
     .describe('For the image `host`: more paths below /usr to hide, and hidden ones to show.'),
+  io_limit: z
+    .strictObject({
+      read_mb_s: z.int().positive().max(1_048_576).optional(),
+      write_mb_s: z.int().positive().max(1_048_576).optional(),
+    })
+    .prefault({})
+    .describe('For `oci`: megabytes a second that each sandbox may read from and write to the disk.'),
   open_network: z
     .strictObject({
       allow: z

@@ -51,7 +51,11 @@ export class KeyRing {
       (row.expires_at ?? Infinity) <= Date.now()
     )
       throw new SandboxError('unauthenticated', 'This needs a valid API key.', {
-        hint: 'Send the header “Authorization: Bearer <key>”. The first start printed one; make others with sandkasten keys create.',
+        hint: {
+          sdk: 'Pass a valid apiKey (SANDKASTEN_API_KEY). The first start printed one; `sandkasten keys create` makes others.',
+          http: 'Send the header “Authorization: Bearer <key>”. The first start printed one; `sandkasten keys create` makes others.',
+          cli: 'Set SANDKASTEN_API_KEY to a valid key; sandkasten keys create makes one, on the machine of the daemon.',
+        },
       })
     return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId, quotas: row.quotas }
   }
@@ -104,7 +108,9 @@ export class KeyRing {
       return true
     }
     if (await this.#store.keys.get(projectId, id)) return false
-    throw new SandboxError('not_found', `There is no key ${id}.`, { hint: 'See sandkasten keys list.' })
+    throw new SandboxError('not_found', `There is no key ${id}.`, {
+      hint: { sdk: 'Check the id.', http: 'See GET /v1/keys.', cli: 'See sandkasten keys list.' },
+    })
   }
 
   projects(): Promise<ProjectRow[]> {
@@ -178,5 +184,7 @@ export function scopesOf(row: KeyRow): Scope[] {
 }
 
 function noProject(id: string): SandboxError {
-  return new SandboxError('not_found', `There is no project ${id}.`, { hint: 'See GET /v1/projects.' })
+  return new SandboxError('not_found', `There is no project ${id}.`, {
+    hint: { sdk: 'Check the id.', http: 'See GET /v1/projects.', cli: 'See sandkasten projects list.' },
+  })
 }

@@ -177,7 +177,11 @@ export class PortService {
 
 function notOpen(port: string): SandboxError {
   return new SandboxError('not_found', `The port ${port} of the session is not open.`, {
-    hint: 'Open it with POST /v1/sessions/{id}/ports.',
+    hint: {
+      sdk: 'Open it with openPort().',
+      http: 'Open it with POST /v1/sessions/{id}/ports.',
+      cli: 'Open it with sandkasten ports open.',
+    },
   })
 }
 

@@ -226,7 +226,13 @@ export class Creator {
     const { store, instanceId } = this.#context
     const row = await store.snapshots.get(caller.projectId, id)
     if (row?.instance_id === instanceId) return row
-    throw new SandboxError('not_found', `There is no snapshot ${id}.`, { hint: 'See GET /v1/snapshots.' })
+    throw new SandboxError('not_found', `There is no snapshot ${id}.`, {
+      hint: {
+        sdk: 'See listSnapshots().',
+        http: 'See GET /v1/snapshots.',
+        cli: 'See sandkasten snapshot list.',
+      },
+    })
   }
 
   #row(caller: Caller, request: CreateRequest, plan: Plan): Session {
@@ -295,7 +301,11 @@ function fresh(caller: Caller, now: number) {
 function nameTaken(name: string | undefined): SandboxError {
   return new SandboxError('conflict', `There is a session with the name “${name}” already.`, {
     details: { name },
-    hint: 'Choose another name, or find it with GET /v1/sessions?name=.',
+    hint: {
+      sdk: 'Choose another name, or find it with listSessions({ name }).',
+      http: 'Choose another name, or find it with GET /v1/sessions?name=.',
+      cli: 'Choose another name, or use that session: the name works wherever an id does.',
+    },
   })
 }
 

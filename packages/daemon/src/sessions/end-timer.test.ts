@@ -60,7 +60,7 @@ describe('the timer of ends', () => {
     await vi.advanceTimersByTimeAsync(1000)
     expect(onDue).toHaveBeenCalledTimes(1)
     timer.at(Date.now() - day)
-    await vi.advanceTimersByTimeAsync(99)
+    await vi.advanceTimersByTimeAsync(199)
     expect(onDue).toHaveBeenCalledTimes(1)
     await vi.advanceTimersByTimeAsync(1)
     expect(onDue).toHaveBeenCalledTimes(2)

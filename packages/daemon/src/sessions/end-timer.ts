@@ -2,7 +2,7 @@ import type { Leased } from './leases.ts'
 import { earliestEnd } from './leases.ts'
 
 /** Two passes of the reaper are at least this far apart, however many sessions end. */
-const minWaitMs = 100
+const minWaitMs = 200
 /** Never longer: keeps the delay far below the limit of timers (2^31 ms), and finds a clock that was set. */
 const maxWaitMs = 60_000
 

@@ -1,6 +1,7 @@
 export { resultOf } from './commands/commands.ts'
 export { type ResultAccount, ResultMemory } from './commands/result-memory.ts'
-export { fitMemory } from './commands/result-size.ts'
+export { fitMemory, fitTexts } from './commands/result-size.ts'
+export { enterShell, shellQueue } from './commands/shell-queue.ts'
 export { closeShell, mainShell, shellOf } from './commands/shells.ts'
 export type { CommandRequest, ExecResult, RunRequest, ShellRequest, Tracked } from './commands/types.ts'
 export {
@@ -14,7 +15,7 @@ export {
 export { EndTimer } from './end-timer.ts'
 export { EventBus, type SessionEvent } from './events.ts'
 export { idleEnd, lifetimeEnd } from './leases.ts'
-export { LiveSessions } from './live.ts'
+export { LiveSessions, type Open } from './live.ts'
 export type { CreateRequest } from './plan.ts'
 export { Pool, poolLabel } from './pool.ts'
 export { checkArgv, checkCount, checkEnv, requestLimits } from './request-limits.ts'

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Open } from './live.ts'
-import { quotaCheck } from './quotas.ts'
+import { quotaCheck, withinSnapshotQuota } from './quotas.ts'
 import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable, refuseOther } from './status.ts'
 
@@ -189,7 +189,16 @@ export class Lifecycle {
   }
 
   async #save(session: Session): Promise<void> {
-    await saveDisk(this.#context, session, await this.#sandbox(session))
+    const sandbox = await this.#sandbox(session)
+    try {
+      await withinSnapshotQuota(this.#context, session.project_id, () =>
+        saveDisk(this.#context, session, sandbox),
+      )
+    } catch (error) {
+      // The session stops all the same, and keeps its disk.
+      if (!SandboxError.is(error, 'quota_exceeded')) throw error
+      this.#context.log.warn({ session: session.id, err: error }, 'stopped without a snapshot')
+    }
   }
 
   async #sandbox(session: Session): Promise<Sandbox> {

@@ -157,7 +157,11 @@ function refuseWithoutLimits(provider: Context['provider'], request: CreateReque
     'unsupported',
     'Sandboxes here are not isolated: they have no limits and the machine’s network.',
     {
-      hint: 'Leave limits and network_mode out, or run the daemon with the isolator oci.',
+      hint: {
+        sdk: 'Leave resources and network out, or use a daemon with the isolator oci.',
+        http: 'Leave limits and network_mode out, or run the daemon with the isolator oci.',
+        cli: 'Leave limits and --network out, or run the daemon with the isolator oci.',
+      },
     },
   )
 }

@@ -68,6 +68,50 @@ export function checkQuotas(
   }
 }
 
+/** For a project that has no quota of its own, and a configuration without one. */
+const SNAPSHOTS = 100
+const SNAPSHOT_MB = 102_400
+
+/** Snapshots that are being made have no row yet. They count all the same, so that parallel requests do not exceed the quota. */
+const beingMade = new Map<string, number>()
+
+/** Runs `make` unless the project has too many snapshots, or too much in them. */
+export async function withinSnapshotQuota<T>(
+  context: Context,
+  projectId: string,
+  make: () => Promise<T>,
+): Promise<T> {
+  const { store, config } = context
+  const pending = beingMade.get(projectId) ?? 0
+  beingMade.set(projectId, pending + 1)
+  try {
+    const written = (await store.keys.project(projectId))?.quotas
+    const own = written ? quotasSchema.parse(JSON.parse(written)) : {}
+    const { snapshots = SNAPSHOTS, snapshot_mb = SNAPSHOT_MB } = { ...config.quotas, ...own }
+    const usage = await store.snapshots.usage(projectId)
+    const usedMb = Math.ceil(usage.bytes / 1024 / 1024)
+    if (usage.snapshots + pending >= snapshots)
+      throw tooMany('snapshots', 'snapshots', snapshots, usage.snapshots + pending)
+    if (usedMb >= snapshot_mb) throw tooMany('snapshot_mb', 'megabytes of snapshots', snapshot_mb, usedMb)
+    return await make()
+  } finally {
+    const left = (beingMade.get(projectId) ?? 1) - 1
+    if (left > 0) beingMade.set(projectId, left)
+    else beingMade.delete(projectId)
+  }
+}
+
+function tooMany(quota: string, what: string, limit: number, used: number): SandboxError {
+  return new SandboxError(
+    'quota_exceeded',
+    `The project’s quota of ${what} is ${limit}; ${used} are in use.`,
+    {
+      details: { quota, limit, used },
+      hint: `Delete snapshots that are not needed, or have quotas.${quota} raised.`,
+    },
+  )
+}
+
 const words = {
   sessions: 'sessions',
   cpu: 'processors',

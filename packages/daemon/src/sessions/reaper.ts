@@ -35,6 +35,7 @@ export class Reaper {
     await this.endDue(now)
     const ended = await Promise.all(this.#ending.values())
     await store.sessions.prune(instanceId, now - config.keep_ended_seconds * 1000)
+    await store.sessions.pruneBeyond(config.keep_ended_sessions)
     await this.#budget.enforce()
     return ended.filter(Boolean).length
   }

@@ -4,6 +4,7 @@ import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Meant } from './lifecycle.ts'
+import { withinSnapshotQuota } from './quotas.ts'
 import { checkName } from './request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
@@ -27,7 +28,9 @@ export class SnapshotsOfSessions {
   ): Promise<SnapshotRow> {
     checkName(name)
     const work = async ({ sandbox, session }: Used) => {
-      const row = await saveDisk(this.#context, session, sandbox, { name, signal })
+      const row = await withinSnapshotQuota(this.#context, caller.projectId, () =>
+        saveDisk(this.#context, session, sandbox, { name, signal }),
+      )
       this.#context.events.publish({
         projectId: caller.projectId,
         sessionId: id,
@@ -42,7 +45,13 @@ export class SnapshotsOfSessions {
   async get(caller: Caller, id: string): Promise<SnapshotRow> {
     const row = await this.#context.store.snapshots.get(caller.projectId, id)
     if (row) return row
-    throw new SandboxError('not_found', `There is no snapshot ${id}.`, { hint: 'See GET /v1/snapshots.' })
+    throw new SandboxError('not_found', `There is no snapshot ${id}.`, {
+      hint: {
+        sdk: 'See listSnapshots().',
+        http: 'See GET /v1/snapshots.',
+        cli: 'See sandkasten snapshot list.',
+      },
+    })
   }
 
   list(

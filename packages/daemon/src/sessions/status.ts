@@ -38,7 +38,13 @@ export async function mark(
 
 /** The same for a session of another project and for none. */
 export function noSession(id: string): SandboxError {
-  return new SandboxError('not_found', `There is no session ${id}.`, { hint: 'See GET /v1/sessions.' })
+  return new SandboxError('not_found', `There is no session ${id}.`, {
+    hint: {
+      sdk: 'List what exists with listSessions().',
+      http: 'See GET /v1/sessions.',
+      cli: 'See sandkasten sessions list.',
+    },
+  })
 }
 
 export function notUsable(session: Session): SandboxError {
@@ -49,14 +55,23 @@ export function notUsable(session: Session): SandboxError {
       details: { status },
       hint: 'Create a new session.',
     })
-  const hint = {
-    paused: 'Let it go on with POST /v1/sessions/{id}/resume, or create sessions with wake_on_use.',
-    creating: 'Wait until it is running.',
-  }[status as string]
   return new SandboxError('not_running', `The session ${id} is ${status}${because}.`, {
     details: { status },
-    hint: hint ?? 'Start it with POST /v1/sessions/{id}/start, or create sessions with wake_on_use.',
+    hint:
+      status === 'paused' ? pausedHint : status === 'creating' ? 'Wait until it is running.' : stoppedHint,
   })
+}
+
+const pausedHint = {
+  sdk: 'Let it go on with resume(), or create sessions with wakeOnUse.',
+  http: 'Let it go on with POST /v1/sessions/{id}/resume, or create sessions with wake_on_use.',
+  cli: 'Let it go on with sandkasten sessions resume, or create sessions with --wake-on-use.',
+}
+
+const stoppedHint = {
+  sdk: 'Start it with start(), or create sessions with wakeOnUse.',
+  http: 'Start it with POST /v1/sessions/{id}/start, or create sessions with wake_on_use.',
+  cli: 'Start it with sandkasten sessions start, or create sessions with --wake-on-use.',
 }
 
 /** `incarnation`: the start of its sandbox that the caller means, if he means one. */

@@ -5,6 +5,7 @@ const mostEvents = 100_000
 const mostAudit = 1_000_000
 /** What is removed beyond the budget, so that not every command removes some. */
 const slack = 0.9
+const pruneEveryMs = 30_000
 
 /**
  * Keeps what the database remembers within its limits: results of ended commands, events and the audit log. The oldest
@@ -14,6 +15,7 @@ export class StoreBudget {
   readonly #context: Context
   #byProject = new Map<string, number>()
   #records = { events: 0, audit: 0 }
+  #prunedAt = Number.NEGATIVE_INFINITY
   #enforcing: Promise<void> | undefined
 
   constructor(context: Context) {
@@ -60,10 +62,14 @@ export class StoreBudget {
       const [largest, bytes] = [...this.#byProject].reduce((a, b) => (b[1] > a[1] ? b : a))
       await this.#shrink(largest, bytes * slack)
     }
-    this.#records = await store.records.prune({
-      events: { rows: mostEvents, bytes: config.keep_events_mb * mb },
-      audit: { rows: mostAudit, bytes: config.keep_audit_mb * mb },
-    })
+    // Counting a long audit log takes some milliseconds: not at every round.
+    if (performance.now() - this.#prunedAt > pruneEveryMs) {
+      this.#prunedAt = performance.now()
+      this.#records = await store.records.prune({
+        events: { rows: mostEvents, bytes: config.keep_events_mb * mb },
+        audit: { rows: mostAudit, bytes: config.keep_audit_mb * mb },
+      })
+    }
     await store.giveBack()
   }
 

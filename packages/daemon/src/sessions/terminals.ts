@@ -53,7 +53,11 @@ export class Terminals {
     const row = await this.#context.store.execs.get(id, terminalId)
     if (row?.kind === 'terminal') return row
     throw new SandboxError('not_found', `The session has no terminal ${terminalId}.`, {
-      hint: 'Open one with POST /v1/sessions/{id}/terminals.',
+      hint: {
+        sdk: 'Open one with openTerminal().',
+        http: 'Open one with POST /v1/sessions/{id}/terminals.',
+        cli: 'Open one with sandkasten shell.',
+      },
     })
   }
 

@@ -106,7 +106,11 @@ export class Use {
     return new SandboxError('interrupted', `The sandbox of session ${session.id} has ended.`, {
       cause: error,
       details: { status: crashed.status },
-      hint: 'What ran in it has ended with it. Start it again with POST /v1/sessions/{id}/start; its files are there. Look at what the command did before you run it again.',
+      hint: {
+        sdk: 'What ran in it has ended with it. Start it again with start(); its files are there. Look at what the command did before you run it again.',
+        http: 'What ran in it has ended with it. Start it again with POST /v1/sessions/{id}/start; its files are there. Look at what the command did before you run it again.',
+        cli: 'What ran in it has ended with it. Start it again with sandkasten sessions start; its files are there. Look at what the command did before you run it again.',
+      },
     })
   }
 }

@@ -73,37 +73,72 @@ export class Records {
   }
 
   /** Keeps the newest: at most so many, and of about so many bytes. Tells about how many bytes are kept. */
-  async prune(keep: Record<'events' | 'audit', { rows: number; bytes: number }>): Promise<RecordBytes> {
-    return {
-      events: await this.#pruneTable('events', keep.events),
-      audit: await this.#pruneTable('audit', keep.audit),
-    }
+  async prune(keep: Record<'events' | 'audit', Keep>): Promise<RecordBytes> {
+    return { events: await this.#pruneEvents(keep.events), audit: await this.#pruneAudit(keep.audit) }
   }
 
-  async #pruneTable(table: 'events' | 'audit', keep: { rows: number; bytes: number }): Promise<number> {
+  /** From the beginning, so that readers know what they have missed: their numbers have no gaps. */
+  async #pruneEvents(keep: Keep): Promise<number> {
     const ends = await this.#db
-      .selectFrom(table)
+      .selectFrom('events')
       .select((eb) => [eb.fn.min('id').as('first'), eb.fn.max('id').as('last')])
       .executeTakeFirst()
     const last = Number(ends?.last ?? 0)
-    const count = last === 0 ? 0 : last - Number(ends?.first ?? 1) + 1
-    if (count === 0) return 0
-    // To measure all would be to read all. The newest tell the size of a row well enough.
-    const rows = (await this.#db
-      .selectFrom(table)
-      .selectAll()
-      .orderBy('id', 'desc')
-      .limit(1000)
-      .execute()) as object[]
-    const size = rows.reduce((sum, row) => sum + sizeOf(row), 0) / rows.length
-    const most = Math.min(keep.rows, Math.floor(keep.bytes / size))
+    if (last === 0) return 0
+    const count = last - Number(ends?.first ?? 1) + 1
+    const { most, size } = await this.#allowed('events', keep)
     if (count > most)
       await this.#db
-        .deleteFrom(table)
+        .deleteFrom('events')
         .where('id', '<=', last - most)
         .execute()
     return Math.round(Math.min(count, most) * size)
   }
+
+  /** From the project with most entries: no project pushes out what is written about another. */
+  async #pruneAudit(keep: Keep): Promise<number> {
+    const { most, size } = await this.#allowed('audit', keep)
+    const counts = await this.#db
+      .selectFrom('audit')
+      .select(['project_id', (eb) => eb.fn.countAll<number>().as('count')])
+      .groupBy('project_id')
+      .execute()
+    const projects = counts.map(({ project_id, count }) => ({ id: project_id, count: Number(count) }))
+    let all = projects.reduce((sum, { count }) => sum + count, 0)
+    while (all > most) {
+      const largest = projects.reduce((a, b) => (b.count > a.count ? b : a))
+      const drop = Math.min(all - most, Math.ceil(largest.count / 10))
+      const newest = await this.#db
+        .selectFrom('audit')
+        .select('id')
+        .where('project_id', '=', largest.id)
+        .orderBy('id')
+        .offset(drop - 1)
+        .limit(1)
+        .executeTakeFirstOrThrow()
+      await this.#db
+        .deleteFrom('audit')
+        .where('project_id', '=', largest.id)
+        .where('id', '<=', newest.id)
+        .execute()
+      largest.count -= drop
+      all -= drop
+    }
+    return Math.round(all * size)
+  }
+
+  /** How many rows, of what size. To measure all would be to read all; the newest tell it well enough. */
+  async #allowed(table: 'events' | 'audit', keep: Keep): Promise<{ most: number; size: number }> {
+    const newest = this.#db.selectFrom(table).selectAll().orderBy('id', 'desc').limit(1000)
+    const rows = (await newest.execute()) as object[]
+    const size = rows.reduce((sum, row) => sum + sizeOf(row), 0) / Math.max(1, rows.length)
+    return { most: size === 0 ? keep.rows : Math.min(keep.rows, Math.floor(keep.bytes / size)), size }
+  }
+}
+
+interface Keep {
+  readonly rows: number
+  readonly bytes: number
 }
 
 export type RecordBytes = Record<'events' | 'audit', number>

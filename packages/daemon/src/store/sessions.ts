@@ -242,6 +242,32 @@ export class Sessions {
     for (const { id } of old) await this.forget(id)
     return old.length
   }
+
+  /** Of each project, ended sessions beyond the newest `keep`, some at a time. */
+  async pruneBeyond(keep: number): Promise<number> {
+    const full = await this.#db
+      .selectFrom('sessions')
+      .select('project_id')
+      .where('live', '=', 0)
+      .groupBy('project_id')
+      .having((eb) => eb.fn.countAll(), '>', keep)
+      .execute()
+    let pruned = 0
+    for (const { project_id } of full) {
+      const oldest = await this.#db
+        .selectFrom('sessions')
+        .select('id')
+        .where('project_id', '=', project_id)
+        .where('live', '=', 0)
+        .orderBy('created_at', 'desc')
+        .offset(keep)
+        .limit(500)
+        .execute()
+      for (const { id } of oldest) await this.forget(id)
+      pruned += oldest.length
+    }
+    return pruned
+  }
 }
 
 export type InsertResult =

@@ -45,6 +45,16 @@ export class Snapshots {
     return rows.map(({ provider_id }) => provider_id)
   }
 
+  /** How many a project has, and what they take up. */
+  async usage(projectId: string): Promise<{ snapshots: number; bytes: number }> {
+    const row = await this.#db
+      .selectFrom('snapshots')
+      .select((eb) => [eb.fn.countAll().as('snapshots'), eb.fn.sum('size_bytes').as('bytes')])
+      .where('project_id', '=', projectId)
+      .executeTakeFirstOrThrow()
+    return { snapshots: Number(row.snapshots), bytes: Number(row.bytes ?? 0) }
+  }
+
   async insert(row: SnapshotRow): Promise<void> {
     await this.#db.insertInto('snapshots').values(row).execute()
   }

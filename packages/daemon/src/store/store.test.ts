@@ -239,6 +239,17 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(last - (await store.records.eventsBegin())).toBeLessThan(1000)
   })
 
+  it('drops audit entries of the project that has most of them', async () => {
+    const entry = { key_id: 'k', action: 'a', target: null, status: 200, request_id: 'r', created_at: 1 }
+    const add = (project_id: string, count: number) =>
+      store.records.addAudit(Array.from({ length: count }, () => ({ ...entry, project_id })))
+    await add('quiet', 5)
+    await add('loud', 200)
+    await store.records.prune({ events: { rows: 1, bytes: 1 }, audit: { rows: 50, bytes: 1e6 } })
+    expect(await store.records.audit('quiet', { limit: 100 })).toHaveLength(5)
+    expect(await store.records.audit('loud', { limit: 100 })).toHaveLength(45)
+  })
+
   it('counts starts one after another: of many at once, only as many as there is room for', async () => {
     for (let at = 0; at < 8; at += 1) await insert(sessionRow({ id: `s${at}`, status: 'stopped' }))
     const check = (usage: { cpu: number }) => {
@@ -250,6 +261,14 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect((await store.sessions.usage('p')).cpu).toBe(1.5)
     await store.sessions.forgetStarts({ instance_id: 'i' })
     expect((await store.sessions.usage('p')).cpu).toBe(0)
+  })
+
+  it('remembers only so many ended sessions of each project', async () => {
+    for (let at = 0; at < 6; at += 1)
+      await insert(sessionRow({ id: `s${at}`, created_at: at, live: at === 0 ? 1 : 0, status: 'destroyed' }))
+    expect(await store.sessions.pruneBeyond(2)).toBe(3)
+    const left = await store.sessions.list({ projectId: 'p', limit: 10 })
+    expect(left.map(({ id }) => id)).toEqual(['s5', 's4', 's0'])
   })
 
   it('inserts several sessions if there is room for all, and tells whose name was free', async () => {

@@ -140,6 +140,7 @@ const needful = new Set([
   'Sessions.forgetIdempotency',
   'Sessions.forgetStarts',
   'Sessions.prune',
+  'Sessions.pruneBeyond',
   'Execs.delete',
   'Execs.prune',
   'Execs.dropOldest',

@@ -17,8 +17,8 @@ function answer(): TopAnswer {
       })),
     }
   } catch (error) {
-    const { code, message, hint } = translate(error, 'The image’s layers could not be looked at')
-    return { error: { code, message, hint } }
+    const { code, message, hints } = translate(error, 'The image’s layers could not be looked at')
+    return { error: { code, message, hints } }
   }
 }
 

@@ -34,7 +34,7 @@ export async function topOf(
   })
   const answer = JSON.parse(stdout) as TopAnswer
   if ('error' in answer)
-    throw new SandboxError(answer.error.code, answer.error.message, { hint: answer.error.hint })
+    throw new SandboxError(answer.error.code, answer.error.message, { hint: answer.error.hints })
   const entries = answer.entries.map(({ content, ...entry }) => ({
     ...entry,
     ...(content === undefined ? {} : { content: Buffer.from(content, 'base64') }),
@@ -53,4 +53,4 @@ export type TopAnswer =
       readonly config: Top['config']
       readonly entries: readonly (Omit<Top['entries'][number], 'content'> & { readonly content?: string })[]
     }
-  | { readonly error: Pick<SandboxError, 'code' | 'message' | 'hint'> }
+  | { readonly error: Pick<SandboxError, 'code' | 'message' | 'hints'> }

@@ -77,7 +77,7 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits
   /** Folders or files of the host. */
-  readonly mounts: readonly ReadOnlyMount[]
+  readonly mounts: readonly HostMount[]
   readonly network: 'none' | 'open'
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
@@ -126,11 +126,20 @@ export interface Limits {
   readonly diskBytes?: number
 }
 
-export interface ReadOnlyMount {
+export interface HostMount {
   readonly source: string
   readonly target: string
   /** Unless this is false. What is written then has the owners that the sandbox sees. */
   readonly readOnly?: boolean
+  /** The sandbox's user acts as the owner of `source`: it may do what the owner may, and what it writes belongs to that owner. */
+  readonly asOwner?: boolean
+  /** `source` has no symbolic link in it. One that is there at a start was put there since, so the start is refused. */
+  readonly exact?: boolean
+}
+
+/** Whether the sandbox writes files that belong to users of the host. */
+export function writesToHost({ mounts }: Pick<IsolatorSpec, 'mounts'>): boolean {
+  return mounts.some(({ readOnly, asOwner }) => readOnly === false && asOwner === true)
 }
 
 /** A running sandbox. Several processes may hold the same one. */

@@ -47,7 +47,11 @@ export class Snapshots<Image> {
     if (record) return record
     throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
       provider: 'engine',
-      hint: 'See provider.listSnapshots().',
+      hint: {
+        sdk: 'See provider.listSnapshots().',
+        http: 'See GET /v1/snapshots.',
+        cli: 'See sandkasten snapshot list.',
+      },
     })
   }
 

@@ -89,7 +89,11 @@ export class DockerDriver extends EngineDriver {
     const plan = await planOf({ ...rest, image: 'host' }, this.defaults, this.findImage)
     if (plan.limits.diskBytes !== undefined)
       throw new SandboxError('unsupported', 'The isolator “docker” does not limit the disk.', {
-        hint: 'Leave resources.diskMb out, or use the isolator “oci”.',
+        hint: {
+          sdk: 'Leave resources.diskMb out, or use the isolator “oci”.',
+          http: 'Leave limits.disk_mb out, or use a daemon with the isolator “oci”.',
+          cli: 'Leave --disk out, or use the isolator “oci”.',
+        },
       })
     if (plan.volumes.length > 0)
       throw new SandboxError('unsupported', 'The isolator “docker” has no volumes.', {
@@ -104,7 +108,11 @@ export class DockerDriver extends EngineDriver {
     const { of, hidden } = this.#snapshots.get(snapshotId)
     if (hidden && !forked)
       throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
-        hint: 'See provider.listSnapshots().',
+        hint: {
+          sdk: 'See provider.listSnapshots().',
+          http: 'See GET /v1/snapshots.',
+          cli: 'See sandkasten snapshot list.',
+        },
       })
     return { ...plan, ...forked, image: { snapshot: snapshotId, of } }
   }

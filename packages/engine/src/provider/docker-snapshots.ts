@@ -48,7 +48,11 @@ export class DockerSnapshots {
     const record = this.find(snapshotId)
     if (record) return record
     throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
-      hint: 'See provider.listSnapshots().',
+      hint: {
+        sdk: 'See provider.listSnapshots().',
+        http: 'See GET /v1/snapshots.',
+        cli: 'See sandkasten snapshot list.',
+      },
     })
   }
 

@@ -36,7 +36,7 @@ export class EngineDriver extends LayeredDriver {
     'providerOptions',
   ]
   readonly createOptions: readonly CreateOption[] = this.engineOptions
-  protected readonly defaults: EngineDefaults
+  readonly defaults: EngineDefaults
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   protected readonly findImage: FindImage

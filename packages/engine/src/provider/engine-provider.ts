@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
@@ -12,7 +13,7 @@ import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.
 import { accountLayout } from '../isolators/oci/account-groups.ts'
 import { footingOf, imageRights } from '../isolators/oci/footing.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
-import { findProgram } from '../isolators/oci/programs.ts'
+import { findProgram, hasProgram } from '../isolators/oci/programs.ts'
 import { isolationOf } from '../isolators/oci/runtime.ts'
 import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
@@ -87,6 +88,16 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
   async probe(): Promise<ProbeResult> {
     return this.#layered?.probe() ?? { ok: true, detail: this.decision.reason }
+  }
+
+  /** Whether `resources.diskMb` is honoured here: on `oci` as root, with loop devices and e2fsprogs. */
+  get limitsDisks(): boolean {
+    return (
+      this.decision.isolator === 'oci' &&
+      process.getuid?.() === 0 &&
+      existsSync('/dev/loop-control') &&
+      hasProgram('mkfs.ext4')
+    )
   }
 
   /** What a sandbox uses now. What this machine does not count is undefined. */
@@ -230,7 +241,7 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
     findProgram(runtime)
     return undefined
   } catch {
-    return { reason: `${runtime} is not installed.`, fix: `Run: apt-get install ${runtime}` }
+    return { reason: `${runtime} is not installed.`, fix: `Run: apt-get install ${runtime}.` }
   }
 }
 

@@ -1,6 +1,6 @@
 import type { CallOptions, FileChange, FileEntry, FileStat, FileType } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import { type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
+import { errnoHint, type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
 import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/sdk/runner'
 
 /** Files as the runner sees them: inside the sandbox, as its user. No path of the host is ever involved. */
@@ -122,7 +122,8 @@ async function named<T>(path: string, work: Promise<T>): Promise<T> {
   } catch (error) {
     if (!SandboxError.is(error) || error.code === 'aborted') throw error
     const { code, message, details } = error
-    throw new SandboxError(code, `${path}: ${message}`, { cause: error, details })
+    const hint = errnoHint(details.errno as number | undefined, path)
+    throw new SandboxError(code, `${path}: ${message}`, { cause: error, details, ...(hint ? { hint } : {}) })
   }
 }
 

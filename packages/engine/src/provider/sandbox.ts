@@ -86,7 +86,8 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const record = await this.#check()
-    const place = { cwd: this.#path(options.cwd), env: { ...record.envVars, ...options.env } }
+    const login = options.login ?? this.#driver.defaults.login
+    const place = { cwd: this.#path(options.cwd), env: { ...record.envVars, ...options.env }, login }
     return this.#programs.openShell(options.name ?? `shell-${randomId()}`, place, call)
   }
 
@@ -159,7 +160,11 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     if (options.paused || record.status !== 'paused') return record
     throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is paused.`, {
       sandboxId: this.sandboxId,
-      hint: 'Let it go on with resume().',
+      hint: {
+        sdk: 'Let it go on with resume().',
+        http: 'Let it go on with POST /v1/sessions/{id}/resume.',
+        cli: 'Let it go on: sandkasten sessions resume.',
+      },
     })
   }
 

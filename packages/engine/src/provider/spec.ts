@@ -1,9 +1,10 @@
+import { existsSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { ImageLayers } from '../images/index.ts'
-import type { IsolatorSpec } from '../isolators/isolator.ts'
+import type { HostMount, IsolatorSpec } from '../isolators/isolator.ts'
 import { checkedVolume } from '../volumes/volumes.ts'
 
 /** What is used where `create` says nothing. */
@@ -14,6 +15,10 @@ export interface EngineDefaults {
   readonly pids: number
   readonly tmpMb: number
   readonly network: 'none' | 'open'
+  /** Without one, a disk has no limit. */
+  readonly diskMb?: number
+  /** Whether shells are login shells. */
+  readonly login: boolean
 }
 
 export const engineDefaults: EngineDefaults = {
@@ -23,13 +28,14 @@ export const engineDefaults: EngineDefaults = {
   pids: 512,
   tmpMb: 256,
   network: 'none',
+  login: true,
 }
 
 /** What the engine alone has, in `providerOptions` of `create`. */
 export interface EngineOptions {
   network?: 'none' | 'open'
-  /** Folders and files of this machine, read-only inside. */
-  mounts?: ReadonlyArray<{ source: string; target: string }>
+  /** Folders and files of this machine, read-only unless a mount says otherwise. */
+  mounts?: ReadonlyArray<FolderMount>
   /** Volumes of this provider. Many may read one, and one sandbox at a time may write. */
   volumes?: ReadonlyArray<VolumeMount>
   pids?: number
@@ -39,6 +45,16 @@ export interface EngineOptions {
    * snapshot keeps the account of its sandbox.
    */
   account?: string
+}
+
+export interface FolderMount {
+  readonly source: string
+  readonly target: string
+  /**
+   * False: the sandbox may write there, as the owner of `source`. What it writes belongs to that owner, and never has a set-user-ID bit.
+   * Everything else in the folder is the sandbox's to choose, so treat it as untrusted.
+   */
+  readonly readOnly?: boolean
 }
 
 export interface VolumeMount {
@@ -65,7 +81,11 @@ export async function planOf(
   findImage: FindImage,
 ): Promise<EngineExtra> {
   const options = checkedOptions(spec.providerOptions)
-  const { vcpus = defaults.vcpus, memoryMb = defaults.memoryMb, diskMb } = spec.resources ?? {}
+  const {
+    vcpus = defaults.vcpus,
+    memoryMb = defaults.memoryMb,
+    diskMb = defaults.diskMb,
+  } = spec.resources ?? {}
   return {
     ...(await imageOf(spec.image ?? defaults.image, findImage)),
     ...accountOf(options.account, spec.image ?? defaults.image),
@@ -145,8 +165,12 @@ function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
   return options
 }
 
-function checkedMount(mount: { source: string; target: string }): { source: string; target: string } {
-  const { source, target } = mount ?? {}
+function checkedMount(mount: FolderMount): HostMount {
+  const { source, target, readOnly = true } = mount ?? {}
+  if (typeof readOnly !== 'boolean')
+    throw new SandboxError('invalid_argument', `The mount’s readOnly is ${String(readOnly)}.`, {
+      hint: 'Use true or false.',
+    })
   for (const [name, value] of Object.entries({ source, target })) {
     if (typeof value === 'string' && path.isAbsolute(value) && !value.includes('\0')) continue
     throw new SandboxError(
@@ -154,7 +178,14 @@ function checkedMount(mount: { source: string; target: string }): { source: stri
       `The mount’s ${name} (${String(value)}) must be an absolute path.`,
     )
   }
-  return { source: path.normalize(source), target: path.posix.normalize(target) }
+  // Resolved once, here. A sandbox that writes to one mount must not redirect another by a symbolic link before the next start.
+  const paths = { source: realPath(source), target: path.posix.normalize(target), exact: true }
+  return readOnly ? paths : { ...paths, readOnly, asOwner: true }
+}
+
+/** What is not there is refused by the isolator, with the path as it was given. */
+function realPath(source: string): string {
+  return existsSync(source) ? realpathSync(source) : path.normalize(source)
 }
 
 function checkedVolumeMount(mount: VolumeMount): VolumeMount {

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -34,7 +34,9 @@ const search = (onPath: string[], usualFolders: string[] = []) =>
 
 describe('the search for Rust', () => {
   it('passes over an older cargo and one that does not run', async () => {
-    expect(await search([old, broken, halfOld, fresh])).toMatchObject({
+    const again = path.join(folder, 'again')
+    symlinkSync(old, again)
+    expect(await search([old, again, broken, halfOld, fresh])).toMatchObject({
       rust: { folder: fresh, version: '1.96.0' },
       unusable: [`${old} (1.63.0)`, `${broken} (does not run)`, `${halfOld} (1.63.0)`],
     })

@@ -1,6 +1,6 @@
 /** Finds a Rust that can build the runner. `npm start` and `npm test` use it, too, to decide whether Rust has to be installed. */
 import { execFile } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -33,8 +33,13 @@ export async function findRust(options: SearchOptions = {}): Promise<RustSearch>
   const folders = new Set([...onPath, ...(options.usualFolders ?? usualFolders(env))])
   const needed = neededRust()
   const unusable: string[] = []
+  const seen = new Set<string>()
   for (const folder of folders) {
     if (!isProgram(path.join(folder, 'cargo'))) continue
+    // /bin is often a link to /usr/bin.
+    const real = realpathSync(folder)
+    if (seen.has(real)) continue
+    seen.add(real)
     const version = await versionIn(folder, env)
     if (version !== undefined && isAtLeast(version, needed))
       return { rust: { folder, version }, needed, unusable }

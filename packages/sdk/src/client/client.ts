@@ -1,6 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import type { CallOptions } from '../spec/index.ts'
-import { Http, type HttpOptions } from './http.ts'
+import { type ConnectionOptions, daemonConnection } from './connection.ts'
+import { Http } from './http.ts'
 import { serverEvents } from './server-events.ts'
 import { Session } from './session.ts'
 import type {
@@ -16,15 +17,16 @@ import { createBody, sessionEvent, sessionInfo, snapshotInfo } from './wire.ts'
 /**
  * The daemon's API. Needs nothing but fetch, and WebSocket for terminals: runs in Node, browsers and Workers.
  *
- *     const client = new SandboxClient({ baseUrl: 'http://127.0.0.1:8080', apiKey })
+ *     const client = new SandboxClient({ url: 'http://127.0.0.1:8080', apiKey })
  *     const session = await client.createSession()
  *     const { output } = await session.exec('echo hello')
  */
 export class SandboxClient {
   readonly #http: Http
 
-  constructor(opts: HttpOptions) {
-    this.#http = new Http(opts)
+  /** Without options: `SANDKASTEN_URL` and `SANDKASTEN_API_KEY`. */
+  constructor(opts: ConnectionOptions = {}) {
+    this.#http = new Http(daemonConnection(opts))
   }
 
   /** Running when this resolves. */

@@ -17,7 +17,7 @@ async function serve(listener: RequestListener): Promise<Http> {
     server.closeAllConnections()
     server.close()
   })
-  return new Http({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, apiKey: 'k' })
+  return new Http({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, apiKey: 'k' })
 }
 
 async function serveRaw(answer: (socket: Socket) => void): Promise<Http> {
@@ -27,7 +27,7 @@ async function serveRaw(answer: (socket: Socket) => void): Promise<Http> {
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   closing.push(() => server.close())
-  return new Http({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, apiKey: 'k' })
+  return new Http({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, apiKey: 'k' })
 }
 
 async function bytesOf(http: Http, path = '/', signal?: AbortSignal): Promise<Buffer> {
@@ -144,7 +144,7 @@ describe('downloads', () => {
     })
     const half = await serveRaw((socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nhalf'))
     expect(await failureOf(bytesOf(half, '/', AbortSignal.timeout(50)))).toMatchObject({ code: 'aborted' })
-    const nobody = new Http({ baseUrl: 'http://127.0.0.1:9', apiKey: 'k' })
+    const nobody = new Http({ url: 'http://127.0.0.1:9', apiKey: 'k' })
     expect(await failureOf(nobody.chunks('/'))).toMatchObject({ code: 'unavailable' })
   })
 })

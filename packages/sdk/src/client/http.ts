@@ -1,15 +1,9 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/abort.ts'
 import { concat } from '../shared/bytes.ts'
+import type { DaemonConnection } from './connection.ts'
 import { type NodeHttp, nodeHttp } from './node-http.ts'
 import { errorOfResponse } from './problem.ts'
-
-export interface HttpOptions {
-  baseUrl: string
-  apiKey: string
-  /** Instead of the global one. */
-  fetch?: typeof globalThis.fetch
-}
 
 export interface RequestOptions {
   query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
@@ -26,16 +20,8 @@ export class Http {
   readonly #fetch: typeof globalThis.fetch
   readonly #node: NodeHttp | undefined
 
-  constructor({ baseUrl, apiKey, fetch }: HttpOptions) {
-    if (typeof baseUrl !== 'string' || !/^https?:\/\//.test(baseUrl))
-      throw new SandboxError('invalid_argument', 'The daemon’s URL must begin with http:// or https://.', {
-        hint: 'Pass baseUrl as `sandkasten up` prints it, such as http://127.0.0.1:8080.',
-      })
-    if (typeof apiKey !== 'string' || !/^[\x21-\x7e]+$/.test(apiKey))
-      throw new SandboxError('invalid_argument', 'An API key is needed.', {
-        hint: 'Pass apiKey; make a key with `sandkasten keys create`.',
-      })
-    this.#base = baseUrl.replace(/\/+$/, '')
+  constructor({ url, apiKey, fetch }: DaemonConnection) {
+    this.#base = url
     this.#key = apiKey
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
     this.#node = fetch ? undefined : nodeHttp(this.#base)

@@ -19,7 +19,7 @@ async function serve(listener: RequestListener): Promise<{ http: Http; server: S
     server.close()
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/below`
-  return { server, url, http: new Http({ baseUrl: url, apiKey: 'sk-test' }) }
+  return { server, url, http: new Http({ url, apiKey: 'sk-test' }) }
 }
 
 /** What is said to a connection, word by word. */
@@ -32,7 +32,7 @@ async function serveRaw(answer: (socket: Socket, count: number) => void): Promis
   await once(server, 'listening')
   closing.push(() => server.close())
   return new Http({
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     apiKey: 'sk-test',
   })
 }
@@ -129,7 +129,7 @@ describe('short questions', () => {
   })
 
   it('that nobody hears, or that are cut off, say so', async () => {
-    const nobody = new Http({ baseUrl: 'http://127.0.0.1:9', apiKey: 'sk-test' })
+    const nobody = new Http({ url: 'http://127.0.0.1:9', apiKey: 'sk-test' })
     expect(await failureOf(nobody.json('GET', '/'))).toMatchObject({ code: 'unavailable' })
     const cut = await serveRaw((socket) => socket.destroy())
     expect(await failureOf(cut.json('GET', '/'))).toMatchObject({ code: 'connection_lost' })
@@ -181,7 +181,7 @@ describe('short questions', () => {
     const { url } = await serve((_, response) => void response.end('{}'))
     const script = `
       import { Http } from ${JSON.stringify(new URL('./http.ts', import.meta.url).href)}
-      await new Http({ baseUrl: process.argv[1], apiKey: 'k' }).json('GET', '/')
+      await new Http({ url: process.argv[1], apiKey: 'k' }).json('GET', '/')
       console.log('answered')`
     const child = spawn(process.execPath, [
       '--conditions=sandkasten-source',

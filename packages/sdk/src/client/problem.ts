@@ -1,4 +1,4 @@
-import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
+import { errorTable, type Hints, SandboxError, type SandboxErrorCode } from '../errors.ts'
 
 /** What the daemon answers when it cannot do what was asked: RFC 9457, with the fields of our error table. */
 export interface Problem {
@@ -6,8 +6,10 @@ export interface Problem {
   readonly title?: string
   readonly detail?: string
   readonly code?: string
+  /** In words of the HTTP API; `hints` has those of the other surfaces where they differ. */
   readonly hint?: string
   readonly retryable?: boolean
+  readonly hints?: { readonly sdk?: string; readonly cli?: string }
   readonly details?: Readonly<Record<string, unknown>>
   readonly request_id?: string
 }
@@ -19,12 +21,18 @@ export function errorOf(problem: Problem, status: number, requestId?: string): S
     codeOf(problem.code, status),
     problem.detail ?? `The daemon answered with ${status}.`,
     {
-      ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+      ...hintOf(problem),
       ...(typeof problem.retryable === 'boolean' ? { retryable: problem.retryable } : {}),
       ...(id === undefined ? {} : { requestId: id }),
       details: { ...problem.details },
     },
   )
+}
+
+function hintOf({ hint, hints = {} }: Problem): { hint?: Hints } {
+  if (typeof hint !== 'string') return {}
+  const { sdk = hint, cli = hint } = hints
+  return { hint: { sdk, http: hint, cli } }
 }
 
 /** The error of an answer whose status says that it is none. Reads its body. */

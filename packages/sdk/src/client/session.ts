@@ -142,7 +142,7 @@ export class Session {
 
   async openShell(
     name: string,
-    options: CallOptions & { cwd?: string; env?: Readonly<Record<string, string>> } = {},
+    options: CallOptions & { cwd?: string; env?: Readonly<Record<string, string>>; login?: boolean } = {},
   ): Promise<ShellInfo> {
     const { signal, ...rest } = options
     return this.#post('/shells', { json: { name, ...rest }, signal })

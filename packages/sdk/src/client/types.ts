@@ -12,6 +12,8 @@ export interface ExecResult {
   timedOut: boolean
   /** The shell had ended and this command ran in a fresh one. */
   shellRestarted: boolean
+  /** Something about the shell that you should know: its profile could not be read to the end. */
+  warning?: string
 }
 
 export interface RunResult {

@@ -52,7 +52,11 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
       size += chunk.byteLength
       if (size > maxBytes) {
         throw new SandboxError('too_large', `The file ${path} is larger than ${maxBytes} bytes.`, {
-          hint: 'Use files.readStream(), or raise maxBytes.',
+          hint: {
+            sdk: 'Use files.readStream(), or raise maxBytes.',
+            http: 'Use GET /v1/sessions/{id}/files, which streams, or raise max_bytes.',
+            cli: 'Copy it with sandkasten cp, which takes any size.',
+          },
           details: { maxBytes },
         })
       }

@@ -13,6 +13,7 @@ import type {
   ShellResult,
 } from '../spec/index.ts'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { refuseLogin } from './login.ts'
 import { checkCount, checkMs, invalid } from './validate.ts'
 
 /** The sandbox as a shell sees it: whatever can run a program. */
@@ -38,6 +39,7 @@ export async function openGuestShell(
   { signal }: CallOptions,
 ): Promise<SandboxShell> {
   throwIfAborted(signal, 'Opening the shell')
+  refuseLogin(options, place.provider)
   const name = options.name ?? `shell-${randomId(8)}`
   const key = `.shell-${await keyOf(name)}`
   const shell = new GuestShell(home, { name, key, env: options.env ?? {}, ...place })
@@ -203,7 +205,11 @@ class GuestShell implements SandboxShell {
     return new SandboxError('not_running', `The shell “${this.name}” is closed.`, {
       provider: this.#facts.provider,
       sandboxId: this.#home.sandboxId,
-      hint: 'Open a new one with openShell().',
+      hint: {
+        sdk: 'Open a new one with openShell().',
+        http: 'Open a new one with POST /v1/sessions/{id}/shells.',
+        cli: 'Open a new one: sandkasten shells open.',
+      },
     })
   }
 

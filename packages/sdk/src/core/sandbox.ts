@@ -180,7 +180,9 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
 
   async openShell(options: OpenShellOptions = {}): Promise<SandboxShell> {
     const driver = this.#need('shell', 'openShell')
-    checkKnown(options, ['name', 'cwd', 'env', 'signal'], 'openShell()')
+    checkKnown(options, ['name', 'cwd', 'env', 'login', 'signal'], 'openShell()')
+    if (options.login !== undefined && typeof options.login !== 'boolean')
+      throw invalid('`login` must be true or false.')
     if (options.name !== undefined) checkName(options.name)
     if (options.cwd !== undefined) checkPath(options.cwd, 'cwd')
     throwIfAborted(options.signal)

@@ -35,7 +35,11 @@ export function unsupported(owner: { provider: string }, ability: Ability): Sand
     {
       provider: owner.provider,
       details: { ability },
-      hint: `Check supports(sandbox, '${ability}') first, or choose a provider that has it.`,
+      hint: {
+        sdk: `Check supports(sandbox, '${ability}') first, or choose a provider that has it.`,
+        http: 'Use a daemon with another isolator.',
+        cli: 'Use another isolator.',
+      },
     },
   )
 }

@@ -456,7 +456,7 @@ function bothOf(error: unknown, also: unknown, left: string): SandboxError {
   const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and clearing up')]
   return new SandboxError(first.code, `${first.message} ${left}: ${second.message}`, {
     cause: error,
-    hint: first.hint,
+    hint: first.hints,
     details: first.details,
   })
 }

@@ -1,4 +1,4 @@
-import { SandboxError, type SandboxErrorCode } from '../errors.ts'
+import { type Hints, SandboxError, type SandboxErrorCode } from '../errors.ts'
 
 /** What the operating system's error numbers mean in the contract. */
 const codes: Readonly<Record<string, SandboxErrorCode>> = {
@@ -24,11 +24,21 @@ const codes: Readonly<Record<string, SandboxErrorCode>> = {
   ENOMEM: 'unavailable',
 }
 
-const hints: Readonly<Record<string, string>> = {
-  ENOSPC:
-    'Free space, or inodes (df -i), on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
-  EROFS: 'The file system is mounted read-only: mount it writable, or choose a `root` on another disk.',
-  EDQUOT: 'This account’s disk quota is used up; free space, or choose another `root`.',
+const elsewhere = (hint: string) => ({ http: hint, cli: hint })
+
+const hints: Readonly<Record<string, string | Hints>> = {
+  ENOSPC: {
+    sdk: 'Free space, or inodes (df -i), on the disk that holds the provider’s `root`, or choose a `root` on another disk.',
+    ...elsewhere('Free space, or inodes (df -i), on the disk that holds the sandboxes.'),
+  },
+  EROFS: {
+    sdk: 'The file system is mounted read-only: mount it writable, or choose a `root` on another disk.',
+    ...elsewhere('The file system is mounted read-only: choose another path, or mount it writable.'),
+  },
+  EDQUOT: {
+    sdk: 'This account’s disk quota is used up; free space, or choose another `root`.',
+    ...elsewhere('The disk quota of the account is used up: free space.'),
+  },
   EUCLEAN: 'The file system is damaged: repair it with fsck, or put it back from a backup.',
   EMFILE: 'This process has too many open files; raise `ulimit -n`, or run fewer commands at once.',
   EAGAIN: 'The system has no room for another process; raise `ulimit -u`, or run fewer commands at once.',

@@ -8,7 +8,7 @@ export function alsoLeft(error: unknown, problem: unknown, left: string): Sandbo
     first?.code ?? 'internal',
     `${message} Cleaning up failed too: ${left} is left in the sandbox.`,
     {
-      ...(first ? { hint: first.hint, details: first.details } : {}),
+      ...(first ? { hint: first.hints, details: first.details } : {}),
       cause: new AggregateError([error, problem]),
     },
   )

@@ -95,6 +95,8 @@ export interface ProcessExit {
   restarted?: boolean
   /** For a command of a shell: it ended its shell. */
   shellExited?: boolean
+  /** For the first command of a shell: why it is no login shell, though one was asked for (`timeout`, `exited`, `replaced`). */
+  loginSkipped?: string
   /** The number of the last event before the end. */
   last?: number
 }
@@ -276,6 +278,7 @@ export function exitOf(body: CborMap): ProcessExit {
     cwd: maybeBytes(body, 'cwd'),
     restarted: body.restarted === undefined ? undefined : bool(body, 'restarted'),
     shellExited: body.shellExited === undefined ? undefined : bool(body, 'shellExited'),
+    loginSkipped: maybeText(body, 'loginSkipped'),
     last: maybeInt(body, 'last'),
   }
 }

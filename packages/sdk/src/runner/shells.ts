@@ -18,8 +18,10 @@ export interface OpenShellOptions extends LaunchOptions, CallOptions {
   id: string
   /** Default: bash, and sh where there is none. */
   shell?: 'bash' | 'sh'
-  /** Read the user's profile first. */
+  /** Read the user's profile first. A profile that does not let the shell work is left out: see `loginSkipped` of the first command. */
   login?: boolean
+  /** How long the profile may take. Default 5 s, at most a minute. */
+  loginTimeoutMs?: number
 }
 
 export interface ShellInfo {
@@ -104,7 +106,8 @@ export async function openShell(
   connection: RunnerConnection,
   options: OpenShellOptions,
 ): Promise<RunnerShell> {
-  const body = { id: options.id, ...launchBody(options), shell: options.shell, login: options.login }
+  const { id, shell, login, loginTimeoutMs } = options
+  const body = { id, ...launchBody(options), shell, login, loginTimeoutMs }
   const check = (result: CborMap): { shell?: string; existed: boolean } => ({
     shell: maybeText(result, 'shell'),
     existed: bool(result, 'existed'),

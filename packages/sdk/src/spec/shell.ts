@@ -6,6 +6,11 @@ export interface OpenShellOptions extends CallOptions {
   name?: string
   cwd?: string
   env?: Readonly<Record<string, string>>
+  /**
+   * Whether the shell reads the profile of the sandbox's user first, as `bash -l` does. Default: true on the engine and on a daemon, false elsewhere.
+   * Providers that cannot do it refuse `true` with `unsupported`. A shell that is open already is returned as it is.
+   */
+  login?: boolean
 }
 
 /**
@@ -54,6 +59,8 @@ export interface ShellResult {
   durationMs: number
   /** This command ran in a fresh shell, because the one before had ended (`exit`, `exec`, a kill): its variables are lost, the cwd is kept. */
   shellRestarted: boolean
+  /** Something about the shell that you should know, in the first result that it is true for: its profile could not be read to the end. */
+  warning?: string
 }
 
 export interface OpenTerminalOptions extends CallOptions {

@@ -12,6 +12,7 @@ import {
   checkArgv,
   checkEnv,
   type ExecResult,
+  enterShell,
   fitMemory,
   mainShell,
   resultOf,
@@ -34,11 +35,17 @@ type ExecRow = Tracked['row']
 
 export function commandRoutes({ sessions, streams, config, metrics, patience }: Services): Route[] {
   const most = config.defaults.max_exec_timeout_ms
+  const usual = Math.min(config.defaults.exec_timeout_ms, most)
 
-  const timeoutOf = (given: number | undefined): number => {
-    if (given === undefined || given <= most) return given ?? most
-    throw new SandboxError('invalid_argument', `timeout_ms is more than is allowed here (${most}).`, {
-      hint: 'Ask for less, start it with run and detach: true, or raise defaults.max_exec_timeout_ms.',
+  const timeoutOf = (given = usual): number => {
+    if (given <= most) return given
+    throw new SandboxError('invalid_argument', `The time limit is more than is allowed here (${most} ms).`, {
+      details: { max_timeout_ms: most },
+      hint: {
+        sdk: 'Lower timeoutMs, start the command with { detached: true }, or raise defaults.max_exec_timeout_ms.',
+        http: 'Lower timeout_ms, start it with run and detach: true, or raise defaults.max_exec_timeout_ms.',
+        cli: 'Lower --timeout, start it with --detach, or raise defaults.max_exec_timeout_ms of the daemon.',
+      },
     })
   }
 
@@ -136,7 +143,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
           caller,
           params.id,
           async ({ open, session }) => {
-            const result = await (await shellOf(open, shell)).exec(body.cmd, options)
+            const opened = await shellOf(open, shell)
+            const leave = enterShell(open, shell, null, body.cmd)
+            const result = await opened.exec(body.cmd, options).finally(leave)
             if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
             return shellView(fit(call, result))
           },
@@ -253,7 +262,11 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
         const found = await running(sessions, caller, params)
         if (!found.write || !found.closeStdin)
           throw new SandboxError('stdin_closed', 'The command takes no input.', {
-            hint: 'Start it with run and stdin_open.',
+            hint: {
+              sdk: 'Start it with spawn() and { stdin: "pipe" }.',
+              http: 'Start it with run and stdin_open.',
+              cli: 'Start it with sandkasten exec --detach --stdin.',
+            },
           })
         for await (const chunk of bodyChunks(body, patience.bodyMs)) await found.write(chunk)
         if (query.eof) await found.closeStdin()

@@ -382,7 +382,11 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
               'invalid_argument',
               `The archive could not be unpacked: ${result.stderr.trim().slice(-300)}`,
               {
-                hint: 'Send a tar archive; for a compressed one add gzip=true.',
+                hint: {
+                  sdk: 'Send a tar archive; for a compressed one add { gzip: true }.',
+                  http: 'Send a tar archive; for a compressed one add gzip=true.',
+                  cli: 'Send a tar archive; for a compressed one add --gzip.',
+                },
               },
             )
         })

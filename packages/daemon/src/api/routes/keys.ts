@@ -145,7 +145,9 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
 function projectOf(caller: Caller, named: string | undefined): string {
   if (named === undefined || named === caller.projectId || isOperator(caller))
     return named ?? caller.projectId
-  throw new SandboxError('not_found', `There is no project ${named}.`, { hint: 'Leave project_id out.' })
+  throw new SandboxError('not_found', `There is no project ${named}.`, {
+    hint: { sdk: 'Leave it out.', http: 'Leave project_id out.', cli: 'Leave --project out.' },
+  })
 }
 
 function view(row: NewKey['row']): z.infer<typeof schemas.key> {

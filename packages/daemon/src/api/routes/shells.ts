@@ -1,12 +1,27 @@
 import { z } from 'zod'
-import { closeShell, shellOf } from '../../sessions/index.ts'
+import { closeShell, type Open, shellOf, shellQueue } from '../../sessions/index.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 import type { Services } from '../services.ts'
+import { iso } from '../views.ts'
 
 const tag = 'shells'
-const shell = z.object({ name: z.string(), cwd: z.string() }).meta({ id: 'Shell' })
+const shell = z
+  .object({
+    name: z.string(),
+    cwd: z.string(),
+    running: z
+      .object({
+        exec_id: z.string().nullable().describe('Null for a command that belongs to its request.'),
+        command: z.string().describe('Its first 1000 characters.'),
+        started_at: z.iso.datetime(),
+      })
+      .nullable()
+      .describe('The command that has the shell now.'),
+    waiting: z.int().describe('Commands that wait for it: a shell runs one after the other.'),
+  })
+  .meta({ id: 'Shell' })
 
 export function shellRoutes({ sessions }: Services): Route[] {
   return [
@@ -23,6 +38,10 @@ export function shellRoutes({ sessions }: Services): Route[] {
         name: schemas.name,
         cwd: schemas.filePath.optional(),
         env: schemas.env.optional(),
+        login: z
+          .boolean()
+          .optional()
+          .describe('Read the profile of the sandbox’s user first. Default: defaults.login_shell.'),
       }),
       answer: { status: 201, description: 'The shell.', schema: shell },
       async handle({ caller, params, body, request }) {
@@ -32,7 +51,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
           params.id,
           async ({ open }) => {
             const shell = await shellOf(open, name, options)
-            return { name, cwd: shell.cwd }
+            return shellView(open, name, shell.cwd)
           },
           incarnationOf(request),
         )
@@ -54,7 +73,9 @@ export function shellRoutes({ sessions }: Services): Route[] {
           [...(open?.shells.values() ?? [])].map((shell) => shell.catch(() => undefined)),
         )
         return {
-          shells: shells.filter((shell) => shell !== undefined).map(({ name, cwd }) => ({ name, cwd })),
+          shells: shells
+            .filter((shell) => shell !== undefined)
+            .map(({ name, cwd }) => shellView(open!, name, cwd)),
         }
       },
     }),
@@ -76,4 +97,16 @@ export function shellRoutes({ sessions }: Services): Route[] {
         ),
     }),
   ]
+}
+
+function shellView(open: Open, name: string, cwd: string): z.infer<typeof shell> {
+  const { running, waiting } = shellQueue(open, name)
+  return {
+    name,
+    cwd,
+    running: running
+      ? { exec_id: running.execId, command: running.command, started_at: iso(running.startedAt) }
+      : null,
+    waiting,
+  }
 }

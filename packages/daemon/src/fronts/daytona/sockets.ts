@@ -6,6 +6,7 @@ import type { WebSocket } from 'ws'
 import { answerAndClose } from '../../api/closing.ts'
 import { translate } from '../../api/problems.ts'
 import { closeWith, socketServer, watchOver } from '../../api/sockets.ts'
+import { addressOf } from '../../api/upgrades.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { notSupported, parsed } from '../shared/request.ts'
@@ -131,11 +132,6 @@ async function find(
     }
   if (path.startsWith('interpreter/')) throw notSupported('An interpreter that keeps its state')
   throw noSocket()
-}
-
-function addressOf({ url = '/' }: IncomingMessage): { path: string; query: URLSearchParams } {
-  const [path, query] = url.split('?', 2)
-  return { path: path!, query: new URLSearchParams(query) }
 }
 
 function decoded(part: string): string {

@@ -3,6 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readBytes } from '../../api/body.ts'
 import { translate } from '../../api/problems.ts'
+import { bodyBudget } from '../../api/response-memory.ts'
 import { beginStream, endedBy } from '../../api/streams.ts'
 import type { Scope } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
@@ -47,7 +48,7 @@ export class ConnectService {
         const entered = await this.#plane.enter(call.request)
         return handle({
           ...entered,
-          message: call.body as Message,
+          message: messageOf(call.body),
           signal: call.signal,
           ...deadlineOf(call.request),
         })
@@ -97,8 +98,9 @@ export class ConnectService {
   }
 
   async #envelope(request: FastifyRequest): Promise<Message> {
-    const { config, patience } = this.#place.services
-    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    const { config, patience, sessions } = this.#place.services
+    const take = bodyBudget(sessions.context.memory, request)
+    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs, take }
     const bytes = await readBytes(request.body as IncomingMessage, limits)
     const length = bytes.length >= 5 ? bytes.readUInt32BE(1) : -1
     if (bytes[0] !== 0 || length !== bytes.length - 5)
@@ -106,11 +108,13 @@ export class ConnectService {
         'invalid_argument',
         'The body is not one uncompressed message of the Connect protocol.',
       )
+    let value: unknown
     try {
-      return JSON.parse(bytes.subarray(5).toString('utf8'))
+      value = JSON.parse(bytes.subarray(5).toString('utf8'))
     } catch (cause) {
       throw new SandboxError('invalid_argument', 'The message is not JSON.', { cause })
     }
+    return messageOf(value)
   }
 }
 
@@ -178,6 +182,11 @@ function deadlineOf({ headers }: FastifyRequest): { deadlineMs?: number } {
   return typeof text === 'string' && /^\d{1,10}$/.test(text) && Number(text) > 0
     ? { deadlineMs: Math.min(Number(text), longestMs) }
     : {}
+}
+
+function messageOf(value: unknown): Message {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Message
+  throw new SandboxError('invalid_argument', 'The message must be a JSON object.')
 }
 
 /** What is in a message is somebody else's word. */

@@ -1,7 +1,7 @@
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
-import { refusalHeaders } from '../shared/refusal.ts'
+import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
 
 /** Errors as E2B answers them: two shapes, one for its control plane and files, one for Connect calls. */
 
@@ -14,7 +14,7 @@ export function refuse(error: SandboxError, request: FastifyRequest): FrontRefus
   }
   return {
     status: statusOf(error),
-    body: { code: statusOf(error), message: `${error.message} ${error.hint}` },
+    body: { code: statusOf(error), message: `${error.message} ${neutralHint(error)}`.trim() },
     headers,
   }
 }

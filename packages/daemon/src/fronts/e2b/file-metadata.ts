@@ -1,9 +1,11 @@
+import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 
 const kind = 'file'
 const header = 'x-metadata-'
+const mostBytes = 4096
 
 /**
  * What clients have written down about files: kept beside the session, by path. So it follows what is done through this front, not what
@@ -41,6 +43,10 @@ export function metadataOf({ raw }: FastifyRequest): Record<string, string> | un
     if (name.toLowerCase().startsWith(header))
       found[name.slice(header.length).toLowerCase()] = raw.rawHeaders[at + 1]!
   }
+  if (JSON.stringify(found).length > mostBytes)
+    throw new SandboxError('too_large', `The metadata of a file is longer than ${mostBytes} bytes.`, {
+      hint: 'Send shorter X-Metadata headers.',
+    })
   return Object.keys(found).length === 0 ? undefined : found
 }
 

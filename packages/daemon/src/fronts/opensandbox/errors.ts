@@ -1,13 +1,13 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
-import { refusalHeaders } from '../shared/refusal.ts'
+import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
 import { execdPort } from './desk.ts'
 
 /** Errors as OpenSandbox answers them: `{code, message}`, with two sets of codes, one of its server and one of execd. */
 export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {
   const inside = request.url.includes(`/port/${execdPort}/`)
-  const hint = error.code === 'unauthenticated' ? keyHint : error.hint
+  const hint = error.code === 'unauthenticated' ? keyHint : neutralHint(error)
   return {
     status: statusOf(error, inside),
     body: { code: codeOf(error, request, inside), message: `${error.message} ${hint}`.trim() },

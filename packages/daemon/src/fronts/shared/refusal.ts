@@ -10,3 +10,8 @@ export function refusalHeaders({ details }: SandboxError, request: { id: string 
       : {}),
   }
 }
+
+/** A hint that names no calls of ours; empty where there is none. Users of a front call the vendor's SDK. */
+export function neutralHint({ hints }: SandboxError): string {
+  return hints.http === hints.cli ? hints.http : ''
+}

@@ -1,7 +1,7 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
-import { refusalHeaders } from '../shared/refusal.ts'
+import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
 
 /** The vendor's words for our errors: `{ error: { code, message } }`. */
 export function refusal(error: SandboxError, request: FastifyRequest): FrontRefusal {
@@ -9,7 +9,7 @@ export function refusal(error: SandboxError, request: FastifyRequest): FrontRefu
   const code = typeof vercelCode === 'string' ? vercelCode : (codes[error.code] ?? error.code)
   return {
     status: statusOf(error, request),
-    body: { error: { code, message: error.hint ? `${error.message} ${error.hint}` : error.message } },
+    body: { error: { code, message: `${error.message} ${neutralHint(error)}`.trim() } },
     headers: refusalHeaders(error, request),
   }
 }

@@ -9,6 +9,7 @@ import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
 import type { ResultAccount } from './result-memory.ts'
+import { enterShell } from './shell-queue.ts'
 import { shellOf } from './shells.ts'
 import { lossOf, startRun, trackRun } from './tracked-run.ts'
 import { trackShell } from './tracked-shell.ts'
@@ -79,7 +80,11 @@ export class Commands {
       return this.#tracked.get(key) ?? (await this.#context.store.execs.get(id, execId)) ?? row
     }
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
-      hint: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
+      hint: {
+        sdk: 'See listProcesses().',
+        http: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
+        cli: 'See sandkasten commands list.',
+      },
     })
   }
 
@@ -189,7 +194,10 @@ export class Commands {
     }
     const shell = await shellOf(used.open, request.shell)
     const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
-    return this.#keep(used, (options) => trackShell(shell, row, { ...options(row), request, onEnd }))
+    const leave = enterShell(used.open, request.shell, row.exec_id, request.command)
+    const tracked = this.#keep(used, (options) => trackShell(shell, row, { ...options(row), request, onEnd }))
+    void tracked.done.then(leave)
+    return tracked
   }
 
   /** Follows it again, one at a time for each. False when its sandbox cannot be reached now; whatever else is so is written down. */
@@ -255,6 +263,7 @@ export class Commands {
         account.release()
         throw new SandboxError('not_found', 'It was never started.')
       }
+      void tracked.done.then(enterShell(used.open, row.shell!, row.exec_id, String(JSON.parse(row.command))))
       this.#keep(used, () => tracked, account)
     } catch (error) {
       used.release()
@@ -321,7 +330,7 @@ export class Commands {
     const row = 'row' in found ? found.row : found
     if (row.fingerprint === wanted.fingerprint) return found
     throw new SandboxError('conflict', `The id ${wanted.exec_id} was used for a different command.`, {
-      hint: 'Use a new exec_id for each command.',
+      hint: 'Use a new id for each command.',
     })
   }
 
@@ -340,7 +349,7 @@ export function resultOf(row: ExecRow): ExecResult {
     `How the command ${row.exec_id} ended is not known: its sandbox, or its shell, ended before it.`,
     {
       details: { exec_id: row.exec_id },
-      hint: 'Look at what it was to do, and run it again with a new exec_id if needed.',
+      hint: 'Look at what it was to do, and run it again with a new id if needed.',
     },
   )
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ResultMemory } from './result-memory.ts'
-import { fitMemory, fitted } from './result-size.ts'
+import { fitMemory, fitTexts, fitted } from './result-size.ts'
 
 const facts = { exitCode: 0, timedOut: false, truncated: false, durationMs: 1 }
 const size = (result: object) => Buffer.byteLength(JSON.stringify(result))
@@ -35,6 +35,12 @@ describe('a result that must fit', () => {
     const fit = fitted({ ...facts, stdout: 'a'.repeat(1_000_000), stderr: 'whole' }, 100_000)
     expect(fit.stderr).toBe('whole')
     expect(fit.stdout.length).toBeGreaterThan(80_000)
+  })
+
+  it('of three texts is within the limit too', () => {
+    const texts = fitTexts(['a'.repeat(400_000), 'b'.repeat(400_000), 'c'], 300_000)
+    expect(size(texts)).toBeLessThan(301_000)
+    expect(size(texts)).toBeGreaterThan(280_000)
   })
 
   it('is shorter while its project has no memory left, and other projects are not affected', () => {

@@ -53,14 +53,17 @@ function jsonBytes(text: string): number {
   return bytes
 }
 
-function fitTexts(texts: readonly string[], maxBytes: number): string[] {
+/** Texts whose JSON together is no larger than that; the larger ones lose their middle. */
+export function fitTexts(texts: readonly string[], maxBytes: number): string[] {
   // The usual case, decided without measuring.
   if (texts.reduce((sum, text) => sum + text.length * 6, 0) <= maxBytes) return [...texts]
   const sizes = texts.map(jsonBytes)
   if (sizes.reduce((a, b) => a + b) <= maxBytes) return [...texts]
   const share = maxBytes / texts.length
+  // What small texts leave of their share is for the large ones.
   const spare = sizes.reduce((sum, size) => sum + Math.max(0, share - size), 0)
-  return texts.map((text, index) => (sizes[index]! <= share ? text : cut(text, share + spare)))
+  const large = sizes.filter((size) => size > share).length
+  return texts.map((text, index) => (sizes[index]! <= share ? text : cut(text, share + spare / large)))
 }
 
 /** The beginning and the end, in about so many bytes of JSON. */

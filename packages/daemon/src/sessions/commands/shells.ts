@@ -8,7 +8,7 @@ export const mainShell = 'main'
 export async function shellOf(
   open: Open,
   name: string,
-  options: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
+  options: { cwd?: string; env?: Readonly<Record<string, string>>; login?: boolean } = {},
 ): Promise<SandboxShell> {
   const known = open.shells.get(name)
   if (known) return known
@@ -26,7 +26,11 @@ export async function closeShell(open: Open, name: string): Promise<boolean> {
   if (!known) {
     if (name === mainShell) return (await open.sandbox.openShell({ name })).close()
     throw new SandboxError('not_found', `There is no shell “${name}”.`, {
-      hint: 'See GET /v1/sessions/{id}/shells.',
+      hint: {
+        sdk: 'Open it with openShell().',
+        http: 'See GET /v1/sessions/{id}/shells.',
+        cli: 'See sandkasten shells list.',
+      },
     })
   }
   open.shells.delete(name)

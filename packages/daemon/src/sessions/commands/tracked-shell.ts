@@ -102,7 +102,7 @@ export function trackShell(
     async kill(signal) {
       if (!killers.has(signal))
         throw new SandboxError('unsupported', `A command of a shell cannot be sent ${signal}.`, {
-          hint: `Use one of ${[...killers].join(', ')}: they end the command and keep the shell. Or start it with run.`,
+          hint: `Use one of ${[...killers].join(', ')}: they end the command and keep the shell.`,
         })
       if (log.exit) return false
       stop.abort()

@@ -23,6 +23,14 @@ afterEach(async () => {
 })
 afterAll(async () => cage?.[Symbol.asyncDispose](), 120_000)
 
+it('calls its user as asked for, with a home of that name', async () => {
+  const spec = cage.spec({ sandboxId: 'account', account: 'ada', workdir: '/home/ada' })
+  const talk = await talkTo(await cage.isolator.start(spec))
+  const look = 'whoami; id -gn; pwd; echo "$HOME"; stat -c %U:%G ~; touch ~/mine && ls ~'
+  expect((await talk.sh(look)).out).toBe('ada\nada\n/home/ada\n/home/ada\nada:ada\nmine')
+  expect(await cage.isolator.remove(spec)).toBe(true)
+})
+
 describe.each(['socket', 'bridge'] as const)('a life, its runner reached by %s', (reach) => {
   it('starts, is found again, is killed, starts again with its disk, and is removed', async () => {
     const isolator = cage.another({ bridge: reach === 'bridge' })

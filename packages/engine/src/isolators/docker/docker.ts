@@ -409,11 +409,11 @@ function refuseLayers({ sandboxId, layers = [], limits, mounts }: IsolatorSpec):
   const wanted = [
     layers.length > 0 && 'disks that stand on layers',
     limits.diskBytes !== undefined && 'a limit of the disk',
-    mounts.some(({ readOnly }) => readOnly === false) && 'mounts that can be written to',
+    mounts.some(({ readOnly }) => readOnly === false) && 'writable mounts',
   ].find((each) => each !== false)
   if (wanted)
     throw new SandboxError('unsupported', `Docker’s sandboxes do not have ${wanted}.`, {
       sandboxId,
-      hint: 'Use the isolator “oci”.',
+      hint: 'Use the isolator “oci”; or mount read-only, and copy results out of the sandbox.',
     })
 }

@@ -1,4 +1,4 @@
-import { accessSync, constants, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { OutputEvent } from '@sandkasten/sdk/runner'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -49,6 +49,24 @@ describe('an account', () => {
     expect(numbers('Uid')).not.toContain(uid)
     expect(numbers('Gid')).not.toContain(gid)
     for (const group of process.getgroups!()) expect(numbers('Groups')).not.toContain(group)
+  })
+
+  it('a writable mount: files belong to the account, or it is refused with the reason', async () => {
+    const source = join(bench.folder, 'shared')
+    mkdirSync(source)
+    const mounts = [{ source, target: '/shared', readOnly: false, asOwner: true }]
+    if (bench.kind === 'range') {
+      await expect(bench.start({ mounts })).rejects.toMatchObject({
+        code: 'unsupported',
+        message: expect.stringContaining('subordinate ids'),
+        hint: expect.stringContaining('--out'),
+      })
+      return
+    }
+    const box = await bench.start({ mounts })
+    expect((await box.sh('echo x > /shared/file && chmod 4755 /shared/file')).err).toContain('not permitted')
+    const { uid, mode } = statSync(join(source, 'file'))
+    expect([uid, mode & 0o6000]).toEqual([thisAccount().uid, 0])
   })
 
   it('keeps what a sandbox wrote, and removes it whatever its owner and mode', async () => {

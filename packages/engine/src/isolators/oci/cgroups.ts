@@ -16,6 +16,12 @@ export interface CgroupLayout {
   /** Controller to the folder of its hierarchy. */
   readonly v1: Readonly<Record<string, string>>
   readonly v2?: { readonly root: string; readonly controllers: readonly string[] }
+  /** Where sandboxes have a limit of I/O: the disk, as `major:minor`, and the limit (`io-limit.ts`). */
+  readonly io?: {
+    readonly device: string
+    readonly readBytesPerSecond?: number
+    readonly writeBytesPerSecond?: number
+  }
 }
 
 /** The limits of a sandbox's group below `parent`, and what else that group is for, in the file of which version. */
@@ -61,7 +67,8 @@ export function missingControllers(layout: CgroupLayout): string[] {
 
 /** Controllers of the v2 hierarchy that limit our sandboxes. */
 export function usedControllers(layout: CgroupLayout): string[] {
-  return NEEDED.filter((name) => layout.v2?.controllers.includes(name))
+  const wanted = [...NEEDED, ...(layout.io ? ['io'] : [])]
+  return wanted.filter((name) => layout.v2?.controllers.includes(name))
 }
 
 /** What crun must not see: it refuses to start where v1 and v2 are mounted side by side. */
@@ -115,6 +122,19 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits,
       ['cpu.cfs_period_us', String(PERIOD_USEC)],
       ['cpu.cfs_quota_us', quota],
     ])
+  const { io } = layout
+  if (io && v2.has('io')) {
+    const rates = [
+      ...(io.readBytesPerSecond === undefined ? [] : [`rbps=${io.readBytesPerSecond}`]),
+      ...(io.writeBytesPerSecond === undefined ? [] : [`wbps=${io.writeBytesPerSecond}`]),
+    ]
+    set(layout.v2!.root, [['io.max', [io.device, ...rates].join(' ')]])
+  } else if (io) {
+    const { readBytesPerSecond: read, writeBytesPerSecond: write, device } = io
+    if (read !== undefined) set(layout.v1.blkio!, [['blkio.throttle.read_bps_device', `${device} ${read}`]])
+    if (write !== undefined)
+      set(layout.v1.blkio!, [['blkio.throttle.write_bps_device', `${device} ${write}`]])
+  }
   const memory = missing.includes('memory') ? undefined : whereIs('memory')
   const freezer = layout.v2?.root ?? layout.v1.freezer
   return groupRoots(layout).map((root) => ({
@@ -126,16 +146,23 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits,
 }
 
 /** The hierarchies that we use. Freezing and counting processor time need no controller in v2. */
-export function groupRoots({ v1, v2 }: CgroupLayout): string[] {
+export function groupRoots({ v1, v2, io }: CgroupLayout): string[] {
   const limiting = NEEDED.map((name) => (v2?.controllers.includes(name) ? v2.root : v1[name]))
-  const roots = new Set([...limiting, ...(v2 ? [v2.root] : [v1.freezer, v1.cpuacct])])
+  const disks = io && !v2?.controllers.includes('io') ? [v1.blkio] : []
+  const roots = new Set([...limiting, ...disks, ...(v2 ? [v2.root] : [v1.freezer, v1.cpuacct])])
   return [...roots].filter((root) => root !== undefined)
+}
+
+/** Those, and the one that was used if I/O had a limit when the group was made. */
+function everyRoot(layout: CgroupLayout): string[] {
+  const { blkio } = layout.v1
+  return [...new Set([...groupRoots(layout), ...(blkio === undefined ? [] : [blkio])])]
 }
 
 /** Takes away the groups of shims that were killed: nobody else does. */
 export async function sweepGroups(layout: CgroupLayout, parent: string): Promise<void> {
   const names = new Set<string>()
-  for (const root of groupRoots(layout)) {
+  for (const root of everyRoot(layout)) {
     for (const name of readdirOr(join(root, parent))) {
       const [, pid, startTime] = /^(\d+)-(\d+)$/.exec(name) ?? []
       if (pid !== undefined && startTimeOf(Number(pid)) !== Number(startTime)) names.add(name)
@@ -270,7 +297,7 @@ export class SandboxGroups {
   }
 
   private all(): string[] {
-    return groupRoots(this.layout).map(this.path)
+    return everyRoot(this.layout).map(this.path)
   }
 }
 

@@ -2,11 +2,12 @@ import { statSync } from 'node:fs'
 import { posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { missingLayer } from '../../images/missing-layer.ts'
-import { type IsolatorSpec, storedImage } from '../isolator.ts'
+import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
+import type { Footing } from './footing.ts'
 import { leastLimits, type RuntimeKind } from './runtime.ts'
 
 /** Refuses what would be misunderstood later, further from whoever wrote it. */
-export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind): void {
+export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, footing?: Footing['kind']): void {
   const { limits } = spec
   const whole = {
     ...leastLimits(runtime ?? 'crun'),
@@ -53,7 +54,25 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind): void {
       throw wrong(`mounts: ${source}: an absolute path is needed`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
+  if (writesToHost(spec)) checkWritable(spec, runtime, footing)
   checkImage(spec.image)
+}
+
+/** Files that a sandbox writes to the host belong to the folder's owner and never have a set-user-ID bit. Refuses where that does not hold. */
+function checkWritable({ mounts }: IsolatorSpec, runtime?: RuntimeKind, footing?: Footing['kind']): void {
+  const writable = mounts.filter(({ readOnly, asOwner }) => readOnly === false && asOwner)
+  if (writable.some(({ source }) => source === '/'))
+    throw wrong('mounts: / can be mounted read-only, not writable')
+  const why =
+    runtime === 'runsc'
+      ? 'gVisor (runsc) does not keep a sandbox from making set-user-ID files'
+      : footing === 'range'
+        ? 'an ordinary account with subordinate ids cannot map owners, so the files would belong to one of those ids'
+        : undefined
+  if (why)
+    throw new SandboxError('unsupported', `${writable[0]?.source} cannot be mounted writable: ${why}`, {
+      hint: 'Mount it read-only and copy results out of the sandbox (sandkasten run --out), or run as root on crun or runc.',
+    })
 }
 
 function checkImage(image: IsolatorSpec['image']): void {

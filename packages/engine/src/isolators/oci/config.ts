@@ -1,4 +1,4 @@
-import { type IsolatorSpec, storedImage } from '../isolator.ts'
+import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
 import { type Inside, SANDBOX_USER } from './inside.ts'
 import { limitArguments, MAX_TERMINALS } from './kernel-limits.ts'
 import type { RuntimeKind } from './runtime.ts'
@@ -49,8 +49,7 @@ const MIN_OPEN_FILES = 1024
 export function ociConfig(input: ConfigInput): object {
   const { spec, firstId, stage, inside } = input
   const image = storedImage(spec.image)
-  // Where there is one user, that is who it is.
-  const { uid, gid } = (inside.count > 1 && image?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
+  const { uid, gid } = userOf(spec, inside)
   const ids = [{ containerID: inside.first, hostID: firstId, size: inside.count }]
   const open = spec.network === 'open'
   const openFiles = Math.min(Math.max(spec.limits.openFiles, MIN_OPEN_FILES), input.maxOpenFiles)
@@ -179,7 +178,11 @@ export function ociConfig(input: ConfigInput): object {
     },
     // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.
     ...(input.runtime === 'crun'
-      ? { annotations: { 'run.oci.seccomp_bpf_data': filterFor(input.architecture) } }
+      ? {
+          annotations: {
+            'run.oci.seccomp_bpf_data': filterFor(input.architecture, { setuid: !writesToHost(spec) }),
+          },
+        }
       : {}),
   }
 }
@@ -188,9 +191,15 @@ const joinsUsers = (runtime: RuntimeKind, open: boolean) =>
   runtime === 'crun' || (runtime === 'runc' && !open)
 
 /** crun has got it ready-made. */
-function seccompOf({ runtime, architecture }: ConfigInput): { seccomp?: OciSeccomp } {
+function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: OciSeccomp } {
   if (runtime === 'crun') return {}
-  return { seccomp: runtime === 'runsc' ? smallSeccomp(architecture) : ociSeccomp(architecture) }
+  if (runtime === 'runsc') return { seccomp: smallSeccomp(architecture) }
+  return { seccomp: ociSeccomp(architecture, { setuid: !writesToHost(spec) }) }
+}
+
+/** Who commands run as. Where there is one user, that is who it is. */
+export function userOf({ image }: IsolatorSpec, { count }: Inside): { uid: number; gid: number } {
+  return (count > 1 && storedImage(image)?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
 }
 
 function environment(env: Readonly<Record<string, string>>): string[] {

@@ -202,5 +202,9 @@ function madeOtherwise(places: Places): SandboxError {
 
 const noDiskLimit = () =>
   new SandboxError('unsupported', 'a disk with a limit needs root', {
-    hint: 'Leave resources.diskMb out, or run the engine as root.',
+    hint: {
+      sdk: 'Leave resources.diskMb out, or run the engine as root.',
+      http: 'Leave limits.disk_mb out, or run the daemon as root.',
+      cli: 'Leave --disk out, or run the daemon as root.',
+    },
   })

@@ -39,6 +39,7 @@ describe('templates of disks with a limit', () => {
     collectDiskTemplates(folder)
     expect([old, draft].filter(existsSync)).toEqual([])
     expect([used, other].filter(existsSync)).toEqual([used, other])
+    expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
   })
 
   it('are collected where there is no folder of images yet', () => {

@@ -81,7 +81,7 @@ async function format(file: string, bytes: number): Promise<void> {
     if (errnoOf(cause) !== 'ENOENT' && isFull(dirname(file))) throw noRoom(cause)
     throw new SandboxError('unavailable', 'the file system of a disk with a limit could not be made', {
       cause,
-      hint: 'Run: apt-get install e2fsprogs; or leave resources.diskMb out.',
+      hint: 'Run: apt-get install e2fsprogs; or leave the limit of the disk out.',
     })
   }
 }

@@ -22,6 +22,7 @@ import { checkSpec } from './check-spec.ts'
 import { DiskRemover, readRange } from './disk.ts'
 import { type Footing, footingOf, makeStage } from './footing.ts'
 import type { IdRangeOptions } from './ids.ts'
+import { type IoLimit, withIoLimit } from './io-limit.ts'
 import { Launcher } from './launcher.ts'
 import { collectDiskTemplates, diskTemplateFor } from './limited-disk.ts'
 import { type Places, placesOf } from './places.ts'
@@ -42,6 +43,8 @@ export interface OciIsolatorOptions {
   /** Whose words it understands, where neither its name nor its version says so. */
   readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
+  /** How fast each sandbox may read and write. */
+  readonly ioLimit?: IoLimit
   /** What the image `host` hides of this machine. */
   readonly hostImage?: HostImageOptions
   /** What sandboxes with the network `open` may reach. */
@@ -96,6 +99,7 @@ export class OciIsolator implements Isolator {
       pasta: options.pasta ?? 'pasta',
       openNetwork: options.openNetwork ?? {},
       hostImage: options.hostImage ?? {},
+      ioLimit: options.ioLimit ?? {},
       runFolder: folders.run,
       imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
       cgroupParent: options.cgroupParent ?? 'sandkasten',
@@ -129,7 +133,7 @@ export class OciIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     const places = placesOf(spec, this.options.runFolder)
     const { layout, stage, runtime } = await this.prepare()
-    checkSpec(spec, runtime.kind)
+    checkSpec(spec, runtime.kind, this.footing.kind)
     this.launcher.warm(() => this.setup(layout, stage, runtime), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
@@ -168,7 +172,7 @@ export class OciIsolator implements Isolator {
       await this.undo(spec, places, isNew).catch((also: Error) => {
         throw new SandboxError(error.code, `${error.message}; and then ${also.message}`, {
           cause,
-          hint: error.hint,
+          hint: error.hints,
           details: error.details,
         })
       })
@@ -314,7 +318,8 @@ export class OciIsolator implements Isolator {
 
   private async makeReady(): Promise<Prepared> {
     const { stage } = this.footing.folders
-    const layout = this.footing.layout()
+    const { imagesFolder, ioLimit } = this.options
+    const layout = withIoLimit(this.footing.layout(), imagesFolder, ioLimit)
     // Looked up once: a runtime is replaced only together with everything that waits on it.
     const runtime = await findRuntime(this.options.runtime, this.options.runtimeKind, this.footing.kind)
     try {

@@ -3,7 +3,7 @@ import type { IsolatorSpec, Limits } from '../isolator.ts'
 import type { OpenNetwork } from '../open-network.ts'
 import type { CgroupLayout } from './cgroups.ts'
 import { groupRoots, missingControllers, planGroups } from './cgroups.ts'
-import { ociConfig, RUNNER_PROGRAM } from './config.ts'
+import { ociConfig, RUNNER_PROGRAM, userOf } from './config.ts'
 import type { Footing } from './footing.ts'
 import { kernelLimits } from './kernel-limits.ts'
 import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from './network.ts'
@@ -72,9 +72,15 @@ export function shimTask(input: TaskInput): object {
   const kernel = kernelLimits(footing.kind, input.runtime, spec.limits, uncounted)
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
-    ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false })),
-    // What the caller shares is shared: owner 1000 there is the sandbox's user here.
-    ...spec.mounts.map((bind) => ({ ...bind, readOnly: bind.readOnly ?? true, exec: true, idMapped: true })),
+    ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false, exact: false })),
+    // What the caller shares is shared: owner 1000 there is the sandbox's user here, or whoever owns the folder is.
+    ...spec.mounts.map((bind) => ({
+      ...bind,
+      readOnly: bind.readOnly ?? true,
+      exec: true,
+      idMapped: bind.asOwner ? userOf(spec, inside) : true,
+      exact: bind.exact ?? false,
+    })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
@@ -98,7 +104,13 @@ export function shimTask(input: TaskInput): object {
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
     template: input.diskTemplate ?? null,
     volatile: input.volatile,
-    binds: binds.map(({ name, source, readOnly, idMapped }) => ({ name, source, readOnly, idMapped })),
+    binds: binds.map(({ name, source, readOnly, idMapped, exact }) => ({
+      name,
+      source,
+      readOnly,
+      idMapped,
+      exact,
+    })),
     config: JSON.stringify(
       ociConfig({
         ...input,

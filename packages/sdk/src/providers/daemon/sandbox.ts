@@ -75,10 +75,11 @@ export class DaemonSandbox implements SandboxDriver {
   }
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
-    const { name = `shell-${randomId()}`, cwd, env } = options
+    const { name = `shell-${randomId()}`, cwd, env, login } = options
     const opening = this.#session.openShell(name, {
       ...(cwd === undefined ? {} : { cwd }),
       ...(env === undefined ? {} : { env }),
+      ...(login === undefined ? {} : { login }),
       ...call,
     })
     const shell = await this.#translated(opening)

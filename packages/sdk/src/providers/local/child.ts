@@ -181,7 +181,11 @@ function startError(cmd: string, error: unknown): SandboxError {
   if (errno === 'EACCES' || errno === 'EPERM') {
     return new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
       ...options,
-      hint: 'Make it executable with files.chmod(path, 0o755).',
+      hint: {
+        sdk: 'Make it executable with files.chmod(path, 0o755).',
+        http: 'Make it executable with POST /v1/sessions/{id}/files/chmod.',
+        cli: 'Make it executable (chmod +x), or run it through its interpreter: sh SCRIPT.',
+      },
     })
   }
   if (errno === 'ENOEXEC' || errno === 'EINVAL' || errno === 'UNKNOWN') {
@@ -190,7 +194,7 @@ function startError(cmd: string, error: unknown): SandboxError {
       `The file “${cmd}” is not a program that this system can run.`,
       {
         ...options,
-        hint: 'Run it through its interpreter, for example cmd: "sh", args: ["script.sh"].',
+        hint: 'Run it through its interpreter, for example sh script.sh.',
       },
     )
   }

@@ -6,7 +6,7 @@ import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { ProcessDriver } from '../../core/driver.ts'
-import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import { type Hints, SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { errnoOf, guarded } from '../../folder/errors.ts'
 import { isAlive } from '../../folder/record.ts'
 import { abortedError, onAbort } from '../../shared/abort.ts'
@@ -193,14 +193,14 @@ const ended = Symbol('ended')
 interface RemoteError {
   code: SandboxErrorCode
   message: string
-  hint?: string
+  hints?: Hints
   details?: Record<string, unknown>
 }
 
-function remoteError({ code, message, hint, details }: RemoteError): SandboxError {
+function remoteError({ code, message, hints, details }: RemoteError): SandboxError {
   return new SandboxError(code, message, {
     provider: 'local',
-    ...(hint ? { hint } : {}),
+    ...(hints ? { hint: hints } : {}),
     ...(details ? { details } : {}),
   })
 }

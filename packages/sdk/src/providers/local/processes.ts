@@ -62,7 +62,11 @@ export class LocalProcesses {
     throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
       provider: 'local',
       sandboxId: this.#sandboxId,
-      hint: 'See listProcesses(). Only processes started with detached: true are found from another process.',
+      hint: {
+        sdk: 'See listProcesses(). Only processes started with detached: true are found from another process.',
+        http: 'See GET /v1/sessions/{id}/execs.',
+        cli: 'See sandkasten commands list.',
+      },
     })
   }
 
@@ -162,7 +166,7 @@ export class LocalProcesses {
     throw new SandboxError(
       'conflict',
       `The process ${processId} is being started by another caller, and does not come up.`,
-      { hint: 'Choose another processId.' },
+      { hint: 'Choose another id.' },
     )
   }
 }

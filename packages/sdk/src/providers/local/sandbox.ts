@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { refuseLogin } from '../../core/login.ts'
 import type { SandboxRecord } from '../../folder/record.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
@@ -77,6 +78,7 @@ export class LocalSandbox implements SandboxDriver {
   }
 
   async openShell(options: OpenShellOptions): Promise<SandboxShell> {
+    refuseLogin(options, 'local')
     const place = await this.#place(options.cwd, options.env ?? {})
     const name = options.name ?? `shell-${randomId(8)}`
     const open = this.#shells.get(name)

@@ -137,7 +137,11 @@ export class LocalShell implements SandboxShell {
     if (this.#closed)
       throw new SandboxError('not_running', `The shell “${this.name}” is closed.`, {
         provider: 'local',
-        hint: 'Open a new one with openShell().',
+        hint: {
+          sdk: 'Open a new one with openShell().',
+          http: 'Open a new one with POST /v1/sessions/{id}/shells.',
+          cli: 'Open a new one: sandkasten shells open.',
+        },
       })
     if (this.#bash?.running) return this.#bash
     this.#restarted = this.#bash !== undefined

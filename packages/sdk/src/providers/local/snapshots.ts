@@ -52,7 +52,11 @@ export class LocalSnapshots {
     if (!(await this.#read(snapshotId))) {
       throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
         provider: 'local',
-        hint: 'See provider.listSnapshots().',
+        hint: {
+          sdk: 'See provider.listSnapshots().',
+          http: 'See GET /v1/snapshots.',
+          cli: 'See sandkasten snapshot list.',
+        },
       })
     }
     await guarded('The snapshot could not be restored', () =>

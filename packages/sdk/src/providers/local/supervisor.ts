@@ -47,8 +47,8 @@ async function main(): Promise<void> {
   try {
     child = await Child.start(task)
   } catch (error) {
-    const { code, message, hint, details } = error as SandboxError
-    await answer({ error: { code: SandboxError.is(error) ? code : 'internal', message, hint, details } })
+    const { code, message, hints, details } = error as SandboxError
+    await answer({ error: { code: SandboxError.is(error) ? code : 'internal', message, hints, details } })
     return
   }
   const server = serve(child, task.socketPath)

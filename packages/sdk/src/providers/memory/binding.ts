@@ -1,4 +1,5 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { refuseLogin } from '../../core/login.ts'
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import type {
@@ -101,6 +102,7 @@ export class SandboxBinding implements SandboxDriver {
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     await this.#enter('openShell', call)
+    refuseLogin(options, 'memory')
     const sandbox = this.#sandbox
     const name = options.name ?? this.#world.id('shell')
     const open = sandbox.shells.get(name)

@@ -133,7 +133,7 @@ export class SshPrograms {
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const name = options.name ?? `shell-${randomId(8)}`
     const where = await this.#where(`s-${randomId(8)}`, options.cwd, options.env ?? {})
-    return this.#programs.openShell(name, where, call)
+    return this.#programs.openShell(name, { ...where, login: options.login ?? false }, call)
   }
 
   async openTerminal(

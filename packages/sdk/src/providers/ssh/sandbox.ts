@@ -1,4 +1,5 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { refuseLogin } from '../../core/login.ts'
 import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { bashPrologue } from '../../shared/bash-prologue.ts'
@@ -123,6 +124,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     if (this.#runner) return this.#runner.openShell(options, call)
+    refuseLogin(options, 'ssh')
     const name = options.name ?? `shell-${randomId(8)}`
     const key = await keyOf(name)
     const launch = this.#launch(`s-${key}`, options.cwd, options.env ?? {})

@@ -188,7 +188,11 @@ export async function startProcess(
 ): Promise<DrivenProcess> {
   if (spec.outputBufferBytes > maxRingBytes)
     throw new SandboxError('unsupported', `The runner keeps at most ${maxRingBytes} bytes of output.`, {
-      hint: 'Lower outputBufferBytes, and read sooner.',
+      hint: {
+        sdk: 'Lower outputBufferBytes, and read sooner.',
+        http: 'Lower output_buffer_bytes, and read sooner.',
+        cli: 'Read the output sooner.',
+      },
     })
   const { processId, cwd, env, oomBefore } = place
   const { timeoutMs } = spec
@@ -253,7 +257,11 @@ async function started<T>(cmd: string, cwd: string, start: Promise<T>): Promise<
     if (SandboxError.is(error, 'permission_denied'))
       throw new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
         ...options,
-        hint: 'Make it executable with files.chmod(path, 0o755).',
+        hint: {
+          sdk: 'Make it executable with files.chmod(path, 0o755).',
+          http: 'Make it executable with POST /v1/sessions/{id}/files/chmod.',
+          cli: 'Make it executable (chmod +x), or run it through its interpreter: sh SCRIPT.',
+        },
       })
     throw error
   }

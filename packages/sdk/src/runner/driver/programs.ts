@@ -38,7 +38,11 @@ export class RunnerPrograms {
         ...(task.pid === undefined ? {} : { pid: task.pid }),
       })
     throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
-      hint: 'See listProcesses().',
+      hint: {
+        sdk: 'See listProcesses().',
+        http: 'See GET /v1/sessions/{id}/execs.',
+        cli: 'See sandkasten commands list.',
+      },
     })
   }
 
@@ -52,8 +56,12 @@ export class RunnerPrograms {
     )
   }
 
-  async openShell(name: string, { cwd, env }: Place, { signal }: CallOptions): Promise<SandboxShell> {
-    const reopen = (client: RunnerClient) => client.openShell({ id: name, cwd, env, signal })
+  async openShell(
+    name: string,
+    { cwd, env, login }: Place & { login: boolean },
+    { signal }: CallOptions,
+  ): Promise<SandboxShell> {
+    const reopen = (client: RunnerClient) => client.openShell({ id: name, cwd, env, login, signal })
     const client = await this.#host.client()
     await told(this.#host, reopen(client))
     const open = (await told(this.#host, client.listShells())).find(({ id }) => id === name)

@@ -99,6 +99,7 @@ export class DrivenShell implements SandboxShell {
         truncated: missed || kept.truncated,
         durationMs: exit.durationMs,
         shellRestarted: exit.restarted ?? false,
+        ...(exit.loginSkipped === undefined ? {} : { warning: withoutProfile(exit.loginSkipped) }),
       }
     } finally {
       signal?.removeEventListener('abort', abort)
@@ -149,8 +150,24 @@ function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {
   return text === '' ? undefined : listener?.(text)
 }
 
+const reasons: Readonly<Record<string, string>> = {
+  timeout: 'it took too long',
+  exited: 'it ended the shell',
+  replaced: 'it replaced the shell, or locked what the shell needs',
+}
+
+/** The runner's words are the sandbox's: only those that we know are shown. */
+function withoutProfile(why: string): string {
+  const reason = reasons[why] ?? 'the shell did not work with it'
+  return `The profile of the sandbox’s user was left out: ${reason}. Check ~/.bash_profile, ~/.profile and ~/.bashrc.`
+}
+
 function closed(name: string): SandboxError {
   return new SandboxError('not_running', `The shell “${name}” is closed.`, {
-    hint: 'Open a new one with openShell().',
+    hint: {
+      sdk: 'Open a new one with openShell().',
+      http: 'Open a new one with POST /v1/sessions/{id}/shells.',
+      cli: 'Open a new one: sandkasten shells open.',
+    },
   })
 }

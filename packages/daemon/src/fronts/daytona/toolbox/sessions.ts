@@ -3,8 +3,9 @@ import { SandboxError } from '@sandkasten/sdk'
 import { HeadTail } from '@sandkasten/sdk/provider'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
+import { accountOf } from '../../../api/response-memory.ts'
 import { drained } from '../../../api/sockets.ts'
-import type { Used } from '../../../sessions/index.ts'
+import { fitTexts, type Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { notSupported, parsed } from '../../shared/request.ts'
 import { type Call, type Routes, using } from '../call.ts'
@@ -68,7 +69,7 @@ export class ToolboxSessions {
       using(call, async (used) => commandView((await this.command(used, addressOf(call))).command)),
     )
     routes.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
-      using(call, async (used) => outputOf(await this.command(used, addressOf(call)), call.signal, false)),
+      using(call, async (used) => outputOf(call, await this.command(used, addressOf(call)), false)),
     )
     routes.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
   }
@@ -157,7 +158,7 @@ export class ToolboxSessions {
         call.reply.code(202)
         return { cmdId }
       }
-      const output = await outputOf(found, call.signal, true)
+      const output = await outputOf(call, found, true)
       await found.session.ended(found.command, call.signal)
       return { cmdId, exitCode: found.command.exitCode ?? -1, ...output }
     })
@@ -262,8 +263,10 @@ function commandView({ id, command, exitCode }: SessionCommand) {
 }
 
 /** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
-async function outputOf({ command, session }: FoundCommand, signal: AbortSignal, wait: boolean) {
-  const [output, stdout, stderr] = [new HeadTail(mostBytes), new HeadTail(mostBytes), new HeadTail(mostBytes)]
+async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
+  const { signal, request, reply } = call
+  const account = accountOf(call.place.services.sessions.context.memory, request, reply)
+  const [output, stdout, stderr] = [0, 0, 0].map(() => new HeadTail(mostBytes, account)) as Three<HeadTail>
   // Of one that runs there is no end to wait for: what it has said is there at once.
   const enough =
     wait || command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
@@ -276,10 +279,12 @@ async function outputOf({ command, session }: FoundCommand, signal: AbortSignal,
   } catch (error) {
     if (signal.aborted || !enough.aborted) throw error
   }
-  return { output: output.text(), stdout: stdout.text(), stderr: stderr.text() }
+  const texts = fitTexts([output.text(), stdout.text(), stderr.text()], 3 * mostBytes)
+  return { output: texts[0], stdout: texts[1], stderr: texts[2] }
 }
 
-const mostBytes = 4 * 1024 * 1024
+type Three<T> = [T, T, T]
+const mostBytes = 16 * 1024 * 1024
 const lookMs = 300
 /** How long input waits for its command's turn. */
 const beginMs = 10_000

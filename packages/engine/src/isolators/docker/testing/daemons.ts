@@ -141,8 +141,8 @@ async function start(
       ...['--pdeathsig', 'TERM', 'unshare', '-m', '--propagation', 'private'],
       ...['sh', '-c', script, 'sh', ...command],
     ],
-    // In its own folder: Podman’s conmon writes files into the working directory.
-    { stdio: ['ignore', log, log], detached: true, cwd: folder },
+    // In its own folder: Podman’s conmon writes files into the working directory, and an import stays in TMPDIR.
+    { stdio: ['ignore', log, log], detached: true, cwd: folder, env: { ...process.env, TMPDIR: folder } },
   )
   closeSync(log)
   const stop = async () => {

@@ -13,6 +13,7 @@ import {
   NUMBER,
   ret,
 } from './bpf.ts'
+import { withoutSetuid } from './no-setuid.ts'
 import type { Architecture, Check, Policy, Rule } from './policy.ts'
 import { ENOSYS, EPERM, policyFor } from './policy.ts'
 
@@ -27,14 +28,16 @@ export function compile(policy: Policy): Program {
   return [...load(ARCHITECTURE), ...ifIn([policy.audit], [...load(NUMBER), ...tree], ret(KILL_PROCESS))]
 }
 
-const cache = new Map<Architecture, string>()
+const cache = new Map<string, string>()
 
 /** As crun's annotation wants it. */
-export function filterFor(architecture: Architecture): string {
-  let filter = cache.get(architecture)
+export function filterFor(architecture: Architecture, { setuid = true } = {}): string {
+  const key = `${architecture} ${setuid}`
+  let filter = cache.get(key)
   if (filter === undefined) {
-    filter = encode(compile(policyFor(architecture))).toString('base64')
-    cache.set(architecture, filter)
+    const policy = policyFor(architecture)
+    filter = encode(compile(setuid ? policy : withoutSetuid(policy))).toString('base64')
+    cache.set(key, filter)
   }
   return filter
 }

@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
 import { createBench, reasonToSkip } from '../testing/bench.ts'
 import { ALLOW, errnoAction } from './bpf.ts'
+import { compile } from './compile.ts'
+import { withoutSetuid } from './no-setuid.ts'
 import { type OciSeccomp, ociSeccomp, smallSeccomp } from './oci-profile.ts'
 import type { Rule } from './policy.ts'
 import { policyFor } from './policy.ts'
@@ -16,6 +18,27 @@ it.each(architectures)('%s: for each call one answer, and it is the policy’s',
     for (const args of policy.rules[name] ? samples(policy.rules[name]) : [[0, 0, 0]])
       expect(decide(name, args), `${name} ${args}`).toBe(expected(policy, number, args))
   expect(decide('a_call_of_the_future', [0, 0, 0])).toBe(errnoAction(38))
+})
+
+it.each(architectures)('%s: without set-user-ID bits, too', (architecture) => {
+  const policy = withoutSetuid(policyFor(architecture))
+  const decide = decider(ociSeccomp(architecture, { setuid: false }))
+  const program = compile(policy)
+  for (const [name, number] of Object.entries(policy.numbers)) {
+    const rule = policy.rules[name]
+    for (const args of rule ? samples(rule) : [[0, 0, 0, 0]]) {
+      expect(decide(name, args), `${name} ${args}`).toBe(expected(policy, number, args))
+      expect(run(program, policy.audit, number, args), `${name} ${args}`).toBe(expected(policy, number, args))
+    }
+  }
+  const told = (name: string, ...args: number[]) =>
+    expected(policy, policy.numbers[name]!, [...args, 0, 0, 0, 0])
+  expect(told('fchmodat', 0, 0, 0o755)).toBe(ALLOW)
+  expect(told('fchmodat', 0, 0, 0o4755)).toBe(errnoAction(1))
+  // Without O_CREAT the mode may be anything.
+  expect(told('openat', 0, 0, 0, 0o6000)).toBe(ALLOW)
+  expect(told('openat', 0, 0, 0o100, 0o6000)).toBe(errnoAction(1))
+  expect(told('openat2')).toBe(errnoAction(38))
 })
 
 it.each(architectures)('%s: gVisor’s allows the very same calls, with fewer entries', (architecture) => {
@@ -88,7 +111,7 @@ function atMostOne(matching: number, call: string): void {
 /** Every value that the rule names, its neighbours by one bit, and all combinations of these. */
 function samples({ cases }: Rule): number[][] {
   const checks = cases.flat()
-  const values = [0, 1, 2].map((arg) => {
+  const values = [0, 1, 2, 3].map((arg) => {
     const about = checks.filter((check) => check.arg === arg)
     if (about.length === 0) return [0]
     const found = new Set([0, 1, 0x80000000, 0xffffffff])
@@ -100,5 +123,8 @@ function samples({ cases }: Rule): number[][] {
       }
     return [...found]
   })
-  return values[0]!.flatMap((a) => values[1]!.flatMap((b) => values[2]!.map((c) => [a, b, c])))
+  return values.reduce<number[][]>(
+    (rows, next) => rows.flatMap((row) => next.map((value) => [...row, value])),
+    [[]],
+  )
 }

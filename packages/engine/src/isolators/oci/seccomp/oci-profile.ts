@@ -1,4 +1,5 @@
-import type { Architecture, Check, Rule } from './policy.ts'
+import { withoutSetuid } from './no-setuid.ts'
+import type { Architecture, Check, Policy, Rule } from './policy.ts'
 import { ENOSYS, EPERM, policyFor } from './policy.ts'
 
 /**
@@ -37,13 +38,15 @@ export interface Comparison {
   readonly op: 'SCMP_CMP_MASKED_EQ'
 }
 
-const cache = new Map<Architecture, OciSeccomp>()
+const cache = new Map<string, OciSeccomp>()
 
-export function ociSeccomp(architecture: Architecture): OciSeccomp {
-  let profile = cache.get(architecture)
+export function ociSeccomp(architecture: Architecture, { setuid = true } = {}): OciSeccomp {
+  const key = `${architecture} ${setuid}`
+  let profile = cache.get(key)
   if (!profile) {
-    profile = make(architecture)
-    cache.set(architecture, profile)
+    const policy = policyFor(architecture)
+    profile = make(setuid ? policy : withoutSetuid(policy))
+    cache.set(key, profile)
   }
   return profile
 }
@@ -57,8 +60,7 @@ export function smallSeccomp(architecture: Architecture): OciSeccomp {
   return { ...profile, defaultAction: 'SCMP_ACT_TRACE', syscalls: profile.syscalls.filter(needed) }
 }
 
-function make(architecture: Architecture): OciSeccomp {
-  const { numbers, allow, absent, rules } = policyFor(architecture)
+function make({ architecture, numbers, allow, absent, rules }: Policy): OciSeccomp {
   // Only what this architecture has: not every runtime passes over a name that it does not know.
   const known = (names: readonly string[]) => names.filter((name) => numbers[name] !== undefined)
   const mentioned = new Set([...allow, ...absent, ...Object.keys(rules)])

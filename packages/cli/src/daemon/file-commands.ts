@@ -1,0 +1,81 @@
+import { parseMode } from '../options.ts'
+import { type Registering, reaching, sessionArgument } from './register.ts'
+
+/** Files of a session. */
+export function addFileCommands({ program, act }: Registering): void {
+  reaching(
+    program
+      .command('cp')
+      .description('Copy a file or a folder into a session or out of it.')
+      .argument('<from>', 'a path, SESSION:path, or - for stdin')
+      .argument('<to>', 'a path, SESSION:path, or - for stdout; one of the two is in a session'),
+  ).action(act(async (from, to, options) => (await import('./cp.ts')).cp(from, to, options)))
+
+  const files = program.command('files').description('Files of a session; cp copies them.')
+  const add = (verb: string, description: string) =>
+    reaching(
+      files
+        .command(verb)
+        .description(description)
+        .argument(...sessionArgument),
+    )
+  add('list', 'What is in a folder.')
+    .alias('ls')
+    .argument('[folder]')
+    .option('-r, --recursive', 'and below it')
+    .action(act(async (id, path, options) => (await import('./files.ts')).listFiles(id, path, options)))
+  add('stat', 'What a path is.')
+    .argument('<path>')
+    .option('--follow', 'what a link leads to')
+    .action(act(async (id, path, options) => (await import('./files.ts')).statFile(id, path, options)))
+  add('write', 'Write our stdin into a file.')
+    .argument('<path>')
+    .option('--append', 'after what is there')
+    .option('--mode <mode>', 'such as 644', parseMode)
+    .action(act(async (id, path, options) => (await import('./files.ts')).writeFile(id, path, options)))
+  add('mkdir', 'Make a folder.')
+    .argument('<path>')
+    .option('-p, --parents', 'those above it too; one that is there is no error')
+    .option('--mode <mode>', 'such as 755', parseMode)
+    .action(act(async (id, path, options) => (await import('./files.ts')).makeFolder(id, path, options)))
+  add('move', 'Move or rename a file or a folder.')
+    .alias('mv')
+    .argument('<from>')
+    .argument('<to>')
+    .action(
+      act(async (id, from, to, options) => (await import('./files.ts')).moveFile(id, from, to, options)),
+    )
+  add('remove', 'Remove a file or a folder.')
+    .alias('rm')
+    .argument('<path>')
+    .option('-r, --recursive', 'a folder with what is in it')
+    .option('-f, --force', 'what is not there is no error')
+    .action(act(async (id, path, options) => (await import('./files.ts')).removeFile(id, path, options)))
+  add('chmod', 'Change the mode of a file.')
+    .argument('<mode>', 'such as 755', parseMode)
+    .argument('<path>')
+    .action(
+      act(async (id, mode, path, options) =>
+        (await import('./files.ts')).changeMode(id, mode, path, options),
+      ),
+    )
+  add('link', 'Make a symbolic link.')
+    .argument('<target>')
+    .argument('<path>')
+    .action(
+      act(async (id, target, path, options) =>
+        (await import('./files.ts')).makeLink(id, target, path, options),
+      ),
+    )
+  add('watch', 'Say what changes in a folder, until Ctrl-C.')
+    .argument('[folder]')
+    .option('-r, --recursive', 'and below it')
+    .action(act(async (id, path, options) => (await import('./files.ts')).watchFiles(id, path, options)))
+  add('pack', 'Write a folder to stdout as a tar archive.')
+    .argument('[folder]')
+    .action(act(async (id, path, options) => (await import('./files.ts')).packFolder(id, path, options)))
+  add('unpack', 'Unpack a tar archive from stdin into a folder.')
+    .argument('[folder]')
+    .option('--gzip', 'the archive is compressed')
+    .action(act(async (id, path, options) => (await import('./files.ts')).unpackArchive(id, path, options)))
+}

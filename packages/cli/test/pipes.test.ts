@@ -1,0 +1,201 @@
+import { once } from 'node:events'
+import { openSync } from 'node:fs'
+import type { Command } from 'commander'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { commandLine } from '../src/main.ts'
+import { sandkasten, start, testDaemon } from './helper.ts'
+
+/** `sandkasten … | true`: nobody reads stdout. */
+async function unread(
+  args: readonly string[],
+  env: Record<string, string>,
+  { after = 0, both = false } = {},
+) {
+  const child = start(args, env, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let stderr = ''
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  let read = 0
+  if (after === 0) child.stdout!.destroy()
+  else
+    child.stdout!.on('data', (chunk: Buffer) => {
+      read += chunk.length
+      if (read >= after) child.stdout!.destroy()
+    })
+  if (both) child.stderr!.destroy()
+  const [code, signal] = await once(child, 'exit')
+  // `doctor` may have to build the runner first.
+  return { code, signal, stderr: stderr.replace(/^.*uilding the runner.*\n/m, '') }
+}
+
+const quiet = { code: 141, signal: null, stderr: '' }
+
+describe('a reader that goes away', () => {
+  let at: Awaited<ReturnType<typeof testDaemon>>
+  let env: Record<string, string>
+  /** For each command that prints, arguments with which it does. */
+  let printing: Record<string, string[]>
+  beforeAll(async () => {
+    at = await testDaemon()
+    env = { ...at.env, SANDKASTEN_HOME: `${at.home}/other` }
+    const id = (await sandkasten(['sessions', 'create', '--name', 'work'], env)).stdout.trim()
+    const doomed = (await sandkasten(['sessions', 'create'], env)).stdout.trim()
+    await sandkasten(['exec', '-d', '--id', 'job', id, '--', 'echo out'], env)
+    await sandkasten(['exec', '-d', '--id', 'fed', '--stdin', id, '--', 'cat'], env)
+    await sandkasten(['exec', id, '--', 'head -c 5000000 /dev/zero | tr "\\0" "\\n" > big; true'], env)
+    await sandkasten(['snapshot', 'create', id, '--name', 'saved'], env)
+    await sandkasten(['ports', 'open', id, '3000'], env)
+    const keyId = JSON.parse((await sandkasten(['keys', 'create', 'one', '--json'], env)).stdout).id
+    const project = (await sandkasten(['projects', 'create', 'p'], env)).stdout.trim()
+    printing = {
+      'config check': [],
+      status: [],
+      'sessions create': [],
+      'sessions list': [],
+      'sessions get': [id],
+      'sessions stop': [id],
+      'sessions start': [id],
+      'sessions extend': [id, '1h'],
+      'sessions label': [id, 'a=b'],
+      'sessions fork': [id],
+      'sessions destroy': [doomed],
+      exec: [id, '--', 'echo out'],
+      logs: [id, 'job'],
+      'commands list': [id],
+      'commands get': [id, 'job'],
+      'commands kill': [id, 'job'],
+      'shells list': [id],
+      'shells open': [id, 'second'],
+      'shells close': [id, 'main'],
+      cp: [`${id}:big`, '-'],
+      'files list': [id],
+      'files stat': [id, 'big'],
+      'files pack': [id],
+      'files watch': [id],
+      'ports list': [id],
+      'ports get': [id, '3000'],
+      'ports open': [id, '3001'],
+      'ports link': [id, '3000'],
+      'ports close': [id, '3000'],
+      'snapshot create': [id],
+      'snapshot list': [],
+      'snapshot get': ['saved'],
+      'snapshot delete': ['saved'],
+      'keys create': ['two'],
+      'keys list': [],
+      'keys revoke': [keyId],
+      'projects create': ['q'],
+      'projects list': [],
+      'projects quotas': [project, '--sessions', '5'],
+      events: [],
+      audit: [],
+      metrics: [],
+      'image prune': [],
+      doctor: [],
+      cloudflare: ['--help'],
+    }
+  })
+  afterAll(() => at?.close())
+
+  /** Print nothing when they work, need a terminal or the network, or handle it themselves with tests of their own. */
+  const others: Record<string, string> = {
+    run: 'cli.test.ts; it has a sandbox to remove first',
+    up: 'goes on: see below',
+    shell: 'has a terminal',
+    'commands write': 'prints nothing',
+    'files write': 'prints nothing',
+    'files mkdir': 'prints nothing',
+    'files move': 'prints nothing',
+    'files remove': 'prints nothing',
+    'files chmod': 'prints nothing',
+    'files link': 'prints nothing',
+    'files unpack': 'prints nothing',
+    'sessions pause': 'not without isolation; as stop',
+    'sessions resume': 'not without isolation; as start',
+    'sessions stats': 'not without isolation; as get',
+    'image build': 'minutes; as prune',
+    'image pull': 'needs a registry; as prune',
+    'image import': 'needs an image; as prune',
+    'image remove': 'needs an image; as prune',
+    'image list': 'prints a table only when there is an image; as prune',
+  }
+
+  it('is tried with every command', () => {
+    const leaves = (command: Command, path: string[] = []): string[] =>
+      command.commands.length === 0
+        ? [path.join(' ')]
+        : command.commands.flatMap((inner) => leaves(inner, [...path, inner.name()]))
+    const known = [...Object.keys(printing), ...Object.keys(others)]
+    expect(leaves(commandLine().program).sort()).toEqual(known.sort())
+  })
+
+  it('ends every command without a word', async () => {
+    for (const [command, args] of Object.entries(printing))
+      expect({ command, ...(await unread([...command.split(' '), ...args], env)) }).toEqual({
+        command,
+        ...quiet,
+      })
+  }, 180_000)
+
+  it('ends help, and JSON', async () => {
+    for (const args of [['--help'], ['sessions', 'create', '--help'], ['--version'], ['events', '--json']])
+      expect(await unread(args, env), args.join(' ')).toEqual(quiet)
+  })
+
+  it('ends streams in their middle, and the command behind them', async () => {
+    const id = (await sandkasten(['sessions', 'create'], env)).stdout.trim()
+    const endless = ['exec', id, '--', 'yes | head -200000']
+    expect(await unread(endless, env, { after: 2 })).toEqual(quiet)
+    expect(await unread(['exec', id, '--', 'yes'], env, { after: 2 })).toEqual(quiet)
+    // The shell is free again.
+    expect(await sandkasten(['exec', id, '--', 'echo next'], env)).toMatchObject({
+      code: 0,
+      stdout: 'next\n',
+    })
+    await sandkasten(['exec', id, '--', 'head -c 5000000 /dev/zero > big'], env)
+    expect(await unread(['cp', `${id}:big`, '-'], env, { after: 100 })).toEqual(quiet)
+    expect(await unread(['files', 'pack', id], env, { after: 100 })).toEqual(quiet)
+    await sandkasten(['exec', '-d', '--id', 'many', id, '--', 'yes | head -200000'], env)
+    expect(await unread(['logs', id, 'many'], env, { after: 2 })).toEqual(quiet)
+  })
+
+  it('of stderr ends errors, too', async () => {
+    const ran = await unread(['sessions', 'get', 'no-such'], env, { both: true })
+    expect(ran).toMatchObject({ code: 141, signal: null })
+  })
+
+  it('is not the same as a full disk, which is told', async () => {
+    const full = openSync('/dev/full', 'w')
+    for (const args of [
+      ['sessions', 'list'],
+      ['events', '--json'],
+      ['exec', 'work', '--', 'echo x'],
+    ]) {
+      const child = start(args, env, { stdio: ['ignore', full, 'pipe'] })
+      let stderr = ''
+      child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+        stderr += text
+      })
+      const [code] = await once(child, 'close')
+      expect({ code, stderr }, args.join(' ')).toMatchObject({
+        code: 125,
+        stderr: expect.stringMatching(/^sandkasten: .*(cannot be written|ENOSPC).*\n$/),
+      })
+    }
+  })
+
+  it('does not end the daemon', async () => {
+    const daemon = start(['up', '--isolator', 'process', '--listen', '127.0.0.1:0', '--json'], {
+      SANDKASTEN_HOME: `${at.home}/up`,
+    })
+    daemon.stdout!.destroy()
+    daemon.stderr!.destroy()
+    const here = { SANDKASTEN_HOME: `${at.home}/up` }
+    await expect.poll(async () => (await sandkasten(['status'], here)).code).toBe(0)
+    expect((await sandkasten(['sessions', 'create'], here)).code).toBe(0)
+    expect((await sandkasten(['sessions', 'list'], here)).code).toBe(0)
+    daemon.kill('SIGTERM')
+    expect(await once(daemon, 'exit')).toEqual([0, null])
+  })
+})

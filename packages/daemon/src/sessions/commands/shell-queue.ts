@@ -1,0 +1,38 @@
+import type { Open } from '../live.ts'
+
+/** A command in a shell, as others who wait for the shell may see it. */
+export interface ShellTurn {
+  /** Null for a command that belongs to its request and has no id. */
+  readonly execId: string | null
+  readonly command: string
+  /** When it got the shell, in ms since 1970. */
+  startedAt: number
+}
+
+/** As much of a command as is shown to those who wait for it. */
+const shownLength = 1000
+
+const queues = new WeakMap<Open, Map<string, ShellTurn[]>>()
+
+/** Notes that a command was given to a shell, which runs one after the other. Call the result when the command has ended. */
+export function enterShell(open: Open, shell: string, execId: string | null, command: string): () => void {
+  const ofSession = queues.get(open) ?? new Map<string, ShellTurn[]>()
+  queues.set(open, ofSession)
+  const queue = ofSession.get(shell) ?? []
+  ofSession.set(shell, queue)
+  const turn = { execId, command: command.slice(0, shownLength), startedAt: Date.now() }
+  queue.push(turn)
+  return () => {
+    const at = queue.indexOf(turn)
+    if (at === -1) return
+    queue.splice(at, 1)
+    if (at === 0 && queue[0]) queue[0].startedAt = Date.now()
+    if (queue.length === 0 && ofSession.get(shell) === queue) ofSession.delete(shell)
+  }
+}
+
+/** The command that runs in a shell, and how many wait behind it. */
+export function shellQueue(open: Open, shell: string): { running?: ShellTurn; waiting: number } {
+  const [running, ...waiting] = queues.get(open)?.get(shell) ?? []
+  return { ...(running ? { running } : {}), waiting: waiting.length }
+}

@@ -1,0 +1,45 @@
+import type { Hints } from '../errors.ts'
+
+/**
+ * What to do about a system call that failed on a path in a sandbox. By error number, and for a missing permission by path:
+ * a change of mode does not help for files of the image. Undefined where the general hint of the code is as good.
+ */
+export function errnoHint(errno: string | number | undefined, path?: string): string | Hints | undefined {
+  const name = typeof errno === 'number' ? names[errno] : errno
+  if (name === 'EROFS' || ((name === 'EACCES' || name === 'EPERM') && path && ofImage.test(path)))
+    return 'The image is read-only here: write below the working directory or to /tmp, or put the file into the image.'
+  return name === undefined ? undefined : hints[name]
+}
+
+/** Folders that come with the image and belong to root. */
+const ofImage = /^\/(usr|bin|sbin|lib\w*|etc|boot|opt|proc|sys|dev|srv)(\/|$)/
+
+const hints: Readonly<Record<string, string | Hints>> = {
+  ENOSPC: {
+    sdk: 'The sandbox’s disk is full: remove files in it, or create one with more resources.diskMb.',
+    http: 'The session’s disk is full: remove files in it, or create one with more limits.disk_mb.',
+    cli: 'The session’s disk is full: remove files in it, or create one with a larger --disk.',
+  },
+  EDQUOT: 'The disk quota is used up: remove files.',
+  EFBIG: 'The file is larger than this file system or the limit of the process allows.',
+  ETXTBSY: 'The file is a program that runs: stop it first, or write another file and move it there.',
+  EXDEV: 'The two paths are on different file systems: copy the file, then remove the first.',
+  ELOOP: 'The path leads through symbolic links that point at each other.',
+  ENAMETOOLONG: 'File names may have at most 255 bytes.',
+  EMFILE: 'Too many files are open: run fewer commands at once.',
+}
+
+/** Linux; the runner reports numbers. */
+const names: Readonly<Record<number, string>> = {
+  1: 'EPERM',
+  13: 'EACCES',
+  18: 'EXDEV',
+  24: 'EMFILE',
+  26: 'ETXTBSY',
+  27: 'EFBIG',
+  28: 'ENOSPC',
+  30: 'EROFS',
+  36: 'ENAMETOOLONG',
+  40: 'ELOOP',
+  122: 'EDQUOT',
+}
