@@ -41,7 +41,7 @@ it.concurrent('a process: its reader is told 10 seconds after its time', async (
 it.concurrent('a command of a shell: likewise, when the runner does not answer', async () => {
   await using runner = await startRunner()
   const client = await runner.connect()
-  const shell = await programsOf(client).openShell('shell', place, {})
+  const shell = await programsOf(client).openShell('shell', { ...place, login: false }, {})
   const running = shell.exec('sleep 1000', { timeoutMs: 2000 })
   // The shell has been reopened and the command queued.
   await expect.poll(async () => (await client.list()).length).toBe(1)
@@ -55,7 +55,7 @@ it.concurrent('a command of a shell: likewise, when the runner does not answer',
 it.concurrent('a command that waits for its turn for longer than its own time is not given up', async () => {
   await using runner = await startRunner()
   const client = await runner.connect()
-  const shell = await programsOf(client).openShell('shell', place, {})
+  const shell = await programsOf(client).openShell('shell', { ...place, login: false }, {})
   const first = shell.exec('sleep 13', {})
   const second = shell.exec('echo done', { timeoutMs: 500 })
   expect((await second).output).toContain('done')
