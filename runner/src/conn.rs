@@ -30,8 +30,22 @@ pub enum Use {
     Wait {
         task: u32,
     },
+    /// Is answered when a start is over: of this task, or of a shell.
+    Start {
+        task: Option<u32>,
+    },
     Relay(Relay),
     Ports,
+}
+
+impl Use {
+    pub fn task(&self) -> Option<u32> {
+        match self {
+            Use::Output { task } | Use::Wait { task } => Some(*task),
+            Use::Start { task } => *task,
+            Use::Relay(_) | Use::Ports => None,
+        }
+    }
 }
 
 /// Bytes between the client and a worker's pipes or a dialled socket.

@@ -43,6 +43,7 @@ mod shell_script;
 pub mod shim;
 mod shortcut;
 pub mod start;
+mod starts;
 mod stats;
 mod sys;
 mod task;

@@ -5,6 +5,7 @@ use crate::flow::{Finish, Sink, Source};
 use crate::launch::Launch;
 use crate::serve::Outcome;
 use crate::server::{Owner, Server};
+use crate::starts::Opener;
 use crate::sys::{self, pty, spawn};
 use crate::task::{DEFAULT_RING, MAX_RING, Reader, Task, What};
 use crate::timers::Alarm;
@@ -44,9 +45,21 @@ impl Server {
             return Err(OpError::new("exists", format!("'{id}' is a command of a shell")));
         };
         let facts = Fields::new().int("pid", pid).bool("existed", existed);
+        let starting = task.starting;
+        if starting {
+            task.openers.push(Opener {
+                conn,
+                stream,
+                existed,
+                only: detached,
+            });
+        }
         if !existed && (detached || !reader.pace) && task.ring.capacity() > 0 {
             task.expects_reader = true;
             self.timers.after(FIRST_READER, Alarm::FirstReader(key));
+        }
+        if detached && starting {
+            return Ok(Outcome::Stream(Use::Start { task: Some(key) }, None));
         }
         if detached {
             return Ok(Outcome::Done(facts));
@@ -58,7 +71,10 @@ impl Server {
             task.stdin_owner = Some((conn, stream));
         }
         task.readers.push(reader);
-        Ok(Outcome::Stream(Use::Output { task: key }, Some(facts)))
+        Ok(Outcome::Stream(
+            Use::Output { task: key },
+            Some(facts).filter(|_| !starting),
+        ))
     }
 
     fn start(&mut self, id: &str, request: &Request) -> OpResult<u32> {
@@ -107,9 +123,9 @@ impl Server {
                 .map_err(failed)?;
             task.stdin = Some(Sink::new(fd, finish).map_err(failed)?);
         }
-        let pid = spawn::spawn(&command).map_err(start_error)?;
+        let pid = self.begin_start(command, Owner::Task(key))?;
         task.what = What::Process { pid, terminal };
-        self.pids.insert(pid, Owner::Task(key));
+        task.starting = true;
         self.tasks.insert(key, task);
         if let Some(timeout) = timeout {
             self.timers

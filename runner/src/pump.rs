@@ -97,7 +97,7 @@ impl Server {
                 Err(error) => Turn::Finish(Err(error)),
             },
             Use::Relay(_) => self.turn_relay(id, stream, out),
-            Use::Ports => Turn::Idle,
+            Use::Start { .. } | Use::Ports => Turn::Idle,
         }
     }
 
@@ -112,6 +112,9 @@ impl Server {
         let Some(task) = self.tasks.map.get_mut(&task_key) else {
             return Turn::Finish(Err(OpError::new("gone", "the record was dropped")));
         };
+        if task.starting {
+            return Turn::Idle;
+        }
         if task.stdin_owner == Some((key, id)) {
             let idle = task.stdin.as_ref().is_none_or(|sink| sink.queued() == 0);
             stream.consume(std::mem::take(&mut task.stdin_consumed), idle, id, out);

@@ -68,6 +68,8 @@ impl Server {
             if pid <= 0 {
                 return;
             }
+            // It has ended, so its start is over; those who wait for that hear it first.
+            self.start_is_over(pid);
             match self.pids.remove(&pid) {
                 Some(Owner::Task(key)) => self.task_exited(key, status, &usage),
                 Some(Owner::Shell(key)) => self.shell_exited(key, pid, status),

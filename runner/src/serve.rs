@@ -364,7 +364,7 @@ impl Server {
             "resize" => self.op_resize(request),
             "list" => self.op_list(),
             "forget" => self.op_forget(request),
-            "shell.open" => self.op_shell_open(request),
+            "shell.open" => self.op_shell_open(key, id, request),
             "shell.exec" => self.op_shell_exec(key, id, request),
             "shell.close" => self.op_shell_close(request),
             "shell.list" => self.op_shell_list(),

@@ -22,6 +22,7 @@ use crate::reaper::has_children;
 use crate::shell::Shells;
 use crate::sys;
 use crate::sys::epoll::{Epoll, Ready};
+use crate::sys::spawn::Starting;
 use crate::sys::user::User;
 use crate::task::{Exit, Tasks, What};
 use crate::timers::{Alarm, Timers};
@@ -70,6 +71,7 @@ pub struct Server {
     pub tasks: Tasks,
     pub shells: Shells,
     pub pids: HashMap<libc::pid_t, Owner>,
+    pub starts: HashMap<libc::pid_t, Starting>,
     pub timers: Timers,
     pub marks: Marks,
     /// Connections with something to send or to read.
@@ -107,6 +109,7 @@ impl Server {
             tasks: Tasks::default(),
             shells: Shells::default(),
             pids: HashMap::new(),
+            starts: HashMap::new(),
             timers: Timers::default(),
             marks: Marks::default(),
             dirty: BTreeSet::new(),
@@ -227,6 +230,7 @@ impl Server {
             Some(Token::ShellStatus(shell)) => self.shell_status(shell),
             Some(Token::ShellControl(shell)) => self.shell_control(shell, event.writable),
             Some(Token::ShellTerminal(shell)) => self.shell_terminal(shell),
+            Some(Token::Start(pid)) => self.start_is_over(pid as libc::pid_t),
             None => {}
         }
     }
@@ -343,6 +347,11 @@ impl Server {
         // SAFETY: takes integers.
         let result = match unsafe { libc::kill(if group { -pid } else { pid }, signal) } {
             0 => Ok(()),
+            // It may not lead a group yet.
+            _ if group && ours && self.starts.contains_key(&pid) => {
+                kill(pid, signal);
+                Ok(())
+            }
             _ => Err(sys::errno()),
         };
         if group && signal == libc::SIGKILL {

@@ -10,17 +10,18 @@
 //!
 //! Calls interleave only at commands: they queue per shell, and one runs at a time.
 
+use crate::conn::Use;
 use crate::flow::{Finish, Sink};
 use crate::hunt;
 use crate::launch::Launch;
 use crate::moment::Moment;
-use crate::process::start_error;
 use crate::serve::Outcome;
 use crate::server::{Owner, Server, is_there, kill};
 use crate::shell_login::{self, Login};
 use crate::shell_run::Current;
 use crate::shell_script::{Flavour, last_folder};
-use crate::sys::{self, pty, spawn};
+use crate::starts::Opener;
+use crate::sys::{self, pty};
 use crate::task::{Exit, status_facts};
 use crate::timers::Alarm;
 use crate::token::Token;
@@ -63,12 +64,18 @@ pub struct Shell {
     pub last_status: i32,
     pub queue: VecDeque<u32>,
     pub current: Option<Current>,
-    closing: bool,
+    /// Who asked for it and waits until it runs.
+    openers: Vec<Opener>,
+    /// The folder of the process that is on its way.
+    tried_cwd: Option<CString>,
+    pub closing: bool,
 }
 
 /// The running shell process.
 pub struct Live {
     pub pid: libc::pid_t,
+    /// It has not become a shell yet.
+    pub starting: bool,
     pub flavour: Flavour,
     pub nonce: String,
     pub terminal: OwnedFd,
@@ -102,10 +109,10 @@ impl Shells {
 }
 
 impl Server {
-    pub fn op_shell_open(&mut self, request: &Request) -> OpResult<Outcome> {
+    pub fn op_shell_open(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
         let id = request.id("id")?;
         if let Some(key) = self.shells.ids.get(id) {
-            return Ok(Outcome::Done(opened(&self.shells.map[key], true)));
+            return Ok(self.wait_for_shell(*key, conn, stream, true));
         }
         if self.stopping {
             return Err(OpError::new("shutting_down", "the runner was told to stop"));
@@ -146,6 +153,8 @@ impl Server {
             last_status: 0,
             queue: VecDeque::new(),
             current: None,
+            openers: Vec::new(),
+            tried_cwd: None,
             closing: false,
         };
         shell.mark = self.new_mark(shell.launch.user.as_ref());
@@ -157,7 +166,23 @@ impl Server {
             return Err(error);
         }
         self.shells.ids.insert(id.to_owned(), key);
-        Ok(Outcome::Done(opened(&self.shells.map[&key], false)))
+        Ok(self.wait_for_shell(key, conn, stream, false))
+    }
+
+    fn wait_for_shell(&mut self, key: u32, conn: u32, stream: u32, existed: bool) -> Outcome {
+        match self.shells.map.get_mut(&key) {
+            Some(shell) if shell.live.as_ref().is_some_and(|live| live.starting) => {
+                shell.openers.push(Opener {
+                    conn,
+                    stream,
+                    existed,
+                    only: true,
+                });
+                Outcome::Stream(Use::Start { task: None }, None)
+            }
+            Some(shell) => Outcome::Done(opened(shell, existed)),
+            None => Outcome::Done(Fields::new()),
+        }
     }
 
     /// Starts the shell's process, in the folder where the last one was left.
@@ -165,44 +190,24 @@ impl Server {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return Ok(());
         };
-        let mut launch = shell.launch.clone();
-        if let Some(cwd) = shell.last_cwd.clone().and_then(|cwd| CString::new(cwd).ok()) {
-            launch.cwd = Some(cwd);
-        }
-        let flavours = match shell.wanted {
-            Some(flavour) => vec![flavour],
-            None => vec![Flavour::Bash, Flavour::Sh],
-        };
-        let (login, mark) = (shell.login, shell.mark);
-        let mut result = Err(OpError::new("not_found", "no shell"));
-        for flavour in flavours {
-            result = start_process(&launch, flavour, login, mark);
-            if matches!(&result, Err(error) if error.step == Some("cwd")) {
-                // The last folder is gone: begin where the shell began.
-                launch.cwd = shell.launch.cwd.clone();
-                result = start_process(&launch, flavour, login, mark);
-            }
-            if !matches!(&result, Err(error) if error.code == "not_found") {
-                break;
-            }
-        }
-        let live = result?;
-        let register = |fd: i32, token: Token| self.epoll.add(fd, token.pack());
-        let registered = register(live.status.as_raw_fd(), Token::ShellStatus(key))
-            .and_then(|()| register(live.terminal.as_raw_fd(), Token::ShellTerminal(key)))
-            .and_then(|()| {
-                live.control
-                    .raw()
-                    .map_or(Ok(()), |fd| register(fd, Token::ShellControl(key)))
-            });
-        if let Err(error) = registered {
-            kill(live.pid, libc::SIGKILL);
-            return Err(OpError::io(&error, "shell"));
-        }
-        self.pids.insert(live.pid, Owner::Shell(key));
+        let last = shell.last_cwd.clone().and_then(|cwd| CString::new(cwd).ok());
         shell.fresh |= shell.started_before;
-        shell.started_before |= live.login.is_none();
-        shell.last_status = 0;
+        let cwd = last.or_else(|| shell.launch.cwd.clone());
+        let flavour = shell.wanted.unwrap_or(Flavour::Bash);
+        self.shell_try(key, flavour, cwd)
+    }
+
+    fn shell_try(&mut self, key: u32, flavour: Flavour, cwd: Option<CString>) -> OpResult<()> {
+        let Some(shell) = self.shells.map.get(&key) else {
+            return Ok(());
+        };
+        let (mut launch, login, mark) = (shell.launch.clone(), shell.login, shell.mark);
+        launch.cwd = cwd.clone();
+        let live = self.start_process(key, &launch, flavour, login, mark)?;
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return Ok(());
+        };
+        shell.tried_cwd = cwd;
         let (pid, patience) = (live.login.is_some().then_some(live.pid), shell.login_ms);
         shell.live = Some(live);
         self.shell_control(key, true);
@@ -210,6 +215,77 @@ impl Server {
             self.expect_login(key, pid, patience);
         }
         Ok(())
+    }
+
+    /// Its process runs, or could not be started: then there may be another way.
+    pub fn shell_started(&mut self, key: u32, pid: libc::pid_t, result: OpResult<()>) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let Some(live) = shell.live.as_mut().filter(|live| live.pid == pid) else {
+            return;
+        };
+        let Err(error) = result else {
+            live.starting = false;
+            shell.started_before |= live.login.is_none();
+            shell.last_status = 0;
+            let closing = shell.closing;
+            for opener in std::mem::take(&mut shell.openers) {
+                let answer = match self.shells.map.get(&key) {
+                    Some(shell) if !closing => Ok(opened(shell, opener.existed)),
+                    _ => Err(OpError::new("cancelled", "the shell was closed")),
+                };
+                self.answer_opener(opener, answer);
+            }
+            return self.shell_next(key);
+        };
+        let (flavour, first) = (live.flavour, shell.launch.cwd.clone());
+        shell.live = None;
+        let again = if shell.closing {
+            Err(error)
+        } else if error.step == Some("cwd") && shell.tried_cwd != first {
+            // The last folder is gone: begin where the shell began.
+            self.shell_try(key, flavour, first)
+        } else if error.code == "not_found" && flavour == Flavour::Bash && shell.wanted.is_none() {
+            let cwd = shell.tried_cwd.clone();
+            self.shell_try(key, Flavour::Sh, cwd)
+        } else {
+            Err(error)
+        };
+        if let Err(error) = again {
+            self.shell_not_started(key, error);
+        }
+    }
+
+    /// There is no way to start it. A new shell never was; an old one fails the command that it was started for.
+    fn shell_not_started(&mut self, key: u32, error: OpError) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let (openers, old) = (std::mem::take(&mut shell.openers), shell.started_before);
+        for opener in openers {
+            self.answer_opener(opener, Err(error.clone()));
+        }
+        if old && !self.shells.map[&key].closing {
+            self.fail_first(key, error);
+            return self.shell_next(key);
+        }
+        if let Some(shell) = self.shells.map.get_mut(&key) {
+            self.shells.ids.remove(&shell.id);
+        }
+        self.shell_remove(key);
+    }
+
+    /// The command whose turn it is fails.
+    pub fn fail_first(&mut self, key: u32, error: OpError) {
+        let first = self
+            .shells
+            .map
+            .get_mut(&key)
+            .and_then(|shell| shell.queue.pop_front());
+        if let Some(task) = first {
+            self.end_task(task, Exit::Failed(error));
+        }
     }
 
     /// The shell process has ended: `exit`, `exec`, `set -e`, a signal.
@@ -346,57 +422,71 @@ fn opened(shell: &Shell, existed: bool) -> Fields {
     }
 }
 
-fn start_process(launch: &Launch, flavour: Flavour, login: bool, mark: Option<u32>) -> OpResult<Live> {
-    let failed = |error: std::io::Error| OpError::io(&error, "shell");
-    let terminal = pty::open(
-        launch.user.as_ref(),
-        launch.size.unwrap_or_default(),
-        pty::Discipline::Plain,
-    )
-    .map_err(failed)?;
-    let (control_child, control) = sys::socket_pair().map_err(failed)?;
-    let (status, status_child) = sys::socket_pair().map_err(failed)?;
-    sys::set_nonblocking(status.as_raw_fd()).map_err(failed)?;
-    let slave = terminal.slave.as_raw_fd();
-    let fds = vec![
-        (control_child.as_raw_fd(), 0),
-        (slave, 1),
-        (slave, 2),
-        (status_child.as_raw_fd(), flavour.status_fd()),
-    ];
-    let arguments = flavour.arguments(login);
-    let argv = arguments
-        .iter()
-        .map(|arg| CString::new(*arg).expect("constants have no NUL"))
-        .collect();
-    let mut command = launch.command(argv, fds, Some(slave));
-    let program = CString::new(flavour.program()).expect("constants have no NUL");
-    command.program = Some(program);
-    command.mark = mark;
-    let begun = Moment::now();
-    let pid = spawn::spawn(&command).map_err(start_error)?;
-    let nonce = sys::nonce();
-    let mut control = Sink::new(control, Finish::Close).map_err(failed)?;
-    control.push(&flavour.prologue(&nonce));
-    let login = login.then(|| Login::new(sys::nonce(), begun));
-    if let Some(login) = &login {
-        control.push(&shell_login::question(
-            flavour,
-            &login.nonce,
+impl Server {
+    fn start_process(
+        &mut self,
+        key: u32,
+        launch: &Launch,
+        flavour: Flavour,
+        login: bool,
+        mark: Option<u32>,
+    ) -> OpResult<Live> {
+        let failed = |error: std::io::Error| OpError::io(&error, "shell");
+        let terminal = pty::open(
+            launch.user.as_ref(),
+            launch.size.unwrap_or_default(),
+            pty::Discipline::Plain,
+        )
+        .map_err(failed)?;
+        let (control_child, control) = sys::socket_pair().map_err(failed)?;
+        let (status, status_child) = sys::socket_pair().map_err(failed)?;
+        sys::set_nonblocking(status.as_raw_fd()).map_err(failed)?;
+        let slave = terminal.slave.as_raw_fd();
+        let fds = vec![
+            (control_child.as_raw_fd(), 0),
+            (slave, 1),
+            (slave, 2),
+            (status_child.as_raw_fd(), flavour.status_fd()),
+        ];
+        let arguments = flavour.arguments(login);
+        let argv = arguments
+            .iter()
+            .map(|arg| CString::new(*arg).expect("constants have no NUL"))
+            .collect();
+        let mut command = launch.command(argv, fds, Some(slave));
+        let program = CString::new(flavour.program()).expect("constants have no NUL");
+        command.program = Some(program);
+        command.mark = mark;
+        let nonce = sys::nonce();
+        let mut control = Sink::new(control, Finish::Close).map_err(failed)?;
+        control.push(&flavour.prologue(&nonce));
+        let register = |fd: i32, token: Token| self.epoll.add(fd, token.pack());
+        register(status.as_raw_fd(), Token::ShellStatus(key))
+            .and_then(|()| register(terminal.master.as_raw_fd(), Token::ShellTerminal(key)))
+            .and_then(|()| {
+                control
+                    .raw()
+                    .map_or(Ok(()), |fd| register(fd, Token::ShellControl(key)))
+            })
+            .map_err(failed)?;
+        let begun = Moment::now();
+        let pid = self.begin_start(command, Owner::Shell(key))?;
+        let login = login.then(|| Login::new(sys::nonce(), begun));
+        if let Some(login) = &login {
+            let (env, cwd) = (&launch.env, launch.cwd.as_deref());
+            control.push(&shell_login::question(flavour, &login.nonce, pid, env, cwd));
+        }
+        Ok(Live {
             pid,
-            &launch.env,
-            launch.cwd.as_deref(),
-        ));
+            starting: true,
+            flavour,
+            nonce,
+            terminal: terminal.master,
+            control,
+            status,
+            reports: Vec::new(),
+            heard: Vec::new(),
+            login,
+        })
     }
-    Ok(Live {
-        pid,
-        flavour,
-        nonce,
-        terminal: terminal.master,
-        control,
-        status,
-        reports: Vec::new(),
-        heard: Vec::new(),
-        login,
-    })
 }

@@ -56,6 +56,10 @@ impl Server {
         if step == 0 && std::mem::replace(&mut current.interrupting, true) {
             return;
         }
+        if let Some(check) = current.check {
+            // It has not begun: `shell_checked` ends it.
+            return kill(check, libc::SIGKILL);
+        }
         let Some(live) = &mut shell.live else { return };
         let foreground = live.job(shell.mark, Some(current));
         let delay = match step {

@@ -8,7 +8,7 @@ use crate::process::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, size};
 use crate::serve::Outcome;
 use crate::server::{Owner, Server};
 use crate::shell_script::{Report, take_report};
-use crate::sys::{self, pty, spawn};
+use crate::sys::{self, pty};
 use crate::task::{DEFAULT_RING, Exit, MAX_RING, Task, What};
 use crate::timers::Alarm;
 use crate::token::Token;
@@ -40,8 +40,9 @@ pub struct Current {
     login_skipped: Option<&'static str>,
     /// Kept open until the end, so that the terminal is never without a slave before the shell has opened it.
     slaves: Vec<OwnedFd>,
-    /// Waiting for the syntax check.
+    /// Waiting for the syntax check, and its process.
     checking: bool,
+    pub check: Option<libc::pid_t>,
     /// It is being ended: a second request for that changes nothing.
     pub interrupting: bool,
     /// When it was typed: what of the shell is younger was started by it.
@@ -142,28 +143,19 @@ impl Server {
             .get_mut(&key)
             .filter(|shell| shell.current.is_none())
         {
-            if shell.queue.is_empty() {
-                return;
-            }
-            if shell.live.is_none()
-                && let Err(error) = self.shell_start(key)
-            {
-                let failed = self
-                    .shells
-                    .map
-                    .get_mut(&key)
-                    .and_then(|shell| shell.queue.pop_front());
-                if let Some(task) = failed {
-                    self.end_task(task, Exit::Failed(error));
-                }
-                continue;
-            }
-            let Some(shell) = self.shells.map.get_mut(&key) else {
-                return;
-            };
-            // Commands wait until the shell has read its profile.
-            if shell.live.as_ref().is_some_and(|live| live.login.is_some()) {
-                return;
+            match &shell.live {
+                // Commands wait until the shell has read its profile, too.
+                Some(live) if live.starting || live.login.is_some() => return,
+                Some(_) => {}
+                None if shell.queue.is_empty() || shell.closing => return,
+                // The command's turn comes when the shell is there.
+                None => match self.shell_start(key) {
+                    Ok(()) => return,
+                    Err(error) => {
+                        self.fail_first(key, error);
+                        continue;
+                    }
+                },
             }
             let Some(task_key) = shell.queue.pop_front() else {
                 return;
@@ -177,9 +169,10 @@ impl Server {
                 continue;
             };
             let restarted = std::mem::take(&mut shell.fresh);
+            let timeout = spec.timeout_ms;
             let login_skipped = shell.login_skipped.take();
             let checking = spec.text.windows(2).any(|pair| pair == b"<<");
-            let current = Current {
+            let mut current = Current {
                 task: task_key,
                 spec,
                 nonce: sys::nonce(),
@@ -187,12 +180,13 @@ impl Server {
                 login_skipped,
                 slaves: Vec::new(),
                 checking,
+                check: None,
                 interrupting: false,
                 begun: None,
                 struck: None,
             };
             let begun = match checking {
-                true => self.check(key, &current.spec.text),
+                true => self.check(key, &current.spec.text).map(|pid| current.check = pid),
                 false => Ok(()),
             };
             if let Some(shell) = self.shells.map.get_mut(&key) {
@@ -201,6 +195,13 @@ impl Server {
             // The clock of a command starts when its turn comes, not when it was queued.
             if let Some(task) = self.tasks.map.get_mut(&task_key) {
                 task.started = std::time::Instant::now();
+            }
+            if let Some(timeout) = timeout {
+                let alarm = Alarm::Kill {
+                    task: task_key,
+                    step: 0,
+                };
+                self.timers.after(Duration::from_millis(timeout), alarm);
             }
             let begun = if checking { begun } else { self.begin(key) };
             if let Err(error) = begun {
@@ -211,9 +212,9 @@ impl Server {
 
     /// A shell takes the end of its input for the end of an open heredoc, and runs it. So a text that could have one is
     /// first given to `sh -n` with a line `)` after it: that line is a syntax error, unless something was still open to swallow it.
-    fn check(&mut self, key: u32, text: &[u8]) -> OpResult<()> {
+    fn check(&mut self, key: u32, text: &[u8]) -> OpResult<Option<libc::pid_t>> {
         let Some(live) = self.shells.map.get(&key).and_then(|shell| shell.live.as_ref()) else {
-            return Ok(());
+            return Ok(None);
         };
         let failed = |error: std::io::Error| OpError::io(&error, "check");
         let (flavour, launch) = (live.flavour, self.shells.map[&key].launch.clone());
@@ -228,9 +229,15 @@ impl Server {
             [flavour.program(), "-n"].map(|arg| std::ffi::CString::new(arg).expect("constants have no NUL"));
         let mut command = launch.command(argv.to_vec(), fds, None);
         command.cwd = None;
-        let pid = spawn::spawn(&command).map_err(crate::process::start_error)?;
-        self.pids.insert(pid, Owner::Check(key));
-        Ok(())
+        self.begin_start(command, Owner::Check(key)).map(Some)
+    }
+
+    /// The check could not be started, so neither is the command.
+    pub fn check_started(&mut self, key: u32, result: OpResult<()>) {
+        if let Err(error) = result {
+            self.abandon(key, Exit::Failed(error));
+            self.shell_next(key);
+        }
     }
 
     pub fn shell_checked(&mut self, key: u32, status: i32) {
@@ -240,7 +247,16 @@ impl Server {
         let Some(current) = shell.current.as_mut().filter(|current| current.checking) else {
             return;
         };
-        current.checking = false;
+        (current.checking, current.check) = (false, None);
+        if current.interrupting {
+            let (task, cwd) = (current.task, shell.last_cwd.clone());
+            let Some(current) = shell.current.take() else {
+                return;
+            };
+            let facts = self.command_facts(&current, Fields::new().int("exitCode", INTERRUPTED), cwd);
+            self.end_task(task, Exit::Facts(facts));
+            return self.shell_next(key);
+        }
         if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
             let message =
                 b"syntax error: unexpected end of command: a here-document or a bracket is still open\n";
@@ -307,15 +323,6 @@ impl Server {
         current.begun = Some(Moment::now());
         live.control.push(&line);
         live.control.flush();
-        if let Some(timeout) = current.spec.timeout_ms {
-            self.timers.after(
-                Duration::from_millis(timeout),
-                Alarm::Kill {
-                    task: current.task,
-                    step: 0,
-                },
-            );
-        }
         Ok(())
     }
 

@@ -58,7 +58,9 @@ fn processes() -> Option<i64> {
 /// The first of these files that the sandbox shows, as version 2 or version 1 lays them out; a named line of it, or all of it.
 fn cgroup(files: &[&str], line: Option<&str>) -> Option<i64> {
     files.iter().find_map(|file| {
-        let text = std::fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?;
+        let text =
+            String::from_utf8(crate::sys::read_file(&format!("/sys/fs/cgroup/{file}"), 64 * 1024).ok()?)
+                .ok()?;
         match line {
             None => text.trim().parse().ok(),
             Some(key) => text

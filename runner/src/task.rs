@@ -4,6 +4,7 @@
 use crate::flow::{Sink, Source};
 use crate::ring::{MAX_EVENT, Ring};
 use crate::shell_run::Spec;
+use crate::starts::Opener;
 use crate::sys;
 use crate::wire::cbor::{Fields, Value};
 use crate::wire::error::OpError;
@@ -59,6 +60,10 @@ pub struct Task {
     /// The connection that it ends with.
     pub bound: Option<u32>,
     pub started: Instant,
+    /// It has not become its program yet. Nothing is said of it meanwhile.
+    pub starting: bool,
+    /// Who asked for it, and waits for that.
+    pub openers: Vec<Opener>,
     /// Its starter reads the output, but not yet: meanwhile it waits, rather than lose its beginning.
     pub expects_reader: bool,
     pub timed_out: bool,
@@ -95,6 +100,8 @@ impl Task {
             waiters: Vec::new(),
             bound: None,
             started: Instant::now(),
+            starting: false,
+            openers: Vec::new(),
             expects_reader: false,
             timed_out: false,
             mark: None,
@@ -267,6 +274,13 @@ impl Tasks {
                 }
                 None => drop(self.finished.remove(index)),
             }
+        }
+    }
+
+    /// A task that never was.
+    pub fn remove(&mut self, key: u32) {
+        if let Some(task) = self.map.remove(&key) {
+            self.ids.remove(&task.id);
         }
     }
 

@@ -7,13 +7,24 @@ pub enum Token {
     Signals,
     Bell,
     Conn(u32),
-    TaskOut { task: u32, channel: u8 },
+    TaskOut {
+        task: u32,
+        channel: u8,
+    },
     TaskIn(u32),
-    RelayIn { conn: u32, stream: u32 },
-    RelayOut { conn: u32, stream: u32 },
+    RelayIn {
+        conn: u32,
+        stream: u32,
+    },
+    RelayOut {
+        conn: u32,
+        stream: u32,
+    },
     ShellStatus(u32),
     ShellControl(u32),
     ShellTerminal(u32),
+    /// A child that has not become its program yet, by its pid.
+    Start(u32),
 }
 
 /// Connection keys share a token with a stream id, so they have 24 bits.
@@ -34,6 +45,7 @@ impl Token {
             Token::ShellStatus(key) => pair(7, 0, key),
             Token::ShellControl(key) => pair(8, 0, key),
             Token::ShellTerminal(key) => pair(9, 0, key),
+            Token::Start(pid) => pair(11, 0, pid),
         }
     }
 
@@ -60,6 +72,7 @@ impl Token {
             8 => Token::ShellControl(key),
             9 => Token::ShellTerminal(key),
             10 => Token::Bell,
+            11 => Token::Start(key),
             _ => return None,
         })
     }
@@ -89,6 +102,7 @@ mod tests {
             Token::ShellStatus(1),
             Token::ShellControl(2),
             Token::ShellTerminal(3),
+            Token::Start(4_194_304),
         ] {
             assert_eq!(Token::unpack(token.pack()), Some(token));
         }

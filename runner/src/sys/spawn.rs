@@ -1,23 +1,25 @@
-//! Starting a process, in the time of a system call.
+//! Starting a process, in the time of a system call, without waiting for it.
 //!
-//! `clone(CLONE_VM | CLONE_VFORK)`: the child borrows our memory on a stack of its own while the calling thread sleeps,
-//! until it has called execve or exited. No page table is copied, and a failure comes back through plain memory
-//! instead of a pipe. What makes that sound:
+//! `clone(CLONE_VM)`: the child borrows our memory on a stack of its own until it has called execve or ended. No page table is copied. We never wait for it:
+//! once the child is the sandbox's user, code in the sandbox can stop it (SIGSTOP) for as long as it likes. Instead the child holds one end of a pipe,
+//! the *gate*, which the kernel closes at execve or at its end; the loop watches the other end. What makes that sound:
 //!
-//! - the child runs only `child`, which allocates nothing, takes no lock, and makes raw system calls on data that was
-//!   prepared before (file workers may run meanwhile: they never touch that data);
+//! - the child uses only its `Plan`, which we leave alone and free no sooner than the gate is closed. The kernel gives up the borrowed memory first;
+//! - the child makes raw system calls (`raw`): our thread runs meanwhile, and the two share its `errno`. It allocates nothing and takes no lock;
 //! - all signals are blocked around the clone, so no handler of ours can run on the borrowed memory;
 //! - descriptors, signal dispositions, ids and the working directory are the child's own (no CLONE_FILES, CLONE_SIGHAND,
-//!   CLONE_FS), so nothing it changes there is ours;
-//! - ids are changed with raw system calls: the C library's wrappers would try to change every thread that it knows.
+//!   CLONE_FS), so nothing it changes there is ours. Before it changes its user it closes all descriptors that are not its own, so that stopping it holds
+//!   nothing of ours open.
 //!
-//! Rejected: fork (0.2 ms more, copies page tables), posix_spawn (no working directory, ids or limits).
+//! Rejected: CLONE_VFORK (waits), fork (0.2 ms more, copies page tables), posix_spawn (waits; no working directory, ids or limits).
 
+use super::raw;
 use super::user::{self, User};
 use crate::mark;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 pub struct Command {
     /// What to run, where that is not `argv[0]`.
@@ -38,220 +40,373 @@ pub struct Command {
 }
 
 /// Which step failed, and with what.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Failure {
     pub step: &'static str,
     pub errno: i32,
 }
 
-/// Starts `command` as the leader of a new session and group. Returns when it runs or could not be started.
-pub fn spawn(command: &Command) -> Result<libc::pid_t, Failure> {
-    let candidates = candidates(command);
-    let argv: Vec<_> = command
-        .argv
-        .iter()
-        .map(|arg| arg.as_ptr())
-        .chain([std::ptr::null()])
-        .collect();
-    let env: Vec<_> = command
-        .env
-        .iter()
-        .map(|arg| arg.as_ptr())
-        .chain([std::ptr::null()])
-        .collect();
-    // For a script without `#!`, as execvp does: `sh <path> <args…>`.
-    let mut script_argv = vec![c"sh".as_ptr(), std::ptr::null()];
-    script_argv.extend_from_slice(argv.get(1..).unwrap_or(&[]));
-    let user = command.user.as_ref().filter(|user| !user.is_current());
-    let mut groups = match user {
-        Some(user) => user.groups.clone(),
-        None => user::current_groups(),
-    };
-    let by_limit = mark::by_limit();
-    groups.extend(command.mark.filter(|_| !by_limit));
-    let mut plan = Plan {
-        candidates: &candidates,
-        argv: &argv,
-        script_argv: &mut script_argv,
-        env: &env,
-        cwd: command.cwd.as_deref(),
-        user,
-        groups: &groups,
-        marked: command.mark.is_some() && !by_limit,
-        limit: command.mark.filter(|_| by_limit),
-        limits: &command.limits,
-        fds: command.fds.clone(),
-        terminal: command.terminal,
+/// A child that may not have become its program yet.
+pub struct Starting {
+    pub pid: libc::pid_t,
+    gate: OwnedFd,
+    /// Ours again when the gate is closed.
+    plan: *mut Plan,
+}
+
+/// Starts `command` as the leader of a new session and group.
+pub fn spawn(command: Command) -> Result<Starting, Failure> {
+    let failed = |error: io::Error| Failure {
         step: "start",
-        errno: 0,
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
     };
-    let mut stack = vec![0u8; 32 * 1024];
-    // SAFETY: see the head of this file. `plan` and `stack` live until clone returns, which CLONE_VFORK delays until
-    // the child no longer uses them; the stack grows down from a 16-byte aligned top.
-    let pid = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len());
-        let top = top.sub(top as usize % 16);
+    let (gate, theirs) = super::pipe().map_err(failed)?;
+    super::set_nonblocking(gate.as_raw_fd()).map_err(failed)?;
+    let plan = Plan::new(&command, theirs.as_raw_fd()).map_err(failed)?;
+    let top = plan.memory.stack();
+    let plan = Box::into_raw(plan);
+    // SAFETY: see the head of this file. `plan` and its memory stay where they are until the child has ended or no longer has our memory.
+    let (pid, errno) = unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        let pid = libc::clone(child, top.cast(), flags, (&raw mut plan).cast());
+        let pid = libc::clone(child, top, libc::CLONE_VM | libc::SIGCHLD, plan.cast());
         let errno = super::errno();
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        if pid < 0 {
-            return Err(Failure { step: "start", errno });
-        }
-        pid
+        (pid, errno)
     };
-    // Written by the child through the shared memory, behind the compiler's back.
-    // SAFETY: `plan` is still ours and initialised.
-    let (step, errno) = unsafe {
-        (
-            std::ptr::read_volatile(&plan.step),
-            std::ptr::read_volatile(&plan.errno),
-        )
-    };
-    if errno != 0 {
-        // SAFETY: the child has exited; this takes away its zombie and nothing else.
-        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-        return Err(Failure { step, errno });
+    if pid < 0 {
+        // SAFETY: there is no child that could use it.
+        drop(unsafe { Box::from_raw(plan) });
+        return Err(Failure { step: "start", errno });
     }
-    Ok(pid)
+    Ok(Starting { pid, gate, plan })
 }
 
-struct Plan<'a> {
-    candidates: &'a [CString],
-    argv: &'a [*const libc::c_char],
-    script_argv: &'a mut [*const libc::c_char],
-    env: &'a [*const libc::c_char],
-    cwd: Option<&'a CStr>,
-    user: Option<&'a User>,
+impl Starting {
+    /// Becomes readable when the start is over.
+    pub fn gate(&self) -> RawFd {
+        self.gate.as_raw_fd()
+    }
+
+    /// Whether it runs, or why it could not be started; undecided while the child is on its way. A child that was killed on its way counts as one that ran.
+    pub fn outcome(self) -> Result<Result<(), Failure>, Starting> {
+        // Nothing is ever written to it: there is an end to be read, or nothing.
+        if !matches!(super::read(self.gate(), &mut [0]), Ok(Some(0))) {
+            return Err(self);
+        }
+        // SAFETY: only the child had the other end, so it has given up our memory.
+        let plan = unsafe { Box::from_raw(self.plan) };
+        match plan.errno.load(Ordering::Acquire) {
+            0 => Ok(Ok(())),
+            errno => Ok(Err(Failure {
+                step: STEPS[plan.step.load(Ordering::Acquire)],
+                errno,
+            })),
+        }
+    }
+}
+
+const STEPS: [&str; 8] = [
+    "start",
+    "session",
+    "terminal",
+    "descriptors",
+    "limits",
+    "user",
+    "cwd",
+    "exec",
+];
+const SESSION: usize = 1;
+const TERMINAL: usize = 2;
+const DESCRIPTORS: usize = 3;
+const LIMITS: usize = 4;
+const USER: usize = 5;
+const CWD: usize = 6;
+const EXEC: usize = 7;
+
+struct Plan {
+    /// Holds the stack and everything that the pointers below lead to.
+    memory: Memory,
+    candidates: Pointers,
+    argv: Pointers,
+    /// For a script without `#!`, as execvp does: `sh <path> <args…>`.
+    script_argv: Pointers,
+    env: Pointers,
+    cwd: Option<*const libc::c_char>,
+    user: Option<User>,
     /// The mark is the last.
-    groups: &'a [u32],
+    groups: Vec<u32>,
     marked: bool,
     /// The mark of a runner that marks by a limit.
     limit: Option<u32>,
-    limits: &'a [(u32, u64)],
+    limits: Vec<(u32, u64)>,
     fds: Vec<(RawFd, RawFd)>,
+    /// The second of each, in order.
+    targets: Vec<RawFd>,
     terminal: Option<RawFd>,
-    step: &'static str,
-    errno: i32,
+    gate: RawFd,
+    step: AtomicUsize,
+    errno: AtomicI32,
+}
+
+impl Plan {
+    fn new(command: &Command, gate: RawFd) -> io::Result<Box<Plan>> {
+        let found = candidates(command);
+        let argv: Vec<&CStr> = command.argv.iter().map(CString::as_c_str).collect();
+        let rest = argv.get(1..).unwrap_or(&[]);
+        let script: Vec<&CStr> = [c"sh", c""].into_iter().chain(rest.iter().copied()).collect();
+        let env: Vec<&CStr> = command.env.iter().map(CString::as_c_str).collect();
+        let candidates: Vec<&CStr> = found.iter().map(CString::as_c_str).collect();
+        let cwd: Vec<&CStr> = command.cwd.iter().map(CString::as_c_str).collect();
+        let lists = [&candidates[..], &argv, &script, &env, &cwd];
+        let mut memory = Memory::new(lists.iter().map(|list| Memory::needs(list)).sum())?;
+        let [candidates, argv, script_argv, env, cwd] = lists.map(|list| memory.put(list));
+        let user = command.user.clone().filter(|user| !user.is_current());
+        let mut groups = match &user {
+            Some(user) => user.groups.clone(),
+            None => user::current_groups(),
+        };
+        let by_limit = mark::by_limit();
+        groups.extend(command.mark.filter(|_| !by_limit));
+        let mut targets: Vec<RawFd> = command.fds.iter().map(|(_, target)| *target).collect();
+        targets.sort_unstable();
+        Ok(Box::new(Plan {
+            memory,
+            candidates,
+            argv,
+            script_argv,
+            env,
+            // SAFETY: a list ends with a null pointer, so there is a first one.
+            cwd: Some(unsafe { *cwd.0 }).filter(|cwd| !cwd.is_null()),
+            user,
+            groups,
+            marked: command.mark.is_some() && !by_limit,
+            limit: command.mark.filter(|_| by_limit),
+            limits: command.limits.clone(),
+            fds: command.fds.clone(),
+            targets,
+            terminal: command.terminal,
+            gate,
+            step: AtomicUsize::new(0),
+            errno: AtomicI32::new(0),
+        }))
+    }
+}
+
+/// A list of C strings in a plan's memory; the last is null.
+#[derive(Clone, Copy)]
+struct Pointers(*mut *const libc::c_char);
+
+/// What a child uses of ours, in a mapping of its own: it outlives the call that makes it, and would leave holes in the heap. Below the stack is a page
+/// that ends whoever runs over.
+struct Memory {
+    at: *mut u8,
+    length: usize,
+    used: usize,
+}
+
+impl Memory {
+    const GUARD: usize = 64 * 1024;
+    const STACK: usize = 32 * 1024;
+
+    fn new(content: usize) -> io::Result<Memory> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let length = Memory::GUARD + Memory::STACK + content;
+        // SAFETY: a new mapping, which nothing else knows.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), length, rights, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let memory = Memory {
+                at: at.cast(),
+                length,
+                used: Memory::GUARD + Memory::STACK,
+            };
+            super::check(libc::mprotect(at, Memory::GUARD, libc::PROT_NONE))?;
+            Ok(memory)
+        }
+    }
+
+    /// The stack grows down from here.
+    fn stack(&self) -> *mut libc::c_void {
+        self.at.wrapping_add(Memory::GUARD + Memory::STACK).cast()
+    }
+
+    /// How much room a list takes: its pointers, its texts, and what it takes to begin where pointers may be.
+    fn needs(list: &[&CStr]) -> usize {
+        let texts: usize = list.iter().map(|text| text.to_bytes_with_nul().len()).sum();
+        (list.len() + 2) * size_of::<*const libc::c_char>() + texts
+    }
+
+    fn put(&mut self, list: &[&CStr]) -> Pointers {
+        self.used = self.used.next_multiple_of(size_of::<*const libc::c_char>());
+        let pointers: *mut *const libc::c_char = self.at.wrapping_add(self.used).cast();
+        self.used += (list.len() + 1) * size_of::<*const libc::c_char>();
+        for (index, text) in list.iter().enumerate() {
+            let bytes = text.to_bytes_with_nul();
+            let to = self.at.wrapping_add(self.used);
+            self.used += bytes.len();
+            assert!(self.used <= self.length, "`needs` has counted all of it");
+            // SAFETY: both places are in the mapping, which is new and so ends the list with a null pointer.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                *pointers.add(index) = to.cast();
+            }
+        }
+        Pointers(pointers)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing uses any more.
+        unsafe { libc::munmap(self.at.cast(), self.length) };
+    }
 }
 
 extern "C" fn child(plan: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the parent passes its `Plan` and sleeps, so this is the only reference in use.
+    // SAFETY: the parent passes its `Plan` and leaves it to us.
     let plan = unsafe { &mut *plan.cast::<Plan>() };
-    // SAFETY: only async-signal-safe calls on prepared data, as the head of this file explains.
+    // SAFETY: only raw system calls on prepared data, as the head of this file explains.
     let (step, errno) = unsafe { become_command(plan) };
-    plan.step = step;
-    plan.errno = errno;
+    plan.step.store(step, Ordering::Release);
+    plan.errno.store(errno, Ordering::Release);
     // SAFETY: leaves this process without running any of the parent's destructors.
-    unsafe { libc::_exit(127) }
+    unsafe { raw::call(libc::SYS_exit_group, [127, 0, 0, 0, 0]) };
+    127
 }
 
-/// Returns only when something failed.
-unsafe fn become_command(plan: &mut Plan) -> (&'static str, i32) {
-    macro_rules! step {
-        ($name:literal, $call:expr) => {
-            if $call < 0 {
-                return ($name, *libc::__errno_location());
-            }
+/// Returns only when something failed: which step, and its errno.
+unsafe fn become_command(plan: &mut Plan) -> (usize, i32) {
+    macro_rules! call {
+        ($number:expr $(, $argument:expr)*) => {
+            raw::call($number, padded([$($argument as usize),*]))
         };
     }
+    macro_rules! step {
+        ($name:ident, $call:expr) => {{
+            let result = $call;
+            if result < 0 {
+                return ($name, -result as i32);
+            }
+            result
+        }};
+    }
     unsafe {
-        step!("session", libc::setsid());
+        step!(SESSION, call!(libc::SYS_setsid));
         if let Some(terminal) = plan.terminal {
-            step!("terminal", libc::ioctl(terminal, libc::TIOCSCTTY, 0));
+            step!(TERMINAL, call!(libc::SYS_ioctl, terminal, libc::TIOCSCTTY, 0));
         }
         reset_signals();
-        // A source that sits on someone's target number moves out of the way first.
-        for index in 0..plan.fds.len() {
-            let source = plan.fds[index].0;
-            if plan.fds.iter().any(|(_, target)| *target == source) {
-                let moved = libc::fcntl(source, libc::F_DUPFD_CLOEXEC, 512);
-                step!("descriptors", moved);
-                plan.fds[index].0 = moved;
+        let above = plan.targets.last().map_or(0, |target| target + 1);
+        let aside = |fd: RawFd| call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, above);
+        // What sits on one of the child's numbers moves out of the way first.
+        if plan.gate < above {
+            plan.gate = step!(DESCRIPTORS, aside(plan.gate)) as RawFd;
+        }
+        for (source, _) in plan.fds.iter_mut() {
+            if *source < above {
+                *source = step!(DESCRIPTORS, aside(*source)) as RawFd;
             }
         }
         for (source, target) in &plan.fds {
-            step!("descriptors", libc::dup2(*source, *target));
+            step!(DESCRIPTORS, call!(libc::SYS_dup3, *source, *target, 0));
         }
-        for (resource, value) in plan.limits {
-            let limit = libc::rlimit64 {
-                rlim_cur: *value,
-                rlim_max: *value,
-            };
-            let none = std::ptr::null_mut::<libc::rlimit64>();
+        close_others(&plan.targets, plan.gate);
+        for (resource, value) in &plan.limits {
+            let limit = [*value; 2];
             step!(
-                "limits",
-                libc::syscall(libc::SYS_prlimit64, 0, *resource, &raw const limit, none)
+                LIMITS,
+                call!(libc::SYS_prlimit64, 0, *resource, limit.as_ptr(), 0)
             );
         }
-        back_to_ordinary_priority();
+        // The runner may have been given a higher priority than what it runs. To give one up takes no right. The answer is 20 - nice.
+        if call!(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) > 20 {
+            call!(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, 0);
+        }
         if let Some(mark) = plan.limit {
             let limit = [u64::from(mark); 2];
             // Refused only where it is lower already: then without.
-            libc::syscall(libc::SYS_prlimit64, 0, mark::LIMIT, limit.as_ptr(), 0);
+            call!(libc::SYS_prlimit64, 0, mark::LIMIT, limit.as_ptr(), 0);
         }
-        let set_groups = |count: usize| libc::syscall(libc::SYS_setgroups, count, plan.groups.as_ptr());
+        let groups = plan.groups.as_ptr();
         // Not root, or an id that is not mapped here: then without.
-        let marked = plan.marked && set_groups(plan.groups.len()) == 0;
-        if let Some(user) = plan.user {
+        let marked = plan.marked && call!(libc::SYS_setgroups, plan.groups.len(), groups) == 0;
+        if let Some(user) = &plan.user {
             if !marked {
-                step!("user", set_groups(user.groups.len()));
+                step!(USER, call!(libc::SYS_setgroups, user.groups.len(), groups));
             }
-            step!(
-                "user",
-                libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid)
-            );
-            step!(
-                "user",
-                libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid)
-            );
+            step!(USER, call!(libc::SYS_setresgid, user.gid, user.gid, user.gid));
+            // From here on code in the sandbox can signal us.
+            step!(USER, call!(libc::SYS_setresuid, user.uid, user.uid, user.uid));
         }
         if let Some(cwd) = plan.cwd {
-            step!("cwd", libc::chdir(cwd.as_ptr()));
+            step!(CWD, call!(libc::SYS_chdir, cwd));
         }
+        let env = plan.env.0;
         let mut errno = libc::ENOENT;
-        for path in plan.candidates {
-            libc::execve(path.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
-            match *libc::__errno_location() {
+        let mut candidate = plan.candidates.0;
+        while !(*candidate).is_null() {
+            let path = *candidate;
+            candidate = candidate.add(1);
+            match -call!(libc::SYS_execve, path, plan.argv.0, env) as i32 {
                 libc::ENOENT | libc::ENOTDIR => continue,
                 libc::ENOEXEC => {
-                    plan.script_argv[1] = path.as_ptr();
-                    libc::execve(c"/bin/sh".as_ptr(), plan.script_argv.as_ptr(), plan.env.as_ptr());
+                    *plan.script_argv.0.add(1) = path;
+                    call!(libc::SYS_execve, c"/bin/sh".as_ptr(), plan.script_argv.0, env);
                     errno = libc::ENOEXEC;
                 }
                 // Remembered, as execvp does, while a later folder of PATH may still have it.
                 libc::EACCES => errno = libc::EACCES,
-                other => return ("exec", other),
+                other => return (EXEC, other),
             }
         }
-        ("exec", errno)
+        (EXEC, errno)
     }
+}
+
+fn padded<const COUNT: usize>(given: [usize; COUNT]) -> [usize; 5] {
+    let mut all = [0; 5];
+    for (to, from) in all.iter_mut().zip(given) {
+        *to = from;
+    }
+    all
+}
+
+/// All descriptors but the child's own, whose numbers are in order, and the gate, which is above them.
+unsafe fn close_others(targets: &[RawFd], gate: RawFd) {
+    let mut from = 0;
+    let close = |from: RawFd, to: RawFd| {
+        if from <= to {
+            // SAFETY: numbers only. On a kernel without this call they are closed at execve, by their flag.
+            unsafe { raw::call(libc::SYS_close_range, [from as usize, to as usize, 0, 0, 0]) };
+        }
+    };
+    for target in targets {
+        close(from, target - 1);
+        from = target + 1;
+    }
+    close(from, gate - 1);
+    close(gate + 1, RawFd::MAX);
 }
 
 /// Ignored signals survive execve; the runner's own ignored SIGPIPE must not.
 unsafe fn reset_signals() {
+    // The kernel's own structure: all zeroes is the default action.
+    let (default, none) = ([0usize; 4], [0u64; 1]);
+    // SAFETY: both are as large as the kernel reads.
     unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = libc::SIG_DFL;
         for signal in 1..32 {
-            libc::sigaction(signal, &action, std::ptr::null_mut());
+            raw::call(
+                libc::SYS_rt_sigaction,
+                [signal, default.as_ptr() as usize, 0, 8, 0],
+            );
         }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-    }
-}
-
-/// The runner may have been given a higher priority than what it runs. To give one up takes no right.
-unsafe fn back_to_ordinary_priority() {
-    unsafe {
-        // The raw call answers 20 - nice, so that no answer looks like an error.
-        if libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) > 20 {
-            libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, 0);
-        }
+        let set = libc::SIG_SETMASK as usize;
+        raw::call(libc::SYS_rt_sigprocmask, [set, none.as_ptr() as usize, 0, 8, 0]);
     }
 }
 
@@ -272,10 +427,4 @@ fn candidates(command: &Command) -> Vec<CString> {
         .map(|folder| if folder.is_empty() { &b"."[..] } else { folder })
         .filter_map(|folder| CString::new([folder, b"/", program.as_bytes()].concat()).ok())
         .collect()
-}
-
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> io::Error {
-        io::Error::from_raw_os_error(failure.errno)
-    }
 }

@@ -10,6 +10,9 @@
 use crate::wire::error::{OpError, OpResult};
 use std::io;
 
+/// Of `/etc/passwd` and `/etc/group`.
+const MAX_ACCOUNTS: u64 = 1024 * 1024;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub uid: u32,
@@ -27,8 +30,8 @@ impl User {
             Some((who, group)) => (who, Some(group)),
             None => (spec, None),
         };
-        let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
-        let groups = std::fs::read("/etc/group").unwrap_or_default();
+        let passwd = super::read_file("/etc/passwd", MAX_ACCOUNTS).unwrap_or_default();
+        let groups = super::read_file("/etc/group", MAX_ACCOUNTS).unwrap_or_default();
         resolve_in(who, group, &passwd, &groups)
             .ok_or_else(|| OpError::new("not_found", format!("user: no user or group as in '{spec}'")))
     }

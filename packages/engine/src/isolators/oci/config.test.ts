@@ -75,7 +75,10 @@ describe('config.json', () => {
     expect(joined(linux.namespaces)).toEqual([{ type: 'user', path: '/stage/userns' }])
     const open = config({ spec: { ...spec, network: 'open' } }).linux
     expect(types(open.namespaces)).toEqual(all)
-    expect(joined(open.namespaces)).toEqual([{ type: 'network', path: '/stage/network' }])
+    const network = { type: 'network', path: '/stage/network' }
+    expect(joined(open.namespaces)).toEqual([{ type: 'user', path: '/stage/userns' }, network])
+    const onRunc = config({ spec: { ...spec, network: 'open' }, runtime: 'runc' }).linux
+    expect(joined(onRunc.namespaces)).toEqual([network])
     expect(open.sysctl).toBeUndefined()
     expect(joined(config({ runtime: 'runsc' }).linux.namespaces)).toEqual([])
     const ids = [{ containerID: 0, hostID: 0x10000000, size: 65536 }]

@@ -151,8 +151,9 @@ export function ociConfig(input: ConfigInput): object {
     linux: {
       namespaces: [
         ...['mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
-        // Made by the shim, so that it has its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one.
-        { type: 'user', ...(input.runtime !== 'runsc' && !open ? { path: `${stage}/userns` } : {}) },
+        // Made by the shim, so that it has its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one; runc could not join the network
+        // any more then, which belongs to another one.
+        { type: 'user', ...(joinsUsers(input.runtime, open) ? { path: `${stage}/userns` } : {}) },
         // The shim has made one that is connected and closed to what is not allowed (`runner/src/shim/open_network.rs`). Without a
         // network, the runtime is started in an empty one and leaves it as it is (`runner/src/shim/network.rs`).
         ...(open ? [{ type: 'network', path: `${stage}/network` }] : []),
@@ -193,6 +194,9 @@ function covered({ path, isFolder }: HiddenPath, stage: string) {
     ? mount(path, 'tmpfs', 'tmpfs', ['ro', 'nosuid', 'nodev', 'noexec', 'mode=755', 'size=4k'])
     : mount(path, 'bind', `${stage}/empty`, ['bind', 'ro', 'nosuid', 'nodev', 'noexec'])
 }
+
+const joinsUsers = (runtime: RuntimeKind, open: boolean) =>
+  runtime === 'crun' || (runtime === 'runc' && !open)
 
 /** crun has got it ready-made. */
 function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: OciSeccomp } {

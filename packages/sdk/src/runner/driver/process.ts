@@ -3,6 +3,7 @@ import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import type { CallOptions, ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 import type { ProcessExit, RunnerClient, RunnerProcess, TaskOutput } from '../index.ts'
+import { overdue, overdueMs, within } from './overdue.ts'
 
 /** What a process needs of its sandbox: a live connection, and whether memory ran out meanwhile. */
 export interface ProcessHost {
@@ -32,6 +33,8 @@ export class DrivenProcess implements ProcessDriver {
   readonly pid?: number
   readonly #host: ProcessHost
   readonly #oomBefore: number | undefined
+  readonly #timeoutMs: number | undefined
+  readonly #started = performance.now()
   /** The stream that the start itself opened, for the first reader. */
   #stream: TaskOutput | undefined
   #watching: TaskOutput | undefined
@@ -40,13 +43,14 @@ export class DrivenProcess implements ProcessDriver {
 
   constructor(
     host: ProcessHost,
-    found: { processId: string; pid?: number; oomBefore?: number },
+    found: { processId: string; pid?: number; oomBefore?: number; timeoutMs?: number },
     stream?: RunnerProcess,
   ) {
     this.#host = host
     this.processId = found.processId
     if (found.pid !== undefined) this.pid = found.pid
     this.#oomBefore = found.oomBefore
+    this.#timeoutMs = found.timeoutMs
     this.#stream = stream
   }
 
@@ -58,7 +62,7 @@ export class DrivenProcess implements ProcessDriver {
     signal?.addEventListener('abort', abort, { once: true })
     try {
       for (;;) {
-        const event = await told(this.#host, output.next())
+        const event = await told(this.#host, this.#inTime(output.next()))
         if (signal?.aborted) throw aborted(signal)
         if (event === undefined) break
         if (event.type === 'gone') throw gone(after, event.to)
@@ -66,7 +70,7 @@ export class DrivenProcess implements ProcessDriver {
         if (last <= after) continue
         yield { seq: event.number, type: event.channel, data: event.data }
       }
-      yield await this.#exitEvent(await told(this.#host, output.exit), last)
+      yield await this.#exitEvent(await told(this.#host, this.#inTime(output.exit)), last)
     } finally {
       signal?.removeEventListener('abort', abort)
       output.detach()
@@ -102,6 +106,14 @@ export class DrivenProcess implements ProcessDriver {
     const stream = await this.#stdin().catch(() => undefined)
     this.#stdinClosed = true
     await stream?.endStdin()
+  }
+
+  /** The runner ends the process when its time is over. A runner that does not must not keep the caller. */
+  #inTime<T>(wait: Promise<T>): Promise<T> {
+    const timeoutMs = this.#timeoutMs
+    if (timeoutMs === undefined) return wait
+    const left = Math.max(0, this.#started + timeoutMs - performance.now())
+    return within(wait, left + overdueMs, () => overdue(timeoutMs))
   }
 
   /** The start's own stream if nobody has taken it, else a new one. */
@@ -183,13 +195,15 @@ export async function startProcess(
       },
     })
   const { processId, cwd, env, oomBefore } = place
+  const { timeoutMs } = spec
+  const found = { processId, oomBefore, timeoutMs }
   const options = {
     id: processId,
     argv: [spec.cmd, ...spec.args],
     cwd,
     env,
     // A timeout is a wall, not a request: KILL follows TERM at once.
-    ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs, graceMs: 0 }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs, graceMs: 0, answerTimeoutMs: answerIn(timeoutMs) }),
     ringBytes: spec.outputBufferBytes,
     // One that a caller waits for and nobody could find again ends with us, however we end.
     bound: host.bound && spec.reading && spec.processId === undefined,
@@ -199,22 +213,26 @@ export async function startProcess(
     const stream = await started(spec.cmd, cwd, client.start(options))
     // Nobody else knows its id: once it has ended, the runner need not remember it.
     if (spec.processId === undefined) stream.exit.then(() => client.forget(processId)).catch(() => {})
-    return new DrivenProcess(host, { processId, pid: stream.pid, oomBefore }, stream)
+    return new DrivenProcess(host, { ...found, pid: stream.pid }, stream)
   }
   if (spec.stdin === 'empty') {
     const { pid } = await started(spec.cmd, cwd, client.startDetached(options))
-    return new DrivenProcess(host, { processId, pid, oomBefore })
+    return new DrivenProcess(host, { ...found, pid })
   }
   // Stdin needs a stream of its own; output on it is thrown away, so that it never holds the program back.
   const stream = await started(spec.cmd, cwd, client.start({ ...options, stdin: true, lossy: true }))
-  const process = withStdin(host, stream, oomBefore)
+  const process = withStdin(host, stream, found)
   if (spec.stdin !== 'pipe' && !stream.existed) void feed(process, spec.stdin)
   return process
 }
 
 /** A process whose start opened its stdin; one that ran already is found through its id, its stdin taken over. */
-export function withStdin(host: ProcessHost, stream: RunnerProcess, oomBefore?: number): DrivenProcess {
-  const found = { processId: stream.id, pid: stream.pid, ...(oomBefore === undefined ? {} : { oomBefore }) }
+export function withStdin(
+  host: ProcessHost,
+  stream: RunnerProcess,
+  known: { oomBefore?: number; timeoutMs?: number } = {},
+): DrivenProcess {
+  const found = { ...known, processId: stream.id, pid: stream.pid }
   if (stream.existed) {
     stream.detach()
     return new DrivenProcess(host, found)
@@ -250,6 +268,9 @@ async function started<T>(cmd: string, cwd: string, start: Promise<T>): Promise<
 }
 
 const maxRingBytes = 16 * 1024 * 1024
+
+/** The start is answered when the program runs; code in the sandbox can delay that until its time is over. */
+const answerIn = (timeoutMs: number) => Math.min(60_000, timeoutMs + overdueMs)
 
 /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
 async function feed(process: DrivenProcess, chunks: AsyncIterable<Uint8Array>): Promise<void> {

@@ -5,6 +5,7 @@ import { randomId } from '../../shared/ids.ts'
 import { maybeDone } from '../../shared/maybe-done.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import type { RunnerClient, RunnerShell, TaskOutput } from '../index.ts'
+import { overdue, overdueMs, within } from './overdue.ts'
 import { type ProcessHost, told } from './process.ts'
 
 /** A shell of the runner's: it is found again by its name, also from another process. */
@@ -44,7 +45,8 @@ export class DrivenShell implements SandboxShell {
     try {
       const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
       const task = await told(this.#host, start)
-      const result = await told(this.#host, this.#follow(client, id, task, options))
+      const limit = timeoutMs === undefined ? undefined : { timeoutMs, shellId: shell.id }
+      const result = await told(this.#host, this.#follow(client, id, task, options, limit))
       // One that nobody can ask for again need not be remembered.
       if (options.commandId === undefined) await client.forget(id).catch(() => {})
       return result
@@ -65,6 +67,7 @@ export class DrivenShell implements SandboxShell {
     id: string,
     task: TaskOutput,
     { signal, onOutput, maxOutputBytes, outputBudget }: ShellExecOptions,
+    limit?: { timeoutMs: number; shellId: string },
   ): Promise<ShellResult> {
     const max = checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
     const kept = new HeadTail(max, outputBudget)
@@ -73,14 +76,16 @@ export class DrivenShell implements SandboxShell {
     const abort = () => void client.signal(id, 'KILL').catch(() => {})
     signal?.addEventListener('abort', abort, { once: true })
     try {
-      for await (const event of task) {
+      for (;;) {
+        const event = await inTime(client, id, task.next(), limit)
+        if (event === undefined) break
         if (event.type === 'gone') missed = true
         if (event.type !== 'output') continue
         kept.push(event.data)
         await tell(onOutput, decoder.decode(event.data, { stream: true }))
       }
       await tell(onOutput, decoder.decode())
-      const exit = await task.exit
+      const exit = await inTime(client, id, task.exit, limit)
       if (signal?.aborted)
         throw new SandboxError('aborted', 'The command was cancelled by its AbortSignal.', {
           cause: signal.reason,
@@ -110,6 +115,34 @@ export class DrivenShell implements SandboxShell {
       this.#reopen(client).then((shell) => shell.close({ signal })),
     )
     return true
+  }
+}
+
+/**
+ * Waits for an event of a command. Its time begins with its turn, which only the runner knows; so after so much silence it is asked. The wait ends when the
+ * runner does not answer, or when the command has been the shell's current one for longer than it may.
+ */
+async function inTime<T>(
+  client: RunnerClient,
+  id: string,
+  wait: Promise<T>,
+  limit: { timeoutMs: number; shellId: string } | undefined,
+): Promise<T> {
+  if (limit === undefined) return wait
+  const { timeoutMs, shellId } = limit
+  for (let isCurrent = false; ; ) {
+    const silence = new Error(`no event in ${timeoutMs + overdueMs} ms`)
+    try {
+      return await within(wait, timeoutMs + overdueMs, () => silence)
+    } catch (error) {
+      if (error !== silence) throw error
+    }
+    const shells = await client.listShells({ answerTimeoutMs: overdueMs }).catch((error) => {
+      throw overdue(timeoutMs, error)
+    })
+    const current = shells.find((shell) => shell.id === shellId)?.running === id
+    if (isCurrent && current) throw overdue(timeoutMs)
+    isCurrent = current
   }
 }
 
