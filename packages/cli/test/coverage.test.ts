@@ -137,7 +137,7 @@ describe('the command line', () => {
     await run(`commands get ${s} fed --wait 10s`)
     await run(`commands kill ${s} fed -s TERM`)
     await run(`logs ${s} fed --after 0`)
-    await run(`shells open ${s} second -w . -e C=3`)
+    await run(`shells open ${s} second -w . -e C=3 --no-login`)
     await run(`shells list ${s}`)
     await run(`shells close ${s} second`)
     await run(`shell ${s} --terminal term -w . -e D=4 -- sh -c true`, { input: '' })
@@ -168,9 +168,13 @@ describe('the command line', () => {
     const keyId = JSON.parse(await run('keys create k --scope read --project default --expires 1d --json')).id
     await run('keys list --project default')
     await run(`keys revoke ${keyId} --project default`)
-    const project = await run('projects create p --sessions 5 --cpus 2 -m 1g --disk 10g')
+    const project = await run(
+      'projects create p --sessions 5 --cpus 2 -m 1g --disk 10g --snapshots 5 --snapshot-disk 10g',
+    )
     await run('projects list')
-    await run(`projects quotas ${project} --sessions 1 --cpus 2 -m 1g --disk 10g`)
+    await run(
+      `projects quotas ${project} --sessions 1 --cpus 2 -m 1g --disk 10g --snapshots 5 --snapshot-disk 10g`,
+    )
     await run(`events --session ${s} --after 0 --limit 10`)
     await run('audit --before 100000 --limit 10')
     await run('metrics')

@@ -25,8 +25,9 @@ async function unread(
     })
   if (both) child.stderr!.destroy()
   const [code, signal] = await once(child, 'exit')
-  // `doctor` may have to build the runner first.
-  return { code, signal, stderr: stderr.replace(/^.*uilding the runner.*\n/m, '') }
+  // `doctor` may have to build the runner first; a folder that is not the default is named.
+  const notes = /^.*(uilding the runner|sandboxes and images are in).*\n/gm
+  return { code, signal, stderr: stderr.replace(notes, '') }
 }
 
 const quiet = { code: 141, signal: null, stderr: '' }

@@ -26,6 +26,8 @@ export function addAccountCommands({ program, act }: Registering): void {
       .option('--cpus <number>', 'of all running sessions', parseNumber)
       .option('-m, --memory <size>', 'of all running sessions', parseSize)
       .option('--disk <size>', 'of all live sessions', parseSize)
+      .option('--snapshots <number>', 'snapshots that are kept', parseNumber)
+      .option('--snapshot-disk <size>', 'of all snapshots', parseSize)
   quotas(projects.command('create').argument('<name>').description('Make a project; prints its id.')).action(
     act(async (name, options) => (await import('./projects.ts')).createProject(name, options)),
   )

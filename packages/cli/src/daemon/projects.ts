@@ -17,6 +17,8 @@ export interface ProjectOptions extends ConnectOptions {
   cpus?: number
   memory?: number
   disk?: number
+  snapshots?: number
+  snapshotDisk?: number
   default?: boolean
 }
 
@@ -52,9 +54,17 @@ export async function setQuotas(id: string, options: ProjectOptions): Promise<nu
   return 0
 }
 
-function quotasOf({ sessions, cpus, memory, disk }: ProjectOptions): object | undefined {
+function quotasOf(options: ProjectOptions): object | undefined {
+  const { sessions, cpus, memory, disk, snapshots, snapshotDisk } = options
   const whole = (mb: number | undefined) => (mb === undefined ? undefined : Math.round(mb))
-  const quotas = given({ sessions, cpu: cpus, mem_mb: whole(memory), disk_mb: whole(disk) })
+  const quotas = given({
+    sessions,
+    cpu: cpus,
+    mem_mb: whole(memory),
+    disk_mb: whole(disk),
+    snapshots,
+    snapshot_mb: whole(snapshotDisk),
+  })
   return Object.keys(quotas).length > 0 ? quotas : undefined
 }
 

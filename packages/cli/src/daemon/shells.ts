@@ -14,6 +14,7 @@ export interface ShellsOptions extends ConnectOptions {
   json?: boolean
   iso?: boolean
   workdir?: string
+  login?: boolean
   env?: Record<string, string>
 }
 
@@ -46,7 +47,7 @@ export async function listShells(id: string, options: ShellsOptions): Promise<nu
 
 export async function openShell(id: string, name: string, options: ShellsOptions): Promise<number> {
   const connection = await connect(options)
-  const body = given({ name, cwd: options.workdir, env: options.env })
+  const body = given({ name, cwd: options.workdir, env: options.env, login: options.login })
   const shell = await connection.json<Shell>('POST', `${await connection.session(id)}/shells`, body)
   print(options.json, shell, () => `${shell.name} is open, in ${shell.cwd}`)
   return 0

@@ -95,6 +95,8 @@ export function addWorkCommands({ program, act }: Registering): void {
   )
     .option('-w, --workdir <folder>')
     .option('-e, --env <name=value>', 'set a variable (again for more)', parseEnv)
+    .option('--login', 'read the profile of the sandbox’s user, as bash -l does')
+    .option('--no-login', 'do not read it; default: as the daemon is configured')
     .action(act(async (id, name, options) => (await import('./shells.ts')).openShell(id, name, options)))
   reaching(
     shells

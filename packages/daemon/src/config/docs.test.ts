@@ -17,7 +17,7 @@ describe('the configuration in docs/daemon.md', () => {
   it('has every key', () => {
     const keys = [...leavesOf(fileSchema).values()].map(({ path }) => path)
     // The values of these are shown as one example.
-    const sections = ['docker', 'fronts', 'quotas']
+    const sections = ['docker', 'fronts', 'host_image', 'io_limit', 'open_network', 'quotas']
     const missing = keys.filter(
       ([first, ...rest]) =>
         !new RegExp(`^ *(# )?${(sections.includes(first!) ? first : rest.at(-1)) ?? first}:`, 'm').test(

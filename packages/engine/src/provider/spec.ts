@@ -136,7 +136,7 @@ function accountOf(
   if (account === undefined) return {}
   if (image !== 'host')
     throw new SandboxError('invalid_argument', `The image “${image}” has an account of its own.`, {
-      hint: 'Leave providerOptions.account out, or use the image host.',
+      hint: 'Leave the account out, or use the image host.',
     })
   if (!/^[a-z_][a-z0-9_-]{0,31}$/.test(account) || ['root', 'nobody'].includes(account))
     throw new SandboxError('invalid_argument', `“${account}” cannot be the name of an account here.`, {

@@ -71,7 +71,11 @@ function checkWritable({ mounts }: IsolatorSpec, runtime?: RuntimeKind, footing?
         : undefined
   if (why)
     throw new SandboxError('unsupported', `${writable[0]?.source} cannot be mounted writable: ${why}`, {
-      hint: 'Mount it read-only and copy results out of the sandbox (sandkasten run --out), or run as root on crun or runc.',
+      hint: {
+        sdk: 'Mount it read-only and read results with sandbox.files, or run as root on crun or runc.',
+        http: 'Mount it read-only, or run the daemon as root on crun or runc.',
+        cli: 'Mount it read-only and copy results out with sandkasten run --out, or run as root on crun or runc.',
+      },
     })
 }
 
