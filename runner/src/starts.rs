@@ -1,4 +1,4 @@
-//! Starts that are on their way (`sys::spawn`). The loop goes on meanwhile; when it hears that one is over, it answers whoever has asked for it.
+//! Starts that are on their way (`sys::spawn`). The event loop continues meanwhile and answers the request when the start is over.
 
 use crate::process::start_error;
 use crate::server::{Owner, Server, kill};
@@ -46,7 +46,7 @@ impl Server {
         };
         let owner = self.pids.get(&pid).copied();
         if result.is_err() {
-            // What is left of it is reaped, and is nobody's.
+            // The process is reaped; no task refers to it any more.
             self.pids.remove(&pid);
         }
         match owner {
@@ -75,7 +75,7 @@ impl Server {
         }
     }
 
-    /// There never was such a process: everybody who waits for it hears why, and its id is free.
+    /// The process never existed: every waiting request gets the reason, and the id is free.
     fn task_not_started(&mut self, key: u32, error: &OpError) {
         for (conn_key, conn) in &mut self.conns {
             let waits =

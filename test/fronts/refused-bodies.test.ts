@@ -25,7 +25,7 @@ interface Case {
   readonly listener: 'api' | 'preview' | 'e2b' | 'vercel' | 'daytona' | 'opensandbox'
   readonly line: string
   readonly status: number
-  /** Whose key is sent: of one who may do it, of one who may only read, or none. */
+  /** Which key is sent: one with enough scope, a read-only key, or none. */
   readonly key?: 'admin' | 'reader'
   readonly headers?: string
 }

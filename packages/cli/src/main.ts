@@ -8,7 +8,7 @@ import { withPlaceOptions } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import { addImageCommands } from './image.ts'
 import { parseMount, parseOut, parseVolume } from './mount-option.ts'
-import { parseEnv, parseSize } from './options.ts'
+import { parseDuration, parseEnv, parseSize } from './options.ts'
 import { surviveOutputFailures } from './output.ts'
 import { type RunOptions, run } from './run.ts'
 
@@ -88,7 +88,7 @@ export function commandLine(setup?: UpSetup): { program: Command; exitCode: () =
       '--runtime <runtime>',
       'what starts it: crun, runc, runsc (gVisor), or the path of one (isolator oci)',
     )
-    .option('--timeout <seconds>', 'end it after this time', Number)
+    .option('--timeout <time>', 'end it after this time, such as 90s or 30m', parseDuration)
     .option('-i, --interactive', 'keep stdin open (it is forwarded anyway when it is no terminal)')
     .option('-t, --tty', 'give it a terminal')
     .passThroughOptions()

@@ -7,7 +7,7 @@ import { copyOut, OutBudget, type PlannedOut, planOut } from './copy-out.ts'
 import { engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import type { MountOption, OutOption } from './mount-option.ts'
-import { endings, forwardSignals, tellEnd } from './steer.ts'
+import { codeOf, endings, forwardSignals } from './steer.ts'
 import { attachTerminal } from './terminal.ts'
 import { ownerLabel } from './trial.ts'
 
@@ -155,8 +155,7 @@ async function stream(
         await write(event.type === 'stdout' ? process.stdout : process.stderr, event.data)
         continue
       }
-      tellEnd(event, options.timeout)
-      return event.exitCode
+      return codeOf(event, options.timeout)
     }
     throw new SandboxError('connection_lost', 'The sandbox ended before the command did.')
   } catch (error) {

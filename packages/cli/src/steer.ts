@@ -17,14 +17,18 @@ export function forwardSignals(kill: (signal: ProcessSignal) => Promise<unknown>
   }
 }
 
-/** Says why a command ended, where its exit code alone does not tell. */
-export function tellEnd(
-  { timedOut, oom }: Pick<ExitEvent, 'timedOut' | 'oom'>,
+/** Our exit code for a command, as `timeout` of coreutils has it for one that took too long. */
+export const timedOutCode = 124
+
+/** The exit code to pass on. Says why the command ended, where that code alone does not tell. */
+export function codeOf(
+  { timedOut, oom, exitCode }: Pick<ExitEvent, 'timedOut' | 'oom' | 'exitCode'>,
   timeout: number | undefined,
-): void {
-  if (timedOut) console.error(`sandkasten: the command was ended after ${timeout} s.`)
+): number {
+  if (timedOut) console.error(`sandkasten: the command was ended after ${timeout} s (--timeout).`)
   if (oom)
     console.error(
       'sandkasten: the command was ended because the sandbox’s memory ran out; give it more with --memory.',
     )
+  return timedOut ? timedOutCode : exitCode
 }

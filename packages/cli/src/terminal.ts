@@ -1,6 +1,6 @@
 import type { SandboxTerminal } from '@sandkasten/sdk'
 import type { RunOptions } from './run.ts'
-import { forwardSignals, tellEnd } from './steer.ts'
+import { codeOf, forwardSignals } from './steer.ts'
 
 interface WithTerminals {
   openTerminal(options: object): Promise<SandboxTerminal>
@@ -37,8 +37,7 @@ export async function attachTerminal(
   try {
     for await (const event of terminal.output()) {
       if (event.type === 'exit') {
-        tellEnd({ timedOut, oom: event.oom }, options.timeout)
-        return event.exitCode
+        return codeOf({ ...event, timedOut }, options.timeout)
       }
       stdout.write(event.data)
     }

@@ -67,14 +67,14 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
 
   it('--timeout ends it', async () => {
     expect(await run(['--timeout', '0.5', '--', 'sleep', '1000'])).toMatchObject({
-      code: isolator === 'oci' ? 143 : 137,
+      code: 124,
       stderr: expect.stringContaining('0.5 s'),
     })
   })
 
   it('--timeout ends it on a terminal too', async () => {
     const result = await run(['-t', '--timeout', '0.5', '--', 'sleep', '1000'])
-    expect(result).toMatchObject({ code: 137, stderr: expect.stringContaining('0.5 s') })
+    expect(result).toMatchObject({ code: 124, stderr: expect.stringContaining('0.5 s') })
   })
 
   it('forwards a signal, and the exit code tells', async () => {

@@ -122,7 +122,7 @@ describe('the key that a local daemon has stored', () => {
     expect(JSON.stringify([turning.got, other.got])).not.toContain(storedKey)
   })
 
-  it('an address that is none is an error, and is not repeated with its password', async () => {
+  it('a malformed address is an error that does not show its password', async () => {
     const ran = await sandkasten(['status', '--url', 'ftp://me:hunter2@example'], {
       ...env,
       SANDKASTEN_API_KEY: key,

@@ -152,7 +152,7 @@ describe('exec', () => {
     const [text] = await once(second.stdout!.setEncoding('utf8'), 'data')
     expect(text).toBe('mine\n')
     expect((await once(second, 'exit'))[0]).toBe(0)
-    // A command that is slow by itself waits for nobody.
+    // A command that is only slow does not wait for another.
     expect((await sandkasten(['exec', id, '--', 'sleep 2'], env)).stderr).toBe('')
   })
 })

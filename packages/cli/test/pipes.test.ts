@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commandLine } from '../src/main.ts'
 import { sandkasten, start, testDaemon } from './helper.ts'
 
-/** `sandkasten … | true`: nobody reads stdout. */
+/** `sandkasten … | true`: stdout has no reader. */
 async function unread(
   args: readonly string[],
   env: Record<string, string>,

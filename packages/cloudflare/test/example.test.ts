@@ -49,7 +49,7 @@ test('K18: nobody gets a sandbox without being somebody, and the caller chooses 
   await expect(post('/shell', 'secret-b')).rejects.toThrow('a sandbox id is lower-case letters')
 })
 
-test('the caller ends their own sandbox, and nobody else’s', async () => {
+test('the caller ends their own sandbox, and no other', async () => {
   const end = (path: string, token?: string) =>
     worker.fetch(`http://localhost${path}`, {
       method: 'DELETE',

@@ -39,7 +39,7 @@ export async function takeDataFolder(folder: string, log: Log): Promise<Instance
   }
 }
 
-/** It holds keys, and everything that sessions have written: nobody but its owner may look into it. */
+/** The folder holds keys and everything that sessions have written, so only its owner may open it. */
 async function protectFolder(folder: string, log: Log): Promise<void> {
   const { uid, mode } = await stat(folder)
   const own = process.getuid?.()

@@ -69,7 +69,7 @@ describe.skipIf(missing)(
       expect((await answering).body).toMatchObject({ code: 'interrupted', retryable: false })
     })
 
-    it('that nobody uses is known to have ended at once, to the API, the SDK and a front', async () => {
+    it('that is idle is reported as ended at once by the API, the SDK and a front', async () => {
       const authorization = `Bearer ${daemon.key}`
       const front = async (method: string, path: string) => {
         const answer = await fetch(`${daemon.daemon.fronts.daytona}/api/sandbox${path}`, {

@@ -210,7 +210,7 @@ fn enter_user_namespace(user: u32, socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A child makes the network and hands it out, because nobody but root of the host could come back from there: pasta needs the host's.
+/// A child makes the network and hands it out: only the host's root could return from it, and pasta needs the host's network.
 fn make_network(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: this process has one thread, so the child may use everything that the parent may.
     let child = check(unsafe { libc::fork() })?;

@@ -4,6 +4,7 @@ import { say } from '../errors.ts'
 import { durationText, oneLine, timeText } from '../format.ts'
 import { parseDuration } from '../options.ts'
 import { write } from '../output.ts'
+import { timedOutCode } from '../steer.ts'
 import { type Connection, type ConnectOptions, connect } from './api.ts'
 import { bytesOf, eventsOf, type Received } from './events.ts'
 import { type PassedInput, passInput, pipedInput } from './input.ts'
@@ -24,7 +25,6 @@ export interface ExecOptions extends ConnectOptions {
 
 /** People wait for builds and tests; the API's own default is for programs. */
 const defaultTimeoutSeconds = 3600
-const timedOutCode = 124
 
 /** A command in a session's shell, its output as it comes. One argument is a shell line, several are quoted. */
 export async function exec(id: string, command: readonly string[], options: ExecOptions): Promise<number> {
@@ -148,7 +148,7 @@ async function ended({ data }: Received, limit: Limit, options: ExecOptions): Pr
   if (options.json) {
     const { seq: _, ...result } = data
     console.log(JSON.stringify(result, null, 2))
-  }
+  } else if (data.warning !== undefined) say(`sandkasten: ${data.warning}`)
   if (!data.timed_out) return data.exit_code ?? 125
   say(
     `sandkasten: the command was ended after ${durationText(limit.ms / 1000)}, its time limit. ${

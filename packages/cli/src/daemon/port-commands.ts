@@ -24,7 +24,7 @@ export function addPortCommands({ program, act }: Registering): void {
       .command('open')
       .argument(...sessionArgument)
       .argument('<port>')
-      .description('Open a port, or change who may come.'),
+      .description('Open a port, or change who may reach it.'),
   )
     .addOption(
       new Option('--visibility <who>', 'private: keys and links').choices(['private', 'token', 'public']),

@@ -6,7 +6,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 export interface BodyLimits {
   readonly maxBytes: number
   readonly maxMs: number
-  /** Pays for memory; throws when there is none left. */
+  /** Takes memory from the budget; throws when the budget is used up. */
   readonly take?: (bytes: number) => void
 }
 

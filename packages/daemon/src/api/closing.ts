@@ -57,7 +57,7 @@ export function closesAfter(request: IncomingMessage): boolean {
   return true
 }
 
-/** A body that nobody reads any more, after an answer of any kind, keeps its connection for a moment only. */
+/** After any answer, an unread body keeps its connection open for a moment only. */
 export function limitUnreadBodies(server: Server): void {
   server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
     response.once('finish', () => {

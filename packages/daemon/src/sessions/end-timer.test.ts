@@ -66,7 +66,7 @@ describe('the timer of ends', () => {
     expect(onDue).toHaveBeenCalledTimes(2)
   })
 
-  it('knows the end of each kind, and none where there is none', async () => {
+  it('knows the end of each kind, and undefined where a session has none', async () => {
     const { timer, onDue, stop } = started()
     timer.note(session(null, { status: 'stopped' }))
     timer.note(session(1000, { status: 'paused', on_lifetime: 'pause', on_idle: 'pause' }))

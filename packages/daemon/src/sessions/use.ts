@@ -96,7 +96,7 @@ export class Use {
       .status()
       .catch((cause) => (SandboxError.is(cause, 'not_found') ? 'destroyed' : undefined))
     if (status !== 'stopped' && status !== 'destroyed') return error
-    // Somebody who is changing the session may be noting the end right now.
+    // Another call may be changing the session and noting its end right now.
     await live.settled(session.id)
     const now = await this.#context.store.sessions.get(session.id)
     if (now?.incarnation !== session.incarnation) return error

@@ -19,7 +19,7 @@ export const ETC_FILES: readonly string[] = [
   'java-17-openjdk', 'java-21-openjdk', 'java-25-openjdk', 'ImageMagick-6', 'ImageMagick-7', 'gprofng.rc', 'vim',
 ]
 
-/** The name of the sandbox's user (1000) where nobody asks for another. */
+/** The default name of the sandbox's user (1000). */
 const SANDBOX_ACCOUNT = 'sandbox'
 
 export function passwdOf(account: string): string {

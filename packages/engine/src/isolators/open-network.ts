@@ -62,7 +62,7 @@ export function openRules({ allow = [] }: OpenNetwork, resolvers: readonly strin
   ]
 }
 
-/** Each as a network in CIDR notation. Throws for what is none, and for what no packet could reach. */
+/** Each as a network in CIDR notation. Throws for malformed text and for networks that no packet could reach. */
 export function checkedAllow(allow: readonly string[]): string[] {
   if (allow.length > MAX_ALLOWED)
     throw wrong(`${allow.length} networks are too many`, `Name at most ${MAX_ALLOWED}.`)

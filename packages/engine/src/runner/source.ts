@@ -4,7 +4,7 @@ import path from 'node:path'
 
 export const runnerFolder = path.resolve(import.meta.dirname, '../../../../runner')
 
-/** The built binary; undefined if there is none, or if the source has changed since. */
+/** The built binary, or undefined if it does not exist or the source has changed since. */
 export function builtRunner(): string | undefined {
   const binary = path.join(runnerFolder, 'target/release/runner')
   const built = statSync(binary, { throwIfNoEntry: false })?.mtimeMs

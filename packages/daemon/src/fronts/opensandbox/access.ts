@@ -18,7 +18,7 @@ export async function accessToken({ config }: Services, sandboxId: string, keyId
   return `${keyId}.${signature.digest('base64url')}`
 }
 
-/** Who asks something of a server inside a sandbox: by a token for this sandbox, or by a key as everywhere. */
+/** The caller of a server inside a sandbox: known by a token for this sandbox, or by an API key. */
 export async function callerInside(services: Services, request: FastifyRequest): Promise<Caller> {
   const given = request.headers[accessHeader.toLowerCase()]
   const { id = '' } = request.params as { id?: string }

@@ -11,7 +11,7 @@ export function refusalHeaders({ details }: SandboxError, request: { id: string 
   }
 }
 
-/** A hint that names no calls of ours; empty where there is none. Users of a front call the vendor's SDK. */
+/** The hint without names of our own calls, or an empty text. Users of a front call the vendor's SDK. */
 export function neutralHint({ hints }: SandboxError): string {
   return hints.http === hints.cli ? hints.http : ''
 }

@@ -24,7 +24,7 @@ const run = promisify(execFile)
 const UNUSED_MS = 60 * 60 * 1000
 /** Callers choose sizes, and each size has a template. */
 const MAX_TEMPLATES = 32
-/** Longer than any start takes: whoever was given a template has copied it by then. */
+/** Longer than any start takes: by then every start has copied its template. */
 const IN_USE_MS = 60 * 1000
 
 /**

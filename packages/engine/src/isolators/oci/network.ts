@@ -27,7 +27,7 @@ export function openNetwork(input: {
   }
 }
 
-/** Addresses that nobody else has: 192.0.0.0/29 is set aside for networks such as this one (RFC 7335). */
+/** Addresses that no other host has: 192.0.0.0/29 is set aside for networks such as this one (RFC 7335). */
 const INSIDE = {
   v4: { address: '192.0.0.2', bits: '29', gateway: '192.0.0.1', resolver: '192.0.0.3' },
   v6: { address: 'fd73:616e:646b::2', gateway: 'fe80::1', resolver: 'fd73:616e:646b::3' },

@@ -140,7 +140,7 @@ describe('network open', () => {
       expect(seen.out).not.toContain(trace)
   })
 
-  it('nobody inside can change the filter or the interface', async () => {
+  it('no process inside can change the filter or the interface', async () => {
     for (const user of ['0', '1000']) {
       const tried = await box.sh(
         `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_DGRAM, 0); my $r = pack("Z16 s x22", "eth0", 0); print ioctl($s, 0x8914, $r) ? "changed" : "$!"' # ${user}`,

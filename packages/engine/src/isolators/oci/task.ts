@@ -74,7 +74,7 @@ export function shimTask(input: TaskInput): object {
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false, exact: false })),
-    // What the caller shares is shared: owner 1000 there is the sandbox's user here, or whoever owns the folder is.
+    // The owner 1000 of a shared folder is the sandbox's user; with `asOwner`, the folder's own owner is.
     ...spec.mounts.map((bind) => ({
       ...bind,
       readOnly: bind.readOnly ?? true,

@@ -47,7 +47,7 @@ export class DrivenShell implements SandboxShell {
       const task = await told(this.#host, start)
       const limit = timeoutMs === undefined ? undefined : { timeoutMs, shellId: shell.id }
       const result = await told(this.#host, this.#follow(client, id, task, options, limit))
-      // One that nobody can ask for again need not be remembered.
+      // An id that cannot be asked for again need not be remembered.
       if (options.commandId === undefined) await client.forget(id).catch(() => {})
       return result
     } catch (error) {
