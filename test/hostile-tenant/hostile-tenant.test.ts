@@ -10,7 +10,8 @@ import type { AttackOptions } from './attack.ts'
 
 const missing = await isolationMissing()
 const seconds = Number(process.env.SANDKASTEN_ATTACK_SECONDS ?? 60)
-const quotas = { sessions: 6, cpu: 4, mem_mb: 4096 }
+/** One processor: on a machine of two, the attacker may keep half of it busy. */
+const quotas = { sessions: 6, cpu: 1, mem_mb: 4096 }
 
 /**
  * One project attacks for a minute, with everything it may use. The other project works, and must not notice more than
@@ -153,7 +154,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     expect(failures).toEqual([])
     expect(excess).toEqual([])
     expect(highestMib).toBeLessThan(1024)
-    expect(ratio).toBeLessThan(30)
+    expect(ratio).toBeLessThan(20)
     // The attacks took place: each was made, and each was answered.
     const counts = JSON.parse(report)
     for (const name of ['large result', 'forks', 'creates', 'visits', 'refused uploads', 'labels'])

@@ -31,6 +31,23 @@ describe('a result that must fit', () => {
     if (unit === '🦊') expect(fit.stdout.isWellFormed()).toBe(true)
   })
 
+  it('is measured as JSON encodes it, for every kind of character', () => {
+    const units = [...Array(0x80).keys(), 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0xd83e, 0xdd8a]
+    const texts = [
+      ...units.map((unit) => String.fromCharCode(unit)),
+      '🦊',
+      '\udd8a\ud83e',
+      '\ud83e\ud83e\udd8a',
+    ]
+    for (const text of texts) {
+      const many = text.repeat(1000)
+      const bytes = Buffer.byteLength(JSON.stringify(many))
+      // Exactly at the limit it stays, a little below it is cut.
+      expect(fitTexts([many], bytes), JSON.stringify(text)).toEqual([many])
+      expect(fitTexts([many], bytes - 3), JSON.stringify(text)).not.toEqual([many])
+    }
+  })
+
   it('cuts only the stream that is too large', () => {
     const fit = fitted({ ...facts, stdout: 'a'.repeat(1_000_000), stderr: 'whole' }, 100_000)
     expect(fit.stderr).toBe('whole')

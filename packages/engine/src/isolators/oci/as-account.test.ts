@@ -59,7 +59,7 @@ describe('an account', () => {
       await expect(bench.start({ mounts })).rejects.toMatchObject({
         code: 'unsupported',
         message: expect.stringContaining('subordinate ids'),
-        hint: expect.stringContaining('--out'),
+        hint: expect.stringContaining('read-only'),
       })
       return
     }
