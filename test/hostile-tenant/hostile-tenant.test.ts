@@ -29,6 +29,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
       isolator: 'oci',
       api_key: admin,
       log_level: 'silent',
+      defaults: { cpu_limit: 0.2 },
       fronts: { e2b: { listen: '127.0.0.1:0' } },
     })
   })

@@ -15,6 +15,7 @@ import {
   enterShell,
   fitMemory,
   mainShell,
+  othersFirst,
   resultOf,
   shellOf,
   type Tracked,
@@ -82,7 +83,12 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
     try {
       if (wantsEvents(call, given.stream))
         return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
-      return fitView(call, await ended(found, signal))
+      const final = await ended(found, signal)
+      const chars = final.result?.length ?? 0
+      await othersFirst(chars)
+      const view = fitView(call, final)
+      await othersFirst(chars)
+      return view
     } finally {
       release?.()
       // It belongs to its request, unless its caller chose an id to find it by.

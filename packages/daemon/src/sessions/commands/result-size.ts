@@ -4,6 +4,8 @@ import type { ResultAccount } from './result-memory.ts'
 /** Kept of a result even if its project has no memory left. */
 const leastResultBytes = 64 * 1024
 const seam = '\n[… cut here: the result is larger than is allowed …]\n'
+/** Takes milliseconds to encode. */
+const longText = 262_144
 /** How finely the middle is found. */
 const sliceLength = 4096
 
@@ -36,22 +38,48 @@ export function fitMemory<T extends CommandResult | ShellResult>(
   return fit
 }
 
+/** The result as text for the store. A large one is made in steps, between which other requests are served. */
+export async function encodedResult(
+  account: ResultAccount,
+  result: CommandResult | ShellResult,
+  { kind, maxBytes }: { kind: 'run' | 'exec'; maxBytes: number },
+): Promise<string> {
+  const chars = 'output' in result ? result.output.length : result.stdout.length + result.stderr.length
+  await othersFirst(chars)
+  const fit = fitMemory(account, result, maxBytes)
+  await othersFirst(chars)
+  const text = JSON.stringify({ kind, ...fit })
+  await othersFirst(chars)
+  return text
+}
+
+/** Serves other requests first, if a text of this length is about to take long. */
+export async function othersFirst(chars: number): Promise<void> {
+  if (chars > longText) await new Promise((resolve) => setImmediate(resolve))
+}
+
 /** About how many bytes of JSON it is. */
 function resultBytes(result: CommandResult | ShellResult): number {
   const texts = 'output' in result ? [result.output] : [result.stdout, result.stderr]
   return texts.reduce((sum, text) => sum + jsonBytes(text), 0)
 }
 
-/** Bytes of a text as a JSON string in UTF-8. */
-function jsonBytes(text: string): number {
-  return encodedBytes(text, 0, text.length) + 2
+/** Bytes of a text as a JSON string in UTF-8. Counting stops soon after `most`. */
+function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): number {
+  let bytes = 2
+  for (let at = 0; at < text.length && bytes <= most; ) {
+    const end = boundary(text, at + sliceLength)
+    bytes += encodedBytes(text, at, end)
+    at = end
+  }
+  return bytes
 }
 
 /** Texts whose JSON together is no larger than that; the larger ones lose their middle. */
 export function fitTexts(texts: readonly string[], maxBytes: number): string[] {
   // The usual case, decided without measuring.
   if (texts.reduce((sum, text) => sum + text.length * 6, 0) <= maxBytes) return [...texts]
-  const sizes = texts.map(jsonBytes)
+  const sizes = texts.map((text) => jsonBytes(text, maxBytes))
   if (sizes.reduce((a, b) => a + b) <= maxBytes) return [...texts]
   const share = maxBytes / texts.length
   // What small texts leave of their share is for the large ones.

@@ -2,7 +2,7 @@ import { type ProcessEvent, type ProcessHandle, type ProcessSignal, SandboxError
 import type { ExecRow } from '../../store/index.ts'
 import type { Sandbox } from '../context.ts'
 import { follow } from './follow.ts'
-import { fitMemory } from './result-size.ts'
+import { encodedResult } from './result-size.ts'
 import { SharedOutput } from './shared-output.ts'
 import type { RunRequest, Tracked, TrackOptions } from './types.ts'
 
@@ -48,11 +48,11 @@ export function trackRun(
     outputBudget: account,
     ...(onEvent ? { onEvent } : {}),
   })
-    .then(({ result, events }) =>
+    .then(async ({ result, events }) =>
       save({
         status: 'done',
         ended_at: Date.now(),
-        result: JSON.stringify({ kind: 'run', ...fitMemory(account, result, maxResultBytes) }),
+        result: await encodedResult(account, result, { kind: 'run', maxBytes: maxResultBytes }),
         events: JSON.stringify(events),
       }),
     )

@@ -2,7 +2,7 @@ import { SandboxError, type SandboxShell, type ShellResult } from '@sandkasten/s
 import { OutputLog } from '@sandkasten/sdk/provider'
 import type { ExecRow } from '../../store/index.ts'
 import { KeptEvents } from './kept-events.ts'
-import { fitMemory } from './result-size.ts'
+import { encodedResult } from './result-size.ts'
 import { lossOf } from './tracked-run.ts'
 import type { ShellRequest, Tracked, TrackOptions } from './types.ts'
 
@@ -62,13 +62,13 @@ export function trackShell(
   const running = request
     ? shell.exec(request.command, { ...calls, timeoutMs: request.timeoutMs }).catch(again)
     : shell.attach!(row.exec_id, { ...calls, onFound: () => found.resolve(true) }).catch(again)
-  const ended = (result: ShellResult) => {
+  const ended = async (result: ShellResult) => {
     const kept = new KeptEvents()
     for (const event of log.kept()) kept.push(event)
     return save({
       status: 'done',
       ended_at: Date.now(),
-      result: JSON.stringify({ kind: 'exec', ...fitMemory(account, result, maxResultBytes) }),
+      result: await encodedResult(account, result, { kind: 'exec', maxBytes: maxResultBytes }),
       events: JSON.stringify(kept.toJSON()),
     })
   }
