@@ -21,6 +21,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
   let daemon: SpawnedDaemon
   let folder: string
   const admin = 'sk-test-0123456789abcdef'
+  const keys: string[] = []
   beforeAll(async () => {
     folder = mkdtempSync(path.join(tmpdir(), 'sk-hostile-'))
     daemon = await spawnDaemon({
@@ -34,6 +35,8 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     })
   })
   afterAll(async () => {
+    // Sandboxes outlive the daemon, also those of a test that failed.
+    if (daemon?.process.exitCode === null) for (const key of keys) await endSessions(key)
     await daemon?.end('SIGTERM')
     rmSync(folder, { recursive: true, force: true })
   })
@@ -52,7 +55,14 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
   const project = async (name: string, own: object) => {
     const { body } = await call(admin, 'POST', '/v1/projects', { name, quotas: own })
     const made = await call(admin, 'POST', '/v1/keys', { name, scopes: ['exec'], project_id: body.id })
+    keys.push(made.body.key)
     return { id: body.id as string, key: made.body.key as string }
+  }
+  const endSessions = async (key: string) => {
+    const { sessions } = (
+      await call(key, 'GET', '/v1/sessions?limit=1000&status=running,paused,stopped,crashed')
+    ).body as { sessions: Array<{ id: string }> }
+    for (const { id } of sessions) await call(key, 'DELETE', `/v1/sessions/${id}`)
   }
   const rssMib = () => {
     const status = readFileSync(`/proc/${daemon.process.pid}/status`, 'utf8')
@@ -162,9 +172,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
       expect(counts[name], name).toBeGreaterThan(0)
 
     // Nothing is left: sessions, sandboxes, connections.
-    const { sessions } = (await call(attacker.key, 'GET', '/v1/sessions?limit=1000')).body
-    for (const { id } of sessions) await call(attacker.key, 'DELETE', `/v1/sessions/${id}`)
-    await call(neighbour.key, 'DELETE', `/v1/sessions/${home}`)
+    for (const key of keys) await endSessions(key)
     await expect.poll(() => descriptors(), { timeout: 30_000 }).toBeLessThan(descriptorsBefore + 40)
     const metrics = await fetch(`${daemon.url}/metrics`, { headers: { authorization: `Bearer ${admin}` } })
     expect(await metrics.text()).not.toMatch(
