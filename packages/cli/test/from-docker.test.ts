@@ -99,6 +99,8 @@ describe('coming from Docker', () => {
   }, 60_000)
   afterAll(async () => {
     if (daemon.exitCode === null) {
+      // A sandbox outlives the daemon.
+      await type('sandkasten sessions destroy web')
       daemon.kill('SIGTERM')
       await once(daemon, 'exit')
     }
