@@ -99,8 +99,8 @@ describe('coming from Docker', () => {
   }, 60_000)
   afterAll(async () => {
     if (daemon.exitCode === null) {
-      // A sandbox outlives the daemon.
-      await type('sandkasten sessions destroy web')
+      // Sandboxes outlive the daemon.
+      for (const name of ['web', 'another']) await type(`sandkasten sessions destroy ${name}`)
       daemon.kill('SIGTERM')
       await once(daemon, 'exit')
     }

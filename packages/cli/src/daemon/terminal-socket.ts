@@ -66,8 +66,13 @@ function once(connection: Connection, path: string, from: number): Promise<Visit
       leaving = { reason: 'left' }
       socket.close(1000)
     }
-    // Input that comes to an end, as a file does, is what Ctrl-D says at a terminal.
-    const end = () => socket.send(Uint8Array.of(4))
+    // The end of a file is Ctrl-D at a terminal. A shell that is still reading its profile loses it, so it is sent until the terminal ends.
+    let ending: NodeJS.Timeout | undefined
+    const end = () => {
+      const sendEnd = () => socket.send(Uint8Array.of(4))
+      sendEnd()
+      ending ??= setInterval(sendEnd, 500)
+    }
     socket.onopen = () => {
       resize()
       stdout.on('resize', resize)
@@ -90,6 +95,7 @@ function once(connection: Connection, path: string, from: number): Promise<Visit
       stdout.off('resize', resize)
       stdin.off('data', type)
       stdin.off('end', end)
+      clearInterval(ending)
       if (code === 4001) leaving ??= { reason: 'taken' }
       resolve({ seen, ...(leaving ? { leaving } : {}) })
     }
