@@ -45,7 +45,7 @@ export function parseOut(text: string, before: readonly OutOption[]): OutOption[
   const [from, to = '.', ...rest] = splitAtColons(text)
   if (!from || !to || rest.length > 0)
     throw new InvalidArgumentError(
-      `Use a path inside, and where to put it: result.txt, or /work/dist:./dist. ${ESCAPE}`,
+      `Use a path inside, and where to put it: result.txt, or /workspace/dist:./dist. ${ESCAPE}`,
     )
   return [...before, { from, to: to.endsWith('/') ? `${path.resolve(to)}/` : path.resolve(to) }]
 }
