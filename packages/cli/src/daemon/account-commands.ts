@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander'
 import { parseDuration, parseNumber, parseSize } from '../options.ts'
 import { type Registering, reaching } from './register.ts'
 
-/** Who may use the daemon, and what they did: keys, projects, events, audit, metrics. */
+/** Commands for keys, projects, events, the audit log and metrics. */
 export function addAccountCommands({ program, act }: Registering): void {
   const keys = program.command('keys').description('API keys of the daemon.')
   reaching(
