@@ -120,7 +120,8 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
       seconds,
     }
     const script = path.join(import.meta.dirname, 'attack.ts')
-    const attack = spawn(process.execPath, [script, JSON.stringify(options)], {
+    // The attacker's own computer is elsewhere: its requests must not take the processor from the daemon.
+    const attack = spawn('nice', ['-n', '19', process.execPath, script, JSON.stringify(options)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     let report = ''
@@ -165,8 +166,8 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     expect(failures).toEqual([])
     expect(excess).toEqual([])
     expect(highestMib).toBeLessThan(1024)
-    // The goal is 3 ×. Large results hold up the daemon's one thread for some hundred milliseconds each.
-    expect(ratio).toBeLessThan(60)
+    // The goal is 3 ×; measured are 3.5 to 5 on two processors, which attacker, neighbour and daemon share here.
+    expect(ratio).toBeLessThan(15)
     // The attacks took place: each was made, and each was answered.
     const counts = JSON.parse(report)
     for (const name of ['large result', 'forks', 'creates', 'visits', 'refused uploads', 'labels'])

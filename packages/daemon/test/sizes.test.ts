@@ -9,6 +9,8 @@ import { lengthsAround, numbersAround, type Schema, Sizes } from './sizes.ts'
 let daemon: TestDaemon
 const errors: string[] = []
 const maxBodyBytes = 2 * 1_048_576
+/** Of requests that carry neither content nor a program. */
+const maxSmallBodyBytes = 1_048_576
 beforeAll(async () => {
   const provider = new MemoryProvider({
     createOptions: ['resources', 'providerOptions', 'image'],
@@ -126,7 +128,7 @@ function parameterValues(schema: Schema): string[] {
 
 describe('sizes that a request claims or has', () => {
   /** What the daemon answers to these bytes: a status, or `closed`. */
-  const raw = (text: string) =>
+  const raw = (text: string, send: 'end' | 'write' = 'end') =>
     new Promise<number | 'closed'>((resolve, reject) => {
       const { hostname, port } = new URL(daemon.daemon.url)
       const socket = connect(Number(port), hostname)
@@ -144,7 +146,7 @@ describe('sizes that a request claims or has', () => {
       })
       socket.on('error', () => {})
       socket.on('close', () => done('closed'))
-      socket.end(text)
+      socket[send](text)
     })
   const head = (lines: string[], target = '/v1/sessions', method = 'POST') =>
     `${[`${method} ${target} HTTP/1.1`, 'host: x', `authorization: Bearer ${daemon.key}`, ...lines].join('\r\n')}\r\n\r\n`
@@ -170,14 +172,20 @@ describe('sizes that a request claims or has', () => {
     expect(status === 'closed' || status < 500).toBe(true)
   })
 
-  it.each([maxBodyBytes - 1, maxBodyBytes, maxBodyBytes + 1])('a body of %i bytes', async (size) => {
-    const status = await raw(head(sent(size)) + '{}'.padEnd(size))
-    expect(status).toBe(size > maxBodyBytes ? 413 : 201)
+  it.each([-1, 0, 1])('a body of the limit %i bytes', async (more) => {
+    const small = maxSmallBodyBytes + more
+    expect(await raw(head(sent(small)) + '{}'.padEnd(small), 'write')).toBe(more > 0 ? 413 : 201)
+    const large = maxBodyBytes + more
+    const run = `/v1/sessions/${await daemon.session()}/run`
+    expect(await raw(head(sent(large), run) + '{"cmd":"x"}'.padEnd(large), 'write')).toBe(
+      more > 0 ? 413 : 200,
+    )
   })
 
   it.each([0, 1, 100, 10_000, 1_000_000])('JSON that is %i levels deep', async (depth) => {
     const body = '['.repeat(depth) + ']'.repeat(depth)
-    expect(await raw(head(sent(body.length)) + body)).toBe(depth === 0 ? 201 : 400)
+    const run = `/v1/sessions/${await daemon.session()}/run`
+    expect(await raw(head(sent(body.length), run) + body, 'write')).toBe(400)
   })
 
   const headers = [

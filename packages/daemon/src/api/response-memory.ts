@@ -1,5 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { jsonPieces, longChars } from '../heavy.ts'
 import type { ResultAccount, ResultMemory } from '../sessions/index.ts'
 
 /** Smaller answers are not counted: connections are limited elsewhere. */
@@ -24,14 +25,34 @@ export function limitAnswers(app: FastifyInstance, memory: ResultMemory): void {
     replies.set(request, reply)
     done()
   })
+  const holds = (request: FastifyRequest, reply: FastifyReply, size: number): boolean => {
+    if (size <= smallBytes || !request.caller) return true
+    const account = accountOf(memory, request, reply)
+    if (size > Math.max(account.room, account.held + smallBytes)) return false
+    account.hold(size)
+    return true
+  }
+  app.addHook('preSerialization', (request, reply, payload, done) => {
+    const chars = longChars(payload)
+    if (chars === 0) return done(null, payload)
+    // Before it is encoded: many answers may wait for their turn.
+    if (!holds(request, reply, chars)) return done(tooMuch())
+    encode(payload as Record<string, unknown>).then((bytes) => {
+      reply.serializer(() => bytes as unknown as string)
+      done(null, payload)
+    }, done)
+  })
   app.addHook('onSend', (request, reply, payload, done) => {
     const size = typeof payload === 'string' || Buffer.isBuffer(payload) ? Buffer.byteLength(payload) : 0
-    if (size <= smallBytes || !request.caller) return done(null, payload)
-    const account = accountOf(memory, request, reply)
-    if (size > Math.max(account.room, account.held + smallBytes)) return done(tooMuch())
-    account.hold(size)
-    done(null, payload)
+    if (holds(request, reply, size)) done(null, payload)
+    else done(tooMuch())
   })
+}
+
+async function encode(payload: Readonly<Record<string, unknown>>): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  for await (const piece of jsonPieces(payload)) pieces.push(Buffer.from(piece))
+  return Buffer.concat(pieces)
 }
 
 /** Pays for the body of a request until it is answered; a small one is free. */

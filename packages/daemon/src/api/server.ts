@@ -60,7 +60,8 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload
-    const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs }
+    const maxBytes = (route?.largeBody ? config.max_body_mb : Math.min(1, config.max_body_mb)) * 1_048_576
+    const limits = { maxBytes, maxMs: patience.bodyMs }
     return readJson(payload, { ...limits, take: bodyBudget(memory, request) })
   })
   app.addHook('onRequest', (request, reply, done) => {

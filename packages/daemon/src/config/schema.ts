@@ -271,12 +271,17 @@ export const fileSchema = z.strictObject({
     .default('auto')
     .describe('`text` is for people. `auto`: text on a terminal, else JSON lines.'),
   metrics: z.enum(['key', 'open']).default('key').describe('`open`: /metrics needs no key.'),
-  max_body_mb: z.int().positive().max(1024).default(32).describe('For JSON bodies; streams have no limit.'),
+  max_body_mb: z
+    .int()
+    .positive()
+    .max(1024)
+    .default(8)
+    .describe('For JSON bodies with a program or content; others may have 1 MiB. Streams have no limit.'),
   max_result_mb: z
     .int()
     .positive()
     .max(64)
-    .default(16)
+    .default(4)
     .describe(
       'The largest result of a command, as JSON. A larger one loses its middle and says `truncated`.',
     ),

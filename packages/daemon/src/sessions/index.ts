@@ -1,6 +1,6 @@
 export { resultOf } from './commands/commands.ts'
 export { type ResultAccount, ResultMemory } from './commands/result-memory.ts'
-export { fitMemory, fitTexts, othersFirst } from './commands/result-size.ts'
+export { fitMemory, fitTexts } from './commands/result-size.ts'
 export { enterShell, shellQueue } from './commands/shell-queue.ts'
 export { closeShell, mainShell, shellOf } from './commands/shells.ts'
 export type { CommandRequest, ExecResult, RunRequest, ShellRequest, Tracked } from './commands/types.ts'

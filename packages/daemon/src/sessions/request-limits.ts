@@ -14,7 +14,7 @@ export const requestLimits = {
   envVars: 1000,
   /** The names are stored and listed; the values are not. */
   envNamesBytes: 32_768,
-  envBytes: 1_048_576,
+  envBytes: 262_144,
   /** A program and its arguments. Linux refuses more than about 2 MiB with the environment. */
   argvBytes: 2_097_152,
   /** Per session. */

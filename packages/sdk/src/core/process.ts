@@ -128,6 +128,7 @@ export async function collect(
   const { exit, missed } = await readToEnd(driver, options.signal, (event) => {
     const stream = event.type === 'stdout' ? stdout : stderr
     stream.push(event.data)
+    return options.outputBudget?.pace?.(event.data.byteLength)
   })
   stdout.flush()
   stderr.flush()
@@ -148,7 +149,7 @@ export async function collect(
 async function readToEnd(
   driver: ProcessDriver,
   signal: AbortSignal | undefined,
-  onOutput: (event: Extract<ProcessEvent, { data: Uint8Array }>) => void,
+  onOutput: (event: Extract<ProcessEvent, { data: Uint8Array }>) => Promise<void> | undefined,
 ): Promise<{ exit: ExitEvent; missed: boolean }> {
   let after = 0
   let missed = false
@@ -156,7 +157,8 @@ async function readToEnd(
     try {
       for await (const event of driver.events(after, signal)) {
         if (event.type === 'exit') return { exit: event, missed }
-        onOutput(event)
+        const pause = onOutput(event)
+        if (pause) await pause
         after = event.seq
       }
     } catch (error) {

@@ -16,9 +16,11 @@ export class HeadTail {
   #budget: OutputBudget | undefined
   /** What may be kept without asking the budget again. */
   #granted: number
-  #head: Uint8Array[] = []
-  #tail: Uint8Array[] = []
+  #head = new Uint8Array()
   #headBytes = 0
+  /** A ring: its oldest byte is at `#tailStart`. Copying each chunk for itself would leave much to the garbage collector. */
+  #tail = new Uint8Array()
+  #tailStart = 0
   #tailBytes = 0
   #total = 0
 
@@ -35,23 +37,40 @@ export class HeadTail {
     if (this.#budget) this.#ask(this.#budget, chunk.byteLength)
     const room = Math.min(this.#headLimit - this.#headBytes, chunk.byteLength)
     if (room > 0) {
-      // A copy: a view would keep the whole chunk that it is of.
-      this.#head.push(copy(chunk, 0, room))
+      this.#head = grown(this.#head, this.#headBytes + room, this.#headLimit)
+      this.#head.set(chunk.subarray(0, room), this.#headBytes)
       this.#headBytes += room
     }
-    if (room === chunk.byteLength || this.#tailLimit === 0) return
-    const rest = copy(chunk, Math.max(room, chunk.byteLength - this.#tailLimit), chunk.byteLength)
-    this.#tail.push(rest)
-    this.#tailBytes += rest.byteLength
-    while (this.#tailBytes - this.#tail[0]!.byteLength >= this.#tailLimit)
-      this.#tailBytes -= this.#tail.shift()!.byteLength
-    // Many small chunks must not cost more than their bytes.
-    if (this.#tail.length > 1024) this.#tail = [join(this.#tail, this.#tailBytes)]
-    if (this.#head.length > 1024) this.#head = [join(this.#head, this.#headBytes)]
+    if (room < chunk.byteLength && this.#tailLimit > 0)
+      this.#pushTail(chunk.subarray(Math.max(room, chunk.byteLength - this.#tailLimit)))
+  }
+
+  #pushTail(rest: Uint8Array): void {
+    const size = Math.min(this.#tailLimit, this.#tailBytes + rest.byteLength)
+    if (size > this.#tail.byteLength) {
+      this.#tail = grown(this.#tailInOrder(), size, this.#tailLimit)
+      this.#tailStart = 0
+    }
+    const ring = this.#tail
+    const at = (this.#tailStart + this.#tailBytes) % ring.byteLength
+    const untilEnd = Math.min(rest.byteLength, ring.byteLength - at)
+    ring.set(rest.subarray(0, untilEnd), at)
+    ring.set(rest.subarray(untilEnd), 0)
+    const dropped = this.#tailBytes + rest.byteLength - size
+    this.#tailStart = (this.#tailStart + dropped) % ring.byteLength
+    this.#tailBytes = size
+  }
+
+  #tailInOrder(): Uint8Array<ArrayBuffer> {
+    const end = this.#tailStart + this.#tailBytes
+    const first = this.#tail.subarray(this.#tailStart, end)
+    return end <= this.#tail.byteLength
+      ? first
+      : join([first, this.#tail.subarray(0, end - this.#tail.byteLength)], this.#tailBytes)
   }
 
   get truncated(): boolean {
-    return this.#total > this.#headBytes + Math.min(this.#tailBytes, this.#tailLimit)
+    return this.#total > this.#headBytes + this.#tailBytes
   }
 
   /** Head and tail without a seam, and how many bytes are missing between them. */
@@ -87,14 +106,16 @@ export class HeadTail {
   }
 
   #parts(): [head: Uint8Array, tail: Uint8Array] {
-    const tail = join(this.#tail, this.#tailBytes)
-    return [join(this.#head, this.#headBytes), tail.subarray(Math.max(0, tail.byteLength - this.#tailLimit))]
+    return [this.#head.subarray(0, this.#headBytes), this.#tailInOrder()]
   }
 }
 
-/** A Buffer's own `slice` is a view, which would keep the memory of the whole chunk. */
-function copy(chunk: Uint8Array, start: number, end: number): Uint8Array {
-  return new Uint8Array(chunk.subarray(start, end))
+/** With room for `size` bytes, and at least twice as large as before, so that growing is rare. */
+function grown(bytes: Uint8Array<ArrayBuffer>, size: number, limit: number): Uint8Array<ArrayBuffer> {
+  if (size <= bytes.byteLength) return bytes
+  const larger = new Uint8Array(Math.min(limit, Math.max(size, bytes.byteLength * 2, 1024)))
+  larger.set(bytes)
+  return larger
 }
 
 function join(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {

@@ -91,6 +91,22 @@ describe('HeadTail', () => {
     expect(kept.truncated).toBe(true)
   })
 
+  it('keeps the same bytes in chunks of every size', () => {
+    const all = Uint8Array.from({ length: 20_000 }, (_, at) => (at * 7919) % 251)
+    for (const max of [1, 2, 3, 100, 1023, 4096, 9999, 20_000])
+      for (const step of [1, 7, 1024, 1500, 5000, 20_000]) {
+        const kept = new HeadTail(max)
+        for (let at = 0; at < all.length; at += step) kept.push(all.subarray(at, at + step))
+        const expected = [
+          ...all.subarray(0, Math.ceil(max / 2)),
+          ...all.subarray(all.length - Math.floor(max / 2)),
+        ]
+        const { bytes, omitted } = kept.result()
+        expect(Buffer.from(expected).equals(bytes), `${max} bytes in steps of ${step}`).toBe(true)
+        expect([omitted, kept.truncated]).toEqual([all.length - max, max < all.length])
+      }
+  })
+
   it.each([9, 10, 11, 12, 13, 14, 15, 16])('never splits a character at %i bytes', (max) => {
     expect(fill(max, '🌍世é'.repeat(20), 5).text()).not.toContain('�')
   })

@@ -52,6 +52,8 @@ export interface RunCommandOptions extends CommandOptions {
 export interface OutputBudget {
   /** Takes this many bytes. False: there is no room, and nothing was taken. */
   take(bytes: number): boolean
+  /** Told of all output as it is read, kept or not. What it returns is awaited before more is read. */
+  pace?(bytes: number): Promise<void> | undefined
 }
 
 export interface DetachedCommandOptions extends CommandOptions {

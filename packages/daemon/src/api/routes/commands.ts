@@ -15,7 +15,6 @@ import {
   enterShell,
   fitMemory,
   mainShell,
-  othersFirst,
   resultOf,
   shellOf,
   type Tracked,
@@ -52,9 +51,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
 
   const maxResultBytes = config.max_result_mb * 1_048_576
   const account = ({ request, reply }: Call) => accountOf(sessions.context.memory, request, reply)
-  const fit = <T extends CommandResult | ShellResult>(call: Call, result: T): T =>
+  const fit = <T extends CommandResult | ShellResult>(call: Call, result: T): Promise<T> =>
     fitMemory(account(call), result, maxResultBytes)
-  const fitView = (call: Call, row: ExecRow) => viewOf(row, (result) => fit(call, result))
+  const fitView = async (call: Call, row: ExecRow) => resultView(await fit(call, resultOf(row)), row.exec_id)
   const outputOptions = (call: Call, given: number | undefined) => ({
     maxOutputBytes: Math.min(given ?? defaultOutputBytes, maxResultBytes),
     outputBudget: account(call),
@@ -84,11 +83,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       if (wantsEvents(call, given.stream))
         return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
       const final = await ended(found, signal)
-      const chars = final.result?.length ?? 0
-      await othersFirst(chars)
-      const view = fitView(call, final)
-      await othersFirst(chars)
-      return view
+      return await fitView(call, final)
     } finally {
       release?.()
       // It belongs to its request, unless its caller chose an id to find it by.
@@ -114,7 +109,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       else {
         const final = 'row' in found ? await found.done : found
         const result =
-          final.status === 'done' ? fitView(call, final) : { exec_id: row.exec_id, exit_code: event.exitCode }
+          final.status === 'done'
+            ? await fitView(call, final)
+            : { exec_id: row.exec_id, exit_code: event.exitCode }
         yield { event: 'exit', id: event.seq, data: { seq: event.seq, ...result } }
       }
     }
@@ -131,6 +128,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
         'Run a command in the session’s shell: directory, variables, functions and background jobs live on.',
       params: schemas.sessionParams,
       body: schemas.execBody,
+      largeBody: true,
       answer: {
         description: 'How it ended. Or events, if asked for.',
         schema: schemas.execResult,
@@ -153,7 +151,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
             const leave = enterShell(open, shell, null, body.cmd)
             const result = await opened.exec(body.cmd, options).finally(leave)
             if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
-            return shellView(fit(call, result))
+            return shellView(await fit(call, result))
           },
           incarnationOf(call.request),
         )
@@ -168,6 +166,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       summary: 'Run a program with its arguments, no shell between, stdout and stderr apart.',
       params: schemas.sessionParams,
       body: schemas.runBody,
+      largeBody: true,
       answer: {
         description: 'How it ended; 202 and the command with `detach`. Or events.',
         schema: schemas.runResult,
@@ -198,7 +197,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
         return sessions.use.use(
           caller,
           params.id,
-          async ({ sandbox }) => runView(fit(call, await sandbox.runCommand(options))),
+          async ({ sandbox }) => runView(await fit(call, await sandbox.runCommand(options))),
           incarnationOf(call.request),
         )
       },
@@ -229,9 +228,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       answer: { description: 'The command.', schema: schemas.exec },
       async handle({ caller, params, query, signal }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
-        if (!('row' in found) || !query.wait_ms) return execView(rowOf(found))
-        const waited = await Promise.race([found.done, after(Math.min(query.wait_ms, 600_000), signal)])
-        return execView(waited ?? found.row)
+        const waits = 'row' in found && query.wait_ms
+        const ended = waits && (await Promise.race([found.done, after(Math.min(waits, 600_000), signal)]))
+        return execView(ended || rowOf(found))
       },
     }),
     route({
@@ -347,9 +346,8 @@ async function running(
   throw new SandboxError('stdin_closed', `The command ${params.exec_id} has ended.`)
 }
 
-function viewOf(row: ExecRow, fit = (result: ExecResult) => result) {
-  const result = fit(resultOf(row))
-  return result.kind === 'run' ? runView(result, row.exec_id) : shellView(result, row.exec_id)
+function resultView(result: ExecResult, execId: string) {
+  return result.kind === 'run' ? runView(result, execId) : shellView(result, execId)
 }
 
 function execView(row: Omit<ExecRow, 'events'> & { omitted?: boolean }): z.infer<typeof schemas.exec> {
@@ -363,7 +361,10 @@ function execView(row: Omit<ExecRow, 'events'> & { omitted?: boolean }): z.infer
     incarnation: row.incarnation,
     created_at: iso(row.created_at),
     ended_at: isoOrNull(row.ended_at),
-    result: row.status === 'done' && !row.omitted ? viewOf({ ...row, events: null }) : null,
+    result:
+      row.status === 'done' && !row.omitted
+        ? resultView(resultOf({ ...row, events: null }), row.exec_id)
+        : null,
     ...(row.omitted ? { result_omitted: true } : {}),
   }
 }

@@ -54,6 +54,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
         content_base64: z.base64().optional(),
         mode: mode.optional(),
       }),
+      largeBody: true,
       answer: done,
       async handle(call) {
         const { body, signal } = call

@@ -40,6 +40,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
         cols: size.optional(),
         rows: size.optional(),
       }),
+      largeBody: true,
       answer: { status: 201, description: 'The terminal.', schema: terminal },
       async handle({ caller, params, body, request }) {
         const { terminal_id: terminalId, ...options } = body

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
+import { heavyStep, stepChars } from '../../heavy.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { ExecRow, ListedExec } from '../../store/index.ts'
 import type { Context, Session } from '../context.ts'
@@ -304,14 +305,17 @@ export class Commands {
   async #save(row: ExecRow, changes: Partial<ExecRow>, defect?: unknown): Promise<ExecRow> {
     const { store, log, metrics } = this.#context
     const which = { session: row.session_id, exec: row.exec_id }
+    const chars = (changes.result?.length ?? 0) + (changes.events?.length ?? 0)
     if (defect !== undefined && !SandboxError.is(defect)) {
       metrics.count('sandkasten_defects_total', { kind: 'command' })
       log.error({ ...which, err: defect }, 'the result of a command is lost because of a defect')
     }
     for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
+        if (chars > stepChars) await heavyStep()
+        if (this.#closing.signal.aborted) break
         await store.execs.update(row.session_id, row.exec_id, changes)
-        this.#budget.added(row.project_id, (changes.result?.length ?? 0) + (changes.events?.length ?? 0))
+        this.#budget.added(row.project_id, chars)
         await store.execs.prune(row.session_id, doneKept)
         break
       } catch (error) {

@@ -39,6 +39,8 @@ export async function follow(
         await options.onEvent?.(event)
         if (event.type === 'exit') return { result: resultOf(event, streams, missed), events: kept.toJSON() }
         streams[event.type].push(event.data)
+        const pause = outputBudget?.pace?.(event.data.byteLength)
+        if (pause) await pause
         after = event.seq
         waitMs = 50
       }

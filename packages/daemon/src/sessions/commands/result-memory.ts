@@ -1,4 +1,9 @@
 import type { OutputBudget } from '@sandkasten/sdk'
+import { heavyStep } from '../../heavy.ts'
+
+/** Output that is read without a pause, as that of most commands is; then how much between two pauses. */
+const unpacedBytes = 1024 * 1024
+const pacedBytes = 256 * 1024
 
 /**
  * Limits the memory of what each project has in flight: output that is being collected, and answers that their clients
@@ -37,6 +42,7 @@ export class ResultAccount implements OutputBudget {
   readonly #charge: (bytes: number) => void
   #held = 0
   #closed = false
+  #untilPause = unpacedBytes
 
   constructor(free: () => number, charge: (bytes: number) => void) {
     this.#free = free
@@ -61,6 +67,14 @@ export class ResultAccount implements OutputBudget {
   /** Holds exactly this much from now on, even if that is more than there is room for. */
   hold(bytes: number): void {
     if (!this.#closed) this.#add(bytes - this.#held)
+  }
+
+  /** A command that writes without end must not keep this process from other work. */
+  pace(bytes: number): Promise<void> | undefined {
+    this.#untilPause -= bytes
+    if (this.#untilPause > 0) return undefined
+    this.#untilPause = pacedBytes
+    return heavyStep()
   }
 
   /** Gives everything back; takes nothing any more. */

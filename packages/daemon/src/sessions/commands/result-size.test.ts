@@ -6,9 +6,9 @@ const facts = { exitCode: 0, timedOut: false, truncated: false, durationMs: 1 }
 const size = (result: object) => Buffer.byteLength(JSON.stringify(result))
 
 describe('a result that must fit', () => {
-  it('is the same object while it does', () => {
+  it('is the same object while it does', async () => {
     const result = { ...facts, stdout: 'a'.repeat(50_000), stderr: '\0'.repeat(5_000) }
-    expect(fitted(result, 100_000)).toBe(result)
+    expect(await fitted(result, 100_000)).toBe(result)
   })
 
   it.each([
@@ -18,9 +18,9 @@ describe('a result that must fit', () => {
     ['characters of three bytes', '…'],
     ['characters of two units', '🦊'],
     ['half characters', '\ud83e'],
-  ])('keeps beginning and end of %s, within the limit', (_, unit) => {
+  ])('keeps beginning and end of %s, within the limit', async (_, unit) => {
     const text = `begin${unit.repeat(400_000)}end`
-    const fit = fitted({ ...facts, stdout: text, stderr: text }, 300_000)
+    const fit = await fitted({ ...facts, stdout: text, stderr: text }, 300_000)
     expect(size(fit)).toBeLessThan(301_000)
     expect(size(fit)).toBeGreaterThan(150_000)
     expect(fit.truncated).toBe(true)
@@ -31,7 +31,7 @@ describe('a result that must fit', () => {
     if (unit === '🦊') expect(fit.stdout.isWellFormed()).toBe(true)
   })
 
-  it('is measured as JSON encodes it, for every kind of character', () => {
+  it('is measured as JSON encodes it, for every kind of character', async () => {
     const units = [...Array(0x80).keys(), 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0xd83e, 0xdd8a]
     const texts = [
       ...units.map((unit) => String.fromCharCode(unit)),
@@ -43,32 +43,32 @@ describe('a result that must fit', () => {
       const many = text.repeat(1000)
       const bytes = Buffer.byteLength(JSON.stringify(many))
       // Exactly at the limit it stays, a little below it is cut.
-      expect(fitTexts([many], bytes), JSON.stringify(text)).toEqual([many])
-      expect(fitTexts([many], bytes - 3), JSON.stringify(text)).not.toEqual([many])
+      expect(await fitTexts([many], bytes), JSON.stringify(text)).toEqual([many])
+      expect(await fitTexts([many], bytes - 3), JSON.stringify(text)).not.toEqual([many])
     }
   })
 
-  it('cuts only the stream that is too large', () => {
-    const fit = fitted({ ...facts, stdout: 'a'.repeat(1_000_000), stderr: 'whole' }, 100_000)
+  it('cuts only the stream that is too large', async () => {
+    const fit = await fitted({ ...facts, stdout: 'a'.repeat(1_000_000), stderr: 'whole' }, 100_000)
     expect(fit.stderr).toBe('whole')
     expect(fit.stdout.length).toBeGreaterThan(80_000)
   })
 
-  it('of three texts is within the limit too', () => {
-    const texts = fitTexts(['a'.repeat(400_000), 'b'.repeat(400_000), 'c'], 300_000)
+  it('of three texts is within the limit too', async () => {
+    const texts = await fitTexts(['a'.repeat(400_000), 'b'.repeat(400_000), 'c'], 300_000)
     expect(size(texts)).toBeLessThan(301_000)
     expect(size(texts)).toBeGreaterThan(280_000)
   })
 
-  it('is shorter while its project has no memory left, and other projects are not affected', () => {
+  it('is shorter while its project has no memory left, and other projects are not affected', async () => {
     const memory = new ResultMemory(1_000_000)
     const [first, second, other] = [memory.open('p'), memory.open('p'), memory.open('q')]
     const result = { ...facts, stdout: 'a'.repeat(2_000_000), stderr: '' }
-    expect(size(fitMemory(first, result, 900_000))).toBeGreaterThan(800_000)
-    expect(size(fitMemory(second, result, 900_000))).toBeLessThan(130_000)
-    expect(size(fitMemory(other, result, 900_000))).toBeGreaterThan(800_000)
+    expect(size(await fitMemory(first, result, 900_000))).toBeGreaterThan(800_000)
+    expect(size(await fitMemory(second, result, 900_000))).toBeLessThan(130_000)
+    expect(size(await fitMemory(other, result, 900_000))).toBeGreaterThan(800_000)
     first.release()
-    expect(size(fitMemory(second, result, 900_000))).toBeGreaterThan(800_000)
+    expect(size(await fitMemory(second, result, 900_000))).toBeGreaterThan(800_000)
     for (const account of [second, other]) account.release()
     expect(memory.usedBytes).toBe(0)
     expect(first.take(1)).toBe(false)

@@ -1,74 +1,74 @@
 import type { CommandResult, ShellResult } from '@sandkasten/sdk'
+import { characterEnd, heavyStep, jsonPieces, stepChars } from '../../heavy.ts'
 import type { ResultAccount } from './result-memory.ts'
 
 /** Kept of a result even if its project has no memory left. */
 const leastResultBytes = 64 * 1024
 const seam = '\n[… cut here: the result is larger than is allowed …]\n'
-/** Takes milliseconds to encode. */
-const longText = 262_144
 /** How finely the middle is found. */
 const sliceLength = 4096
+const slicesInStep = stepChars / sliceLength
 
 /**
  * The result, with its text shortened in the middle where its JSON would be larger than `maxBytes`. Control characters
  * take six bytes each in JSON, so 64 MiB of NUL would be 384 MiB.
  */
-export function fitted<T extends CommandResult | ShellResult>(result: T, maxBytes: number): T {
+export async function fitted<T extends CommandResult | ShellResult>(result: T, maxBytes: number): Promise<T> {
   if ('output' in result) {
-    const [output] = fitTexts([result.output], maxBytes)
+    const [output] = await fitTexts([result.output], maxBytes)
     return output === result.output ? result : { ...result, output, truncated: true }
   }
   const { stdout, stderr } = result as CommandResult
-  const [out, err] = fitTexts([stdout, stderr], maxBytes)
+  const [out, err] = await fitTexts([stdout, stderr], maxBytes)
   if (out === stdout && err === stderr) return result
   return { ...result, stdout: out, stderr: err, truncated: true }
 }
 
 /** A result as large as its project's memory allows now. Its command has run, so it is cut and never refused. */
-export function fitMemory<T extends CommandResult | ShellResult>(
+export async function fitMemory<T extends CommandResult | ShellResult>(
   account: ResultAccount,
   result: T,
   maxBytes: number,
-): T {
-  // What was taken while the output was collected is the result now.
-  account.hold(0)
-  const fit = fitted(result, Math.max(leastResultBytes, Math.min(maxBytes, account.room)))
-  const bytes = resultBytes(fit)
-  if (bytes > leastResultBytes) account.hold(bytes)
+): Promise<T> {
+  const most = Math.max(leastResultBytes, Math.min(maxBytes, account.room))
+  // At once: many results may wait to be measured.
+  account.hold(Math.max(account.held, Math.min(most, charsOf(result))))
+  const fit = await fitted(result, most)
+  const bytes = await resultBytes(fit)
+  account.hold(bytes > leastResultBytes ? bytes : 0)
   return fit
 }
 
-/** The result as text for the store. A large one is made in steps, between which other requests are served. */
+/** The result as text for the store. */
 export async function encodedResult(
   account: ResultAccount,
   result: CommandResult | ShellResult,
   { kind, maxBytes }: { kind: 'run' | 'exec'; maxBytes: number },
 ): Promise<string> {
-  const chars = 'output' in result ? result.output.length : result.stdout.length + result.stderr.length
-  await othersFirst(chars)
-  const fit = fitMemory(account, result, maxBytes)
-  await othersFirst(chars)
-  const text = JSON.stringify({ kind, ...fit })
-  await othersFirst(chars)
+  const fit = await fitMemory(account, result, maxBytes)
+  let text = ''
+  for await (const piece of jsonPieces({ kind, ...fit })) text += piece
   return text
 }
 
-/** Serves other requests first, if a text of this length is about to take long. */
-export async function othersFirst(chars: number): Promise<void> {
-  if (chars > longText) await new Promise((resolve) => setImmediate(resolve))
+function charsOf(result: CommandResult | ShellResult): number {
+  return 'output' in result ? result.output.length : result.stdout.length + result.stderr.length
 }
 
 /** About how many bytes of JSON it is. */
-function resultBytes(result: CommandResult | ShellResult): number {
-  const texts = 'output' in result ? [result.output] : [result.stdout, result.stderr]
-  return texts.reduce((sum, text) => sum + jsonBytes(text), 0)
+async function resultBytes(result: CommandResult | ShellResult): Promise<number> {
+  let bytes = 0
+  for (const text of 'output' in result ? [result.output] : [result.stdout, result.stderr])
+    bytes += await jsonBytes(text)
+  return bytes
 }
 
 /** Bytes of a text as a JSON string in UTF-8. Counting stops soon after `most`. */
-function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): number {
+async function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): Promise<number> {
   let bytes = 2
   for (let at = 0; at < text.length && bytes <= most; ) {
-    const end = boundary(text, at + sliceLength)
+    if (at > 0) await heavyStep()
+    const end = characterEnd(text, at + stepChars)
     bytes += encodedBytes(text, at, end)
     at = end
   }
@@ -76,34 +76,40 @@ function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): number {
 }
 
 /** Texts whose JSON together is no larger than that; the larger ones lose their middle. */
-export function fitTexts(texts: readonly string[], maxBytes: number): string[] {
+export async function fitTexts(texts: readonly string[], maxBytes: number): Promise<string[]> {
   // The usual case, decided without measuring.
   if (texts.reduce((sum, text) => sum + text.length * 6, 0) <= maxBytes) return [...texts]
-  const sizes = texts.map((text) => jsonBytes(text, maxBytes))
+  const sizes: number[] = []
+  for (const text of texts) sizes.push(await jsonBytes(text, maxBytes))
   if (sizes.reduce((a, b) => a + b) <= maxBytes) return [...texts]
   const share = maxBytes / texts.length
   // What small texts leave of their share is for the large ones.
   const spare = sizes.reduce((sum, size) => sum + Math.max(0, share - size), 0)
   const large = sizes.filter((size) => size > share).length
-  return texts.map((text, index) => (sizes[index]! <= share ? text : cut(text, share + spare / large)))
+  const fit: string[] = []
+  for (const [index, text] of texts.entries())
+    fit.push(sizes[index]! <= share ? text : await cut(text, share + spare / large))
+  return fit
 }
 
 /** The beginning and the end, in about so many bytes of JSON. */
-function cut(text: string, maxBytes: number): string {
+async function cut(text: string, maxBytes: number): Promise<string> {
   const half = (maxBytes - 2 * seam.length) / 2
   let head = 0
-  for (let bytes = 0; head < text.length; ) {
-    const end = boundary(text, head + sliceLength)
+  for (let bytes = 0, slices = 1; head < text.length; slices += 1) {
+    const end = characterEnd(text, head + sliceLength)
     bytes += encodedBytes(text, head, end)
     if (bytes > half) break
     head = end
+    if (slices % slicesInStep === 0) await heavyStep()
   }
   let tail = text.length
-  for (let bytes = 0; tail > head; ) {
-    const start = boundary(text, Math.max(head, tail - sliceLength))
+  for (let bytes = 0, slices = 1; tail > head; slices += 1) {
+    const start = characterEnd(text, Math.max(head, tail - sliceLength))
     bytes += encodedBytes(text, start, tail)
     if (bytes > half) break
     tail = start
+    if (slices % slicesInStep === 0) await heavyStep()
   }
   return `${text.slice(0, head)}${seam}${text.slice(tail)}`
 }
@@ -133,10 +139,3 @@ const asciiBytes = Uint8Array.from(
   { length: 0x80 },
   (_, unit) => JSON.stringify(String.fromCharCode(unit)).length - 2,
 )
-
-/** Not between the two halves of a character. */
-function boundary(text: string, at: number): number {
-  if (at >= text.length) return text.length
-  const unit = text.charCodeAt(at)
-  return unit >= 0xdc00 && unit <= 0xdfff ? at + 1 : at
-}

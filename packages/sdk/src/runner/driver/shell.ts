@@ -82,6 +82,7 @@ export class DrivenShell implements SandboxShell {
         if (event.type === 'gone') missed = true
         if (event.type !== 'output') continue
         kept.push(event.data)
+        await outputBudget?.pace?.(event.data.byteLength)
         await tell(onOutput, decoder.decode(event.data, { stream: true }))
       }
       await tell(onOutput, decoder.decode())

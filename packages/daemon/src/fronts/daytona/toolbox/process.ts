@@ -88,7 +88,7 @@ async function run(
   try {
     const result = await using(call, ({ sandbox }) => sandbox.runCommand(options))
     const maxBytes = services.config.max_result_mb * 1_048_576
-    const { exitCode, stdout, stderr, timedOut } = fitMemory(account, result, maxBytes)
+    const { exitCode, stdout, stderr, timedOut } = await fitMemory(account, result, maxBytes)
     if (!timedOut) return { exitCode, result: stdout + stderr }
   } catch (error) {
     // What could not be started is a result for the vendor, not a failure.

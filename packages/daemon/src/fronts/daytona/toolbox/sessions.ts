@@ -266,6 +266,7 @@ function commandView({ id, command, exitCode }: SessionCommand) {
 async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
   const { signal, request, reply } = call
   const account = accountOf(call.place.services.sessions.context.memory, request, reply)
+  const mostBytes = call.place.services.config.max_result_mb * 1_048_576
   const [output, stdout, stderr] = [0, 0, 0].map(() => new HeadTail(mostBytes, account)) as Three<HeadTail>
   // Of one that runs there is no end to wait for: what it has said is there at once.
   const enough =
@@ -279,12 +280,12 @@ async function outputOf(call: Call, { command, session }: FoundCommand, wait: bo
   } catch (error) {
     if (signal.aborted || !enough.aborted) throw error
   }
-  const texts = fitTexts([output.text(), stdout.text(), stderr.text()], 3 * mostBytes)
+  // All of it is there twice.
+  const texts = await fitTexts([output.text(), stdout.text(), stderr.text()], 2 * mostBytes)
   return { output: texts[0], stdout: texts[1], stderr: texts[2] }
 }
 
 type Three<T> = [T, T, T]
-const mostBytes = 16 * 1024 * 1024
 const lookMs = 300
 /** How long input waits for its command's turn. */
 const beginMs = 10_000
