@@ -43,7 +43,7 @@ export async function openServer(place: Workplace): Promise<Server> {
     // As the engine beside it, so that both make the same sandbox.
     defaults: { disk_limit_mb: 0 },
     log_level: 'error',
-    pool: [{ size: POOL }],
+    pool: [{ size: POOL }, { size: 6, account: 'user' }],
     fronts: { e2b: { listen: '127.0.0.1:0' } },
   })
   const client = new SandboxClient({ url: daemon.url, apiKey: key })
@@ -77,7 +77,8 @@ export async function openServer(place: Workplace): Promise<Server> {
         const text = await (
           await fetch(`${daemon.url}/metrics`, { headers: { authorization: `Bearer ${key}` } })
         ).text()
-        if (Number(/^sandkasten_pool_ready\{[^}]*\} (\d+)/m.exec(text)?.[1]) >= POOL) return
+        const ready = [...text.matchAll(/^sandkasten_pool_ready\{[^}]*\} (\d+)/gm)]
+        if (ready.reduce((sum, [, count]) => sum + Number(count), 0) >= POOL + 6) return
         await new Promise((resolve) => setTimeout(resolve, 50))
       }
     },

@@ -87,3 +87,41 @@ for (const [isolator, missing] of [
       await full()
     })
   })
+
+it.skipIf(noIsolation)(
+  `has sandboxes for E2B’s front, too${noIsolation ? ` (skipped: ${noIsolation})` : ''}`,
+  async () => {
+    const daemon = await startTestDaemon({
+      isolator: 'oci',
+      pool: [{ size: 1, account: 'user' }],
+      pool_min_available_mb: 0,
+      fronts: { e2b: { listen: '127.0.0.1:0' } },
+    })
+    try {
+      const { provider, pool, store } = daemon.daemon.sessions.context
+      const ready = async () =>
+        /^sandkasten_pool_ready\{.*account="user".*\} (\d)/m.exec(
+          await (await daemon.fetch('/metrics')).text(),
+        )?.[1]
+      await expect.poll(ready, { timeout: 30_000 }).toBe('1')
+      const [waiting] = await provider.list({ labels: { [poolLabel]: pool.keeper } })
+      const made = await fetch(`${daemon.daemon.fronts.e2b}/sandboxes`, {
+        method: 'POST',
+        headers: { 'x-api-key': daemon.key, 'content-type': 'application/json' },
+        body: '{}',
+      })
+      expect(made.status).toBe(201)
+      const [session] = (await daemon.call('GET', '/v1/sessions')).body.sessions
+      expect((await store.sessions.get(session.id))!.sandbox_id).toBe(waiting!.sandboxId)
+      const { body } = await daemon.call('POST', `/v1/sessions/${session.id}/run`, {
+        cmd: 'sh',
+        args: ['-c', 'id -un; pwd'],
+      })
+      expect(body.stdout).toBe('user\n/home/user\n')
+      await daemon.call('DELETE', `/v1/sessions/${session.id}`)
+    } finally {
+      await daemon.stop()
+    }
+  },
+  60_000,
+)

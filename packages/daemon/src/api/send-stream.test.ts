@@ -188,5 +188,5 @@ describe('what is lent', () => {
       socket.destroy()
       while (!lender.cancelled || lender.out.size > 0) await sleep(5)
     }
-  })
+  }, 30_000)
 })

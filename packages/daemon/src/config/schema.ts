@@ -223,6 +223,7 @@ export const fileSchema = z.strictObject({
         pids_limit: z.int().positive().optional(),
         disk_limit_mb: megabytes.optional(),
         network_mode: z.enum(['none', 'open']).optional(),
+        account: z.literal('user').optional().describe('For sandboxes of E2B’s front on the image `host`.'),
       }),
     )
     .default([])

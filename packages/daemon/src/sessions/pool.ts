@@ -34,15 +34,15 @@ export class Pool {
       throw new SandboxError('unsupported', 'This provider’s sandboxes cannot be kept in a pool.', {
         hint: 'Leave pool out of the configuration.',
       })
-    this.#shelves = config.pool.map(({ size, image, network_mode: network, ...limits }) => {
+    this.#shelves = config.pool.map(({ size, image, network_mode: network, account, ...limits }) => {
       const { cpu_limit: cpu, mem_limit_mb: memoryMb, pids_limit: pids, disk_limit_mb: diskMb } = limits
-      const plan = planOf(context, { image, network, limits: { cpu, memoryMb, pids, diskMb } })
+      const plan = planOf(context, { image, network, account, limits: { cpu, memoryMb, pids, diskMb } })
       return { size, plan, key: keyOf(plan), ready: [] }
     })
     metrics.onRead(() => {
       metrics.clear('sandkasten_pool_ready')
       for (const { plan, ready } of this.#shelves)
-        metrics.set('sandkasten_pool_ready', { image: plan.image }, ready.length)
+        metrics.set('sandkasten_pool_ready', { image: plan.image, account: plan.account ?? '' }, ready.length)
     })
   }
 
