@@ -33,6 +33,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     daemon = await startTestDaemon({
       isolator: 'oci',
       preview_listen: '127.0.0.1:0',
+      max_result_mb: 32,
       fronts: { daytona: { listen: '127.0.0.1:0' } },
     })
     sandbox = await client().create({ name: 'main' })

@@ -1,8 +1,14 @@
 import { type ClientRequest, request } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ReachedPort } from '../ports/index.ts'
 
+/**
+ * The delay of the answer that nothing listens on a port. Such visits may need no key: without a delay, a client that
+ * tries port after port would keep the daemon busy.
+ */
+const refusedMs = 100
 /** Failures to connect that say more than that nothing listens there. */
 const toldAsTheyAre = ['not_running', 'interrupted', 'not_found', 'gone', 'rate_limited'] as const
 
@@ -14,8 +20,10 @@ export async function dial(
   port: ReachedPort,
   { method, path, headers }: { method: string; path: string; headers: readonly string[] },
 ): Promise<{ outgoing: ClientRequest; stream: Duplex }> {
-  const stream = await port.connect().catch((error: unknown) => {
-    throw SandboxError.is(error, ...toldAsTheyAre) ? error : dialError(error, port.port)
+  const stream = await port.connect().catch(async (error: unknown) => {
+    if (SandboxError.is(error, ...toldAsTheyAre)) throw error
+    await sleep(refusedMs)
+    throw dialError(error, port.port)
   })
   // The request reports errors while it lasts; one that comes later is of no interest.
   stream.on('error', () => {})
