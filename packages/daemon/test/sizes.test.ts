@@ -10,7 +10,7 @@ let daemon: TestDaemon
 const errors: string[] = []
 const maxBodyBytes = 2 * 1_048_576
 /** Of requests that carry neither content nor a program. */
-const maxSmallBodyBytes = 1_048_576
+const maxSmallBodyBytes = 524_288
 beforeAll(async () => {
   const provider = new MemoryProvider({
     createOptions: ['resources', 'providerOptions', 'image'],

@@ -19,7 +19,7 @@ export interface Route {
   readonly query?: z.ZodObject
   /** `stream`: the bytes as they come, of any type. */
   readonly body?: z.ZodType | 'stream'
-  /** Its JSON carries content or programs, and may be as large as `max_body_mb` allows; that of other routes 1 MiB. */
+  /** Its JSON carries content or programs, and may be as large as `max_body_mb` allows; that of other routes 512 KiB. */
   readonly largeBody?: true
   readonly answer: Answer
   handle(call: Call): Promise<unknown>

@@ -60,7 +60,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload
-    const maxBytes = (route?.largeBody ? config.max_body_mb : Math.min(1, config.max_body_mb)) * 1_048_576
+    const maxBytes = (route?.largeBody ? config.max_body_mb : 0.5) * 1_048_576
     const limits = { maxBytes, maxMs: patience.bodyMs }
     return readJson(payload, { ...limits, take: bodyBudget(memory, request) })
   })

@@ -277,7 +277,7 @@ export const fileSchema = z.strictObject({
     .positive()
     .max(1024)
     .default(8)
-    .describe('For JSON bodies with a program or content; others may have 1 MiB. Streams have no limit.'),
+    .describe('For JSON bodies with a program or content; others may have 512 KiB. Streams have no limit.'),
   max_result_mb: z
     .int()
     .positive()
