@@ -6,8 +6,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import {
+  appendFileSync,
   chmodSync,
   closeSync,
+  cpSync,
   existsSync,
   mkdirSync,
   openSync,
@@ -62,8 +64,8 @@ export async function startDockerd(folder: string, options: DaemonOptions = {}):
     folder,
     group,
     // dockerd would talk to a containerd of the machine if it found one, and read the machine's settings.
-    `if [ -d /etc/docker ]; then mount -t tmpfs -o mode=755 tmpfs /etc/docker; fi
-     ${remap ? showIds(folder) : ''}`,
+    `${remap ? showIds(folder) : ''}
+     if [ -d /etc/docker ]; then mount -t tmpfs -o mode=755 tmpfs /etc/docker; fi`,
     [
       ...['dockerd', '-H', `unix://${socketPath}`],
       ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')],
@@ -98,21 +100,19 @@ export async function startPodman(folder: string, options: DaemonOptions = {}): 
   )
 }
 
-/** Users and ranges that only this daemon sees, where the machine keeps its own. */
+/**
+ * Users and ranges that only this daemon sees, in a copy of `/etc`. Single files cannot be mounted over: a `useradd`
+ * elsewhere on the machine replaces `/etc/passwd`, and the kernel then drops mounts on the old file in every namespace.
+ */
 function showIds(folder: string): string {
   const ranges = 'dockremap:268435456:65536\ncontainers:536870912:1073741824\n'
-  const files = {
-    subuid: ranges,
-    subgid: ranges,
-    passwd: `${readOr('/etc/passwd')}dockremap:x:64999:64999::/nonexistent:/bin/false\n`,
-    group: `${readOr('/etc/group')}dockremap:x:64999:\n`,
-  }
   const etc = join(folder, 'etc')
-  mkdirSync(etc)
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(etc, name), text)
-  return Object.keys(files)
-    .map((name) => `if [ -e /etc/${name} ]; then mount --bind ${join(etc, name)} /etc/${name}; fi`)
-    .join('\n')
+  cpSync('/etc', etc, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true })
+  writeFileSync(join(etc, 'subuid'), ranges)
+  writeFileSync(join(etc, 'subgid'), ranges)
+  appendFileSync(join(etc, 'passwd'), 'dockremap:x:64999:64999::/nonexistent:/bin/false\n')
+  appendFileSync(join(etc, 'group'), 'dockremap:x:64999:\n')
+  return `mount --bind ${etc} /etc`
 }
 
 /**
