@@ -1,6 +1,6 @@
 //! Which of the runner's modes is wanted.
 
-use runner::start::{Options, serve};
+use runner::serve::startup::{Options, serve};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER] [--umask MASK] [--limit NAME=VALUE]…

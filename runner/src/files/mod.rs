@@ -11,15 +11,15 @@ pub mod tar;
 mod tar_in;
 mod tar_out;
 mod watch;
+pub mod worker;
 mod write;
 
-use crate::conn::{Relay, Use};
-use crate::flow::{Finish, Sink, Source};
-use crate::job::{self, Worker};
-use crate::serve::Outcome;
-use crate::server::Server;
+use crate::serve::connection::{Relay, Use};
+use crate::serve::epoll_token::Token;
+use crate::serve::incoming::Outcome;
+use crate::serve::server::Server;
+use crate::serve::source_sink::{Finish, Sink, Source};
 use crate::sys::user::User;
-use crate::token::Token;
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::request::Request;
@@ -27,6 +27,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use worker::Worker;
 
 type Prepare = fn(&Paths, &Request) -> OpResult<Work>;
 pub type Work = Box<dyn FnOnce(&Worker) -> OpResult<Fields> + Send>;
@@ -88,7 +89,7 @@ impl Server {
             PathBuf::from(OsStr::from_bytes(cwd.as_bytes()))
         });
         let work = (operation.prepare)(&Paths(base), request)?;
-        let started = job::start(user, operation.takes_input, work)?;
+        let started = worker::start(user, operation.takes_input, work)?;
         let failed = |error: std::io::Error| OpError::io(&error, "worker");
         let source = Source::new(started.output, 0).map_err(failed)?;
         self.epoll

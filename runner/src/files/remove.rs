@@ -6,7 +6,7 @@
 
 use super::dir::{Dir, stat_at, stat_fd};
 use super::{Paths, Work, c_path, facts, io_error};
-use crate::job::Worker;
+use crate::files::worker::Worker;
 use crate::sys::check;
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};

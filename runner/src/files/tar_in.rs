@@ -9,7 +9,7 @@ use super::dir::open_folder;
 use super::tar::{self, BLOCK, Parsed, padding, pax, without_nul};
 use super::write::{Draft, folder, set_mode, write_all};
 use super::{Paths, Work, io_error, manage};
-use crate::job::Worker;
+use crate::files::worker::Worker;
 use crate::sys::{self, check, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};

@@ -4,7 +4,7 @@
 use super::dir::{Dir, read_link, stat_at};
 use super::tar::{BLOCK, Header, padding};
 use super::{Paths, Work, bytes_of, facts, io_error, split};
-use crate::job::Worker;
+use crate::files::worker::Worker;
 use crate::sys::{self, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};

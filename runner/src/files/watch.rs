@@ -5,7 +5,7 @@
 
 use super::dir::{Dir, stat_at};
 use super::{Paths, Work, bytes_of, c_path, emit_record, facts, io_error};
-use crate::job::Worker;
+use crate::files::worker::Worker;
 use crate::sys::{self, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};

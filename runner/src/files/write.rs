@@ -7,7 +7,7 @@
 use super::dir::{open_folder, stat_at};
 use super::read::open_regular;
 use super::{Paths, Work, c_path, facts, io_error, manage, split};
-use crate::job::Worker;
+use crate::files::worker::Worker;
 use crate::sys::{self, check, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};

@@ -7,7 +7,7 @@
 //! They are named after the shim, `<pid>-<start time>`, which no other process ever has at once: whoever finds a group whose shim is dead may
 //! take it away. We reach them through descriptors of their parents: some of these are hidden from the runtime, and so from us.
 
-use super::host;
+use super::host_proc;
 use super::task::{Group, Version};
 use std::fs;
 use std::io;
@@ -40,7 +40,7 @@ impl Groups {
             freezer: None,
         };
         for path in parents {
-            let made = host::open(path, libc::O_PATH | libc::O_DIRECTORY).and_then(|folder| {
+            let made = host_proc::open(path, libc::O_PATH | libc::O_DIRECTORY).and_then(|folder| {
                 let parent = Parent {
                     path: path.clone(),
                     folder,

@@ -13,7 +13,7 @@
 //!
 //! The runtime goes back and forth in `config.json`, so it cannot wait on a pipe with that name: the process that becomes the runtime does.
 
-use super::stage;
+use super::staging;
 use crate::sys::pass;
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ const PID: &str = "sandbox.pid";
 
 /// Returns when `config.json` is a file, whole and to be read. Its text came through the pipe too, and is of no interest here.
 pub fn wait_for_config() -> io::Result<()> {
-    fs::read(stage::CONFIG).map(drop)
+    fs::read(staging::CONFIG).map(drop)
 }
 
 /// The sentry, by our numbers.

@@ -23,36 +23,33 @@
 //! told the end as one line and is then closed. It may send `kill`, and `hold`, which stops every process in the sandbox until that connection says
 //! `release` or ends. A connection names this very sandbox, a pid only a number that is used again.
 
-mod birth;
 mod cgroup;
 mod failure;
 mod gvisor;
-mod host;
+mod host_proc;
 mod idmap;
 mod json;
 pub mod launcher;
-mod life;
-pub(crate) mod limited;
+mod lifecycle;
+pub(crate) mod limited_disk;
 pub(crate) mod mounts;
 mod network;
 mod open_network;
+mod poll;
 mod setup;
-mod stage;
-mod stopped;
+mod staging;
 mod task;
 pub mod userns;
 mod verify;
-mod wait;
-mod waiting;
 
 use crate::sys::check;
 use failure::Failure;
 use json::Json;
+use lifecycle::prepared::Waiting;
 use setup::Setup;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use task::Task;
-use waiting::Waiting;
 
 /// A task is a few kilobytes; whatever sends more is not our engine.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -101,12 +98,12 @@ fn live(setup: &Setup) -> Result<(), Failure> {
         Err(message) => return Err(waiting.failed(message).into()),
     };
     name(WITNESS);
-    let null = host::open("/dev/null", libc::O_RDONLY).map_err(|error| format!("/dev/null: {error}"));
+    let null = host_proc::open("/dev/null", libc::O_RDONLY).map_err(|error| format!("/dev/null: {error}"));
     // SAFETY: numbers only. The task was the last that comes from there.
     if let Err(message) = null.map(|null| unsafe { libc::dup2(null.as_raw_fd(), 0) }) {
         return Err(waiting.failed(message).into());
     }
-    life::live(&task, waiting)
+    lifecycle::supervise::live(&task, waiting)
 }
 
 /// No terminal, no folder, no descriptor of whoever started us but the two that we talk over.
@@ -185,7 +182,7 @@ fn answer(result: &Result<Vec<(String, Json)>, Failure>) {
     // Whoever started us may have died meanwhile. That is no reason for the sandbox to end: its owner comes back.
     let mut out = io::stdout();
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-    if let Ok(null) = host::open("/dev/null", libc::O_RDWR) {
+    if let Ok(null) = host_proc::open("/dev/null", libc::O_RDWR) {
         // SAFETY: numbers only.
         unsafe { libc::dup2(null.as_raw_fd(), 1) };
     }

@@ -18,7 +18,7 @@
 
 use super::failure::{Failure, at};
 use super::idmap::Unmapped;
-use super::limited;
+use super::limited_disk;
 use super::task::{Bind, Entry, Owners, Task};
 use crate::sys::{check, own};
 use std::ffi::{CStr, CString};
@@ -55,10 +55,10 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     }
     let disk = match &task.template {
         Some(template) => {
-            let made = limited::provide(&task.disk, template);
+            let made = limited_disk::provide(&task.disk, template);
             at(
                 &task.disk,
-                made.and_then(|()| limited::attach(&task.disk, "limited")),
+                made.and_then(|()| limited_disk::attach(&task.disk, "limited")),
             )?;
             "limited"
         }

@@ -1,7 +1,7 @@
 //! A network namespace with nothing in it but its own loopback. Made before the sandbox's user namespace and so not owned by it: whoever is
 //! root in there may not even change it. (Where a sandbox may reach out it has another one: see `open_network`.)
 
-use super::host;
+use super::host_proc;
 use crate::sys::{check, own};
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 /// Does something in there: what is born then stays there, and the caller comes back. A socket that is handed into the sandbox is made there too: through
 /// one of the host's network, whoever has it could ask about that network.
 pub fn inside<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let outside = host::open("/proc/self/ns/net", libc::O_RDONLY)?;
+    let outside = host_proc::open("/proc/self/ns/net", libc::O_RDONLY)?;
     // SAFETY: takes flags; this process has one thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     let result = prepare().and_then(|()| act());

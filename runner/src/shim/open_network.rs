@@ -12,10 +12,10 @@
 
 use super::cgroup::Groups;
 use super::failure::{Failure, at};
+use super::lifecycle::prepared::{above, unblock_signals};
 use super::mounts::{self, mount};
 use super::task::Network;
-use super::waiting::{above, unblock_signals};
-use super::{host, network};
+use super::{host_proc, network};
 use crate::fence::{self, AddressWatch};
 use crate::sys::{check, pass, pipe, read, socket_pair, write};
 use std::fs;
@@ -218,7 +218,7 @@ fn make_network(socket: &OwnedFd) -> io::Result<()> {
         let made = network::enter().and_then(|()| {
             configure()?;
             pass::send(socket, &fence::filter_socket()?)?;
-            pass::send(socket, &host::open("/proc/self/ns/net", libc::O_RDONLY)?)
+            pass::send(socket, &host_proc::open("/proc/self/ns/net", libc::O_RDONLY)?)
         });
         let code = made
             .err()

@@ -1,7 +1,7 @@
 //! PID 1 is what was asked for, as the kernel tells it. A runtime that ignored a field of `config.json` (the filter travels in an
 //! annotation, which another version may not know) must not go unnoticed: without these there is no sandbox.
 
-use super::host::{HostProc, field};
+use super::host_proc::{HostProc, field};
 use super::task::Task;
 use std::fs;
 

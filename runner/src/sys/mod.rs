@@ -218,3 +218,14 @@ const SIGNALS: [(&str, i32); 31] = [
     ("PWR", libc::SIGPWR),
     ("SYS", libc::SIGSYS),
 ];
+
+/// Whether there is such a process, or with a minus such a group.
+pub fn is_there(pid: libc::pid_t) -> bool {
+    // SAFETY: takes integers, and sends nothing.
+    unsafe { libc::kill(pid, 0) == 0 || errno() == libc::EPERM }
+}
+
+pub fn kill(pid: libc::pid_t, signal: i32) {
+    // SAFETY: takes integers. A process that has gone meanwhile is not an error to anyone.
+    unsafe { libc::kill(pid, signal) };
+}

@@ -15,7 +15,7 @@
 
 use super::raw;
 use super::user::{self, User};
-use crate::mark;
+use crate::process::marks;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -167,7 +167,7 @@ impl Plan {
             Some(user) => user.groups.clone(),
             None => user::current_groups(),
         };
-        let by_limit = mark::by_limit();
+        let by_limit = marks::by_limit();
         groups.extend(command.mark.filter(|_| !by_limit));
         let mut targets: Vec<RawFd> = command.fds.iter().map(|(_, target)| *target).collect();
         targets.sort_unstable();
@@ -330,7 +330,7 @@ unsafe fn become_command(plan: &mut Plan) -> (usize, i32) {
         if let Some(mark) = plan.limit {
             let limit = [u64::from(mark); 2];
             // Refused only where it is lower already: then without.
-            call!(libc::SYS_prlimit64, 0, mark::LIMIT, limit.as_ptr(), 0);
+            call!(libc::SYS_prlimit64, 0, marks::LIMIT, limit.as_ptr(), 0);
         }
         let groups = plan.groups.as_ptr();
         // Not root, or an id that is not mapped here: then without.

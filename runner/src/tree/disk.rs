@@ -1,7 +1,7 @@
 //! A disk that is a file with a file system in it. It is mounted where nobody else sees it: what we are killed with goes with us.
 
 use super::{Outcome, Tally, doing, merge};
-use crate::shim::limited;
+use crate::shim::limited_disk;
 use crate::shim::mounts::mount;
 use crate::sys::check;
 use std::ffi::{CStr, CString};
@@ -28,5 +28,5 @@ fn attach(file: &CStr, place: &str) -> io::Result<()> {
     // SAFETY: takes flags; this process has one thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE, "")?;
-    limited::attach(&file.to_string_lossy(), place)
+    limited_disk::attach(&file.to_string_lossy(), place)
 }

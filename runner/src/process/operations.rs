@@ -1,0 +1,384 @@
+//! Operations on processes: start, attach, wait, signal, resize, list, forget; and time limits.
+
+use crate::process::launch::Launch;
+use crate::process::pending_start::Opener;
+use crate::process::task::{DEFAULT_RING, Exit, MAX_RING, Reader, Task, What};
+use crate::serve::connection::Use;
+use crate::serve::epoll_token::Token;
+use crate::serve::incoming::Outcome;
+use crate::serve::server::{Owner, Server};
+use crate::serve::source_sink::{Finish, Sink, Source};
+use crate::serve::timers::Alarm;
+use crate::sys::{self, pty, spawn};
+use crate::wire::cbor::{Fields, Value};
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::request::Request;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+pub const STDOUT: u8 = 1;
+pub const STDERR: u8 = 2;
+/// A thousand hours; beyond that a limit is a mistake.
+pub const MAX_TIMEOUT_MS: u64 = 3_600_000_000;
+
+/// So long a program whose output is full waits for somebody who reads it from its beginning. Between its start and the request of its first reader
+/// lies a journey; a fast program would fill any ring meanwhile.
+const FIRST_READER: Duration = Duration::from_secs(2);
+
+impl Server {
+    pub fn op_start(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
+        let id = request.id("id")?;
+        let detached = request.bool("detached")?;
+        let bound = request.bool("bound")?;
+        let reader = reader(conn, stream, request)?;
+        let existing = match self.tasks.find(id) {
+            Ok(key) => Some(key),
+            Err(error) if error.code == "gone" => return Err(error),
+            Err(_) => None,
+        };
+        let (key, existed) = match existing {
+            Some(key) => (key, true),
+            None => (self.start(id, request)?, false),
+        };
+        let task = self.tasks.map.get_mut(&key).expect("found or inserted just now");
+        let What::Process { pid, .. } = task.what else {
+            return Err(OpError::new("exists", format!("'{id}' is a command of a shell")));
+        };
+        let facts = Fields::new().int("pid", pid).bool("existed", existed);
+        let starting = task.starting;
+        if starting {
+            task.openers.push(Opener {
+                conn,
+                stream,
+                existed,
+                only: detached,
+            });
+        }
+        if !existed && (detached || !reader.pace) && task.ring.capacity() > 0 {
+            task.expects_reader = true;
+            self.timers.after(FIRST_READER, Alarm::FirstReader(key));
+        }
+        if detached && starting {
+            return Ok(Outcome::Stream(Use::Start { task: Some(key) }, None));
+        }
+        if detached {
+            return Ok(Outcome::Done(facts));
+        }
+        if bound && !existed {
+            task.bound = Some(conn);
+        }
+        if task.stdin_owner.is_none() && task.stdin.is_some() {
+            task.stdin_owner = Some((conn, stream));
+        }
+        task.readers.push(reader);
+        Ok(Outcome::Stream(
+            Use::Output { task: key },
+            Some(facts).filter(|_| !starting),
+        ))
+    }
+
+    fn start(&mut self, id: &str, request: &Request) -> OpResult<u32> {
+        if self.stopping {
+            return Err(OpError::new("shutting_down", "the runner was told to stop"));
+        }
+        let launch = Launch::parse(request, &self.config)?;
+        let argv = request.cstrings("argv")?;
+        if argv.first().is_none_or(|program| program.is_empty()) {
+            return Err(OpError::invalid("argv: a program is needed"));
+        }
+        let terminal = request.bool("tty")?;
+        let feeds = !request.bool("detached")? && request.bool("stdin")?;
+        let timeout = request.maybe_uint("timeoutMs", MAX_TIMEOUT_MS)?;
+        let grace = request.maybe_uint("graceMs", MAX_TIMEOUT_MS)?.unwrap_or(1000);
+        let ring = request
+            .maybe_uint("ringBytes", MAX_RING as u64)?
+            .unwrap_or(DEFAULT_RING as u64)
+            .max(4096);
+        let failed = |error: std::io::Error| OpError::io(&error, "start");
+
+        // `_theirs` are the child's ends; they close here when it has them.
+        let (plan, ours, _theirs) = match terminal {
+            true => terminal_plan(&launch, feeds).map_err(failed)?,
+            false => pipe_plan(feeds).map_err(failed)?,
+        };
+        let mut command = launch.command(argv, plan.fds, plan.terminal);
+        command.mark = self.new_mark(launch.user.as_ref());
+        let key = self.tasks.key();
+        let mut task = Task::new(id, What::Process { pid: 0, terminal }, ring as usize);
+        task.grace_ms = grace;
+        task.mark = command.mark;
+        for (fd, channel) in ours.outputs {
+            let source = Source::new(fd, channel).map_err(failed)?;
+            self.epoll
+                .add(
+                    source.fd.as_raw_fd(),
+                    Token::TaskOut { task: key, channel }.pack(),
+                )
+                .map_err(failed)?;
+            task.sources.push(source);
+        }
+        if let Some((fd, finish)) = ours.input {
+            self.epoll
+                .add(fd.as_raw_fd(), Token::TaskIn(key).pack())
+                .map_err(failed)?;
+            task.stdin = Some(Sink::new(fd, finish).map_err(failed)?);
+        }
+        let pid = self.begin_start(command, Owner::Task(key))?;
+        task.what = What::Process { pid, terminal };
+        task.starting = true;
+        self.tasks.insert(key, task);
+        if let Some(timeout) = timeout {
+            self.timers
+                .after(Duration::from_millis(timeout), Alarm::Kill { task: key, step: 0 });
+        }
+        Ok(key)
+    }
+
+    pub fn op_attach(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
+        let key = self.tasks.find(request.id("id")?)?;
+        let reader = reader(conn, stream, request)?;
+        let task = self.tasks.map.get_mut(&key).expect("ids name tasks that exist");
+        if reader.seen > task.ring.last() {
+            return Err(OpError::invalid(format!(
+                "after: only {} events so far",
+                task.ring.last()
+            )));
+        }
+        if request.bool("stdin")? {
+            if task.stdin.as_ref().is_none_or(|sink| sink.closed()) {
+                return Err(OpError::invalid("stdin: it is not open"));
+            }
+            if task.stdin_owner.is_some() {
+                return Err(OpError::new("busy", "stdin: another stream writes to it"));
+            }
+            task.stdin_owner = Some((conn, stream));
+            // Counted for a sender that has gone.
+            task.stdin_consumed = 0;
+        }
+        let facts = Fields::new()
+            .bool("running", task.exit.is_none())
+            .int("first", task.ring.first())
+            .int("last", task.ring.last());
+        task.ring.freeze(task.ring.last());
+        task.expects_reader &= !reader.pace;
+        task.readers.push(reader);
+        Ok(Outcome::Stream(Use::Output { task: key }, Some(facts)))
+    }
+
+    /// Nobody came who reads: from now on the oldest output makes room for the newest.
+    pub fn expect_no_reader(&mut self, key: u32) {
+        if let Some(task) = self.tasks.map.get_mut(&key) {
+            task.expects_reader = false;
+            self.fill(key);
+        }
+    }
+
+    pub fn op_wait(&mut self, conn: u32, request: &Request) -> OpResult<Outcome> {
+        let key = self.tasks.find(request.id("id")?)?;
+        let task = self.tasks.map.get_mut(&key).expect("ids name tasks that exist");
+        task.waiters.push(conn);
+        Ok(Outcome::Stream(Use::Wait { task: key }, None))
+    }
+
+    pub fn op_signal(&mut self, request: &Request) -> OpResult<Outcome> {
+        let key = self.tasks.find(request.id("id")?)?;
+        let name = request.text("signal")?;
+        let signal = sys::signal_number(name)
+            .ok_or_else(|| OpError::invalid(format!("signal: no signal '{name}'")))?;
+        let group = request.bool("group")?;
+        let task = &self.tasks.map[&key];
+        if let What::Command { shell } = task.what {
+            self.signal_command(shell, key, signal)?;
+        } else {
+            self.signal_process(key, signal, group)
+                .map_err(|errno| OpError::errno(errno, "signal"))?;
+        }
+        Ok(Outcome::Done(Fields::new()))
+    }
+
+    pub fn op_resize(&mut self, request: &Request) -> OpResult<Outcome> {
+        let key = self.tasks.find(request.id("id")?)?;
+        let size = size(request)?.ok_or_else(|| OpError::invalid("cols and rows: missing"))?;
+        let task = &self.tasks.map[&key];
+        let master = match task.what {
+            What::Process { terminal: false, .. } => return Err(OpError::invalid("it has no terminal")),
+            _ => task
+                .sources
+                .first()
+                .ok_or_else(|| OpError::new("not_found", "its terminal is closed"))?,
+        };
+        pty::resize(master.fd.as_raw_fd(), size).map_err(|error| OpError::io(&error, "resize"))?;
+        Ok(Outcome::Done(Fields::new()))
+    }
+
+    pub fn op_list(&mut self) -> OpResult<Outcome> {
+        let mut keys: Vec<_> = self.tasks.listed().collect();
+        keys.sort_unstable();
+        let mut tasks = Vec::new();
+        for key in keys {
+            tasks.extend(self.tasks.map.get_mut(&key).map(|task| task.summary()));
+        }
+        Ok(Outcome::Done(Fields::new().set("tasks", Value::Array(tasks))))
+    }
+
+    pub fn op_forget(&mut self, request: &Request) -> OpResult<Outcome> {
+        let key = self.tasks.find(request.id("id")?)?;
+        if self.tasks.map[&key].exit.is_none() {
+            return Err(OpError::new("busy", "it is still running"));
+        }
+        self.dirty
+            .extend(self.tasks.map[&key].readers.iter().map(|reader| reader.conn));
+        self.tasks.forget(key);
+        Ok(Outcome::Done(Fields::new()))
+    }
+
+    /// Reads a task's output into its ring and tells whoever follows it.
+    pub fn fill(&mut self, key: u32) {
+        let Some(task) = self.tasks.map.get_mut(&key) else {
+            return;
+        };
+        if task.fill(&mut self.scratch) {
+            self.again.insert(key);
+        }
+        self.dirty.extend(task.readers.iter().map(|reader| reader.conn));
+        self.tasks.tidy(key);
+    }
+
+    /// Records how a task ended, reads what it left behind, and wakes those who wait.
+    pub fn end_task(&mut self, key: u32, exit: Exit) {
+        let Some(task) = self.tasks.map.get_mut(&key) else {
+            return;
+        };
+        task.exit = Some(exit);
+        task.stdin = None;
+        task.sources.iter_mut().for_each(|source| source.readable = true);
+        self.dirty.extend(task.waiters.drain(..));
+        self.fill(key);
+        self.tasks.finish(key);
+    }
+
+    /// A task is over its time. A process: TERM to all of it, and KILL after the grace it was given.
+    pub fn over_time(&mut self, key: u32, step: u32) {
+        let Some(task) = self.tasks.map.get_mut(&key).filter(|task| task.exit.is_none()) else {
+            return;
+        };
+        // Later steps may also follow a caller's own KILL, which is not a timeout.
+        task.timed_out |= step == 0;
+        match task.what {
+            What::Command { shell } => self.interrupt_command(shell, key, step),
+            What::Process { .. } => {
+                let (signal, grace) = (
+                    if step == 0 { libc::SIGTERM } else { libc::SIGKILL },
+                    task.grace_ms,
+                );
+                // Fails only when nobody is left, and then the exit is on its way.
+                let _ = self.signal_process(key, signal, true);
+                if step == 0 {
+                    self.timers
+                        .after(Duration::from_millis(grace), Alarm::Kill { task: key, step: 1 });
+                }
+            }
+        }
+    }
+}
+
+pub fn reader(conn: u32, stream: u32, request: &Request) -> OpResult<Reader> {
+    let until_end = match request.maybe_text("until")? {
+        None | Some("exit") => false,
+        Some("end") => true,
+        Some(_) => return Err(OpError::invalid("until: 'exit' or 'end'")),
+    };
+    Ok(Reader {
+        conn,
+        stream,
+        seen: request.maybe_uint("after", i64::MAX as u64)?.unwrap_or(0),
+        pace: !request.bool("lossy")?,
+        until_end,
+    })
+}
+
+pub fn size(request: &Request) -> OpResult<Option<pty::Size>> {
+    let cols = request.maybe_uint("cols", u16::MAX as u64)?;
+    let rows = request.maybe_uint("rows", u16::MAX as u64)?;
+    match (cols, rows) {
+        (Some(cols), Some(rows)) => Ok(Some(pty::Size {
+            cols: cols as u16,
+            rows: rows as u16,
+        })),
+        (None, None) => Ok(None),
+        _ => Err(OpError::invalid("cols and rows: both or neither")),
+    }
+}
+
+pub fn start_error(failure: spawn::Failure) -> OpError {
+    OpError {
+        step: Some(failure.step),
+        ..OpError::errno(failure.errno, failure.step)
+    }
+}
+
+struct Plan {
+    fds: Vec<(i32, i32)>,
+    terminal: Option<i32>,
+}
+
+/// The runner's ends.
+struct Ours {
+    outputs: Vec<(OwnedFd, u8)>,
+    input: Option<(OwnedFd, Finish)>,
+}
+
+type Planned = std::io::Result<(Plan, Ours, Vec<OwnedFd>)>;
+
+fn pipe_plan(feeds: bool) -> Planned {
+    let (out, out_child) = sys::pipe()?;
+    let (err, err_child) = sys::pipe()?;
+    let (in_child, input) = match feeds {
+        true => sys::pipe().map(|(read, write)| (read, Some((write, Finish::Close))))?,
+        false => (null()?, None),
+    };
+    let fds = vec![
+        (in_child.as_raw_fd(), 0),
+        (out_child.as_raw_fd(), 1),
+        (err_child.as_raw_fd(), 2),
+    ];
+    let ours = Ours {
+        outputs: vec![(out, STDOUT), (err, STDERR)],
+        input,
+    };
+    Ok((
+        Plan { fds, terminal: None },
+        ours,
+        vec![in_child, out_child, err_child],
+    ))
+}
+
+fn terminal_plan(launch: &Launch, feeds: bool) -> Planned {
+    let pty = pty::open(
+        launch.user.as_ref(),
+        launch.size.unwrap_or_default(),
+        pty::Discipline::Cooked,
+    )?;
+    let input = match feeds {
+        true => Some((sys::duplicate(pty.master.as_fd())?, Finish::Character)),
+        false => None,
+    };
+    let slave = pty.slave.as_raw_fd();
+    let plan = Plan {
+        fds: vec![(slave, 0), (slave, 1), (slave, 2)],
+        terminal: Some(slave),
+    };
+    Ok((
+        plan,
+        Ours {
+            outputs: vec![(pty.master, STDOUT)],
+            input,
+        },
+        vec![pty.slave],
+    ))
+}
+
+pub fn null() -> std::io::Result<OwnedFd> {
+    // SAFETY: the path is a C string constant.
+    sys::own(unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) })
+}

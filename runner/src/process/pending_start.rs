@@ -1,0 +1,108 @@
+//! Starts that are on their way (`sys::spawn`). The event loop continues meanwhile and answers the request when the start is over.
+
+use crate::process::operations::start_error;
+use crate::process::task::What;
+use crate::serve::epoll_token::Token;
+use crate::serve::server::{Owner, Server};
+use crate::sys::kill;
+use crate::sys::spawn::{self, Command};
+use crate::wire::cbor::Fields;
+use crate::wire::error::{OpError, OpResult};
+use crate::wire::frame::Kind;
+
+/// A request that is answered when the start is over.
+#[derive(Clone, Copy)]
+pub struct Opener {
+    pub conn: u32,
+    pub stream: u32,
+    /// It was on its way already.
+    pub existed: bool,
+    /// The request ends with its answer, instead of beginning a stream.
+    pub only: bool,
+}
+
+impl Server {
+    /// Starts a process. Its owner hears how that went: `start_is_over`.
+    pub fn begin_start(&mut self, command: Command, owner: Owner) -> OpResult<libc::pid_t> {
+        let starting = spawn::spawn(command).map_err(start_error)?;
+        let (pid, gate) = (starting.pid, starting.gate());
+        // Kept until it is over, whatever happens here: the child uses what is in it.
+        self.starts.insert(pid, starting);
+        if let Err(error) = self.epoll.add(gate, Token::Start(pid as u32).pack()) {
+            kill(pid, libc::SIGKILL);
+            return Err(OpError::io(&error, "start"));
+        }
+        self.pids.insert(pid, owner);
+        Ok(pid)
+    }
+
+    /// The child has become its program, has failed to, or has ended: looks which. Does nothing for one that is still on its way.
+    pub fn start_is_over(&mut self, pid: libc::pid_t) {
+        let Some(starting) = self.starts.remove(&pid) else {
+            return;
+        };
+        let result = match starting.outcome() {
+            Ok(result) => result.map_err(start_error),
+            Err(starting) => return drop(self.starts.insert(pid, starting)),
+        };
+        let owner = self.pids.get(&pid).copied();
+        if result.is_err() {
+            // The process is reaped; no task refers to it any more.
+            self.pids.remove(&pid);
+        }
+        match owner {
+            Some(Owner::Task(key)) => self.task_started(key, result),
+            Some(Owner::Shell(key)) => self.shell_started(key, pid, result),
+            Some(Owner::Check(key)) => self.check_started(key, result),
+            None => {}
+        }
+    }
+
+    fn task_started(&mut self, key: u32, result: OpResult<()>) {
+        let Some(task) = self.tasks.map.get_mut(&key) else {
+            return;
+        };
+        if let Err(error) = result {
+            return self.task_not_started(key, &error);
+        }
+        task.starting = false;
+        let What::Process { pid, .. } = task.what else {
+            return;
+        };
+        self.dirty.extend(task.readers.iter().map(|reader| reader.conn));
+        for opener in std::mem::take(&mut task.openers) {
+            let facts = Fields::new().int("pid", pid).bool("existed", opener.existed);
+            self.answer_opener(opener, Ok(facts));
+        }
+    }
+
+    /// The process never existed: every waiting request gets the reason, and the id is free.
+    fn task_not_started(&mut self, key: u32, error: &OpError) {
+        for (conn_key, conn) in &mut self.conns {
+            let waits = |(id, stream): (&u32, &crate::serve::connection::Stream)| {
+                (stream.what.task() == Some(key)).then_some(*id)
+            };
+            let streams: Vec<u32> = conn.streams.iter().filter_map(waits).collect();
+            for stream in streams {
+                conn.finish(stream, Err(error.clone()));
+                self.dirty.insert(*conn_key);
+            }
+        }
+        self.tasks.remove(key);
+    }
+
+    /// Answers one that is still there.
+    pub fn answer_opener(&mut self, opener: Opener, answer: OpResult<Fields>) {
+        let Some(conn) = self.conns.get_mut(&opener.conn) else {
+            return;
+        };
+        if !conn.streams.contains_key(&opener.stream) {
+            return;
+        }
+        match answer {
+            Ok(facts) if !opener.only => conn.put(Kind::Open, opener.stream, &facts.encode()),
+            answer => conn.finish(opener.stream, answer.map(Fields::encode)),
+        }
+        self.dirty.insert(opener.conn);
+    }
+}
