@@ -1,4 +1,4 @@
-//! Reading a folder through its descriptor, so that no path is looked up twice.
+//! Reads a directory through its descriptor, so that no path is resolved twice.
 
 use crate::sys::{self, own};
 use std::ffi::{CStr, CString};
@@ -30,7 +30,7 @@ impl Dir {
         self.fd
     }
 
-    /// The next name, without `.` and `..`.
+    /// The next name, except `.` and `..`.
     pub fn next(&mut self) -> io::Result<Option<CString>> {
         loop {
             // SAFETY: the stream is open until drop. The entry is read before the next call could overwrite it.
@@ -64,14 +64,13 @@ impl Drop for Dir {
     }
 }
 
-/// A folder below `at`, never through a symlink in its last name.
+/// Opens a directory. Does not follow a symlink in the last component.
 pub fn open_folder(at: RawFd, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: `name` is a C string that outlives the call.
     own(unsafe { libc::openat(at, name.as_ptr(), flags) })
 }
 
-/// Facts about a name in a folder; symlinks are followed only where asked.
 pub fn stat_at(at: RawFd, name: &CStr, follow: bool) -> io::Result<libc::stat64> {
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
     // SAFETY: stat64 is plain data that the call fills; `name` is a C string.

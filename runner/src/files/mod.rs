@@ -1,10 +1,10 @@
-//! Files, as the sandbox sees them and as its user: paths are resolved by the kernel in the runner's own view, each operation
-//! runs on a worker (`job`) with that user's file system ids. Names are bytes from end to end.
+//! File operations, with the sandbox's view of paths and the user's permissions. Each operation runs on a
+//! worker thread with the user's file system ids. File names are bytes throughout.
 
 pub(crate) mod dir;
-mod facts;
 mod list;
 mod manage;
+mod metadata;
 mod read;
 mod remove;
 pub mod tar;
@@ -38,7 +38,7 @@ pub struct Operation {
     prepare: Prepare,
 }
 
-/// Parses on the loop, works on a thread.
+/// Requests are parsed on the event loop; the work runs on a thread.
 pub fn find(op: &str) -> Option<Operation> {
     let (takes_input, prepare): (bool, Prepare) = match op {
         "fs.read" => (false, read::prepare),
@@ -62,7 +62,7 @@ pub fn find(op: &str) -> Option<Operation> {
     })
 }
 
-/// Where relative paths start.
+/// The directory that relative paths start from.
 pub struct Paths(PathBuf);
 
 impl Paths {
@@ -118,7 +118,7 @@ impl Server {
     }
 }
 
-/// One entry of a record stream (`list`, `watch`): a length, then a body.
+/// One record of `list` or `watch`: a length and a body.
 fn emit_record(worker: &Worker, fields: Fields) -> OpResult<()> {
     let body = fields.encode();
     let mut record = Vec::with_capacity(4 + body.len());
@@ -128,14 +128,14 @@ fn emit_record(worker: &Worker, fields: Fields) -> OpResult<()> {
 }
 
 fn c_path(path: &Path) -> OpResult<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| OpError::invalid("a NUL byte in a path"))
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| OpError::invalid("the path contains a NUL byte"))
 }
 
-/// The last component, and the folder that it is in.
+/// The last component and its directory.
 fn split(path: &Path) -> OpResult<(PathBuf, CString)> {
     let name = path
         .file_name()
-        .ok_or_else(|| OpError::invalid("the path has no last name"))?;
+        .ok_or_else(|| OpError::invalid("the path has no file name"))?;
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -143,7 +143,7 @@ fn split(path: &Path) -> OpResult<(PathBuf, CString)> {
     Ok((parent.to_owned(), c_path(Path::new(name))?))
 }
 
-/// For error messages: which step, never the caller's path (it may hold a secret, and the caller knows it).
+/// Error messages name the step, never the path: it may contain a secret, and the caller knows it.
 fn io_error(what: &'static str) -> impl Fn(std::io::Error) -> OpError {
     move |error| OpError::io(&error, what)
 }

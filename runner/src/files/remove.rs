@@ -1,11 +1,11 @@
-//! `fs.remove`: a name, or a whole tree.
+//! `fs.remove`: a file or a tree.
 //!
-//! A hostile tree may be a million folders deep, or change while we walk. So the walk holds one open folder and no path: it goes down
-//! by name without following symlinks, and up by `..`, where it must find the very folder that it came from. It
-//! stops at the first thing that cannot be removed.
+//! A hostile tree can be very deep and can change during the walk. So the walk holds one open directory and
+//! no path. It descends by name without following symlinks, and ascends by `..`, which must be the directory
+//! that it came from. It stops at the first entry that it cannot remove.
 
 use super::dir::{Dir, stat_at, stat_fd};
-use super::{Paths, Work, c_path, facts, io_error};
+use super::{Paths, Work, c_path, io_error, metadata};
 use crate::files::worker::Worker;
 use crate::sys::check;
 use crate::wire::cbor::Fields;
@@ -25,7 +25,7 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
             }
             stat => stat.map_err(io_error("remove"))?,
         };
-        let folder = facts::kind(stat.st_mode) == "directory";
+        let folder = metadata::kind(stat.st_mode) == "directory";
         let mut removed = if folder && recursive {
             empty(worker, &name)?
         } else {
@@ -40,7 +40,7 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
 struct Level {
     device: u64,
     inode: u64,
-    /// The folder below it that is being emptied.
+    /// The subdirectory that is being emptied.
     child: CString,
 }
 
@@ -75,10 +75,7 @@ fn empty(worker: &Worker, root: &CStr) -> OpResult<u64> {
         dir = Dir::open(dir.fd(), c"..").map_err(&failed)?;
         let here = stat_fd(dir.fd()).map_err(&failed)?;
         if (here.st_dev, here.st_ino) != (level.device, level.inode) {
-            return Err(OpError::new(
-                "busy",
-                "the tree was moved while it was being removed",
-            ));
+            return Err(OpError::new("busy", "the tree was moved during the removal"));
         }
         match unlink(dir.fd(), &level.child, true) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => return Err(failed(error)),

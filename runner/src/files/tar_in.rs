@@ -1,8 +1,8 @@
-//! `fs.untar`: unpacks a tar archive as it arrives.
+//! `fs.untar`: extracts a tar archive while it arrives.
 //!
-//! An archive is hostile. No entry leaves the target: names lose their leading slashes, `..` is refused, and each parent folder is opened
-//! with `RESOLVE_BENEATH`, so a symlink (in the archive or already there) may lead around inside the target but never out of it.
-//! Files appear whole, by rename. Owners are not restored: what is unpacked belongs to the user who unpacks. Devices are skipped
+//! Archives are hostile. No entry escapes the target: leading slashes are removed, `..` is rejected, and
+//! parents are opened with `RESOLVE_BENEATH`, so symlinks can lead anywhere inside the target but not out of
+//! it. Files are created under a temporary name and renamed. Owners are not restored. Devices are skipped
 //! and counted.
 
 use super::dir::open_folder;
@@ -17,7 +17,7 @@ use crate::wire::request::Request;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-/// A long name or a pax header; a path of the kernel's fits many times.
+/// Limit of a long name or a pax header.
 const MAX_EXTRA: u64 = 256 * 1024;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
@@ -89,7 +89,7 @@ impl Untar<'_> {
         let (parents, name) = safe(&entry.name)?;
         self.entries += 1;
         let Some(name) = name else {
-            // The target itself: nothing to make.
+            // The entry is the target itself.
             return self.input.skip(entry.size);
         };
         let parent = self.parent(&parents)?;
@@ -107,11 +107,11 @@ impl Untar<'_> {
                 }
                 let made =
                     beneath(self.target.as_fd().as_raw_fd(), &join(&parents, &name)).map_err(&failed)?;
-                // Always writable to us, or what is inside could not follow.
+                // Keep it writable, so that its entries can be created.
                 set_mode(made.as_raw_fd(), entry.mode | 0o700)?;
             }
             b'2' => {
-                let link = CString::new(entry.link).map_err(|_| malformed("a NUL in a link"))?;
+                let link = CString::new(entry.link).map_err(|_| malformed("a link contains a NUL byte"))?;
                 unlink(at, &name);
                 // SAFETY: C strings that outlive the call.
                 check(unsafe { libc::symlinkat(link.as_ptr(), at, name.as_ptr()) }).map_err(&failed)?;
@@ -124,7 +124,7 @@ impl Untar<'_> {
             }
             _ => self.skipped += 1,
         }
-        // Only files carry content, whatever the header says; a link's size is its file's.
+        // Only files have content, whatever the header says. The size of a hard link is that of its file.
         self.input
             .skip(if matches!(entry.kind, b'1' | b'2' | b'5' | b'6') {
                 0
@@ -147,7 +147,7 @@ impl Untar<'_> {
             tv_sec: entry.mtime,
             tv_nsec: 0,
         };
-        // Best effort: some file systems keep no such times.
+        // Best effort: some file systems do not store times.
         // SAFETY: two valid timespecs.
         unsafe { libc::futimens(draft.file.as_raw_fd(), [time, time].as_ptr()) };
         draft.publish(name, false)
@@ -155,7 +155,7 @@ impl Untar<'_> {
 
     fn link(&mut self, at: RawFd, name: &CStr, to: &[u8]) -> OpResult<()> {
         let (parents, Some(to)) = safe(to)? else {
-            return Err(malformed("a link to the target itself"));
+            return Err(malformed("a link points to the target itself"));
         };
         let source = self.parent(&parents)?;
         unlink(at, name);
@@ -164,7 +164,7 @@ impl Untar<'_> {
         check(linked).map(drop).map_err(io_error("untar"))
     }
 
-    /// The folder of an entry, made where it is missing.
+    /// Opens the parent of an entry. Creates missing directories.
     fn parent(&self, parents: &[CString]) -> OpResult<OwnedFd> {
         let root = self.target.as_raw_fd();
         let path = parents.iter().fold(Vec::new(), |path, name| {
@@ -184,14 +184,14 @@ impl Untar<'_> {
                 _ => beneath(root, &join(&parents[..count - 2], &parents[count - 2]))
                     .map_err(io_error("untar"))?,
             };
-            // SAFETY: a C string that outlives the call. One that exists already is what we want.
+            // SAFETY: a C string that outlives the call. An existing directory is fine.
             unsafe { libc::mkdirat(above.as_raw_fd(), parents[count - 1].as_ptr(), 0o755) };
         }
         beneath(root, &path).map_err(io_error("untar"))
     }
 }
 
-/// Opens a folder below `root`; the kernel refuses every way out. Where it does not know the call, no symlink is followed at all.
+/// Opens a directory below `root`. If the kernel lacks openat2, no symlink is followed at all.
 fn beneath(root: RawFd, path: &CStr) -> std::io::Result<OwnedFd> {
     const RESOLVE_NO_MAGICLINKS: u64 = 2;
     const RESOLVE_BENEATH: u64 = 8;
@@ -223,7 +223,7 @@ fn beneath(root: RawFd, path: &CStr) -> std::io::Result<OwnedFd> {
     Ok(at)
 }
 
-/// A name taken apart: folders, and the last part; `None` for the target itself.
+/// Splits a name into directories and last component. `None`: the target itself.
 fn safe(name: &[u8]) -> OpResult<(Vec<CString>, Option<CString>)> {
     let parts = name
         .split(|byte| *byte == b'/')
@@ -231,9 +231,9 @@ fn safe(name: &[u8]) -> OpResult<(Vec<CString>, Option<CString>)> {
     let mut safe = Vec::new();
     for part in parts {
         if part == b".." {
-            return Err(OpError::new("denied", "an archive entry with '..' in its name"));
+            return Err(OpError::new("denied", "an archive entry has '..' in its name"));
         }
-        safe.push(CString::new(part).map_err(|_| malformed("a NUL in a name"))?);
+        safe.push(CString::new(part).map_err(|_| malformed("a name contains a NUL byte"))?);
     }
     let last = safe.pop();
     Ok((safe, last))
@@ -255,7 +255,6 @@ fn malformed(what: &str) -> OpError {
     OpError::invalid(format!("not a tar archive: {what}"))
 }
 
-/// The archive as it arrives.
 struct Input<'a> {
     worker: &'a Worker,
     buffer: Vec<u8>,
@@ -279,7 +278,7 @@ impl<'a> Input<'a> {
             self.start = 0;
             self.end = self.worker.next(&mut self.buffer)?;
             if self.end == 0 {
-                return Err(malformed("it ends early"));
+                return Err(malformed("it is truncated"));
             }
         }
         let len = (self.end - self.start).min(usize::try_from(most).unwrap_or(usize::MAX));
@@ -312,7 +311,7 @@ impl<'a> Input<'a> {
 
     fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
         if size > MAX_EXTRA {
-            return Err(malformed("a header that is too long"));
+            return Err(malformed("a header is too long"));
         }
         let mut bytes = vec![0; size as usize];
         self.exact(&mut bytes)?;
@@ -320,7 +319,7 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// Whatever follows the end mark.
+    /// Reads whatever follows the end marker.
     fn drain(&mut self) -> OpResult<()> {
         while self.worker.next(&mut self.buffer)? > 0 {}
         Ok(())

@@ -1,9 +1,9 @@
-//! Work on files, off the loop.
+//! Worker threads for file operations.
 //!
-//! A file system may block for as long as it likes (a dead network mount, a slow disk), so no file is touched on the loop. Each
-//! operation gets a thread with a small stack and two ordinary pipes: what it emits, and what it is fed. The pipes are
-//! the flow control (the kernel bounds them), the wake-up (epoll sees them) and the cancellation (a closed pipe) in one,
-//! and let each operation be straight blocking code. The end of the output pipe says that the result is there.
+//! A file system can block indefinitely (a dead network mount, a slow disk), so the event loop never touches
+//! files. Each operation gets a thread with a small stack and up to two pipes: output and input. The pipes
+//! provide flow control (bounded by the kernel), wake-up (epoll) and cancellation (closed pipe), so
+//! operations are plain blocking code. When the output pipe ends, the result is available.
 //!
 //! Rejected: a thread pool (saves 30 µs, keeps stacks), io_uring (denied in most sandboxes).
 
@@ -16,21 +16,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operations at work at once, over all connections. A thread that hangs on a dead mount counts until it returns.
-const MAX_JOBS: usize = 64;
+/// Concurrent operations of all connections. A thread that hangs on a dead mount counts until it returns.
+const MAX_OPERATIONS: usize = 64;
 const STACK: usize = 256 * 1024;
 const WIDE_PIPE: i32 = 512 * 1024;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-/// An eventfd of the loop's, which lives as long as the process.
-static BELL: AtomicI32 = AtomicI32::new(-1);
+/// An eventfd that wakes the event loop. Lives as long as the process.
+static WAKE_UP: AtomicI32 = AtomicI32::new(-1);
 
-/// Makes the bell that workers ring; the loop listens to it.
-pub fn bell() -> std::io::Result<OwnedFd> {
+pub fn wake_up() -> std::io::Result<OwnedFd> {
     // SAFETY: takes numbers, returns a descriptor.
-    let bell = sys::own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-    BELL.store(bell.as_raw_fd(), Ordering::Release);
-    Ok(bell)
+    let wake_up = sys::own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+    WAKE_UP.store(wake_up.as_raw_fd(), Ordering::Release);
+    Ok(wake_up)
 }
 
 #[derive(Default)]
@@ -40,16 +39,16 @@ struct Shared {
     input_complete: AtomicBool,
 }
 
-/// The loop's side.
+/// The event loop's side.
 pub struct Handle(Arc<Shared>);
 
 impl Handle {
-    /// The OPEN body, once, when the worker has one.
+    /// Returns the worker's OPEN body, once.
     pub fn take_open(&self) -> Option<Vec<u8>> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The result; to be asked for when the output pipe has ended.
+    /// Returns the result. Call it when the output pipe has ended.
     pub fn take_result(&self) -> OpResult<Vec<u8>> {
         let result = self
             .0
@@ -60,7 +59,8 @@ impl Handle {
         result.unwrap_or_else(|| Err(OpError::new("internal", "the operation ended without a result")))
     }
 
-    /// The client said END, and all of it is in the pipe: the pipe's end means "all of it", not "the client is gone".
+    /// The client sent END and all its data is in the pipe. Without this call, the end of the pipe means
+    /// that the client is gone.
     pub fn input_is_complete(&self) {
         self.0.input_complete.store(true, Ordering::Release);
     }
@@ -74,17 +74,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Tells the client that the work has begun; the loop is woken, since nothing may follow for long.
+    /// Sends the OPEN body. Wakes the event loop, because the first byte may follow much later.
     pub fn open(&self, body: Fields) {
         *self.shared.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(body.encode());
-        let bell = BELL.load(Ordering::Acquire);
-        if bell >= 0 {
-            // Full means that it rings already.
-            let _ = sys::write(bell, &1u64.to_ne_bytes());
+        let wake_up = WAKE_UP.load(Ordering::Acquire);
+        if wake_up >= 0 {
+            // Fails only when a wake-up is already pending.
+            let _ = sys::write(wake_up, &1u64.to_ne_bytes());
         }
     }
 
-    /// Sends all of `bytes`, waiting for the client as long as it takes.
+    /// Sends all of `bytes`. Blocks while the client does not read.
     pub fn emit(&self, mut bytes: &[u8]) -> OpResult<()> {
         while !bytes.is_empty() {
             match sys::write(self.output.as_raw_fd(), bytes) {
@@ -95,8 +95,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends up to `most` bytes of a file from where it stands, without looking at them: its pages go into the pipe as they are. 0 is its end;
-    /// `None`: this file cannot be sent so.
+    /// Splices up to `most` bytes of a file from its current offset into the output. 0: end of file. `None`:
+    /// the file does not support splice.
     pub fn emit_file(&self, file: RawFd, most: usize) -> OpResult<Option<usize>> {
         loop {
             let (none, output) = (std::ptr::null_mut(), self.output.as_raw_fd());
@@ -105,7 +105,7 @@ impl Worker {
             match (count, sys::errno()) {
                 (0.., _) => return Ok(Some(count as usize)),
                 (_, libc::EINTR) => continue,
-                // gVisor's kernel does not wait for room in the pipe when the file was opened not to wait.
+                // gVisor does not block on a full pipe if the file is non-blocking.
                 (_, libc::EAGAIN) => sys::wait_for(output, libc::POLLOUT),
                 (_, libc::EINVAL | libc::ENOSYS | libc::EPERM) => return Ok(None),
                 (_, libc::EPIPE) => return Err(cancelled()),
@@ -114,14 +114,14 @@ impl Worker {
         }
     }
 
-    /// Room for more than the usual in the pipe, where the kernel gives it: fewer turns for much content.
+    /// Enlarges the pipe, if the kernel allows it.
     pub fn widen(&self) {
         // SAFETY: takes numbers.
         unsafe { libc::fcntl(self.output.as_raw_fd(), libc::F_SETPIPE_SZ, WIDE_PIPE) };
     }
 
-    /// The next bytes from the client; 0 only when it said END. A client that went away is an error, so that a torn
-    /// upload is never taken for a whole one.
+    /// Reads from the client. Returns 0 only after END. A disconnect is an error, so that a truncated upload
+    /// never counts as complete.
     pub fn next(&self, buffer: &mut [u8]) -> OpResult<usize> {
         let Some(input) = &self.input else { return Ok(0) };
         match sys::read(input.as_raw_fd(), buffer) {
@@ -131,7 +131,7 @@ impl Worker {
         }
     }
 
-    /// For work that emits nothing for long: has the client gone or cancelled?
+    /// For operations that rarely emit: whether the client is gone or has cancelled.
     pub fn check_cancelled(&self) -> OpResult<()> {
         let mut poll = libc::pollfd {
             fd: self.output.as_raw_fd(),
@@ -147,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// A descriptor that polls as broken when the client has gone.
+    /// A descriptor that polls with POLLERR when the client is gone.
     pub fn output(&self) -> i32 {
         self.output.as_raw_fd()
     }
@@ -159,17 +159,17 @@ pub struct Started {
     pub input: Option<OwnedFd>,
 }
 
-/// Runs `work` on a thread of its own, with the file system ids of `user`.
+/// Runs `work` on a thread with the file system ids of `user`.
 pub fn start(
     user: Option<User>,
     takes_input: bool,
     work: impl FnOnce(&Worker) -> OpResult<Fields> + Send + 'static,
 ) -> OpResult<Started> {
-    if RUNNING.fetch_add(1, Ordering::AcqRel) >= MAX_JOBS {
+    if RUNNING.fetch_add(1, Ordering::AcqRel) >= MAX_OPERATIONS {
         RUNNING.fetch_sub(1, Ordering::AcqRel);
         return Err(OpError::new(
             "limit",
-            format!("{MAX_JOBS} file operations are at work"),
+            format!("{MAX_OPERATIONS} file operations are running, which is the maximum"),
         ));
     }
     launch(user, takes_input, work).inspect_err(|_| {
@@ -201,7 +201,7 @@ fn launch(
         let result = match catch_unwind(guarded) {
             Ok(Ok(result)) => result.map(Fields::encode),
             Ok(Err(error)) => Err(OpError::io(&error, "user")),
-            Err(_) => Err(OpError::new("internal", "the operation failed unexpectedly")),
+            Err(_) => Err(OpError::new("internal", "the operation panicked")),
         };
         *worker
             .shared
@@ -209,7 +209,7 @@ fn launch(
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(result);
         RUNNING.fetch_sub(1, Ordering::AcqRel);
-        // Dropping `worker` closes the output: only now does the loop look for the result.
+        // Dropping `worker` closes the output, and the loop then takes the result.
     };
     std::thread::Builder::new()
         .stack_size(STACK)
@@ -223,5 +223,5 @@ fn launch(
 }
 
 fn cancelled() -> OpError {
-    OpError::new("cancelled", "the client went away or cancelled")
+    OpError::new("cancelled", "the client disconnected or cancelled")
 }

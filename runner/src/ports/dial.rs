@@ -1,5 +1,6 @@
-//! `dial`: reaches a port inside the sandbox and relays it over the connection. So a preview needs neither a bridge nor a firewall rule,
-//! and works with no network at all. Only loopback can be dialled: the relay is a door into the sandbox, not out of it.
+//! `dial`: connects to a port inside the sandbox and relays it. Previews therefore need no bridge and no
+//! firewall rule, and work without a network. Only loopback can be dialled, so the relay does not lead out
+//! of the sandbox.
 
 use crate::serve::connection::{Relay, Use};
 use crate::serve::epoll_token::Token;
@@ -16,9 +17,9 @@ impl Server {
     pub fn op_dial(&mut self, conn: u32, stream: u32, request: &Request) -> OpResult<Outcome> {
         let port = request.uint("port", u16::MAX as u64)? as u16;
         if port == 0 {
-            return Err(OpError::invalid("port: 1 to 65535"));
+            return Err(OpError::invalid("port: must be 1 to 65535"));
         }
-        // Tried from the back: IPv4 first, then IPv6, where many development servers listen alone.
+        // Popped from the end: IPv4 first, then IPv6, which many development servers use alone.
         let mut addresses = vec![
             SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
             SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
@@ -37,7 +38,7 @@ impl Server {
         Ok(Outcome::Stream(Use::Relay(relay), None))
     }
 
-    /// True when connected, false while it is not decided.
+    /// Returns true when connected, false while connecting.
     pub fn dial_step(&mut self, conn: u32, stream: u32, relay: &mut Relay) -> OpResult<bool> {
         let Some(sink) = relay.sink.as_ref().filter(|sink| sink.writable) else {
             return Ok(false);
@@ -60,7 +61,7 @@ impl Server {
         }
     }
 
-    /// Begins to connect to the next address that can be begun at all.
+    /// Starts to connect to the next address.
     fn dial_next(
         &mut self,
         conn: u32,
@@ -68,14 +69,14 @@ impl Server {
         relay: &mut Relay,
         addresses: &mut Vec<SocketAddr>,
     ) -> OpResult<()> {
-        let mut last = OpError::new("refused", "dial: nothing listens there");
+        let mut last = OpError::new("refused", "dial: nothing listens on the port");
         while let Some(address) = addresses.pop() {
             match connect(address) {
                 Err(error) => last = OpError::io(&error, "dial"),
                 Ok(socket) => {
                     let failed = |error: std::io::Error| OpError::io(&error, "dial");
                     let writer = sys::duplicate(socket.as_fd()).map_err(failed)?;
-                    // Replaces (and thereby closes) a socket that was refused.
+                    // Replaces and closes the socket that failed.
                     relay.source = Some(Source::new(socket, 0).map_err(failed)?);
                     let mut sink = Sink::new(writer, Finish::Shutdown).map_err(failed)?;
                     sink.writable = false;
@@ -109,7 +110,7 @@ fn connect(address: SocketAddr) -> std::io::Result<OwnedFd> {
     let on: libc::c_int = 1;
     // SAFETY: the option is one int; the addresses are plain data whose size is passed along.
     let result = unsafe {
-        // A relay of small writes should not wait for more of them.
+        // Relay small writes without delay.
         libc::setsockopt(
             fd,
             libc::IPPROTO_TCP,

@@ -1,7 +1,7 @@
-//! Listening ports: a list, and news of changes.
+//! Lists listening ports and reports changes.
 //!
-//! The kernel has no event for "somebody listens now" that an unprivileged process may hear (sock_diag tells only of closing), so a
-//! watcher costs a look at two short files four times a second, and nothing at all while nobody watches.
+//! An unprivileged process gets no event for a new listener (sock_diag reports only closing). So while a
+//! client watches, the runner reads two small files four times a second.
 
 use crate::serve::connection::Use;
 use crate::serve::incoming::Outcome;
@@ -74,7 +74,7 @@ impl Server {
                     .filter(|(_, stream)| watching(&stream.what))
                     .map(|(id, _)| *id)
                     .collect();
-                // A client that does not read its news loses them rather than our memory; its next list is true again.
+                // Drop the event if the client does not read. Its next list is correct again.
                 for id in ids {
                     if conn.backlog() < crate::serve::connection::OUT_HIGH {
                         conn.put(Kind::Event, id, &body);
@@ -88,13 +88,13 @@ impl Server {
     }
 }
 
-/// At most this many are told: a hostile process may listen on all 65,535.
+/// A hostile process can listen on all 65,535 ports.
 const MAX_PORTS: usize = 4096;
 
 fn listening() -> Vec<Port> {
     let mut ports = Vec::new();
     for path in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-        // A kernel without IPv6 has no second file.
+        // The second file is missing in a kernel without IPv6.
         parse(&std::fs::read_to_string(path).unwrap_or_default(), &mut ports);
     }
     ports.sort();
@@ -123,7 +123,7 @@ fn parse(table: &str, ports: &mut Vec<Port>) {
     }
 }
 
-/// The kernel prints 32-bit words in its own byte order.
+/// The kernel prints 32-bit words in native byte order.
 fn ip(hex: &str) -> Option<IpAddr> {
     let word = |at: usize| {
         u32::from_str_radix(hex.get(at..at + 8)?, 16)
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_are_found_and_connections_are_not() {
+    fn listeners_are_listed_and_connections_are_not() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1\n\
             1: 0100007F:1F91 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 2 1\n\

@@ -1,5 +1,5 @@
-//! What a request says about how something is to be run: environment, folder, user, limits, terminal size. Parsed in one place
-//! for processes and shells. Every option that is accepted is applied; an unknown limit is refused, not ignored.
+//! How a request wants a program to run: environment, working directory, user, limits, terminal size.
+//! Processes and shells share this parser. An unknown limit is an error, never ignored.
 
 use crate::process::operations::size;
 use crate::serve::server::Config;
@@ -37,8 +37,7 @@ impl Launch {
 
     pub fn command(&self, argv: Vec<CString>, fds: Vec<(i32, i32)>, terminal: Option<i32>) -> Command {
         let entry = |(name, value): &(Vec<u8>, Vec<u8>)| {
-            CString::new([name, &b"="[..], value].concat())
-                .expect("both were C strings or the runner's own environment")
+            CString::new([name, &b"="[..], value].concat()).expect("both parts were C strings")
         };
         Command {
             program: None,
@@ -53,7 +52,7 @@ impl Launch {
         }
     }
 
-    /// Sets a variable where neither the runner's environment nor the request has it.
+    /// Sets a variable unless the runner's environment or the request sets it.
     pub fn default_env(&mut self, name: &str, value: &str) {
         if !self.env.iter().any(|(known, _)| known == name.as_bytes()) {
             self.env.push((name.into(), value.into()));
@@ -61,7 +60,8 @@ impl Launch {
     }
 }
 
-/// The runner's environment, then the user's own variables, then the request's. `null` takes a variable away.
+/// The runner's environment, then variables of the user, then those of the request. `null` removes a
+/// variable.
 fn environment(request: &Request, config: &Config, user: Option<&User>) -> OpResult<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut env = if request.bool("clearEnv")? {
         Vec::new()
@@ -87,7 +87,7 @@ fn environment(request: &Request, config: &Config, user: Option<&User>) -> OpRes
     for (name, value) in request.map("env")? {
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(OpError::invalid(
-                "env: a name that is empty or has '=' or NUL in it",
+                "env: a name must not be empty or contain '=' or NUL",
             ));
         }
         match value {
@@ -104,7 +104,7 @@ fn limits(request: &Request) -> OpResult<Vec<(u32, u64)>> {
         match (crate::process::limits::find(name), value) {
             (Some(resource), Value::Int(value)) if *value >= 0 => limits.push((resource, *value as u64)),
             (Some(_), _) => return Err(OpError::invalid(format!("limits.{name}: must be an integer"))),
-            (None, _) => return Err(OpError::invalid(format!("limits.{name}: no such limit"))),
+            (None, _) => return Err(OpError::invalid(format!("limits.{name}: unknown limit"))),
         }
     }
     Ok(limits)

@@ -1,4 +1,4 @@
-//! Resource limits by name: those that a request gives a command, and those that the runner starts with.
+//! Resource limits by name, for commands and for the runner itself.
 
 use crate::sys::check;
 use std::io;
@@ -22,16 +22,17 @@ pub fn find(name: &str) -> Option<u32> {
     found.map(|(_, resource)| *resource)
 }
 
-/// `name=value`, as on the command line.
+/// Parses `name=value`.
 pub fn parse(text: &str) -> Option<(u32, u64)> {
     let (name, value) = text.split_once('=')?;
     Some((find(name)?, value.parse().ok()?))
 }
 
-/// Sets a limit of this process, and so of everything that it starts. Never raises one.
+/// Lowers a limit of this process and everything it starts. Never raises one.
 ///
-/// The kernel counts processes, pending signals and bytes of queues per user *and user namespace*. Set before the namespace is made, such a limit would
-/// also hold for what the namespace's owner uses elsewhere, and one sandbox could use up what another one needs. So the runner sets it inside.
+/// The kernel counts processes, pending signals and message queue bytes per user *and user namespace*. A
+/// limit that is set outside the sandbox's user namespace also counts what the namespace's owner uses
+/// elsewhere, so one sandbox could exhaust the limit of another. So the runner sets these limits inside.
 pub fn lower(resource: u32, value: u64) -> io::Result<()> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_or_refused() {
+    fn limits_are_parsed_or_rejected() {
         assert_eq!(parse("processes=40"), Some((libc::RLIMIT_NPROC, 40)));
         for bad in ["processes", "processes=", "processes=-1", "rss=1", "=1"] {
             assert_eq!(parse(bad), None, "{bad}");

@@ -1,32 +1,31 @@
-//! Marks: how a command's processes are known, wherever they went.
+//! Marks identify all processes that a command started, even after they leave its process group, session or parent.
 //!
-//! Every process and every shell that the runner starts gets one more supplementary group, a *mark*, which nothing else has. A process may
-//! leave its process group, its session and its parent; its supplementary groups it passes on to every child, and only
-//! CAP_SETGID, which no command of another user than the runner's own has, changes them. So whoever carries the mark was started by that command (`hunt`).
+//! Each process and shell that the runner starts gets a unique supplementary group, its *mark*. Children inherit
+//! it, and removing it needs CAP_SETGID, which commands of other users than the runner's do not have.
 //!
-//! A runner that may not change groups (it is not root, or the only user of its namespace) marks by a limit instead: the hard limit of file locks, which the
-//! kernel has not looked at for twenty years, but hands on to every child; nobody raises it again. It can be lowered; and where neither is
-//! possible (ids that are not mapped), a command runs without its mark. Then signals reach its process group, and who is still below its leader; who
-//! wants to hide can. There, what runs is the runner's own user anyway, and goes with the runner (`reaper`).
+//! A runner that may not set groups (not root, or the only user of its namespace) uses the hard limit of file
+//! locks instead. The kernel ignores that limit but passes it to children. A process can lower it but not raise
+//! it. If neither works (unmapped ids), the command runs without a mark, and signals reach only its process group
+//! and its descendants. Such processes run as the runner's own user and end with the runner (`reaper`).
 //!
-//! Rejected: a variable in the environment (a program may wipe it, and reading it takes more rights), a control group for each command (not
-//! ours to make inside the sandbox), following forks by ptrace (slow, and visible).
+//! Rejected: an environment variable (programs can clear it, and reading it needs more privileges), a control
+//! group per command (the runner may not create one), ptrace (slow and visible).
 
 use std::sync::OnceLock;
 
-/// Ids inside the sandbox that are marks: below those that systems give out by themselves, and twice as many as a sandbox has processes
-/// unless asked for more. The image `host` has names for them, so keep `etc.ts` in step.
+/// Group ids that are marks: below the ids that systems allocate, and twice the default process limit of a
+/// sandbox. `etc.ts` in the engine names these groups in the image `host`; keep both in sync.
 pub const FIRST: u32 = 40_000;
 pub const COUNT: u32 = 1024;
 
-/// `RLIMIT_LOCKS`, the same number on every architecture that we run on.
+/// `RLIMIT_LOCKS`, which has this number on all supported architectures.
 pub const LIMIT: u32 = 10;
 
-pub fn is_one(id: u32) -> bool {
-    place(id).is_some()
+pub fn is_mark(id: u32) -> bool {
+    bit_of(id).is_some()
 }
 
-/// Whether this runner marks by a limit.
+/// Whether this runner uses the limit instead of a group.
 pub fn by_limit() -> bool {
     static BY_LIMIT: OnceLock<bool> = OnceLock::new();
     *BY_LIMIT.get_or_init(|| {
@@ -35,8 +34,8 @@ pub fn by_limit() -> bool {
     })
 }
 
-/// A command that has no mark, or one that it can lower.
-pub fn may_be_lost(mark: Option<u32>) -> bool {
+/// The command has no mark, or can lower it.
+pub fn can_be_evaded(mark: Option<u32>) -> bool {
     mark.is_none() || by_limit()
 }
 
@@ -47,24 +46,23 @@ fn may_set_groups(status: &str) -> bool {
         .is_some_and(|set| set & SETGID != 0)
 }
 
-/// Marks in order, round and round. A command may leave programs behind that carry its mark for ever, so before each round
-/// somebody has to look which are still in use; during a round a mark can come into use only by being handed out.
+/// Allocates marks in order. Background processes can carry a mark indefinitely, so each round starts with a
+/// scan for marks in use.
 #[derive(Default)]
 pub struct Marks {
     next: u32,
-    /// In use since before this round.
-    busy: Set,
-    /// Real groups of users that happen to lie in our range: never marks.
-    foreign: Set,
+    /// In use when this round began.
+    busy: MarkSet,
+    /// Real groups of users in this range, which are never marks.
+    foreign: MarkSet,
 }
 
-/// A set of marks.
 #[derive(Clone, Copy, Default)]
-pub struct Set([u64; COUNT as usize / 64]);
+pub struct MarkSet([u64; COUNT as usize / 64]);
 
 impl Marks {
-    /// The next free one. `in_use` is asked once in a round.
-    pub fn take(&mut self, in_use: impl FnOnce() -> Set) -> Option<u32> {
+    /// Returns the next free mark. Calls `in_use` once per round.
+    pub fn take(&mut self, in_use: impl FnOnce() -> MarkSet) -> Option<u32> {
         self.rest_of_round().or_else(|| {
             self.busy = in_use();
             self.next = 0;
@@ -72,7 +70,7 @@ impl Marks {
         })
     }
 
-    /// Groups that somebody has anyway.
+    /// Excludes groups that a user really has.
     pub fn reserve(&mut self, groups: &[u32]) {
         groups.iter().for_each(|group| self.foreign.insert(*group));
     }
@@ -89,20 +87,20 @@ impl Marks {
     }
 }
 
-impl Set {
-    /// Ids that are not marks are left out.
+impl MarkSet {
+    /// Ignores ids outside the range.
     pub fn insert(&mut self, id: u32) {
-        if let Some((word, bit)) = place(id) {
+        if let Some((word, bit)) = bit_of(id) {
             self.0[word] |= bit;
         }
     }
 
     pub fn contains(&self, id: u32) -> bool {
-        place(id).is_some_and(|(word, bit)| self.0[word] & bit != 0)
+        bit_of(id).is_some_and(|(word, bit)| self.0[word] & bit != 0)
     }
 }
 
-fn place(id: u32) -> Option<(usize, u64)> {
+fn bit_of(id: u32) -> Option<(usize, u64)> {
     let index = id.checked_sub(FIRST).filter(|index| *index < COUNT)?;
     Some((index as usize / 64, 1 << (index % 64)))
 }
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_comes_again_only_when_nobody_carries_it() {
+    fn a_mark_is_reused_only_after_its_processes_ended() {
         let mut marks = Marks::default();
         marks.reserve(&[1000, FIRST + 1]);
         let mut first_round = Vec::new();
@@ -120,7 +118,7 @@ mod tests {
             first_round.extend(marks.take(|| unreachable!("the round is not over")));
         }
         assert_eq!(&first_round[..2], &[FIRST, FIRST + 2]);
-        let mut busy = Set::default();
+        let mut busy = MarkSet::default();
         busy.insert(FIRST);
         busy.insert(FIRST + 3);
         assert_eq!(marks.take(|| busy), Some(FIRST + 2));
@@ -128,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn who_may_change_groups_is_read_from_the_capabilities() {
+    fn the_right_to_set_groups_is_read_from_the_capabilities() {
         assert!(may_set_groups("Name:\tx\nCapEff:\t00000000000000e0\n"));
         assert!(!may_set_groups("CapEff:\t00000000000000a0\n") && !may_set_groups(""));
     }
 
     #[test]
-    fn when_all_are_in_use_there_is_none() {
-        let mut all = Set::default();
+    fn take_returns_none_when_all_marks_are_in_use() {
+        let mut all = MarkSet::default();
         (FIRST - 5..FIRST + COUNT + 5).for_each(|id| all.insert(id));
         assert!(!all.contains(FIRST - 1) && !all.contains(FIRST + COUNT));
         let mut marks = Marks {
@@ -143,6 +141,6 @@ mod tests {
             ..Marks::default()
         };
         assert_eq!(marks.take(|| all), None);
-        assert_eq!(marks.take(Set::default), Some(FIRST));
+        assert_eq!(marks.take(MarkSet::default), Some(FIRST));
     }
 }

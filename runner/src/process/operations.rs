@@ -1,4 +1,4 @@
-//! Operations on processes: start, attach, wait, signal, resize, list, forget; and time limits.
+//! Operations on processes (start, attach, wait, signal, resize, list, forget) and their timeouts.
 
 use crate::process::launch::Launch;
 use crate::process::pending_start::Opener;
@@ -18,11 +18,11 @@ use std::time::Duration;
 
 pub const STDOUT: u8 = 1;
 pub const STDERR: u8 = 2;
-/// A thousand hours; beyond that a limit is a mistake.
+/// 1000 hours.
 pub const MAX_TIMEOUT_MS: u64 = 3_600_000_000;
 
-/// So long a program whose output is full waits for somebody who reads it from its beginning. Between its start and the request of its first reader
-/// lies a journey; a fast program would fill any ring meanwhile.
+/// How long a program with a full ring waits for its first reader. The reader's request arrives after the
+/// start, and a fast program could overwrite any ring meanwhile.
 const FIRST_READER: Duration = Duration::from_secs(2);
 
 impl Server {
@@ -42,7 +42,10 @@ impl Server {
         };
         let task = self.tasks.map.get_mut(&key).expect("found or inserted just now");
         let What::Process { pid, .. } = task.what else {
-            return Err(OpError::new("exists", format!("'{id}' is a command of a shell")));
+            return Err(OpError::new(
+                "exists",
+                format!("'{id}' is already the id of a shell command"),
+            ));
         };
         let facts = Fields::new().int("pid", pid).bool("existed", existed);
         let starting = task.starting;
@@ -79,15 +82,15 @@ impl Server {
 
     fn start(&mut self, id: &str, request: &Request) -> OpResult<u32> {
         if self.stopping {
-            return Err(OpError::new("shutting_down", "the runner was told to stop"));
+            return Err(OpError::new("shutting_down", "the runner is stopping"));
         }
         let launch = Launch::parse(request, &self.config)?;
         let argv = request.cstrings("argv")?;
         if argv.first().is_none_or(|program| program.is_empty()) {
-            return Err(OpError::invalid("argv: a program is needed"));
+            return Err(OpError::invalid("argv: must contain a program"));
         }
         let terminal = request.bool("tty")?;
-        let feeds = !request.bool("detached")? && request.bool("stdin")?;
+        let has_stdin = !request.bool("detached")? && request.bool("stdin")?;
         let timeout = request.maybe_uint("timeoutMs", MAX_TIMEOUT_MS)?;
         let grace = request.maybe_uint("graceMs", MAX_TIMEOUT_MS)?.unwrap_or(1000);
         let ring = request
@@ -96,10 +99,10 @@ impl Server {
             .max(4096);
         let failed = |error: std::io::Error| OpError::io(&error, "start");
 
-        // `_theirs` are the child's ends; they close here when it has them.
+        // `_theirs` are the child's ends. They close at the end of this function.
         let (plan, ours, _theirs) = match terminal {
-            true => terminal_plan(&launch, feeds).map_err(failed)?,
-            false => pipe_plan(feeds).map_err(failed)?,
+            true => terminal_plan(&launch, has_stdin).map_err(failed)?,
+            false => pipe_plan(has_stdin).map_err(failed)?,
         };
         let mut command = launch.command(argv, plan.fds, plan.terminal);
         command.mark = self.new_mark(launch.user.as_ref());
@@ -140,19 +143,19 @@ impl Server {
         let task = self.tasks.map.get_mut(&key).expect("ids name tasks that exist");
         if reader.seen > task.ring.last() {
             return Err(OpError::invalid(format!(
-                "after: only {} events so far",
+                "after: the last event is {}",
                 task.ring.last()
             )));
         }
         if request.bool("stdin")? {
             if task.stdin.as_ref().is_none_or(|sink| sink.closed()) {
-                return Err(OpError::invalid("stdin: it is not open"));
+                return Err(OpError::invalid("stdin: not open"));
             }
             if task.stdin_owner.is_some() {
-                return Err(OpError::new("busy", "stdin: another stream writes to it"));
+                return Err(OpError::new("busy", "stdin: already owned by another stream"));
             }
             task.stdin_owner = Some((conn, stream));
-            // Counted for a sender that has gone.
+            // Drop the count that belongs to the previous sender.
             task.stdin_consumed = 0;
         }
         let facts = Fields::new()
@@ -165,11 +168,11 @@ impl Server {
         Ok(Outcome::Stream(Use::Output { task: key }, Some(facts)))
     }
 
-    /// Nobody came who reads: from now on the oldest output makes room for the newest.
-    pub fn expect_no_reader(&mut self, key: u32) {
+    /// No reader attached in time: new output now replaces the oldest.
+    pub fn stop_expecting_reader(&mut self, key: u32) {
         if let Some(task) = self.tasks.map.get_mut(&key) {
             task.expects_reader = false;
-            self.fill(key);
+            self.read_output(key);
         }
     }
 
@@ -184,7 +187,7 @@ impl Server {
         let key = self.tasks.find(request.id("id")?)?;
         let name = request.text("signal")?;
         let signal = sys::signal_number(name)
-            .ok_or_else(|| OpError::invalid(format!("signal: no signal '{name}'")))?;
+            .ok_or_else(|| OpError::invalid(format!("signal: unknown signal '{name}'")))?;
         let group = request.bool("group")?;
         let task = &self.tasks.map[&key];
         if let What::Command { shell } = task.what {
@@ -201,11 +204,13 @@ impl Server {
         let size = size(request)?.ok_or_else(|| OpError::invalid("cols and rows: missing"))?;
         let task = &self.tasks.map[&key];
         let master = match task.what {
-            What::Process { terminal: false, .. } => return Err(OpError::invalid("it has no terminal")),
+            What::Process { terminal: false, .. } => {
+                return Err(OpError::invalid("the process has no terminal"));
+            }
             _ => task
                 .sources
                 .first()
-                .ok_or_else(|| OpError::new("not_found", "its terminal is closed"))?,
+                .ok_or_else(|| OpError::new("not_found", "the terminal is closed"))?,
         };
         pty::resize(master.fd.as_raw_fd(), size).map_err(|error| OpError::io(&error, "resize"))?;
         Ok(Outcome::Done(Fields::new()))
@@ -224,7 +229,7 @@ impl Server {
     pub fn op_forget(&mut self, request: &Request) -> OpResult<Outcome> {
         let key = self.tasks.find(request.id("id")?)?;
         if self.tasks.map[&key].exit.is_none() {
-            return Err(OpError::new("busy", "it is still running"));
+            return Err(OpError::new("busy", "the task is still running"));
         }
         self.dirty
             .extend(self.tasks.map[&key].readers.iter().map(|reader| reader.conn));
@@ -232,19 +237,19 @@ impl Server {
         Ok(Outcome::Done(Fields::new()))
     }
 
-    /// Reads a task's output into its ring and tells whoever follows it.
-    pub fn fill(&mut self, key: u32) {
+    /// Reads output into the task's ring and schedules its readers.
+    pub fn read_output(&mut self, key: u32) {
         let Some(task) = self.tasks.map.get_mut(&key) else {
             return;
         };
-        if task.fill(&mut self.scratch) {
-            self.again.insert(key);
+        if task.read_output(&mut self.scratch) {
+            self.unread_tasks.insert(key);
         }
         self.dirty.extend(task.readers.iter().map(|reader| reader.conn));
         self.tasks.tidy(key);
     }
 
-    /// Records how a task ended, reads what it left behind, and wakes those who wait.
+    /// Records the result of a task, reads its remaining output, and schedules its readers and waiters.
     pub fn end_task(&mut self, key: u32, exit: Exit) {
         let Some(task) = self.tasks.map.get_mut(&key) else {
             return;
@@ -253,16 +258,17 @@ impl Server {
         task.stdin = None;
         task.sources.iter_mut().for_each(|source| source.readable = true);
         self.dirty.extend(task.waiters.drain(..));
-        self.fill(key);
+        self.read_output(key);
         self.tasks.finish(key);
     }
 
-    /// A task is over its time. A process: TERM to all of it, and KILL after the grace it was given.
-    pub fn over_time(&mut self, key: u32, step: u32) {
+    /// Runs one step of ending a task that timed out. A process gets SIGTERM, and SIGKILL after its grace
+    /// period.
+    pub fn handle_timeout(&mut self, key: u32, step: u32) {
         let Some(task) = self.tasks.map.get_mut(&key).filter(|task| task.exit.is_none()) else {
             return;
         };
-        // Later steps may also follow a caller's own KILL, which is not a timeout.
+        // Later steps can also follow a caller's SIGKILL, which is not a timeout.
         task.timed_out |= step == 0;
         match task.what {
             What::Command { shell } => self.interrupt_command(shell, key, step),
@@ -271,7 +277,7 @@ impl Server {
                     if step == 0 { libc::SIGTERM } else { libc::SIGKILL },
                     task.grace_ms,
                 );
-                // Fails only when nobody is left, and then the exit is on its way.
+                // Fails only if no process is left. The exit is then about to be reaped.
                 let _ = self.signal_process(key, signal, true);
                 if step == 0 {
                     self.timers
@@ -286,7 +292,7 @@ pub fn reader(conn: u32, stream: u32, request: &Request) -> OpResult<Reader> {
     let until_end = match request.maybe_text("until")? {
         None | Some("exit") => false,
         Some("end") => true,
-        Some(_) => return Err(OpError::invalid("until: 'exit' or 'end'")),
+        Some(_) => return Err(OpError::invalid("until: must be 'exit' or 'end'")),
     };
     Ok(Reader {
         conn,
@@ -306,7 +312,7 @@ pub fn size(request: &Request) -> OpResult<Option<pty::Size>> {
             rows: rows as u16,
         })),
         (None, None) => Ok(None),
-        _ => Err(OpError::invalid("cols and rows: both or neither")),
+        _ => Err(OpError::invalid("cols and rows: set both or neither")),
     }
 }
 
@@ -330,10 +336,10 @@ struct Ours {
 
 type Planned = std::io::Result<(Plan, Ours, Vec<OwnedFd>)>;
 
-fn pipe_plan(feeds: bool) -> Planned {
+fn pipe_plan(has_stdin: bool) -> Planned {
     let (out, out_child) = sys::pipe()?;
     let (err, err_child) = sys::pipe()?;
-    let (in_child, input) = match feeds {
+    let (in_child, input) = match has_stdin {
         true => sys::pipe().map(|(read, write)| (read, Some((write, Finish::Close))))?,
         false => (null()?, None),
     };
@@ -353,13 +359,13 @@ fn pipe_plan(feeds: bool) -> Planned {
     ))
 }
 
-fn terminal_plan(launch: &Launch, feeds: bool) -> Planned {
+fn terminal_plan(launch: &Launch, has_stdin: bool) -> Planned {
     let pty = pty::open(
         launch.user.as_ref(),
         launch.size.unwrap_or_default(),
         pty::Discipline::Cooked,
     )?;
-    let input = match feeds {
+    let input = match has_stdin {
         true => Some((sys::duplicate(pty.master.as_fd())?, Finish::Character)),
         false => None,
     };

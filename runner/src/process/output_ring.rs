@@ -1,30 +1,29 @@
 //! Numbered output in bounded memory.
 //!
-//! Output is a row of events, numbered without gaps from 1; an event is some bytes of one channel. The ring keeps the newest ones, up to
-//! `capacity` bytes; asking for an older one is answered by "gone", never by silence. A number means the same bytes to every
-//! reader, for ever: an event may grow only as long as nobody has seen it, which is what `freeze` is for. That growing matters: a
-//! program that writes single bytes while nobody reads costs one event per 64 KiB and not per byte.
+//! Output is a sequence of events, numbered from 1 without gaps. An event is a chunk of one channel. The ring
+//! keeps the newest `capacity` bytes; a reader of older events is told that they are gone. An event number means
+//! the same bytes to every reader, so an event can grow only until it is read (`freeze`). Growing matters: a
+//! program that writes single bytes without a reader costs one event per 64 KiB, not one per byte.
 //!
 //! ```text
 //!      first                        last
-//!   ...  41  |  42 (err) |    43   | 44          events: (where it ends, channel)
-//!   ─────────┴───────────┴─────────┴────►        bytes, counted from the start of the task
+//!   ...  41  |  42 (err) |    43   | 44          events: (end offset, channel)
+//!   ─────────┴───────────┴─────────┴────►        offset in bytes since the start of the task
 //! ```
 
 use std::collections::VecDeque;
 
 const MAX_EVENTS: usize = 8192;
-/// An event fits a frame.
+/// An event fits into one frame.
 pub const MAX_EVENT: usize = crate::wire::frame::MAX_DATA;
 
 pub struct Ring {
     bytes: VecDeque<u8>,
     events: VecDeque<(u64, u8)>,
-    /// The number of the newest event.
     last: u64,
-    /// Events up to this one have been seen.
+    /// Events up to this number must not change.
     frozen: u64,
-    /// Bytes so far.
+    /// Bytes appended so far.
     total: u64,
     capacity: usize,
 }
@@ -45,7 +44,7 @@ impl Ring {
         self.capacity
     }
 
-    /// The oldest event that is still here; one beyond `last` when there is none.
+    /// The oldest kept event; `last + 1` if there is none.
     pub fn first(&self) -> u64 {
         self.last + 1 - self.events.len() as u64
     }
@@ -58,7 +57,7 @@ impl Ring {
         self.bytes.capacity()
     }
 
-    /// How many bytes may come without pushing out an event after `seen`.
+    /// How many bytes fit without evicting an event after `seen`.
     pub fn room(&self, seen: u64) -> usize {
         let unseen = match seen >= self.first() {
             true => {
@@ -73,16 +72,16 @@ impl Ring {
         self.capacity.saturating_sub(unseen as usize)
     }
 
-    /// Somebody has seen this event, or been told its number: it stays as it is.
+    /// Fixes all events up to `number`, because a reader has seen them or their number.
     pub fn freeze(&mut self, number: u64) {
         self.frozen = self.frozen.max(number);
     }
 
-    /// `data` must not be longer than an event or the ring.
+    /// `data` must fit into one event and into the ring.
     pub fn append(&mut self, channel: u8, data: &[u8]) {
         debug_assert!(data.len() <= MAX_EVENT && (data.len() <= self.capacity || self.capacity == 0));
         self.total += data.len() as u64;
-        // A fraction of the ring, so that what goes when it is full is never most of what there is.
+        // Limit an event to a quarter of the ring, so that evicting one event keeps most of the output.
         let grown = self.total - self.begin_of_last() <= MAX_EVENT.min(self.capacity / 4) as u64;
         match self.events.back_mut() {
             Some((end, last)) if *last == channel && self.last > self.frozen && grown => *end = self.total,
@@ -97,14 +96,11 @@ impl Ring {
         }
         while self.bytes.len() + data.len() > self.capacity || self.events.len() > MAX_EVENTS {
             let start = self.total - (self.bytes.len() + data.len()) as u64;
-            let (end, _) = self
-                .events
-                .pop_front()
-                .expect("the newest alone is within the bounds");
+            let (end, _) = self.events.pop_front().expect("the newest event fits");
             self.bytes.drain(..(end - start) as usize);
         }
         if self.bytes.capacity() < self.bytes.len() + data.len() {
-            // Doubling, but never beyond what the ring may hold.
+            // Double, up to the capacity.
             let want = (self.bytes.len() + data.len())
                 .next_power_of_two()
                 .clamp(256, self.capacity.max(256));
@@ -113,7 +109,7 @@ impl Ring {
         self.bytes.extend(data);
     }
 
-    /// An event that is here: its channel, and its bytes in two parts.
+    /// The channel of a kept event, and its bytes in two slices.
     pub fn event(&self, number: u64) -> (u8, &[u8], &[u8]) {
         debug_assert!(number >= self.first() && number <= self.last);
         let index = (number - self.first()) as usize;
@@ -133,13 +129,13 @@ impl Ring {
         )
     }
 
-    /// Gives spare memory back, once no more output is expected.
+    /// Returns unused memory when no more output is expected.
     pub fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.events.shrink_to_fit();
     }
 
-    /// Forgets the bytes and keeps counting.
+    /// Drops all bytes and continues to count.
     pub fn discard(&mut self) {
         *self = Ring {
             last: self.last,
@@ -172,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn events_grow_until_they_are_seen() {
+    fn events_grow_until_they_are_read() {
         let mut ring = Ring::new(64);
         ring.append(1, b"ab");
         ring.append(1, b"c");
@@ -184,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_whole_and_numbers_stay() {
+    fn whole_events_are_evicted_and_numbers_are_kept() {
         let mut ring = Ring::new(8);
         for text in ["abcd", "ef", "gh", "ij"] {
             ring.append(1, text.as_bytes());
@@ -203,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_never_go_without_their_number() {
+    fn eviction_never_splits_an_event() {
         let mut ring = Ring::new(16);
         for _ in 0..20 {
             ring.append(1, b"ab");
@@ -213,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn random_appends_always_replay_what_was_kept() {
+    fn random_appends_replay_the_kept_output() {
         let (mut seed, mut ring) = (42u64, Ring::new(300));
         let mut written: Vec<u8> = Vec::new();
         for _ in 0..20_000 {
@@ -239,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_was_written_and_never_more_than_the_capacity() {
+    fn memory_follows_the_output_up_to_the_capacity() {
         let mut ring = Ring::new(64 * 1024);
         assert_eq!(ring.held(), 0);
         ring.append(1, b"hello");

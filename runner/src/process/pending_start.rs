@@ -1,4 +1,5 @@
-//! Starts that are on their way (`sys::spawn`). The event loop continues meanwhile and answers the request when the start is over.
+//! Starts in progress (`sys::spawn`). The event loop continues meanwhile, and answers the request when the
+//! child has executed its program or failed.
 
 use crate::process::operations::start_error;
 use crate::process::task::What;
@@ -10,23 +11,23 @@ use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::frame::Kind;
 
-/// A request that is answered when the start is over.
+/// A request that waits for a start.
 #[derive(Clone, Copy)]
 pub struct Opener {
     pub conn: u32,
     pub stream: u32,
-    /// It was on its way already.
+    /// The start was already in progress.
     pub existed: bool,
-    /// The request ends with its answer, instead of beginning a stream.
+    /// The response ends the request instead of opening a stream.
     pub only: bool,
 }
 
 impl Server {
-    /// Starts a process. Its owner hears how that went: `start_is_over`.
+    /// Starts a process. `start_is_over` reports the result to its owner.
     pub fn begin_start(&mut self, command: Command, owner: Owner) -> OpResult<libc::pid_t> {
         let starting = spawn::spawn(command).map_err(start_error)?;
         let (pid, gate) = (starting.pid, starting.gate());
-        // Kept until it is over, whatever happens here: the child uses what is in it.
+        // The child uses this memory until it has executed its program, so keep it even on errors.
         self.starts.insert(pid, starting);
         if let Err(error) = self.epoll.add(gate, Token::Start(pid as u32).pack()) {
             kill(pid, libc::SIGKILL);
@@ -36,7 +37,8 @@ impl Server {
         Ok(pid)
     }
 
-    /// The child has become its program, has failed to, or has ended: looks which. Does nothing for one that is still on its way.
+    /// Handles the result of a start: program executed, start failed, or child dead. Does nothing while it
+    /// is in progress.
     pub fn start_is_over(&mut self, pid: libc::pid_t) {
         let Some(starting) = self.starts.remove(&pid) else {
             return;
@@ -47,7 +49,7 @@ impl Server {
         };
         let owner = self.pids.get(&pid).copied();
         if result.is_err() {
-            // The process is reaped; no task refers to it any more.
+            // A failed child is already reaped.
             self.pids.remove(&pid);
         }
         match owner {
@@ -76,7 +78,7 @@ impl Server {
         }
     }
 
-    /// The process never existed: every waiting request gets the reason, and the id is free.
+    /// Sends the error to every request that waits for this task, and frees its id.
     fn task_not_started(&mut self, key: u32, error: &OpError) {
         for (conn_key, conn) in &mut self.conns {
             let waits = |(id, stream): (&u32, &crate::serve::connection::Stream)| {
@@ -91,7 +93,6 @@ impl Server {
         self.tasks.remove(key);
     }
 
-    /// Answers one that is still there.
     pub fn answer_opener(&mut self, opener: Opener, answer: OpResult<Fields>) {
         let Some(conn) = self.conns.get_mut(&opener.conn) else {
             return;

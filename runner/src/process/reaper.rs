@@ -1,7 +1,7 @@
-//! Signals and ends of children: PID 1's duty to whoever it started, and to whoever was left to it.
+//! Signals to the runner, and the reaping of children and adopted orphans.
 
 use crate::process::marked_processes;
-use crate::process::signals::{HUNT_AGAIN, HUNTS};
+use crate::process::signals::{KILL_RETRIES, KILL_RETRY_DELAY};
 use crate::process::task::Exit;
 use crate::serve::server::{Owner, Server};
 use crate::serve::timers::Alarm;
@@ -29,7 +29,7 @@ impl Server {
         }
         self.reap();
         if matches!(stop, Some(libc::SIGTERM | libc::SIGINT)) && self.stopping {
-            // Asked twice: whoever has not gone by now goes without being asked.
+            // Second stop signal: kill everything.
             self.end_all();
         }
         if matches!(stop, Some(libc::SIGTERM | libc::SIGINT)) {
@@ -38,7 +38,7 @@ impl Server {
         }
     }
 
-    /// Passes a signal on to everything below us.
+    /// Forwards a signal to everything below the runner.
     fn forward(&mut self, signal: i32) {
         if is_init() {
             return kill(-1, signal);
@@ -46,18 +46,17 @@ impl Server {
         marked_processes::signal_all(None, &HashSet::from([std::process::id()]), None, signal);
     }
 
-    /// KILL to everything below us, until nobody is left: who forked meanwhile is found by the next look.
+    /// Kills everything below the runner. A timer repeats it for processes that forked meanwhile.
     pub fn end_all(&mut self) {
         if is_init() {
             return kill(-1, libc::SIGKILL);
         }
         marked_processes::kill_all(None, HashSet::from([std::process::id()]));
         if has_children() {
-            self.timers.after(HUNT_AGAIN, Alarm::EndAll);
+            self.timers.after(KILL_RETRY_DELAY, Alarm::EndAll);
         }
     }
 
-    /// Takes away every dead child: ours, and those that we inherited from a parent that died.
     fn reap(&mut self) {
         loop {
             let mut status = 0;
@@ -69,7 +68,7 @@ impl Server {
             if pid <= 0 {
                 return;
             }
-            // It has ended, so its start is over; those who wait for that hear it first.
+            // Report the result of the start before the exit.
             self.start_is_over(pid);
             match self.pids.remove(&pid) {
                 Some(Owner::Task(key)) => self.task_exited(key, status, &usage),
@@ -85,15 +84,15 @@ impl Server {
             return;
         };
         let facts = crate::process::task::exit_facts(status, usage, task);
-        // From here on whatever it left behind lives its own life, unless its time was over.
+        // Background processes of the task live on, unless it timed out.
         if let Some(mark) = task.mark.take().filter(|_| task.timed_out) {
-            self.hunt(Some(mark), HashSet::new(), HUNTS);
+            self.kill_marked(Some(mark), HashSet::new(), KILL_RETRIES);
         }
         self.end_task(key, Exit::Facts(facts));
     }
 }
 
-/// A signal mask as a descriptor: signals become ordinary readable events.
+/// Blocks these signals and returns a descriptor that reads them.
 pub fn signal_descriptor() -> io::Result<OwnedFd> {
     let signals = [
         libc::SIGCHLD,
@@ -123,12 +122,12 @@ pub fn signal_descriptor() -> io::Result<OwnedFd> {
     }
 }
 
-/// Where we are PID 1, everything in this pid namespace is below us, and one call reaches all of it.
+/// PID 1 reaches everything in its pid namespace with one kill(2).
 fn is_init() -> bool {
     std::process::id() == 1
 }
 
-/// Is there any child at all, adopted ones included?
+/// Whether any child exists, including adopted ones.
 pub fn has_children() -> bool {
     // SAFETY: siginfo is plain data; WNOWAIT leaves the child as it is.
     unsafe {

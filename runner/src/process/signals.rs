@@ -10,14 +10,15 @@ use crate::sys::{self, kill};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// A hunt that did not finish goes on after this, so many times.
-pub const HUNT_AGAIN: Duration = Duration::from_millis(10);
-pub const HUNTS: u32 = 100;
+/// Delay and number of retries for processes that fork faster than the runner kills.
+pub const KILL_RETRY_DELAY: Duration = Duration::from_millis(10);
+pub const KILL_RETRIES: u32 = 100;
 
 impl Server {
-    /// Signals a process, or everything that it started: its group at one blow, and then who has left the group. Sound against recycled pids: see the head of this file; for a group whose leader
-    /// was reaped, the kernel keeps the number for as long as a member lives, so a process with that number means that the
-    /// group is gone.
+    /// Signals a process, or its process group and then all processes that left the group.
+    ///
+    /// Safe against recycled pids: only the event loop reaps. The kernel keeps the number of a group while
+    /// it has members, so a *process* with the number of a reaped leader means that the group is gone.
     pub fn signal_process(&mut self, key: u32, signal: i32, group: bool) -> Result<(), i32> {
         let Some((What::Process { pid, .. }, mark)) =
             self.tasks.map.get(&key).map(|task| (&task.what, task.mark))
@@ -30,16 +31,16 @@ impl Server {
         if !ours && (!group || recycled()) {
             return Err(libc::ESRCH);
         }
-        // Before its leader ends: afterwards it cannot be told any more who was below it.
-        let known = if group && ours && marks::may_be_lost(mark) {
-            marked_processes::below(pid as u32)
+        // After the leader has ended, its descendants cannot be found any more.
+        let known = if group && ours && marks::can_be_evaded(mark) {
+            marked_processes::descendants(pid as u32)
         } else {
             HashSet::new()
         };
         // SAFETY: takes integers.
         let result = match unsafe { libc::kill(if group { -pid } else { pid }, signal) } {
             0 => Ok(()),
-            // It may not lead a group yet.
+            // The child may not lead a group yet.
             _ if group && ours && self.starts.contains_key(&pid) => {
                 kill(pid, signal);
                 Ok(())
@@ -47,28 +48,34 @@ impl Server {
             _ => Err(sys::errno()),
         };
         if group && signal == libc::SIGKILL {
-            self.hunt(mark, known, HUNTS);
+            self.kill_marked(mark, known, KILL_RETRIES);
         } else if group {
             marked_processes::signal_all(mark, &known, Some(pid as u32), signal);
         }
         result
     }
 
-    /// KILL to everything with this mark, and to who is known or below one of these. Somebody who forks faster than we look is looked for again later.
-    pub fn hunt(&mut self, mark: Option<u32>, known: HashSet<u32>, left: u32) {
+    /// Kills all processes with this mark, all `known` ones and their descendants. Retries later if some may
+    /// be left.
+    pub fn kill_marked(&mut self, mark: Option<u32>, known: HashSet<u32>, retries: u32) {
         if mark.is_none() && known.is_empty() {
             return;
         }
         if !marked_processes::kill_all(mark, known)
-            && left > 0
+            && retries > 0
             && let Some(mark) = mark
         {
-            self.timers
-                .after(HUNT_AGAIN, Alarm::Hunt { mark, left: left - 1 });
+            self.timers.after(
+                KILL_RETRY_DELAY,
+                Alarm::KillMarked {
+                    mark,
+                    retries: retries - 1,
+                },
+            );
         }
     }
 
-    /// A mark for a new process or shell; none when every one is in use.
+    /// A mark for a new process or shell; `None` if all are in use.
     pub fn new_mark(&mut self, user: Option<&User>) -> Option<u32> {
         let groups = user.map_or(&[][..], |user| &user.groups);
         self.marks.reserve(groups);

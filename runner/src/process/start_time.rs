@@ -1,16 +1,16 @@
-//! Before or after: whether a process was there when a command of a shell began.
+//! Tells whether a process started before or after a shell command began.
 
 use crate::sys::procfs::{read, start_tick};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// What the kernel counts a process's start in, per second; a constant of its interface.
+/// Unit of process start times in `/proc`, per second. Fixed by the kernel's interface.
 const TICKS: u64 = 100;
-/// More processes than this are never started in one tick.
+/// An upper bound of process starts per tick.
 const PIDS_IN_A_TICK: u32 = 4096;
 
-/// When a command began: the clock, as coarse as the kernel tells a process's start, and the process that was started last.
+/// A point in time: the clock in ticks, and the newest pid at that time.
 #[derive(Clone, Copy, Debug)]
 pub struct StartTime {
     tick: u64,
@@ -31,12 +31,11 @@ impl StartTime {
         }
     }
 
-    /// Some time earlier.
     pub fn minus(self, time: std::time::Duration) -> StartTime {
         let ticks = time.as_millis() as u64 * TICKS / 1000;
         StartTime {
             tick: self.tick.saturating_sub(ticks),
-            // Within that tick everybody counts as younger.
+            // All processes of that tick count as newer.
             last_pid: 0,
         }
     }
@@ -45,7 +44,7 @@ impl StartTime {
         if other.tick > self.tick { other } else { self }
     }
 
-    /// Was the process started after it? One that is gone by now counts as old.
+    /// Whether the process started later. False if it is gone.
     pub fn is_before(self, pid: u32) -> bool {
         read(pid, "stat")
             .and_then(|stat| start_tick(&stat))
@@ -53,13 +52,13 @@ impl StartTime {
     }
 
     fn compare(self, tick: u64, pid: u32) -> bool {
-        // Within one tick numbers tell, unless they have begun anew: then the younger has the far smaller one.
+        // Within one tick, pids decide. A much smaller pid is newer, because pids wrapped around.
         let older_number = pid <= self.last_pid && self.last_pid - pid < PIDS_IN_A_TICK;
         tick > self.tick || (tick == self.tick && !older_number)
     }
 }
 
-/// The process that was started last in our pid namespace. Asked before every command of a shell, so the file stays open.
+/// The newest pid of this pid namespace. Called before every shell command, so the file stays open.
 fn last_pid() -> Option<u32> {
     static LOADAVG: OnceLock<Option<File>> = OnceLock::new();
     let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok());
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_start_lies_before_now_and_not_after_it() {
+    fn this_process_started_before_now() {
         let now = StartTime::now();
         let us = std::process::id();
         assert!(!now.is_before(us));
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_moment_lies_before_what_came_in_between() {
+    fn an_earlier_time_precedes_later_processes() {
         let begun = StartTime {
             tick: 50,
             last_pid: 30_000,
@@ -93,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn within_a_tick_the_number_tells_who_came_first() {
+    fn within_a_tick_the_pid_decides() {
         let begun = StartTime {
             tick: 50,
             last_pid: 30_000,
         };
         assert!(!begun.compare(49, 30_001) && begun.compare(51, 3));
         assert!(!begun.compare(50, 30_000) && !begun.compare(50, 29_000) && begun.compare(50, 30_001));
-        // Numbers began anew in between.
+        // Pids wrapped around.
         assert!(begun.compare(50, 310));
     }
 }

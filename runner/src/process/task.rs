@@ -1,5 +1,5 @@
-//! A task is what a caller's id names: a process, or one command of a shell. It owns the numbered output, how it ended, and
-//! who is reading. The table keeps finished tasks for a while, so that a reader that was cut off finds them again.
+//! A task is what a caller's id refers to: a process, or one command of a shell. It holds the output, the
+//! result and the readers. Finished tasks are kept for a while, so that a disconnected reader can resume.
 
 use crate::process::output_ring::{MAX_EVENT, Ring};
 use crate::process::pending_start::Opener;
@@ -13,12 +13,12 @@ use std::time::Instant;
 
 pub const DEFAULT_RING: usize = 256 * 1024;
 pub const MAX_RING: usize = 16 * 1024 * 1024;
-/// Finished tasks that are kept, and the memory that their output may hold together.
+/// Limits of kept finished tasks: their number, and the memory of their output.
 const MAX_FINISHED: usize = 256;
 const MAX_FINISHED_BYTES: usize = 4 * 1024 * 1024;
-/// Ids that are remembered after their task was dropped, so that a late retry does not run the command twice.
+/// Ids of dropped tasks that are remembered, so that a late retry does not run a command twice.
 const MAX_TOMBSTONES: usize = 4096;
-/// Dropped tasks whose output some background process still holds open.
+/// Dropped tasks whose output a background process still holds open.
 const MAX_LINGERING: usize = 256;
 
 pub enum What {
@@ -32,15 +32,15 @@ pub enum What {
     },
 }
 
-/// Someone who is sent the output.
+/// A stream that receives the output.
 pub struct Reader {
     pub conn: u32,
     pub stream: u32,
-    /// The last event it was sent.
+    /// The last event that was sent to it.
     pub seen: u64,
-    /// The task waits for this reader instead of overtaking it.
+    /// The task waits for this reader instead of evicting unread output.
     pub pace: bool,
-    /// Goes on until the last writer has closed the output, not only until the task has ended.
+    /// Continues until the last writer closes the output, not only until the task ends.
     pub until_end: bool,
 }
 
@@ -50,33 +50,34 @@ pub struct Task {
     pub ring: Ring,
     pub sources: Vec<Source>,
     pub stdin: Option<Sink>,
-    /// The one stream that may write to stdin.
+    /// The only stream that may write to stdin.
     pub stdin_owner: Option<(u32, u32)>,
-    /// Bytes of it that were passed on and are to be announced to their sender.
+    /// Bytes that were written to stdin but not yet announced in a WINDOW frame.
     pub stdin_consumed: usize,
     pub readers: Vec<Reader>,
-    /// Connections with a stream that waits for the end.
+    /// Connections with a `wait` request for this task.
     pub waiters: Vec<u32>,
-    /// The connection that it ends with.
+    /// The task is killed when this connection ends.
     pub bound: Option<u32>,
     pub started: Instant,
-    /// It has not become its program yet. Nothing is said of it meanwhile.
+    /// The program is not executed yet, so requests wait.
     pub starting: bool,
-    /// Who asked for it, and waits for that.
+    /// Requests that wait for the start.
     pub openers: Vec<Opener>,
-    /// Its starter reads the output, but not yet: meanwhile it waits, rather than lose its beginning.
+    /// A full ring pauses the task until its first reader attaches, so that the start of the output is kept.
     pub expects_reader: bool,
     pub timed_out: bool,
-    /// What everything that it started is known by. A command of a shell has its shell's.
+    /// Identifies everything that the task started. Shell commands use the mark of their shell.
     pub mark: Option<u32>,
     pub grace_ms: u64,
-    /// Facts about the end, in wire form; `None` while it runs.
+    /// `None` while the task runs.
     pub exit: Option<Exit>,
     /// A shell command that has not begun.
     pub command: Option<Spec>,
-    /// Set once everything that was written before the end is in the ring: its last event.
+    /// The last event that was written before the task ended, once all of them are in the ring.
     pub settled: Option<u64>,
-    /// The record was dropped; only the output is still drained, so that whoever holds it open does not die of it.
+    /// The record is dropped. The runner only drains the output, so that background processes do not get
+    /// SIGPIPE.
     lingering: bool,
 }
 
@@ -113,7 +114,7 @@ impl Task {
         }
     }
 
-    /// How much may be read now without taking bytes from a paced reader, or from the first one who is about to come.
+    /// How many bytes may be read without evicting output of a paced or expected reader.
     pub fn room(&self) -> usize {
         match self
             .readers
@@ -128,12 +129,12 @@ impl Task {
         }
     }
 
-    /// Takes one step of reading into the ring. True when there may be more to do now.
-    pub fn fill(&mut self, scratch: &mut [u8]) -> bool {
+    /// Reads some output into the ring. Returns true if there may be more to read now.
+    pub fn read_output(&mut self, scratch: &mut [u8]) -> bool {
         use crate::serve::source_sink::Pulled::*;
         let mut budget = 8;
         while let Some(index) = self.sources.iter().position(|source| source.readable) {
-            // A fraction of the ring at a time: events go whole, and most of the newest output must stay.
+            // At most a quarter of the ring, so that evicting an event keeps most of the output.
             let most = scratch
                 .len()
                 .min(MAX_EVENT)
@@ -151,7 +152,7 @@ impl Task {
                 Bytes(count) => {
                     let channel = source.channel;
                     self.ring.append(channel, &scratch[..count]);
-                    // Take turns, so that a flood on one channel does not hide the other.
+                    // Alternate between the channels.
                     self.sources.rotate_left(1);
                 }
                 Nothing => {}
@@ -165,12 +166,12 @@ impl Task {
         false
     }
 
-    /// Its record was dropped; nothing of it can be read any more.
+    /// The record is dropped, so its output is no longer readable.
     pub fn dropped(&self) -> bool {
         self.lingering
     }
 
-    /// What `list` says about it.
+    /// The task's entry in `list`.
     pub fn summary(&mut self) -> Value {
         self.ring.freeze(self.ring.last());
         let (kind, pid) = match self.what {
@@ -200,7 +201,7 @@ impl Exit {
     }
 }
 
-/// How a process ended, as the kernel tells it: exit code or signal, never one dressed as the other.
+/// How a process ended: its exit code or its signal.
 pub fn exit_facts(status: i32, usage: &libc::rusage, task: &Task) -> Fields {
     let ms = |time: &libc::timeval| time.tv_sec * 1000 + time.tv_usec / 1000;
     status_facts(status)
@@ -236,7 +237,7 @@ impl Tasks {
             Some(key) => Ok(*key),
             None if self.buried.contains(id) => Err(OpError::new(
                 "gone",
-                format!("'{id}' has ended and its record was dropped"),
+                format!("'{id}' ended and its record was dropped"),
             )),
             None => Err(OpError::new("not_found", format!("no process or command '{id}'"))),
         }
@@ -246,12 +247,12 @@ impl Tasks {
         self.ids.len()
     }
 
-    /// Keys of the tasks that have an id, hence not of dropped ones.
+    /// Keys of the tasks that are not dropped.
     pub fn listed(&self) -> impl Iterator<Item = u32> {
         self.ids.values().copied()
     }
 
-    /// Reserves a key before the descriptors that carry it are registered.
+    /// Reserves a key, so that descriptors can be registered before the insert.
     pub fn key(&mut self) -> u32 {
         self.next = self.next.wrapping_add(1);
         self.next
@@ -262,7 +263,7 @@ impl Tasks {
         self.map.insert(key, task);
     }
 
-    /// The task has ended: it joins the queue of those that are kept for a while.
+    /// Queues an ended task for eviction, and evicts the oldest beyond the limits.
     pub fn finish(&mut self, key: u32) {
         self.finished.push_back(key);
         let mut held: usize = self
@@ -286,14 +287,14 @@ impl Tasks {
         }
     }
 
-    /// A task that never was.
+    /// Removes a task that could not start.
     pub fn remove(&mut self, key: u32) {
         if let Some(task) = self.map.remove(&key) {
             self.ids.remove(&task.id);
         }
     }
 
-    /// Drops a finished task's record and remembers its id.
+    /// Drops the record of a finished task and remembers its id.
     pub fn forget(&mut self, key: u32) {
         self.finished.retain(|other| *other != key);
         let Some(task) = self.map.get_mut(&key) else {
@@ -322,7 +323,7 @@ impl Tasks {
         }
     }
 
-    /// Lets go of a dropped task once nobody holds its output open any more.
+    /// Removes a dropped task once its output is closed.
     pub fn tidy(&mut self, key: u32) {
         if self
             .map

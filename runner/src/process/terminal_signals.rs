@@ -1,7 +1,9 @@
-//! Signals that are typed into a terminal, as Control-C. They are the kernel's to make, and gVisor's does not; nor does it tell who is in the foreground.
-//! There we do what it would have done: the character is taken out of the input, and the signal goes to the job that was begun last, or to the
-//! terminal's own program where there is none or where that program is editing a line. (So in a shell that edits no lines, Control-C
-//! at the prompt reaches a job in the background.)
+//! Control characters that send signals, such as Control-C. Linux handles these in the terminal; gVisor does
+//! not, and does not report the foreground process group either.
+//!
+//! In gVisor the runner removes the character from the input and signals the newest job, or the terminal's
+//! own program if it has no job or edits lines itself. So in a shell without line editing, Control-C at the
+//! prompt reaches a background job.
 
 use crate::process::marked_processes;
 use crate::sys::kill;
@@ -9,9 +11,9 @@ use crate::sys::pty::{Typing, foreground};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
-/// What is left to be written to the terminal.
+/// Returns the bytes to write to the terminal.
 pub fn signals(master: RawFd, leader: libc::pid_t, mark: Option<u32>, bytes: &[u8]) -> Cow<'_, [u8]> {
-    // The usual keys, before any system call.
+    // Skip the system calls for ordinary keys.
     if !bytes
         .iter()
         .any(|byte| byte.is_ascii_control() && !b"\r\n\t".contains(byte))
@@ -28,7 +30,7 @@ pub fn signals(master: RawFd, leader: libc::pid_t, mark: Option<u32>, bytes: &[u
             Some(signal) => {
                 let job = mark
                     .filter(|_| typing.is_by_lines())
-                    .and_then(|mark| marked_processes::job(mark, leader, None));
+                    .and_then(|mark| marked_processes::foreground_job(mark, leader, None));
                 kill(-job.unwrap_or(leader), signal);
             }
             None => rest.push(*byte),

@@ -1,48 +1,51 @@
-//! Where connections come from: a socket that listens; or, where no socket of the outside can be listened on in here (gVisor has a kernel of its own),
-//! a connected one over which whoever listens outside hands in each connection that it has accepted.
+//! Where new connections come from: a listening socket, or a connected socket that passes in file
+//! descriptors.
+//!
+//! gVisor has its own kernel, so the runner cannot listen on a socket of the host there. The shim listens
+//! outside and passes in each connection that it accepts.
 
 use crate::sys::{own, pass, set_nonblocking};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-pub enum Door {
-    Listens(OwnedFd),
-    Hands(OwnedFd),
+pub enum Acceptor {
+    Listening(OwnedFd),
+    PassedIn(OwnedFd),
 }
 
-/// What is at the door.
-pub enum Caller {
-    Here(OwnedFd),
-    /// Nobody is waiting any more.
+/// The result of one accept.
+pub enum Accepted {
+    Connection(OwnedFd),
+    /// No connection is pending.
     None,
-    /// Somebody hung up before we came to them.
-    Gone,
-    /// Out of descriptors or memory: who is waiting is not announced a second time.
-    Later,
+    /// The client disconnected before the runner accepted it.
+    Aborted,
+    /// Out of descriptors or memory. Epoll does not report the pending connection again, so retry later.
+    RetryLater,
 }
 
-impl Door {
-    /// Asking never waits.
-    pub fn next(&self) -> Caller {
-        let called = match self {
-            Door::Listens(socket) => accept(socket).map(Some),
-            Door::Hands(socket) => handed(socket),
+impl Acceptor {
+    /// Never blocks.
+    pub fn next(&self) -> Accepted {
+        let accepted = match self {
+            Acceptor::Listening(socket) => accept(socket).map(Some),
+            Acceptor::PassedIn(socket) => passed_in(socket),
         };
-        match called.map_err(|error| error.raw_os_error()) {
-            Ok(Some(fd)) => Caller::Here(fd),
-            // Whoever handed connections in has gone: there will be no more.
-            Ok(None) | Err(Some(libc::EAGAIN)) => Caller::None,
-            // A message without a descriptor in it has no number.
-            Err(Some(libc::ECONNABORTED | libc::EINTR) | None) => Caller::Gone,
-            Err(_) => Caller::Later,
+        match accepted.map_err(|error| error.raw_os_error()) {
+            Ok(Some(fd)) => Accepted::Connection(fd),
+            // `None`: the shim closed its side, so no more connections arrive.
+            Ok(None) | Err(Some(libc::EAGAIN)) => Accepted::None,
+            // `pass::receive` returns an error without an errno for a message that carries no descriptor.
+            Err(Some(libc::ECONNABORTED | libc::EINTR) | None) => Accepted::Aborted,
+            Err(_) => Accepted::RetryLater,
         }
     }
 }
 
-impl AsRawFd for Door {
+impl AsRawFd for Acceptor {
     fn as_raw_fd(&self) -> RawFd {
         match self {
-            Door::Listens(socket) | Door::Hands(socket) => socket.as_raw_fd(),
+            Acceptor::Listening(socket) | Acceptor::PassedIn(socket) => socket.as_raw_fd(),
         }
     }
 }
@@ -60,7 +63,7 @@ fn accept(socket: &OwnedFd) -> io::Result<OwnedFd> {
     })
 }
 
-fn handed(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+fn passed_in(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let fd = pass::receive(socket)?;
     fd.iter().try_for_each(|fd| set_nonblocking(fd.as_raw_fd()))?;
     Ok(fd)
@@ -72,28 +75,28 @@ mod tests {
     use crate::sys::{read, socket_pair, write};
 
     #[test]
-    fn connections_that_are_handed_in_come_one_by_one() {
+    fn passed_connections_arrive_one_by_one() {
         let (outside, inside) = socket_pair().unwrap();
         set_nonblocking(inside.as_raw_fd()).unwrap();
-        let door = Door::Hands(inside);
-        assert!(matches!(door.next(), Caller::None));
+        let acceptor = Acceptor::PassedIn(inside);
+        assert!(matches!(acceptor.next(), Accepted::None));
         let (first, theirs) = socket_pair().unwrap();
         pass::send(&outside, &theirs).unwrap();
         let (_second, theirs) = socket_pair().unwrap();
         pass::send(&outside, &theirs).unwrap();
-        let Caller::Here(fd) = door.next() else {
-            panic!("it was handed in")
+        let Accepted::Connection(fd) = acceptor.next() else {
+            panic!("a connection was passed in")
         };
         write(first.as_raw_fd(), b"hello").unwrap();
         let mut text = [0; 5];
         assert_eq!(read(fd.as_raw_fd(), &mut text).unwrap(), Some(5));
-        // It does not block, whatever the one that was sent did.
+        // The descriptor is non-blocking even when the sender's was not.
         assert_eq!(read(fd.as_raw_fd(), &mut text).unwrap(), None);
-        assert!(matches!(door.next(), Caller::Here(_)));
-        // A word without a connection is nobody, and ends nothing.
+        assert!(matches!(acceptor.next(), Accepted::Connection(_)));
+        // A message without a descriptor is skipped.
         write(outside.as_raw_fd(), b"x").unwrap();
-        assert!(matches!(door.next(), Caller::Gone));
+        assert!(matches!(acceptor.next(), Accepted::Aborted));
         drop(outside);
-        assert!(matches!(door.next(), Caller::None));
+        assert!(matches!(acceptor.next(), Accepted::None));
     }
 }

@@ -1,36 +1,37 @@
-//! One client's connection: its buffers, its streams and their windows.
+//! One client's connection: buffers, streams and flow-control windows.
 //!
-//! Memory is bounded on both sides. Outgoing bytes are made only while the buffer is below `OUT_LOW`; output waits in its ring
-//! and files in their pipes until then. Incoming bytes are bounded by the windows we grant, by `IN_QUEUED` for the
-//! connection as a whole, and a client that sends requests without reading the answers is not read from.
+//! Memory is bounded in both directions. The runner creates outgoing frames only while `out` is below
+//! `OUT_LOW`; until then output stays in its ring and file content in its pipe. Incoming data is bounded by
+//! the windows that the runner grants and by `IN_QUEUED`. The runner stops reading from a client that does
+//! not read its responses.
 
 use crate::files::worker::Handle;
 use crate::serve::source_sink::{Sink, Source};
-use crate::serve::splice::Rest;
+use crate::serve::splice::PartialFrame;
 use crate::sys;
 use crate::wire::frame::{self, INITIAL_WINDOW, Kind, MAX_WINDOW, Violation};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// New data frames are added while less than this waits for the socket.
+/// The runner adds data frames while fewer bytes than this are unsent.
 pub const OUT_LOW: usize = 256 * 1024;
-/// Above this the client is not read from.
+/// The runner stops reading from the client when more bytes than this are unsent.
 pub const OUT_HIGH: usize = 2 * 1024 * 1024;
-/// Bytes of all streams together that may wait for slow receivers before the client is not read from.
+/// The runner stops reading from the client when its streams together have more bytes queued than this.
 pub const IN_QUEUED: usize = 8 * 1024 * 1024;
 pub const MAX_STREAMS: usize = 256;
-/// Consumed bytes are given back to the sender in steps of this, or when nothing is left waiting.
+/// The runner sends a WINDOW frame after this many consumed bytes, or as soon as nothing is queued.
 const WINDOW_STEP: u32 = INITIAL_WINDOW / 4;
 
 pub enum Use {
-    /// Sends a task's output, and takes its stdin where this stream owns it.
+    /// Sends a task's output. Takes its stdin if this stream is the stdin owner.
     Output {
         task: u32,
     },
     Wait {
         task: u32,
     },
-    /// Is answered when a start is over: of this task, or of a shell.
+    /// Waits for the start of this task, or of a shell (`None`).
     Start {
         task: Option<u32>,
     },
@@ -53,10 +54,10 @@ pub struct Relay {
     pub source: Option<Source>,
     pub sink: Option<Sink>,
     pub job: Option<Handle>,
-    /// For a dial: addresses that are still to be tried while connecting.
+    /// For a dial: addresses to try if the current one fails.
     pub connecting: Option<Vec<std::net::SocketAddr>>,
     pub opened: bool,
-    /// Much content that comes to its end by itself, and that nobody waits for piece by piece.
+    /// A finite bulk transfer, where latency of single chunks does not matter.
     pub bulk: bool,
     pub sent_end: bool,
 }
@@ -66,8 +67,8 @@ pub struct Stream {
     window: u32,
     consumed: u32,
     pub ended: bool,
-    /// Its content goes the short way.
-    pub direct: bool,
+    /// The content is spliced (`splice`).
+    pub spliced: bool,
     pub what: Use,
 }
 
@@ -78,12 +79,12 @@ impl Stream {
             window: INITIAL_WINDOW,
             consumed: 0,
             ended: false,
-            direct: false,
+            spliced: false,
             what,
         }
     }
 
-    /// A worker has not yet said that it has begun.
+    /// The worker has not sent its OPEN body yet.
     pub fn waits_to_open(&self) -> bool {
         matches!(&self.what, Use::Relay(relay) if !relay.opened)
     }
@@ -93,25 +94,25 @@ impl Stream {
         if bytes == 0 || self.credit > MAX_WINDOW {
             return Err(Violation::new(
                 "flow_control",
-                "a window update of nothing, or beyond the largest window",
+                "a window update of 0 bytes, or beyond the largest window",
             ));
         }
         Ok(())
     }
 
-    /// The client has sent this much on the stream.
+    /// Accounts for data from the client.
     pub fn receive(&mut self, bytes: usize) -> Result<(), Violation> {
         if self.ended {
-            return Err(Violation::new("out_of_order", "data after the end of a stream"));
+            return Err(Violation::new("out_of_order", "DATA after END"));
         }
         match self.window.checked_sub(bytes as u32) {
             Some(left) => self.window = left,
-            None => return Err(Violation::new("flow_control", "more data than the window allows")),
+            None => return Err(Violation::new("flow_control", "more DATA than the window allows")),
         }
         Ok(())
     }
 
-    /// This much of it has been passed on; announces it when it is worth a frame.
+    /// Accounts for data that was passed on, and sends a WINDOW frame when it is due.
     pub fn consume(&mut self, bytes: usize, idle: bool, id: u32, out: &mut Vec<u8>) {
         self.consumed += bytes as u32;
         if self.consumed > 0 && !self.ended && (idle || self.consumed >= WINDOW_STEP) {
@@ -126,26 +127,26 @@ pub struct Conn {
     pub fd: OwnedFd,
     pub input: Vec<u8>,
     pub out: Vec<u8>,
-    /// How much of `out` the socket has taken.
+    /// How many bytes of `out` are sent.
     pub sent: usize,
-    /// Of a frame that has begun: goes out before `out`.
-    pub rest: Option<Rest>,
-    /// What would go the short way cannot, here.
-    pub copies: bool,
+    /// The unsent part of a spliced frame. It precedes `out`.
+    pub partial: Option<PartialFrame>,
+    /// Splicing failed on this socket, so the runner copies instead.
+    pub splice_failed: bool,
     pub readable: bool,
     pub writable: bool,
     pub greeted: bool,
-    /// Set when a GOODBYE is queued: nothing more is acted on. The connection lingers until the client has closed its side (or a
-    /// short time), because a client that is cut off while it still writes would never read the reason.
+    /// A GOODBYE is queued, and the runner ignores further frames. The connection stays open until the
+    /// client closes it or `LINGER` passes: a client that is cut off while it writes never reads the reason.
     pub closing: bool,
     pub lingering: bool,
-    /// Our side is shut: everything that we had to say was sent.
+    /// The runner has sent everything and shut down its side.
     pub shut: bool,
-    /// The client said GOODBYE itself.
-    pub left: bool,
+    /// The client sent GOODBYE.
+    pub client_left: bool,
     pub streams: BTreeMap<u32, Stream>,
     pub last_stream: u32,
-    /// Where the next round of sending starts, so that one stream cannot starve the others.
+    /// The stream that was served last. The next round starts after it, so no stream starves.
     pub cursor: u32,
 }
 
@@ -157,15 +158,15 @@ impl Conn {
             input: Vec::new(),
             out: Vec::new(),
             sent: 0,
-            rest: None,
-            copies: false,
+            partial: None,
+            splice_failed: false,
             readable: true,
             writable: true,
             greeted: false,
             closing: false,
             lingering: false,
             shut: false,
-            left: false,
+            client_left: false,
             streams: BTreeMap::new(),
             last_stream: 0,
             cursor: 0,
@@ -173,19 +174,19 @@ impl Conn {
     }
 
     pub fn backlog(&self) -> usize {
-        self.out.len() - self.sent + self.rest.as_ref().map_or(0, |rest| rest.left)
+        self.out.len() - self.sent + self.partial.as_ref().map_or(0, |rest| rest.left)
     }
 
     pub fn put(&mut self, kind: Kind, stream: u32, payload: &[u8]) {
         frame::put(&mut self.out, kind, stream, payload);
     }
 
-    /// The last frame of a stream, which then no longer exists.
+    /// Sends the last frame of a stream and removes the stream.
     pub fn finish(&mut self, stream: u32, result: Result<Vec<u8>, crate::wire::error::OpError>) {
         let result = match result {
             Ok(body) if body.len() > frame::MAX_BODY => Err(crate::wire::error::OpError::new(
                 "limit",
-                "the answer is larger than a frame",
+                "the response is larger than a frame",
             )),
             result => result,
         };
@@ -196,7 +197,7 @@ impl Conn {
         self.streams.remove(&stream);
     }
 
-    /// Ends the connection with a reason; what was queued before still goes out.
+    /// Ends the connection with a reason. Frames that are already queued are still sent.
     pub fn goodbye(&mut self, violation: &Violation) {
         if !self.closing {
             let body = crate::wire::cbor::Fields::new()
@@ -210,7 +211,7 @@ impl Conn {
         }
     }
 
-    /// Bytes that wait for slow receivers.
+    /// Bytes that are queued for slow receivers.
     pub fn queued(&self) -> usize {
         self.streams
             .values()

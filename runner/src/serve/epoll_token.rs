@@ -1,11 +1,11 @@
-//! What an epoll token names. The tag sits in the top byte; keys are never reused while their descriptor is registered, and an
-//! event for something that is gone finds nothing.
+//! What an epoll event refers to. The top byte is a tag. A key is not reused while its descriptor is
+//! registered, and an event for a removed object finds nothing.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     Listener,
     Signals,
-    Bell,
+    WorkerOpened,
     Conn(u32),
     TaskOut {
         task: u32,
@@ -23,11 +23,11 @@ pub enum Token {
     ShellStatus(u32),
     ShellControl(u32),
     ShellTerminal(u32),
-    /// A child that has not become its program yet, by its pid.
+    /// A child that has not executed its program yet, by pid.
     Start(u32),
 }
 
-/// Connection keys share a token with a stream id, so they have 24 bits.
+/// Connection keys share the token with a stream id, so they have 24 bits.
 pub const CONN_MASK: u32 = 0x00ff_ffff;
 
 impl Token {
@@ -36,7 +36,7 @@ impl Token {
         match self {
             Token::Listener => 0,
             Token::Signals => 1 << 56,
-            Token::Bell => 10 << 56,
+            Token::WorkerOpened => 10 << 56,
             Token::Conn(key) => pair(2, 0, key),
             Token::TaskOut { task, channel } => pair(3, channel as u32, task),
             Token::TaskIn(key) => pair(4, 0, key),
@@ -71,7 +71,7 @@ impl Token {
             7 => Token::ShellStatus(key),
             8 => Token::ShellControl(key),
             9 => Token::ShellTerminal(key),
-            10 => Token::Bell,
+            10 => Token::WorkerOpened,
             11 => Token::Start(key),
             _ => return None,
         })
@@ -87,7 +87,7 @@ mod tests {
         for token in [
             Token::Listener,
             Token::Signals,
-            Token::Bell,
+            Token::WorkerOpened,
             Token::Conn(u32::MAX),
             Token::TaskOut {
                 task: u32::MAX,

@@ -1,5 +1,5 @@
-//! What one connection says: from bytes to frames to streams. A violation ends this connection with a reason; a request
-//! that cannot be done is answered with an error and ends nothing.
+//! Receives frames from a connection and dispatches requests. A protocol violation ends the connection with
+//! a reason. A request that fails is answered with an error and affects nothing else.
 
 use crate::process::task::What;
 use crate::process::terminal_signals;
@@ -14,18 +14,18 @@ use crate::wire::request::Request;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// How long a connection that was told goodbye may take to close.
+/// How long a client may take to close after a GOODBYE.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How a request goes on after it was accepted.
+/// What follows an accepted request.
 pub enum Outcome {
     Done(Fields),
-    /// A stream; with an OPEN body, unless the worker will send one of its own.
+    /// A stream, with an OPEN body unless the worker sends its own.
     Stream(Use, Option<Fields>),
 }
 
 impl Server {
-    /// Reads, acts and sends for one connection, as far as it goes without waiting.
+    /// Receives, handles and sends as much as possible without blocking.
     pub fn serve(&mut self, key: u32) {
         let Some(mut conn) = self.conns.remove(&key) else {
             return;
@@ -34,17 +34,17 @@ impl Server {
         if conn.closing && !conn.lingering {
             conn.lingering = true;
             conn.streams.clear();
-            self.release(key);
+            self.release_tasks(key);
             self.timers.after(LINGER, Alarm::Linger(key));
         }
-        self.pump(key, &mut conn);
+        self.send(key, &mut conn);
         let sent = flush(&mut conn);
         if conn.lingering && conn.backlog() == 0 && !conn.shut {
             conn.shut = true;
             // SAFETY: acts on a descriptor that is open.
             unsafe { libc::shutdown(conn.fd.as_raw_fd(), libc::SHUT_WR) };
         }
-        if !open || !sent || conn.left {
+        if !open || !sent || conn.client_left {
             drop(conn);
             self.detach(key);
         } else {
@@ -52,19 +52,18 @@ impl Server {
         }
     }
 
-    /// Forgets a connection that has ended. Nothing that it started ends with it, but what was bound to it.
+    /// Removes an ended connection. Tasks keep running, except those that are bound to the connection.
     pub fn detach(&mut self, key: u32) {
         self.conns.remove(&key);
-        self.release(key);
+        self.release_tasks(key);
     }
 
-    /// Its readers and writers no longer count.
-    fn release(&mut self, key: u32) {
-        let mut freed = Vec::new();
+    fn release_tasks(&mut self, key: u32) {
+        let mut unblocked = Vec::new();
         let mut bound = Vec::new();
         for (task_key, task) in &mut self.tasks.map {
             if task.bound == Some(key) && task.exit.is_none() {
-                // Once: the number may be a later connection's.
+                // Connection keys are reused, so clear it.
                 task.bound = None;
                 bound.push(*task_key);
             }
@@ -72,20 +71,20 @@ impl Server {
             task.readers.retain(|reader| reader.conn != key);
             task.stdin_owner = task.stdin_owner.filter(|(conn, _)| *conn != key);
             if task.readers.len() != before {
-                freed.push(*task_key);
+                unblocked.push(*task_key);
             }
         }
-        // Whoever was held back by this reader goes on.
-        freed.into_iter().for_each(|task| self.fill(task));
+        // This reader may have slowed these tasks down.
+        unblocked.into_iter().for_each(|task| self.read_output(task));
         bound.into_iter().for_each(|task| self.end_bound(task));
     }
 
-    /// Nobody is left who could hear how it ends.
+    /// Kills a task whose connection is gone.
     fn end_bound(&mut self, key: u32) {
         let Some(task) = self.tasks.map.get(&key) else {
             return;
         };
-        // Fails only when it has just ended by itself.
+        // Fails only if the task has just ended.
         match task.what {
             What::Command { shell } => drop(self.signal_command(shell, key, libc::SIGKILL)),
             What::Process { .. } => drop(self.signal_process(key, libc::SIGKILL, true)),
@@ -114,11 +113,10 @@ impl Server {
             match sys::read(conn.fd.as_raw_fd(), &mut self.scratch) {
                 Ok(Some(0)) if conn.input.is_empty() => return false,
                 Ok(Some(0)) => {
-                    conn.goodbye(&Violation::new("torn", "the connection ended within a frame"));
+                    conn.goodbye(&Violation::new("torn", "the connection ended inside a frame"));
                     conn.readable = false;
                 }
                 Ok(Some(count)) => {
-                    // The usual case: whole frames, parsed where they lie.
                     let mut input = std::mem::take(&mut conn.input);
                     input.extend_from_slice(&self.scratch[..count]);
                     let used = self.frames(key, conn, &input);
@@ -135,7 +133,7 @@ impl Server {
         true
     }
 
-    /// Acts on every whole frame in `input`; returns how many bytes they took.
+    /// Handles every complete frame in `input`. Returns how many bytes they occupy.
     fn frames(&mut self, key: u32, conn: &mut Conn, input: &[u8]) -> usize {
         let mut used = 0;
         while !conn.closing {
@@ -164,39 +162,42 @@ impl Server {
             Kind::Pong => {}
             Kind::Goodbye => {
                 conn.closing = true;
-                conn.left = true;
+                conn.client_left = true;
             }
             Kind::Request => self.request(key, conn, frame)?,
             Kind::Cancel => {
-                if known(conn, frame.stream)? && !tear(conn, frame.stream) {
+                if is_open(conn, frame.stream)? && !cancel_upload(conn, frame.stream) {
                     if let Some(stream) = conn.streams.get(&frame.stream) {
                         self.leave_task(key, frame.stream, stream);
                     }
-                    conn.finish(frame.stream, Err(OpError::new("cancelled", "cancelled")));
+                    conn.finish(
+                        frame.stream,
+                        Err(OpError::new("cancelled", "the client cancelled the request")),
+                    );
                 }
             }
             Kind::Data => {
-                if known(conn, frame.stream)? {
+                if is_open(conn, frame.stream)? {
                     self.data(key, conn, frame.stream, payload)?;
                 }
             }
             Kind::End => {
-                if known(conn, frame.stream)? {
+                if is_open(conn, frame.stream)? {
                     self.data_end(conn, frame.stream)?;
                 }
             }
             Kind::Window => {
-                if known(conn, frame.stream)?
+                if is_open(conn, frame.stream)?
                     && let Some(stream) = conn.streams.get_mut(&frame.stream)
                 {
-                    let grant = u32::from_be_bytes(payload.try_into().expect("parse has checked the length"));
+                    let grant = u32::from_be_bytes(payload.try_into().expect("parse checked the length"));
                     stream.grant(grant)?;
                 }
             }
             _ => {
                 return Err(Violation::new(
                     "out_of_order",
-                    format!("{:?} is not for clients to send", frame.kind),
+                    format!("a client must not send {:?}", frame.kind),
                 ));
             }
         }
@@ -209,12 +210,15 @@ impl Server {
         }
         let (magic, version) = frame.payload.split_at(8);
         if magic != frame::MAGIC {
-            return Err(Violation::new("bad_magic", "this is not the runner's protocol"));
+            return Err(Violation::new(
+                "bad_magic",
+                "the client does not speak the runner protocol",
+            ));
         }
         let major = u16::from_be_bytes([version[0], version[1]]);
         if major != frame::MAJOR {
             let text = format!(
-                "protocol {major} was asked for, this runner speaks {}",
+                "the client speaks protocol {major}, this runner speaks {}",
                 frame::MAJOR
             );
             return Err(Violation::new("version", text));
@@ -236,7 +240,10 @@ impl Server {
         if id <= conn.last_stream {
             return Err(Violation::new(
                 "out_of_order",
-                format!("stream {id} after stream {}", conn.last_stream),
+                format!(
+                    "stream {id} opened after stream {}; stream ids must increase",
+                    conn.last_stream
+                ),
             ));
         }
         conn.last_stream = id;
@@ -245,8 +252,11 @@ impl Server {
             return Err(Violation::new("malformed", "a request must be a map"));
         }
         let outcome = match conn.streams.len() {
-            MAX_STREAMS.. => Err(OpError::new("limit", format!("{MAX_STREAMS} streams are open"))),
-            _ => self.act(key, id, &Request(&body)),
+            MAX_STREAMS.. => Err(OpError::new(
+                "limit",
+                format!("{MAX_STREAMS} streams are open, which is the maximum"),
+            )),
+            _ => self.dispatch(key, id, &Request(&body)),
         };
         match outcome {
             Ok(Outcome::Done(fields)) => conn.finish(id, Ok(fields.encode())),
@@ -273,7 +283,10 @@ impl Server {
                     return Ok(());
                 };
                 if task.stdin_owner != Some((key, id)) {
-                    return Err(Violation::new("out_of_order", "data on a stream that takes none"));
+                    return Err(Violation::new(
+                        "out_of_order",
+                        "DATA on a stream that accepts none",
+                    ));
                 }
                 let leader = match task.what {
                     What::Process { pid, terminal: true } => Some(pid),
@@ -291,17 +304,27 @@ impl Server {
                         task.stdin_consumed += bytes.len() - rest.len();
                         sink.push(&rest);
                     }
-                    // The process no longer reads; its sender must not wait for it.
+                    // The process closed its stdin: discard the data, so that the sender does not wait.
                     None => task.stdin_consumed += bytes.len(),
                 }
-                self.feed(task_key);
+                self.write_stdin(task_key);
             }
             Use::Relay(relay) => match relay.sink.as_mut() {
                 Some(sink) if !sink.closed() => sink.push(bytes),
                 Some(_) => stream.consume(bytes.len(), true, id, &mut conn.out),
-                None => return Err(Violation::new("out_of_order", "data on a stream that takes none")),
+                None => {
+                    return Err(Violation::new(
+                        "out_of_order",
+                        "DATA on a stream that accepts none",
+                    ));
+                }
             },
-            _ => return Err(Violation::new("out_of_order", "data on a stream that takes none")),
+            _ => {
+                return Err(Violation::new(
+                    "out_of_order",
+                    "DATA on a stream that accepts none",
+                ));
+            }
         }
         Ok(())
     }
@@ -311,7 +334,7 @@ impl Server {
             return Ok(());
         };
         if stream.ended {
-            return Err(Violation::new("out_of_order", "a second end of a stream"));
+            return Err(Violation::new("out_of_order", "a second END on a stream"));
         }
         stream.ended = true;
         match &mut stream.what {
@@ -320,7 +343,7 @@ impl Server {
                 if let Some(sink) = self.tasks.map.get_mut(&task).and_then(|task| task.stdin.as_mut()) {
                     sink.end();
                 }
-                self.feed(task);
+                self.write_stdin(task);
             }
             Use::Relay(relay) => {
                 relay.sink.iter_mut().for_each(|sink| sink.end());
@@ -330,8 +353,8 @@ impl Server {
         Ok(())
     }
 
-    /// Writes what waits for a process's stdin, and remembers what to announce to its sender.
-    pub fn feed(&mut self, key: u32) {
+    /// Writes queued stdin, and counts the written bytes for the next WINDOW frame.
+    pub fn write_stdin(&mut self, key: u32) {
         let Some(task) = self.tasks.map.get_mut(&key) else {
             return;
         };
@@ -345,8 +368,7 @@ impl Server {
         }
     }
 
-    /// Dispatch: the whole list of what can be asked of a runner.
-    fn act(&mut self, key: u32, id: u32, request: &Request) -> OpResult<Outcome> {
+    fn dispatch(&mut self, key: u32, id: u32, request: &Request) -> OpResult<Outcome> {
         match request.text("op")? {
             "start" => self.op_start(key, id, request),
             "attach" => self.op_attach(key, id, request),
@@ -371,11 +393,9 @@ impl Server {
     }
 }
 
-/// Is the stream open? One that has just ended may still be spoken to by a client that does not know yet; one that never began
-/// may not.
-/// Ends the input of a worker that is being fed, and says whether there was one. It then answers by itself, when it has taken away what it began: a
-/// client that has its answer finds nothing half-made.
-fn tear(conn: &mut Conn, id: u32) -> bool {
+/// Cancels an upload by closing the worker's input. Returns whether there was one. The worker then removes
+/// its partial result and answers by itself, so the client finds nothing partial after the response.
+fn cancel_upload(conn: &mut Conn, id: u32) -> bool {
     match conn.streams.get_mut(&id) {
         Some(Stream {
             ended: false,
@@ -394,19 +414,16 @@ fn tear(conn: &mut Conn, id: u32) -> bool {
     }
 }
 
-fn known(conn: &Conn, id: u32) -> Result<bool, Violation> {
+fn is_open(conn: &Conn, id: u32) -> Result<bool, Violation> {
     if id > conn.last_stream {
-        return Err(Violation::new(
-            "out_of_order",
-            format!("stream {id} was never opened"),
-        ));
+        return Err(Violation::new("out_of_order", format!("stream {id} is not open")));
     }
     Ok(conn.streams.contains_key(&id))
 }
 
-/// False when the socket is broken.
+/// Returns false when the socket is broken.
 pub fn flush(conn: &mut Conn) -> bool {
-    if conn.send_rest().is_err() {
+    if conn.send_partial().is_err() {
         return false;
     }
     while conn.writable && conn.backlog() > 0 {

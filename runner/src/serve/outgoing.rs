@@ -1,34 +1,35 @@
-//! What one connection is sent: from rings, pipes and sockets into frames, one frame per stream and turn, while the client
-//! has granted credit and the outgoing buffer is low. After a flush that emptied the buffer the caller is asked to come again.
+//! Sends to one connection: moves bytes from rings, pipes and sockets into frames. Each stream sends one
+//! frame per turn, while it has credit and the outgoing buffer is below `OUT_LOW`.
 
 use crate::process::task::Exit;
 use crate::serve::connection::{Conn, OUT_LOW, Relay, Stream, Use};
 use crate::serve::server::Server;
 use crate::serve::source_sink::Pulled;
-use crate::serve::splice::Direct;
+use crate::serve::splice::Spliced;
 use crate::wire::cbor::Fields;
 use crate::wire::error::OpError;
 use crate::wire::frame::{self, Kind, MAX_DATA};
 use std::ops::Bound;
 
-/// Frames that went the short way before others have their turn: there is no backlog that would tell.
-const DIRECT: usize = 16;
+/// Spliced frames per call. They do not count as backlog, so they need their own limit.
+const MAX_SPLICED_FRAMES: usize = 16;
 
 enum Turn {
-    /// Something was sent, more may follow.
+    /// The stream sent something and may have more.
     Progress,
     Idle,
-    /// The stream's last word.
+    /// The stream is over.
     Finish(Result<Vec<u8>, OpError>),
 }
 
 impl Server {
-    pub fn pump(&mut self, key: u32, conn: &mut Conn) {
+    pub fn send(&mut self, key: u32, conn: &mut Conn) {
         let mut idle_streams = 0;
-        let mut direct = 0;
+        let mut spliced_frames = 0;
         while idle_streams < conn.streams.len() {
-            if conn.backlog() >= OUT_LOW || direct >= DIRECT {
-                // Room comes with the next writable event, or at once when the socket takes it all.
+            if conn.backlog() >= OUT_LOW || spliced_frames >= MAX_SPLICED_FRAMES {
+                // Continue after the next writable event, or in the next turn of the loop if the socket is
+                // still writable.
                 if conn.writable {
                     self.dirty.insert(key);
                 }
@@ -45,19 +46,19 @@ impl Server {
             let Some(mut stream) = conn.streams.remove(&id) else {
                 return;
             };
-            let turn = match conn.send_directly(id, &mut stream) {
-                Direct::Sent => {
-                    direct += 1;
+            let turn = match conn.send_spliced(id, &mut stream) {
+                Spliced::Sent => {
+                    spliced_frames += 1;
                     Turn::Progress
                 }
-                Direct::Later => {
-                    // Comes again once that is flushed.
+                Spliced::Later => {
+                    // Continue after the flush.
                     if conn.writable && conn.backlog() > 0 {
                         self.dirty.insert(key);
                     }
                     Turn::Idle
                 }
-                Direct::No => self.turn(key, id, &mut stream, &mut conn.out),
+                Spliced::Unsuitable => self.turn(key, id, &mut stream, &mut conn.out),
             };
             match turn {
                 Turn::Progress => {
@@ -86,7 +87,7 @@ impl Server {
             Use::Wait { task } => match self.tasks.map.get(task).map(|task| task.exit.clone()) {
                 Some(Some(exit)) => Turn::Finish(exit.result()),
                 Some(None) => Turn::Idle,
-                None => Turn::Finish(Err(OpError::new("gone", "the record was dropped"))),
+                None => Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped"))),
             },
             Use::Relay(relay) if relay.connecting.is_some() => match self.dial_step(key, id, relay) {
                 Ok(true) => {
@@ -110,7 +111,7 @@ impl Server {
         out: &mut Vec<u8>,
     ) -> Turn {
         let Some(task) = self.tasks.map.get_mut(&task_key) else {
-            return Turn::Finish(Err(OpError::new("gone", "the record was dropped")));
+            return Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped")));
         };
         if task.starting {
             return Turn::Idle;
@@ -120,26 +121,27 @@ impl Server {
             stream.consume(std::mem::take(&mut task.stdin_consumed), idle, id, out);
         }
         if task.dropped() {
-            return Turn::Finish(Err(OpError::new("gone", "the record was dropped")));
+            return Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped")));
         }
         let Some(reader) = task.readers.iter_mut().find(|r| (r.conn, r.stream) == (key, id)) else {
-            return Turn::Finish(Err(OpError::new("internal", "a stream without its reader")));
+            return Turn::Finish(Err(OpError::new("internal", "the stream has no reader")));
         };
         if let (Some(Exit::Facts(facts)), Some(last), false) = (&task.exit, task.settled, reader.until_end)
             && reader.seen >= last
         {
-            // What background processes write from here on is for whoever asks for it.
+            // Later output of background processes is for readers that ask for it (`until_end`).
             return Turn::Finish(Ok(facts.clone().int("last", last).encode()));
         }
         let next = (reader.seen + 1).max(task.ring.first());
         if next <= task.ring.last() {
             let (channel, head, tail) = task.ring.event(next);
             let len = head.len() + tail.len();
-            // An event is sent whole, so the credit must cover it.
+            // An event is never split, so the credit must cover all of it.
             if len as u64 > stream.credit {
                 return Turn::Idle;
             }
-            // Said only together with what follows: a reader that is far behind hears it once and not for every loss.
+            // Report lost events only together with the next event, so that a slow reader gets one report
+            // instead of one per lost event.
             if next > reader.seen + 1 {
                 let body = Fields::new()
                     .text("event", "gone")
@@ -153,8 +155,8 @@ impl Server {
             let paced = reader.pace;
             task.ring.freeze(next);
             if paced && task.sources.iter().any(|source| source.readable) {
-                // The task may have been waiting for this reader.
-                self.fill(task_key);
+                // The task may be waiting for this reader.
+                self.read_output(task_key);
             }
             return Turn::Progress;
         }
@@ -178,8 +180,8 @@ impl Server {
         if let Some(sink) = &mut relay.sink {
             let before = sink.queued();
             sink.write();
-            // Said before the pipe is closed, and not before all is in it: should this connection be cut while some is still queued here, the worker must
-            // not take what it has for all there is.
+            // Announce completeness after the last byte is in the pipe and before the pipe is closed.
+            // Otherwise a worker could take a cut-off upload for a complete one.
             if sink.is_complete() {
                 relay.job.iter().for_each(|job| job.input_is_complete());
             }
@@ -195,17 +197,17 @@ impl Server {
         else {
             return Turn::Idle;
         };
-        // Before looking at the pipe: a worker says OPEN before its first byte.
+        // A worker provides OPEN before it writes its first byte, so look for OPEN before reading the pipe.
         send_open(relay, id, out);
         let Some(source) = relay
             .source
             .as_mut()
             .filter(|source| source.readable && credit > 0)
         else {
-            return after_relay(relay, id, ended, out);
+            return finish_relay(relay, id, ended, out);
         };
         let most = MAX_DATA.min(credit as usize);
-        // The frame is made around the bytes where they are read to: much content comes this way.
+        // Read directly into the outgoing buffer, behind room for the header.
         let start = out.len();
         out.resize(start + frame::HEADER + most, 0);
         let pulled = source.pull(&mut out[start + frame::HEADER..]);
@@ -213,7 +215,7 @@ impl Server {
             Pulled::Bytes(count) => {
                 out.truncate(start + frame::HEADER + count);
                 if let Some(open) = take_open(relay) {
-                    // It has to be said before the first byte.
+                    // The worker provided OPEN after the check above; it must precede the data.
                     let data = out.split_off(start + frame::HEADER);
                     out.truncate(start);
                     frame::put(out, Kind::Open, id, &open);
@@ -226,7 +228,7 @@ impl Server {
             }
             Pulled::Nothing => {
                 out.truncate(start);
-                after_relay(relay, id, ended, out)
+                finish_relay(relay, id, ended, out)
             }
             Pulled::Ended => {
                 out.truncate(start);
@@ -234,7 +236,7 @@ impl Server {
                 send_open(relay, id, out);
                 match &relay.job {
                     Some(job) => Turn::Finish(job.take_result()),
-                    None => after_relay(relay, id, ended, out),
+                    None => finish_relay(relay, id, ended, out),
                 }
             }
         }
@@ -248,7 +250,7 @@ impl Server {
                     .retain(|reader| (reader.conn, reader.stream) != (key, id));
                 found.stdin_owner = found.stdin_owner.filter(|owner| *owner != (key, id));
             }
-            self.fill(task);
+            self.read_output(task);
         }
     }
 }
@@ -259,7 +261,7 @@ fn send_open(relay: &mut Relay, id: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// What a worker says when it has begun, once.
+/// Returns the worker's OPEN body, once.
 fn take_open(relay: &mut Relay) -> Option<Vec<u8>> {
     if relay.opened {
         return None;
@@ -269,8 +271,8 @@ fn take_open(relay: &mut Relay) -> Option<Vec<u8>> {
     open
 }
 
-/// A dialled socket ends one direction at a time; the stream ends with the second.
-fn after_relay(relay: &mut Relay, id: u32, ended: bool, out: &mut Vec<u8>) -> Turn {
+/// A dialled socket can end in one direction first. The stream ends when both directions have ended.
+fn finish_relay(relay: &mut Relay, id: u32, ended: bool, out: &mut Vec<u8>) -> Turn {
     if relay.job.is_some() || relay.source.is_some() {
         return Turn::Idle;
     }

@@ -1,23 +1,23 @@
-//! The loop: one thread, one epoll, everything the runner knows in one struct.
+//! The event loop: one thread, one epoll instance, all state in one struct.
 //!
 //! ```text
-//!            epoll ──► event ──► fill rings, read frames, reap ──► mark connections dirty
-//!              ▲                                                          │
-//!              └──────────────── pump: ring/pipe → frames → socket ◄──────┘
+//!            epoll ──► event ──► read output, receive frames, reap ──► mark connections dirty
+//!              ▲                                                              │
+//!              └──────────────── serve: ring/pipe → frames → socket ◄─────────┘
 //! ```
 //!
-//! One thread because PID 1 must be small (a thread's stack and heap cost more than a connection) and because one order
-//! of events needs no locks: a process cannot be reaped between looking up its pid and signalling it, so a recycled pid is
-//! never signalled. Files alone have threads (`job`), since files alone can block.
+//! One thread, because PID 1 must be small and because sequential events need no locks: no process is reaped
+//! between the lookup of its pid and the signal, so a recycled pid is never signalled. Only file operations run
+//! on threads (`files::worker`), because they can block.
 //!
-//! A defect must not take PID 1, and everything below it, down silently. Each event is handled behind a barrier: a panic is
-//! written to stderr and ends the connection that caused it (or only that event), then the loop goes on. Every step
-//! leaves the tables usable: connections are taken out while they are worked on, so a broken one is simply not put back.
+//! A panic must not end PID 1 and everything below it. Each step runs inside `catch_unwind`: a panic is printed
+//! to stderr and ends the connection or event that caused it. Connections are removed from the table while they
+//! are served, so a broken one is not put back.
 
 use crate::process::marks::Marks;
 use crate::process::reaper::has_children;
 use crate::process::task::Tasks;
-use crate::serve::acceptor::{Caller, Door};
+use crate::serve::acceptor::{Accepted, Acceptor};
 use crate::serve::connection::{Conn, Use};
 use crate::serve::epoll_token::{CONN_MASK, Token};
 use crate::serve::timers::{Alarm, Timers};
@@ -38,7 +38,7 @@ const MAX_CONNECTIONS: usize = 64;
 const HELLO_TIME: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Whose pid it is. Any other child was adopted: it is reaped and forgotten.
+/// What a child belongs to. Children without an owner are orphans that the runner adopted.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Owner {
     Task(u32),
@@ -48,9 +48,9 @@ pub enum Owner {
 }
 
 pub struct Config {
-    /// Who processes, shells and file operations run as unless a request says otherwise.
+    /// The default user of processes, shells and file operations.
     pub user: Option<User>,
-    /// Where they start.
+    /// The default working directory.
     pub cwd: Option<CString>,
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -58,10 +58,10 @@ pub struct Config {
 pub struct Server {
     pub config: Config,
     pub epoll: Epoll,
-    door: Door,
+    acceptor: Acceptor,
     pub signals: OwnedFd,
-    /// Rung by workers that have something to say before their first byte.
-    bell: OwnedFd,
+    /// An eventfd: a worker has an OPEN body.
+    wake_up: OwnedFd,
     pub conns: HashMap<u32, Conn>,
     next_conn: u32,
     pub tasks: Tasks,
@@ -70,36 +70,36 @@ pub struct Server {
     pub starts: HashMap<libc::pid_t, Starting>,
     pub timers: Timers,
     pub marks: Marks,
-    /// Connections with something to send or to read.
+    /// Connections to serve in this turn.
     pub dirty: BTreeSet<u32>,
-    /// Tasks whose output has more to read than one turn allows.
-    pub again: BTreeSet<u32>,
+    /// Tasks with more output to read than one turn allows.
+    pub unread_tasks: BTreeSet<u32>,
     pub scratch: Vec<u8>,
     pub boot: [u8; 16],
     pub started: Instant,
-    /// Listening ports as last announced, while someone watches.
+    /// Listening ports as last reported, while a client watches them.
     pub ports: Option<Vec<crate::ports::listening::Port>>,
-    /// Told to stop: no new work, and the end when the last child has gone.
+    /// The runner received SIGTERM or SIGINT: it refuses new work and exits after its last child.
     pub stopping: bool,
-    /// Nothing is left to run, and connections are being closed.
+    /// No children are left, and the runner is closing connections.
     ending: bool,
 }
 
 impl Server {
-    pub fn new(config: Config, door: Door, signals: OwnedFd) -> io::Result<Server> {
+    pub fn new(config: Config, acceptor: Acceptor, signals: OwnedFd) -> io::Result<Server> {
         let epoll = Epoll::new()?;
-        epoll.add(door.as_raw_fd(), Token::Listener.pack())?;
+        epoll.add(acceptor.as_raw_fd(), Token::Listener.pack())?;
         epoll.add(signals.as_raw_fd(), Token::Signals.pack())?;
-        let bell = crate::files::worker::bell()?;
-        epoll.add(bell.as_raw_fd(), Token::Bell.pack())?;
+        let wake_up = crate::files::worker::wake_up()?;
+        epoll.add(wake_up.as_raw_fd(), Token::WorkerOpened.pack())?;
         let mut boot = [0; 16];
         sys::random(&mut boot);
         Ok(Server {
             config,
             epoll,
-            door,
+            acceptor,
             signals,
-            bell,
+            wake_up,
             conns: HashMap::new(),
             next_conn: 0,
             tasks: Tasks::default(),
@@ -109,7 +109,7 @@ impl Server {
             timers: Timers::default(),
             marks: Marks::default(),
             dirty: BTreeSet::new(),
-            again: BTreeSet::new(),
+            unread_tasks: BTreeSet::new(),
             scratch: vec![0; 64 * 1024],
             boot,
             started: Instant::now(),
@@ -119,20 +119,21 @@ impl Server {
         })
     }
 
-    /// Serves until a stop was asked for and no child is left.
+    /// Serves until the runner is told to stop and no child is left.
     pub fn run(&mut self) {
         let mut ready: Vec<Ready> = Vec::with_capacity(64);
         loop {
-            let busy = !(self.again.is_empty() && self.dirty.is_empty() && self.shells.again.is_empty());
+            let busy =
+                !(self.unread_tasks.is_empty() && self.dirty.is_empty() && self.shells.unread.is_empty());
             if self.stopping && !busy && self.pids.is_empty() && !has_children() {
-                // What the last children left was told; now clients hear why it ends, and close.
+                // All results are sent: tell the clients why the connection ends.
                 if self.conns.is_empty() {
                     return;
                 }
                 if !self.ending {
                     self.ending = true;
                     for (key, conn) in &mut self.conns {
-                        conn.goodbye(&Violation::new("stopping", "the runner was told to stop"));
+                        conn.goodbye(&Violation::new("stopping", "the runner is stopping"));
                         self.dirty.insert(*key);
                     }
                     continue;
@@ -146,10 +147,10 @@ impl Server {
             while let Some(alarm) = self.timers.due() {
                 self.guarded(|server| server.alarm(alarm));
             }
-            for task in std::mem::take(&mut self.again) {
-                self.guarded(|server| server.fill(task));
+            for task in std::mem::take(&mut self.unread_tasks) {
+                self.guarded(|server| server.read_output(task));
             }
-            for shell in std::mem::take(&mut self.shells.again) {
+            for shell in std::mem::take(&mut self.shells.unread) {
                 self.guarded(|server| {
                     server.shell_status(shell);
                     server.shell_terminal(shell);
@@ -163,7 +164,7 @@ impl Server {
         }
     }
 
-    /// False when the step panicked; the panic hook has then written where and why to stderr.
+    /// Returns false when the step panicked. The panic hook has printed the cause to stderr.
     fn guarded(&mut self, step: impl FnOnce(&mut Server)) -> bool {
         catch_unwind(AssertUnwindSafe(|| step(self))).is_ok()
     }
@@ -172,8 +173,8 @@ impl Server {
         match Token::unpack(event.token) {
             Some(Token::Listener) => self.accept(),
             Some(Token::Signals) => self.signalled(),
-            Some(Token::Bell) => {
-                let _ = sys::read(self.bell.as_raw_fd(), &mut [0; 8]);
+            Some(Token::WorkerOpened) => {
+                let _ = sys::read(self.wake_up.as_raw_fd(), &mut [0; 8]);
                 let waits = |conn: &Conn| conn.streams.values().any(|stream| stream.waits_to_open());
                 self.dirty.extend(
                     self.conns
@@ -196,13 +197,13 @@ impl Server {
                         .iter_mut()
                         .filter(|s| s.channel == channel)
                         .for_each(|s| s.readable |= event.readable);
-                    self.fill(task);
+                    self.read_output(task);
                 }
             }
             Some(Token::TaskIn(task)) => {
                 if let Some(sink) = self.tasks.map.get_mut(&task).and_then(|task| task.stdin.as_mut()) {
                     sink.writable |= event.writable;
-                    self.feed(task);
+                    self.write_stdin(task);
                 }
             }
             Some(Token::RelayIn { conn, stream } | Token::RelayOut { conn, stream }) => {
@@ -235,18 +236,18 @@ impl Server {
         match alarm {
             Alarm::Hello(key) => {
                 if let Some(conn) = self.conns.get_mut(&key).filter(|conn| !conn.greeted) {
-                    conn.goodbye(&Violation::new("timeout", "no hello in time"));
+                    conn.goodbye(&Violation::new("timeout", "no HELLO within 10 seconds"));
                     self.dirty.insert(key);
                 }
             }
             Alarm::Accept => self.accept(),
             Alarm::Linger(key) => self.detach(key),
-            Alarm::FirstReader(task) => self.expect_no_reader(task),
-            Alarm::Kill { task, step } => self.over_time(task, step),
-            Alarm::Hunt { mark, left } => self.hunt(Some(mark), HashSet::new(), left),
+            Alarm::FirstReader(task) => self.stop_expecting_reader(task),
+            Alarm::Kill { task, step } => self.handle_timeout(task, step),
+            Alarm::KillMarked { mark, retries } => self.kill_marked(Some(mark), HashSet::new(), retries),
             Alarm::EndAll => self.end_all(),
             Alarm::ShellKill { shell, pid } => {
-                // Only while that very process is still unreaped, hence still ours.
+                // A pid that is still in the table is not reaped yet, so it cannot be recycled.
                 if self.pids.get(&pid) == Some(&Owner::Shell(shell)) {
                     kill(pid, libc::SIGKILL);
                 }
@@ -258,11 +259,11 @@ impl Server {
 
     fn accept(&mut self) {
         loop {
-            let fd = match self.door.next() {
-                Caller::Here(fd) => fd,
-                Caller::None => return,
-                Caller::Gone => continue,
-                Caller::Later => return self.timers.after(ACCEPT_AGAIN, Alarm::Accept),
+            let fd = match self.acceptor.next() {
+                Accepted::Connection(fd) => fd,
+                Accepted::None => return,
+                Accepted::Aborted => continue,
+                Accepted::RetryLater => return self.timers.after(ACCEPT_AGAIN, Alarm::Accept),
             };
             loop {
                 self.next_conn = (self.next_conn + 1) & CONN_MASK;
@@ -275,17 +276,16 @@ impl Server {
                 continue;
             }
             if self.conns.len() >= 2 * MAX_CONNECTIONS {
-                // Too many even to be told so.
                 continue;
             }
             let mut conn = Conn::new(fd);
             if self.ending {
-                conn.goodbye(&Violation::new("stopping", "the runner was told to stop"));
+                conn.goodbye(&Violation::new("stopping", "the runner is stopping"));
             }
             if self.conns.len() >= MAX_CONNECTIONS {
                 conn.goodbye(&Violation::new(
                     "limit",
-                    format!("{MAX_CONNECTIONS} connections are open"),
+                    format!("{MAX_CONNECTIONS} connections are open, which is the maximum"),
                 ));
             }
             self.conns.insert(key, conn);

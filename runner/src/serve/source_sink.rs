@@ -1,5 +1,5 @@
-//! The two ends of a flow of bytes that the loop tends: a `Source` to read from and a `Sink` to write to.
-//! Both are edge-triggered (see `sys::epoll`): the flag says what the kernel said last.
+//! Non-blocking file descriptors in the event loop: a `Source` to read from and a `Sink` to write to. Epoll
+//! is edge-triggered (`sys::epoll`), so `readable` and `writable` hold the last reported state.
 
 use crate::sys;
 use std::collections::VecDeque;
@@ -36,19 +36,19 @@ impl Source {
                 self.readable = false;
                 Pulled::Nothing
             }
-            // EIO is how a terminal's master says that the last slave is closed; a reset peer has no more to say either.
+            // A pty master returns EIO when its last slave is closed. A reset peer has no more data either.
             Err(_) => Pulled::Ended,
         }
     }
 }
 
-/// What "no more input" means to the receiver.
+/// How the receiver learns that the input has ended.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Finish {
     Close,
-    /// A socket that still has something to say: half-close.
+    /// Half-close, because the socket still delivers data.
     Shutdown,
-    /// A terminal cannot be half-closed; its end-of-file is a character.
+    /// A terminal cannot be half-closed, so write the end-of-file character.
     Character,
 }
 
@@ -76,7 +76,7 @@ impl Sink {
         self.fd.as_ref().map(|fd| fd.as_raw_fd())
     }
 
-    /// Nothing more can be written: ended, or the receiver has gone.
+    /// The input has ended, or the receiver is gone.
     pub fn closed(&self) -> bool {
         self.fd.is_none()
     }
@@ -85,7 +85,7 @@ impl Sink {
         self.queue.len()
     }
 
-    /// The receiver sees the end at once; what is queued is dropped.
+    /// Closes at once and drops what is queued.
     pub fn abandon(&mut self) {
         self.fd = None;
         self.queue.clear();
@@ -97,7 +97,7 @@ impl Sink {
         }
     }
 
-    /// After what is queued, the receiver sees the end of its input.
+    /// Closes after the queued bytes are written.
     pub fn end(&mut self) {
         if !self.ending && self.finish == Finish::Character {
             self.queue.push_back(4);
@@ -105,13 +105,14 @@ impl Sink {
         self.ending = true;
     }
 
-    /// Writes what the receiver takes now, and closes when that was the last. A receiver that has gone takes everything: its sender must not wait forever.
+    /// Writes what the receiver takes now, and closes after the last byte. Data for a receiver that is gone
+    /// is dropped, so that its sender does not wait forever.
     pub fn flush(&mut self) {
         self.write();
         self.close_after_last();
     }
 
-    /// The receiver has been given everything, and is to see the end next.
+    /// Everything is written and the input has ended.
     pub fn is_complete(&self) -> bool {
         self.ending && self.queue.is_empty()
     }

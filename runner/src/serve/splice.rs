@@ -1,8 +1,8 @@
-//! The short way for much content: out of a worker's pipe into the client's socket, pages as they are. What would be copied three times here (out of the
-//! pipe, into a frame, into the socket) is not even looked at; a file of the page cache reaches the client's buffer in one copy, the client's own.
+//! Sends file content from a worker's pipe to the client's socket with splice(2). The runner would otherwise
+//! copy the bytes three times. A cached file reaches the client with one copy, in the client's own read.
 //!
-//! A frame that has begun must be finished before anything else is sent. So the short way is taken only when nothing waits for the socket, only for bytes that
-//! are in the pipe already, and what the socket did not take of them is kept as the connection's `Rest`.
+//! A frame must be complete before the next one starts. So the runner splices only while nothing else is
+//! unsent, and only bytes that are already in the pipe. The unsent part of a frame is kept in `Conn::rest`.
 
 use crate::serve::connection::{Conn, Stream, Use};
 use crate::sys;
@@ -10,60 +10,63 @@ use crate::wire::frame::{self, HEADER, Kind, MAX_DATA};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-/// Less is sooner copied, unless more is about to come.
-const WORTH_IT: usize = 32 * 1024;
+/// Copying is faster for fewer bytes.
+const MIN_SPLICE: usize = 32 * 1024;
 
 #[derive(PartialEq)]
-pub enum Direct {
-    /// One frame has begun, and may be out.
+pub enum Spliced {
+    /// A frame was started, and may be complete.
     Sent,
-    /// When the socket has taken what waits for it, or when there is more to send.
+    /// Try again after the flush, or when the pipe has more.
     Later,
-    /// The long way, then.
-    No,
+    /// Copy instead.
+    Unsuitable,
 }
 
-/// The rest of a frame, still in its pipe.
-pub struct Rest {
+/// The unsent part of a frame, still in its pipe.
+pub struct PartialFrame {
     pipe: OwnedFd,
     pub left: usize,
 }
 
 impl Conn {
-    /// Sends one frame of content, if it can go this way now.
-    pub fn send_directly(&mut self, id: u32, stream: &mut Stream) -> Direct {
-        if self.copies {
-            return Direct::No;
+    /// Sends one DATA frame by splicing, if that is possible now.
+    pub fn send_spliced(&mut self, id: u32, stream: &mut Stream) -> Spliced {
+        if self.splice_failed {
+            return Spliced::Unsuitable;
         }
         if self.backlog() > 0 || !self.writable {
-            // Not the long way meanwhile: what is left of its frame comes first in its pipe.
-            return if stream.direct { Direct::Later } else { Direct::No };
+            // Do not copy meanwhile: the pipe still starts with the rest of the previous frame.
+            return if stream.spliced {
+                Spliced::Later
+            } else {
+                Spliced::Unsuitable
+            };
         }
         let Use::Relay(relay) = &mut stream.what else {
-            return Direct::No;
+            return Spliced::Unsuitable;
         };
-        // Of a worker that has said OPEN.
         let source = match &mut relay.source {
             Some(source) if source.readable && relay.opened && relay.bulk => source,
-            _ => return Direct::No,
+            _ => return Spliced::Unsuitable,
         };
-        let there = waiting(source.fd.as_raw_fd());
-        if there < WORTH_IT {
-            // Whoever has sent much in a row is at it. The kernel says when there is more, or when that was all.
-            if !stream.direct || there == 0 || is_all(source.fd.as_raw_fd()) {
-                return Direct::No;
+        let available = bytes_available(source.fd.as_raw_fd());
+        if available < MIN_SPLICE {
+            // A bulk transfer is running. Epoll reports when the pipe has more data or is closed.
+            if !stream.spliced || available == 0 || writer_closed(source.fd.as_raw_fd()) {
+                return Spliced::Unsuitable;
             }
             source.readable = false;
-            return Direct::Later;
+            return Spliced::Later;
         }
-        let size = there
+        let size = available
             .min(MAX_DATA)
             .min(usize::try_from(stream.credit).unwrap_or(MAX_DATA));
         if size == 0 {
-            return Direct::No;
+            return Spliced::Unsuitable;
         }
         let Ok(pipe) = sys::duplicate(source.fd.as_fd()) else {
-            return Direct::No;
+            return Spliced::Unsuitable;
         };
         let mut header = [0; HEADER];
         frame::set_header(&mut header, Kind::Data, id, size);
@@ -72,39 +75,43 @@ impl Conn {
             match sys::write(self.fd.as_raw_fd(), &self.out[self.sent..]) {
                 Ok(Some(count)) => self.sent += count,
                 Ok(None) => self.writable = false,
-                // Whoever flushes next is told the same.
+                // The next flush reports the error.
                 Err(_) => break,
             }
         }
         if self.sent == 0 {
             self.out.clear();
-            return if stream.direct { Direct::Later } else { Direct::No };
+            return if stream.spliced {
+                Spliced::Later
+            } else {
+                Spliced::Unsuitable
+            };
         }
-        stream.direct = true;
+        stream.spliced = true;
         stream.credit -= size as u64;
-        let mut rest = Rest { pipe, left: size };
-        if self.sent < self.out.len() || self.go_on(&mut rest).is_err() {
-            // The header is out, or a part of it: now the frame must follow, be it the long way.
-            self.copies = true;
+        let mut rest = PartialFrame { pipe, left: size };
+        if self.sent < self.out.len() || self.continue_frame(&mut rest).is_err() {
+            // A part of the header is sent, so the frame must follow: copy it.
+            self.splice_failed = true;
             self.copy(&rest);
         } else {
             self.out.clear();
             self.sent = 0;
-            self.rest = Some(rest).filter(|rest| rest.left > 0);
+            self.partial = Some(rest).filter(|rest| rest.left > 0);
         }
-        Direct::Sent
+        Spliced::Sent
     }
 
-    /// What is left of a frame that has begun. An error: the socket is broken.
-    pub fn send_rest(&mut self) -> io::Result<()> {
-        if let Some(mut rest) = self.rest.take() {
-            self.go_on(&mut rest)?;
-            self.rest = Some(rest).filter(|rest| rest.left > 0);
+    /// Continues a started frame. An error means that the socket is broken.
+    pub fn send_partial(&mut self) -> io::Result<()> {
+        if let Some(mut rest) = self.partial.take() {
+            self.continue_frame(&mut rest)?;
+            self.partial = Some(rest).filter(|rest| rest.left > 0);
         }
         Ok(())
     }
 
-    fn go_on(&mut self, rest: &mut Rest) -> io::Result<()> {
+    fn continue_frame(&mut self, rest: &mut PartialFrame) -> io::Result<()> {
         while self.writable && rest.left > 0 {
             match splice(rest.pipe.as_raw_fd(), self.fd.as_raw_fd(), rest.left)? {
                 Some(count) => rest.left -= count,
@@ -114,16 +121,16 @@ impl Conn {
         Ok(())
     }
 
-    fn copy(&mut self, rest: &Rest) {
+    fn copy(&mut self, rest: &PartialFrame) {
         let start = self.out.len();
         self.out.resize(start + rest.left, 0);
         let mut at = start;
-        // All of it is there: nobody else reads from this pipe.
+        // The runner is the only reader of this pipe, so all bytes are there.
         while at < self.out.len() {
             match sys::read(rest.pipe.as_raw_fd(), &mut self.out[at..]) {
                 Ok(Some(count)) if count > 0 => at += count,
                 _ => {
-                    // Should it not be, the client is cut off, rather than given other bytes.
+                    // Disconnect rather than send wrong bytes.
                     // SAFETY: acts on a descriptor that is open.
                     unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
                     return;
@@ -133,8 +140,8 @@ impl Conn {
     }
 }
 
-/// How many bytes are in a pipe.
-fn waiting(pipe: RawFd) -> usize {
+/// Bytes in a pipe.
+fn bytes_available(pipe: RawFd) -> usize {
     let mut count: libc::c_int = 0;
     // SAFETY: the pointer is to a number that outlives the call.
     match unsafe { libc::ioctl(pipe, libc::FIONREAD, &raw mut count) } {
@@ -143,8 +150,8 @@ fn waiting(pipe: RawFd) -> usize {
     }
 }
 
-/// Nobody writes to it any more.
-fn is_all(pipe: RawFd) -> bool {
+/// The writer has closed the pipe.
+fn writer_closed(pipe: RawFd) -> bool {
     let mut poll = libc::pollfd {
         fd: pipe,
         events: 0,
@@ -155,7 +162,7 @@ fn is_all(pipe: RawFd) -> bool {
     poll.revents & libc::POLLHUP != 0
 }
 
-/// `None` is "no room now".
+/// `None`: no room now.
 fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<Option<usize>> {
     let none = std::ptr::null_mut();
     let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
@@ -174,7 +181,7 @@ fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Direct;
+    use super::Spliced;
     use crate::serve::connection::{Conn, Relay, Stream, Use};
     use crate::serve::source_sink::Source;
     use crate::sys;
@@ -202,21 +209,21 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_whose_content_finds_no_room_is_finished_before_anything_else() {
+    fn an_interrupted_frame_is_completed_before_other_frames() {
         let content: Vec<u8> = (0..14 * MAX_DATA as u32).map(|at| (at / 3) as u8).collect();
         let (mut stream, _input) = stream_of(&content);
         stream.grant(1 << 20).expect("less than the largest window");
         let mut interrupted = 0;
         let (ours, theirs) = sys::socket_pair().expect("a pair of sockets");
         for fd in [&ours, &theirs] {
-            sys::set_nonblocking(fd.as_raw_fd()).expect("not to wait");
+            sys::set_nonblocking(fd.as_raw_fd()).expect("non-blocking mode");
         }
         let mut conn = Conn::new(ours);
         let mut ping = Vec::new();
         frame::put(&mut ping, Kind::Ping, 0, &[1; 8]);
         let (mut wire, mut chunk) = (Vec::new(), vec![0; 1 << 20]);
         for _ in 0..14 {
-            // Full, but for one small message: the header goes out, what it announces does not.
+            // Fill the socket except for one small frame: the header fits, the content does not.
             while let Ok(Some(_)) = sys::write(conn.fd.as_raw_fd(), &ping) {}
             loop {
                 let count = sys::read(theirs.as_raw_fd(), &mut chunk[..ping.len()])
@@ -224,14 +231,14 @@ mod tests {
                     .unwrap();
                 wire.extend_from_slice(&chunk[..count]);
                 conn.writable = true;
-                if conn.send_directly(7, &mut stream) == Direct::Sent {
+                if conn.send_spliced(7, &mut stream) == Spliced::Sent {
                     break;
                 }
             }
-            if conn.rest.is_some() {
+            if conn.partial.is_some() {
                 interrupted += 1;
-                // Neither this way nor the other may anything be taken out of the pipe now.
-                assert!(conn.send_directly(7, &mut stream) == Direct::Later);
+                // While a frame is incomplete, nothing else may be read from the pipe.
+                assert!(conn.send_spliced(7, &mut stream) == Spliced::Later);
             }
             conn.put(Kind::Pong, 0, &[2; 8]);
             while conn.backlog() > 0 {
@@ -265,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn little_is_waited_for_only_while_more_can_come() {
+    fn a_small_rest_is_delayed_only_while_the_writer_is_open() {
         let (mut stream, input) = stream_of(&[7; MAX_DATA + 100]);
         let (ours, theirs) = sys::socket_pair().expect("a pair of sockets");
-        sys::set_nonblocking(ours.as_raw_fd()).expect("not to wait");
+        sys::set_nonblocking(ours.as_raw_fd()).expect("non-blocking mode");
         let mut conn = Conn::new(ours);
-        assert!(conn.send_directly(7, &mut stream) == Direct::Sent);
-        assert!(conn.rest.is_none() && conn.backlog() == 0);
-        assert!(conn.send_directly(7, &mut stream) == Direct::Later);
+        assert!(conn.send_spliced(7, &mut stream) == Spliced::Sent);
+        assert!(conn.partial.is_none() && conn.backlog() == 0);
+        assert!(conn.send_spliced(7, &mut stream) == Spliced::Later);
         drop(input);
         if let Use::Relay(Relay {
             source: Some(source), ..
@@ -281,7 +288,7 @@ mod tests {
             assert!(!source.readable);
             source.readable = true;
         }
-        assert!(conn.send_directly(7, &mut stream) == Direct::No);
+        assert!(conn.send_spliced(7, &mut stream) == Spliced::Unsuitable);
         drop(theirs);
     }
 }

@@ -1,9 +1,11 @@
-//! `runner serve`: from arguments to a listening socket. Where the runner makes it, it takes its name only when it listens, so a client that
-//! finds the name can connect: there is no moment at which it is there and refuses. Where the socket is handed in, nothing in here leads to it.
+//! `runner serve`: parses options, opens the socket and runs the server.
+//!
+//! The runner binds the socket under a temporary name and renames it once it listens, so a client that sees
+//! the path can connect. A socket that is passed in has no path inside the sandbox.
 
 use crate::process::limits;
 use crate::process::reaper::signal_descriptor;
-use crate::serve::acceptor::Door;
+use crate::serve::acceptor::Acceptor;
 use crate::serve::server::{Config, Server};
 use crate::sys::user::User;
 use crate::sys::{self, check};
@@ -15,25 +17,25 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Variables that are for the runner and not for what it runs.
+/// The runner removes variables with this prefix from the environment of its children.
 const OUR_PREFIX: &[u8] = b"SANDKASTEN_RUNNER_";
 
 #[derive(Debug, Default, PartialEq)]
 pub struct Options {
     pub socket: Option<PathBuf>,
-    /// A socket that listens already, instead of a path.
+    /// A listening socket that the caller passes in.
     pub listen_fd: Option<i32>,
-    /// A socket over which connections are handed in, instead of either.
+    /// A socket over which the caller passes in connections.
     pub handed_fd: Option<i32>,
-    /// Gets the byte `\n` when the socket listens, and is then closed.
+    /// The runner writes `\n` to it when it listens, and closes it.
     pub ready_fd: Option<i32>,
-    /// Who processes, shells and file operations run as by default.
+    /// The default user of processes, shells and file operations.
     pub user: Option<String>,
-    /// Where they start by default.
+    /// Their default working directory.
     pub cwd: Option<PathBuf>,
-    /// What their files are made with. Default 022.
+    /// Default 022.
     pub umask: Option<u32>,
-    /// Of the runner and everything that it starts.
+    /// Limits of the runner and everything it starts.
     pub limits: Vec<(u32, u64)>,
 }
 
@@ -45,12 +47,12 @@ impl Options {
             let name = name.to_string_lossy().into_owned();
             let value = arguments
                 .next()
-                .ok_or_else(|| format!("{name}: a value is missing"))?;
+                .ok_or_else(|| format!("{name}: the value is missing"))?;
             let text = || {
                 value
                     .to_str()
                     .map(str::to_owned)
-                    .ok_or_else(|| format!("{name}: not UTF-8"))
+                    .ok_or_else(|| format!("{name}: the value is not UTF-8"))
             };
             match name.as_str() {
                 "--socket" => options.socket = Some(value.into()),
@@ -60,17 +62,18 @@ impl Options {
                     let mask = u32::from_str_radix(&text()?, 8)
                         .ok()
                         .filter(|mask| *mask <= 0o777);
-                    options.umask = Some(mask.ok_or_else(|| format!("{name}: an octal number up to 777"))?);
+                    options.umask =
+                        Some(mask.ok_or_else(|| format!("{name}: must be an octal number up to 777"))?);
                 }
                 "--limit" => {
                     let limit = limits::parse(&text()?);
                     options
                         .limits
-                        .push(limit.ok_or_else(|| format!("{name}: a known name, = and a number"))?);
+                        .push(limit.ok_or_else(|| format!("{name}: must be NAME=NUMBER with a known NAME"))?);
                 }
                 "--ready-fd" | "--listen-fd" | "--handed-fd" => {
                     let fd = text()?.parse().ok().filter(|fd| *fd > 2);
-                    let fd = fd.ok_or_else(|| format!("{name}: a number above 2"))?;
+                    let fd = fd.ok_or_else(|| format!("{name}: must be a number above 2"))?;
                     *match name.as_str() {
                         "--ready-fd" => &mut options.ready_fd,
                         "--listen-fd" => &mut options.listen_fd,
@@ -88,11 +91,10 @@ impl Options {
         self.socket
             .clone()
             .or_else(from_env)
-            .ok_or_else(|| "--socket or SANDKASTEN_RUNNER_SOCKET is needed".to_owned())
+            .ok_or_else(|| "no socket; pass --socket or set SANDKASTEN_RUNNER_SOCKET".to_owned())
     }
 }
 
-/// Serves until told to stop.
 pub fn serve(options: &Options) -> Result<(), String> {
     let given = options.listen_fd.or(options.handed_fd);
     let socket = match given {
@@ -100,9 +102,10 @@ pub fn serve(options: &Options) -> Result<(), String> {
         None => Some(options.socket()?),
     };
     prepare_process([options.ready_fd, given], options.umask.unwrap_or(0o022))
-        .map_err(|error| format!("preparing: {error}"))?;
+        .map_err(|error| format!("cannot prepare the process: {error}"))?;
     for (resource, value) in &options.limits {
-        limits::lower(*resource, *value).map_err(|error| format!("limit {resource}: {error}"))?;
+        limits::lower(*resource, *value)
+            .map_err(|error| format!("cannot set resource limit {resource}: {error}"))?;
     }
     let user = options
         .user
@@ -116,33 +119,33 @@ pub fn serve(options: &Options) -> Result<(), String> {
         .as_ref()
         .map(c_string)
         .transpose()
-        .map_err(|_| "--cwd: a NUL byte".to_owned())?;
+        .map_err(|_| "--cwd: contains a NUL byte".to_owned())?;
     let env = std::env::vars_os()
         .map(|(name, value)| (name.into_vec(), value.into_vec()))
         .filter(|(name, _)| !name.starts_with(OUR_PREFIX))
         .collect();
-    let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
-    let door = match (&socket, given) {
+    let signals = signal_descriptor().map_err(|error| format!("cannot open a signal descriptor: {error}"))?;
+    let acceptor = match (&socket, given) {
         (Some(socket), _) => {
-            Door::Listens(listen(socket).map_err(|error| format!("{}: {error}", socket.display()))?)
+            Acceptor::Listening(listen(socket).map_err(|error| format!("{}: {error}", socket.display()))?)
         }
         (None, Some(fd)) => {
-            // Whoever handed it on may have changed this: a runtime written in Go does.
+            // A runtime written in Go makes descriptors blocking.
             crate::sys::set_nonblocking(fd).map_err(|error| format!("descriptor {fd}: {error}"))?;
             // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked); nothing else here has its number.
             let socket = unsafe { OwnedFd::from_raw_fd(fd) };
             if options.listen_fd.is_some() {
-                Door::Listens(socket)
+                Acceptor::Listening(socket)
             } else {
-                Door::Hands(socket)
+                Acceptor::PassedIn(socket)
             }
         }
-        (None, None) => return Err("no socket".to_owned()),
+        (None, None) => return Err("no socket to listen on".to_owned()),
     };
-    let mut server = Server::new(Config { user, cwd, env }, door, signals)
-        .map_err(|error| format!("starting: {error}"))?;
+    let mut server = Server::new(Config { user, cwd, env }, acceptor, signals)
+        .map_err(|error| format!("cannot start the server: {error}"))?;
     if let Some(fd) = options.ready_fd {
-        // A launcher that has gone meanwhile is no reason not to serve.
+        // The caller may be gone; serve anyway.
         let _ = sys::write(fd, b"\n");
         // SAFETY: the caller gave us this descriptor to use and close; nothing else here has its number.
         unsafe { libc::close(fd) };
@@ -157,9 +160,9 @@ pub fn serve(options: &Options) -> Result<(), String> {
 fn prepare_process(given: [Option<i32>; 2], umask: u32) -> io::Result<()> {
     // SAFETY: these calls take numbers, and change only this process.
     unsafe {
-        // Descriptors that our parent left open are for nobody below us.
+        // Descriptors that the parent left open must not reach children.
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-        // Standard streams exist, so that no socket of ours ever becomes somebody's standard output.
+        // Open missing standard streams, so that a socket never becomes descriptor 0, 1 or 2.
         for fd in 0..3 {
             if libc::fcntl(fd, libc::F_GETFD) < 0 {
                 check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR))?;
@@ -168,12 +171,13 @@ fn prepare_process(given: [Option<i32>; 2], umask: u32) -> io::Result<()> {
         for fd in given.into_iter().flatten() {
             check(libc::fcntl(fd, libc::F_GETFD))?;
         }
-        // Orphans come to us also where we are not PID 1.
+        // Adopt orphans even when the runner is not PID 1.
         check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1))?;
-        // A process of our own user may neither trace us nor read our memory, environment or descriptors.
+        // Processes of the runner's own user must not trace it or read its memory, environment or
+        // descriptors.
         check(libc::prctl(libc::PR_SET_DUMPABLE, 0))?;
         libc::umask(umask);
-        // One arena for all threads, large buffers straight back to the kernel: small before fast.
+        // Prefer small memory: one arena, and large buffers go back to the kernel.
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, 64 * 1024);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 * 1024);
@@ -185,7 +189,7 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     if UnixStream::connect(path).is_ok() {
         return Err(io::Error::new(
             io::ErrorKind::AddrInUse,
-            "another runner answers there",
+            "another runner already listens there",
         ));
     }
     let mut draft = path.as_os_str().to_owned();
@@ -194,7 +198,7 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     let _ = std::fs::remove_file(&draft);
     let listener = UnixListener::bind(&draft)?;
     listener.set_nonblocking(true)?;
-    // Whoever may connect may do everything: only our own user (and root) may.
+    // A client may do everything that the runner may, so only the runner's user may connect.
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600))?;
     std::fs::rename(&draft, path)?;
     Ok(listener.into())

@@ -1,4 +1,4 @@
-//! `stats`: what the runner and its sandbox use. A number that cannot be known here is left out.
+//! `stats`: resource usage of the runner and its sandbox. A number that is not available is omitted.
 
 use crate::serve::incoming::Outcome;
 use crate::serve::server::Server;
@@ -43,7 +43,7 @@ fn own_memory() -> Option<i64> {
     Some(pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
 }
 
-/// Processes in this pid namespace, ourselves included.
+/// Processes in this pid namespace, including the runner.
 fn processes() -> Option<i64> {
     let entries = std::fs::read_dir("/proc").ok()?;
     let numeric = |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
@@ -55,7 +55,7 @@ fn processes() -> Option<i64> {
     )
 }
 
-/// The first of these files that the sandbox shows, as version 2 or version 1 lays them out; a named line of it, or all of it.
+/// Reads the first existing file (cgroup v2 or v1 layout): the line with this key, or the whole file.
 fn cgroup(files: &[&str], line: Option<&str>) -> Option<i64> {
     files.iter().find_map(|file| {
         let text =

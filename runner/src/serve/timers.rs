@@ -1,5 +1,5 @@
-//! What is to happen later. A heap of deadlines; an entry whose subject is gone when it fires does nothing, so nothing is ever
-//! taken out early. Deadlines are monotonic: the wall clock may jump.
+//! A heap of deadlines. Timers are never cancelled: a timer whose object is gone does nothing. Deadlines use
+//! the monotonic clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Alarm {
-    /// A connection that has not said hello.
+    /// The client has not sent HELLO.
     Hello(u32),
-    /// A connection could not be accepted for want of descriptors.
+    /// Retry an accept that failed for lack of descriptors.
     Accept,
-    /// A connection that has been told goodbye.
+    /// A connection did not close after GOODBYE.
     Linger(u32),
-    /// A task that nobody has read yet.
+    /// A task has no reader yet.
     FirstReader(u32),
-    /// A task over its time: the step of the escalation comes next.
+    /// The next step of ending a task.
     Kill { task: u32, step: u32 },
-    /// What carries this mark could not all be killed at once.
-    Hunt { mark: u32, left: u32 },
-    /// Told to stop twice: whoever is left is killed.
+    /// Retry killing the processes with this mark.
+    KillMarked { mark: u32, retries: u32 },
+    /// Retry killing all processes after the second stop signal.
     EndAll,
-    /// A shell that was told to close.
+    /// A shell did not exit after it was closed.
     ShellKill { shell: u32, pid: i32 },
-    /// A login shell that may still be busy with its profile.
+    /// A login shell has not finished its profile.
     ShellLogin { shell: u32, pid: i32 },
-    /// Someone watches listening ports.
+    /// Check for new listening ports.
     Ports,
 }
 
@@ -34,13 +34,13 @@ pub struct Timers(BinaryHeap<Reverse<(Instant, Alarm)>>);
 
 impl Timers {
     pub fn after(&mut self, delay: Duration, alarm: Alarm) {
-        // A delay beyond what the clock can count is no deadline at all.
+        // A deadline beyond the range of the clock never fires.
         if let Some(at) = Instant::now().checked_add(delay) {
             self.0.push(Reverse((at, alarm)));
         }
     }
 
-    /// Milliseconds until the next one, rounded up so that it is due on waking; -1 for never.
+    /// Milliseconds until the next deadline, rounded up; -1 if there is none.
     pub fn wait_ms(&self) -> i32 {
         match self.0.peek() {
             None => -1,

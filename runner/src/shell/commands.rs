@@ -1,4 +1,4 @@
-//! Commands of a shell, one after another: queue, check, run, report, interrupt.
+//! The commands of a shell, one at a time: queue, syntax check, run, report.
 
 use crate::process::marked_processes;
 use crate::process::operations::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, size};
@@ -19,14 +19,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 const MAX_QUEUE: usize = 64;
-/// Reads of one descriptor in one turn of the loop.
+/// Reads of one descriptor per turn of the loop.
 const READS: usize = 16;
-/// What a shell may say on its status socket without finishing a report: a folder and two numbers fit many times.
+/// Limit of an incomplete report on the status socket. A real report is much smaller.
 const MAX_REPORT: usize = 64 * 1024;
-/// What is kept of the controlling terminal: enough for the last words of a shell.
-const MAX_HEARD: usize = 8 * 1024;
+/// How much of the controlling terminal's output is kept: enough for the report of the EXIT trap.
+const MAX_TERMINAL_TAIL: usize = 8 * 1024;
 
-/// What a shell says of a command that an interrupt has ended.
+/// The status that a shell reports for an interrupted command.
 const INTERRUPTED: i32 = 128 + libc::SIGINT;
 
 /// The command that a shell is running.
@@ -34,41 +34,42 @@ pub struct Current {
     pub task: u32,
     spec: Spec,
     pub nonce: String,
-    /// A fresh shell was started for it.
+    /// A new shell process was started for it.
     restarted: bool,
-    /// Why that is no login shell, though one was asked for.
+    /// Why that shell is not the requested login shell.
     login_skipped: Option<&'static str>,
-    /// Kept open until the end, so that the terminal is never without a slave before the shell has opened it.
+    /// Kept open until the end, because a terminal without an open slave reports end-of-file.
     slaves: Vec<OwnedFd>,
-    /// Waiting for the syntax check, and its process.
+    /// Waiting for the syntax check.
     checking: bool,
     pub check: Option<libc::pid_t>,
-    /// It is being ended: a second request for that changes nothing.
+    /// The command is being ended. Further requests to end it have no effect.
     pub interrupting: bool,
-    /// When it was typed: what of the shell is younger was started by it.
+    /// When the command was typed. The shell's processes that started later belong to it.
     pub begun: Option<StartTime>,
-    /// Shortly before an interrupt was last sent to the shell itself.
-    pub struck: Option<StartTime>,
+    /// Shortly before SIGINT was last sent to the shell itself.
+    pub interrupted_since: Option<StartTime>,
 }
 
 impl Current {
-    /// Kills what the command started, wherever it is, if it is being ended. After a normal end its background jobs live on.
-    pub fn end_strays(&self, mark: Option<u32>, shell: Option<libc::pid_t>) {
+    /// Kills everything that the command started, if the command is being ended. After a normal end its
+    /// background jobs live on.
+    pub fn kill_started_processes(&self, mark: Option<u32>, shell: Option<libc::pid_t>) {
         if let (true, Some(mark), Some(begun)) = (self.interrupting, mark, self.begun) {
             marked_processes::kill_since(mark, begun, shell);
         }
     }
 
-    /// A bash that is interrupted between starting a program and waiting for it forgets the program, says that the command has ended, and before it begins the
-    /// next one waits for the program, for as long as that runs. So what it started just before it was struck is ended too.
-    fn end_forgotten(&self, mark: Option<u32>, shell: libc::pid_t, status: i32) {
-        if let (INTERRUPTED, Some(mark), Some(struck)) = (status, mark, self.struck) {
-            marked_processes::kill_since(mark, struck, Some(shell));
+    /// If SIGINT arrives between fork and wait, bash reports the command as finished but the program keeps
+    /// running, and the next command waits for it. So kill what bash started just before the SIGINT.
+    fn kill_forgotten_program(&self, mark: Option<u32>, shell: libc::pid_t, status: i32) {
+        if let (INTERRUPTED, Some(mark), Some(interrupted_since)) = (status, mark, self.interrupted_since) {
+            marked_processes::kill_since(mark, interrupted_since, Some(shell));
         }
     }
 }
 
-/// What a queued command needs to begin.
+/// A queued command.
 #[derive(Clone)]
 pub struct Spec {
     text: Vec<u8>,
@@ -93,7 +94,10 @@ impl Server {
             .get_mut(&key)
             .filter(|task| matches!(task.what, What::Command { .. }))
         else {
-            return Err(OpError::new("exists", format!("'{id}' is a process")));
+            return Err(OpError::new(
+                "exists",
+                format!("'{id}' is already the id of a process"),
+            ));
         };
         if bound && !existed {
             task.bound = Some(conn);
@@ -121,7 +125,7 @@ impl Server {
         if shell.queue.len() >= MAX_QUEUE {
             return Err(OpError::new(
                 "limit",
-                format!("{MAX_QUEUE} commands are waiting for this shell"),
+                format!("{MAX_QUEUE} commands are queued for this shell, which is the maximum"),
             ));
         }
         let key = self.tasks.key();
@@ -135,7 +139,7 @@ impl Server {
         Ok(key)
     }
 
-    /// Begins the next command, if the shell is free and one is waiting.
+    /// Starts the next queued command if the shell is idle.
     pub fn shell_next(&mut self, key: u32) {
         while let Some(shell) = self
             .shells
@@ -144,15 +148,15 @@ impl Server {
             .filter(|shell| shell.current.is_none())
         {
             match &shell.live {
-                // Commands wait until the shell has read its profile, too.
+                // Commands also wait for the profile of a login shell.
                 Some(live) if live.starting || live.login.is_some() => return,
                 Some(_) => {}
                 None if shell.queue.is_empty() || shell.closing => return,
-                // The command's turn comes when the shell is there.
+                // `shell_started` continues.
                 None => match self.shell_start(key) {
                     Ok(()) => return,
                     Err(error) => {
-                        self.fail_first(key, error);
+                        self.fail_next(key, error);
                         continue;
                     }
                 },
@@ -183,7 +187,7 @@ impl Server {
                 check: None,
                 interrupting: false,
                 begun: None,
-                struck: None,
+                interrupted_since: None,
             };
             let begun = match checking {
                 true => self.check(key, &current.spec.text).map(|pid| current.check = pid),
@@ -192,7 +196,7 @@ impl Server {
             if let Some(shell) = self.shells.map.get_mut(&key) {
                 shell.current = Some(current);
             }
-            // The clock of a command starts when its turn comes, not when it was queued.
+            // The timeout starts when the command starts, not when it is queued.
             if let Some(task) = self.tasks.map.get_mut(&task_key) {
                 task.started = std::time::Instant::now();
             }
@@ -210,8 +214,9 @@ impl Server {
         }
     }
 
-    /// A shell takes the end of its input for the end of an open heredoc, and runs it. So a text that could have one is
-    /// first given to `sh -n` with a line `)` after it: that line is a syntax error, unless something was still open to swallow it.
+    /// A shell takes the end of its input as the end of an open heredoc, and runs it. So text with `<<` is
+    /// first passed to `sh -n` with an extra line `)`. That line is a syntax error, unless an open construct
+    /// swallows it.
     fn check(&mut self, key: u32, text: &[u8]) -> OpResult<Option<libc::pid_t>> {
         let Some(live) = self.shells.map.get(&key).and_then(|shell| shell.live.as_ref()) else {
             return Ok(None);
@@ -232,7 +237,6 @@ impl Server {
         self.begin_start(command, Owner::Check(key)).map(Some)
     }
 
-    /// The check could not be started, so neither is the command.
     pub fn check_started(&mut self, key: u32, result: OpResult<()>) {
         if let Err(error) = result {
             self.abandon(key, Exit::Failed(error));
@@ -278,7 +282,7 @@ impl Server {
         }
     }
 
-    /// Makes the terminal(s) of the current command and types it.
+    /// Opens the terminals of the current command and types it.
     fn begin(&mut self, key: u32) -> OpResult<()> {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return Ok(());
@@ -309,7 +313,7 @@ impl Server {
                 .map_err(failed)?;
             task.sources.push(source);
             current.slaves.push(pair.slave);
-            paths.push(pair.path.into_string().expect("a path of ASCII"));
+            paths.push(pair.path.into_string().expect("an ASCII path"));
         }
         let err = paths.get(1).map(String::as_str);
         let line = live.flavour.line(
@@ -326,7 +330,7 @@ impl Server {
         Ok(())
     }
 
-    /// The current command could not be begun.
+    /// Ends the current command, which could not start.
     fn abandon(&mut self, key: u32, exit: Exit) {
         if let Some(current) = self
             .shells
@@ -338,7 +342,7 @@ impl Server {
         }
     }
 
-    /// Reads the status socket and acts on every whole report.
+    /// Reads the status socket and handles every complete report.
     pub fn shell_status(&mut self, key: u32) {
         for _ in 0..READS {
             let Some(live) = self
@@ -367,7 +371,7 @@ impl Server {
                 live.reports.clear();
             }
         }
-        self.shells.again.insert(key);
+        self.shells.unread.insert(key);
     }
 
     fn next_report(&mut self, key: u32) -> Option<Report> {
@@ -385,7 +389,7 @@ impl Server {
             return;
         };
         let folder = Some(report.cwd.clone()).filter(|cwd| cwd.starts_with(b"/"));
-        // Without the nonce of the command that runs now, it is an echo of an older one, or a forgery.
+        // A report without the current nonce is from an older command, or forged.
         if shell
             .current
             .as_ref()
@@ -397,15 +401,15 @@ impl Server {
             return;
         };
         if let Some(live) = &shell.live {
-            current.end_strays(shell.mark, Some(live.pid));
-            current.end_forgotten(shell.mark, live.pid, status);
+            current.kill_started_processes(shell.mark, Some(live.pid));
+            current.kill_forgotten_program(shell.mark, live.pid, status);
         }
         shell.last_status = status;
         shell.last_cwd = folder.or(shell.last_cwd.take());
         let cwd = shell.last_cwd.clone();
         let facts = self.command_facts(&current, Fields::new().int("exitCode", status), cwd);
         let task = current.task;
-        // The slaves close first: the end of the output is then to be seen.
+        // Close the slaves first, so that the end of the output is visible.
         drop(current);
         self.end_task(task, Exit::Facts(facts));
         self.shell_next(key);
@@ -438,8 +442,10 @@ impl Server {
         }
     }
 
-    /// The controlling terminal: prompts, notices about jobs, whatever writes to /dev/tty. Nobody's output. For a POSIX sh it has
-    /// one use: after an error the rest of our line is lost and a prompt appears, so a prompt means "ask for the status".
+    /// Drains the controlling terminal: prompts, job notices and writes to /dev/tty.
+    ///
+    /// For a POSIX sh a prompt is meaningful. After an error the shell drops the rest of the typed line and
+    /// prompts, so ask for the status again.
     pub fn shell_terminal(&mut self, key: u32) {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return;
@@ -448,13 +454,13 @@ impl Server {
         let (mut heard, mut reads) = (false, 0);
         while let Ok(Some(count @ 1..)) = sys::read(live.terminal.as_raw_fd(), &mut self.scratch) {
             heard = true;
-            live.heard.extend_from_slice(&self.scratch[..count]);
-            let excess = live.heard.len().saturating_sub(MAX_HEARD);
-            live.heard.drain(..excess);
+            live.terminal_tail.extend_from_slice(&self.scratch[..count]);
+            let excess = live.terminal_tail.len().saturating_sub(MAX_TERMINAL_TAIL);
+            live.terminal_tail.drain(..excess);
             reads += 1;
             if reads == READS {
-                // A flood of /dev/tty takes its turn like everything else.
-                self.shells.again.insert(key);
+                // Limit how long a flood on /dev/tty blocks the loop.
+                self.shells.unread.insert(key);
                 break;
             }
         }

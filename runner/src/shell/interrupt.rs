@@ -1,4 +1,4 @@
-//! Ending a command of a shell, and keeping the shell.
+//! Ends a command of a shell without ending the shell.
 
 use crate::process::start_time::StartTime;
 use crate::process::task::Exit;
@@ -9,17 +9,17 @@ use crate::sys::kill;
 use crate::wire::error::{OpError, OpResult};
 use std::time::Duration;
 
-/// The steps of an interrupt, and how long each is given: INT, TERM, then KILL again and again for a line that goes on with its
-/// next command, and at last the shell itself.
+/// Time after each step of an interrupt: SIGINT, SIGTERM, then SIGKILL repeatedly, because a command line
+/// may start further programs. The last step kills the shell.
 const AFTER_INT: Duration = Duration::from_millis(200);
 const AFTER_TERM: Duration = Duration::from_millis(300);
 const AFTER_KILL: Duration = Duration::from_millis(20);
 const LAST_STEP: u32 = 50;
-/// How long a shell may take, on a busy machine, from starting a program to waiting for it.
-const STRUCK: Duration = Duration::from_millis(100);
+/// How long a shell may take between fork and wait on a busy machine.
+const FORK_TO_WAIT: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// A signal for a running command. KILL is for the command and not for its shell.
+    /// Signals the running command. SIGKILL ends the command, not its shell.
     pub fn signal_command(&mut self, shell: u32, task: u32, signal: i32) -> OpResult<()> {
         let gone = || OpError::new("not_found", "the command is not running");
         if signal == libc::SIGKILL {
@@ -37,8 +37,8 @@ impl Server {
             Some(group) => kill(-group, signal),
             None => {
                 if signal == libc::SIGINT {
-                    let shortly_before = StartTime::now().minus(STRUCK);
-                    current.struck = current.begun.map(|begun| begun.later(shortly_before));
+                    let shortly_before = StartTime::now().minus(FORK_TO_WAIT);
+                    current.interrupted_since = current.begun.map(|begun| begun.later(shortly_before));
                 }
                 kill(live.pid, signal);
             }
@@ -46,19 +46,19 @@ impl Server {
         Ok(())
     }
 
-    /// One step of ending a command while keeping its shell.
+    /// Runs one step of ending a command.
     pub fn interrupt_command(&mut self, shell_key: u32, task: u32, step: u32) {
         let Some(shell) = self.shells.map.get_mut(&shell_key) else {
             return;
         };
         let Some(current) = shell.current.as_mut().filter(|current| current.task == task) else {
-            return self.give_up_queued(shell_key, task);
+            return self.remove_queued(shell_key, task);
         };
         if step == 0 && std::mem::replace(&mut current.interrupting, true) {
             return;
         }
         if let Some(check) = current.check {
-            // It has not begun: `shell_checked` ends it.
+            // The command is still in its syntax check. `shell_checked` ends it.
             return kill(check, libc::SIGKILL);
         }
         let Some(live) = &mut shell.live else { return };
@@ -70,19 +70,19 @@ impl Server {
         };
         match (foreground, step) {
             (_, LAST_STEP..) => return kill(live.pid, libc::SIGKILL),
-            // A loop of the shell's own: only an interrupt ends it and leaves the shell.
+            // The shell itself is looping. Only SIGINT ends the loop and keeps the shell.
             (None, _) => kill(live.pid, libc::SIGINT),
             (Some(group), 0) => kill(-group, libc::SIGINT),
             (Some(group), step) => {
                 kill(live.pid, ABORT_SIGNAL);
                 kill(-group, if step == 1 { libc::SIGTERM } else { libc::SIGKILL });
-                // A stopped group acts on TERM only when it goes on.
+                // A stopped group handles SIGTERM only after SIGCONT.
                 kill(-group, libc::SIGCONT);
             }
         }
-        // The shell may be waiting for one that has left the group.
+        // The shell may wait for a process that left the group.
         if step > 1 {
-            current.end_strays(shell.mark, Some(live.pid));
+            current.kill_started_processes(shell.mark, Some(live.pid));
         }
         if live.flavour == crate::shell::script::Flavour::Sh
             && step > 0
@@ -95,8 +95,8 @@ impl Server {
         self.timers.after(delay, Alarm::Kill { task, step: step + 1 });
     }
 
-    /// Asked to end before its turn came.
-    fn give_up_queued(&mut self, shell_key: u32, task: u32) {
+    /// Removes a command that is still queued.
+    fn remove_queued(&mut self, shell_key: u32, task: u32) {
         let Some(shell) = self.shells.map.get_mut(&shell_key) else {
             return;
         };
@@ -104,7 +104,10 @@ impl Server {
             shell.queue.remove(index);
             self.end_task(
                 task,
-                Exit::Failed(OpError::new("cancelled", "ended before it began")),
+                Exit::Failed(OpError::new(
+                    "cancelled",
+                    "the command was ended before it started",
+                )),
             );
         }
     }

@@ -1,14 +1,13 @@
-//! Stateful shells: a real bash (sh where there is none) that lives between commands. This file is the shell as a thing: opening,
-//! ending, closing. `shell_run` is one command after another; `shell_script` is what is typed.
+//! The life of a shell: open, restart, close. A shell is a bash (or sh, if there is no bash) that keeps running between commands.
 //!
 //! ```text
-//!            control (socket) ─► ┌──────┐ ─► /dev/pts/7 ─► ring of command 1 (and its background jobs, for as long as they live)
+//!            control (socket) ─► ┌──────┐ ─► /dev/pts/7 ─► ring of command 1 and its background jobs
 //!   runner                       │ bash │ ─► /dev/pts/8 ─► ring of command 2
 //!            status  (socket) ◄─ └──────┘
-//!                                    └─ controlling terminal: job control, prompts, notices; read and thrown away
+//!                                    └─ controlling terminal: job control, prompts, notices; discarded
 //! ```
 //!
-//! Calls interleave only at commands: they queue per shell, and one runs at a time.
+//! Commands queue per shell, and one runs at a time (`commands`).
 
 use crate::process::launch::Launch;
 use crate::process::marked_processes;
@@ -23,7 +22,7 @@ use crate::serve::source_sink::{Finish, Sink};
 use crate::serve::timers::Alarm;
 use crate::shell::commands::Current;
 use crate::shell::login::{self, Login};
-use crate::shell::script::{Flavour, last_folder};
+use crate::shell::script::{Flavour, last_cwd_report};
 use crate::sys::{self, is_there, kill, pty};
 use crate::wire::cbor::{Fields, Value};
 use crate::wire::error::{OpError, OpResult};
@@ -41,7 +40,7 @@ pub struct Shells {
     pub map: HashMap<u32, Shell>,
     pub ids: HashMap<String, u32>,
     /// Shells with more to read than one turn allows.
-    pub again: BTreeSet<u32>,
+    pub unread: BTreeSet<u32>,
     next: u32,
 }
 
@@ -51,30 +50,30 @@ pub struct Shell {
     wanted: Option<Flavour>,
     login: bool,
     login_ms: u64,
-    /// What its processes are known by, from one process of the shell to the next.
+    /// Identifies its processes. Restarted shell processes keep it.
     pub mark: Option<u32>,
     pub live: Option<Live>,
-    /// Has any shell process of this id run before? Then the next one is a fresh start, and says so.
+    /// A process of this shell has run before, so the next one counts as a restart.
     pub started_before: bool,
-    /// The next command is the first in a fresh shell.
+    /// The next command is the first one after a restart.
     pub fresh: bool,
-    /// Why the shell is not the login shell that was asked for; told once.
+    /// Why this is not the requested login shell. Reported once.
     pub login_skipped: Option<&'static str>,
     pub last_cwd: Option<Vec<u8>>,
     pub last_status: i32,
     pub queue: VecDeque<u32>,
     pub current: Option<Current>,
-    /// Who asked for it and waits until it runs.
+    /// Requests that wait for the start.
     openers: Vec<Opener>,
-    /// The folder of the process that is on its way.
-    tried_cwd: Option<CString>,
+    /// The working directory of the start in progress.
+    starting_cwd: Option<CString>,
     pub closing: bool,
 }
 
 /// The running shell process.
 pub struct Live {
     pub pid: libc::pid_t,
-    /// It has not become a shell yet.
+    /// The shell program is not executed yet.
     pub starting: bool,
     pub flavour: Flavour,
     pub nonce: String,
@@ -82,19 +81,19 @@ pub struct Live {
     pub control: Sink,
     pub status: OwnedFd,
     pub reports: Vec<u8>,
-    /// The last that came from the controlling terminal.
-    pub heard: Vec<u8>,
-    /// Until it has read its profile.
+    /// The latest output of the controlling terminal.
+    pub terminal_tail: Vec<u8>,
+    /// Set until the profile is finished.
     pub login: Option<Login>,
 }
 
 impl Live {
-    /// The process group in the foreground, where that is not the shell itself. The shell's mark, and what it runs now.
+    /// The foreground process group, unless it is the shell itself.
     pub fn job(&self, mark: Option<u32>, current: Option<&Current>) -> Option<libc::pid_t> {
         match pty::foreground(self.terminal.as_raw_fd()) {
-            // A job that has ended may be there until the shell looks.
+            // An ended job can stay in the foreground until the shell notices.
             Ok(group) => group.filter(|group| *group != self.pid && is_there(-*group)),
-            Err(_) => marked_processes::job(mark?, self.pid, Some(current?.begun?)),
+            Err(_) => marked_processes::foreground_job(mark?, self.pid, Some(current?.begun?)),
         }
     }
 }
@@ -115,19 +114,22 @@ impl Server {
             return Ok(self.wait_for_shell(*key, conn, stream, true));
         }
         if self.stopping {
-            return Err(OpError::new("shutting_down", "the runner was told to stop"));
+            return Err(OpError::new("shutting_down", "the runner is stopping"));
         }
         if self.shells.map.len() >= MAX_SHELLS {
-            return Err(OpError::new("limit", format!("{MAX_SHELLS} shells are open")));
+            return Err(OpError::new(
+                "limit",
+                format!("{MAX_SHELLS} shells are open, which is the maximum"),
+            ));
         }
         let wanted = match request.maybe_text("shell")? {
             None => None,
             Some("bash") => Some(Flavour::Bash),
             Some("sh") => Some(Flavour::Sh),
-            Some(_) => return Err(OpError::invalid("shell: 'bash' or 'sh'")),
+            Some(_) => return Err(OpError::invalid("shell: must be 'bash' or 'sh'")),
         };
         let mut launch = Launch::parse(request, &self.config)?;
-        // A pager or a full-screen program would wait for keys that nobody presses.
+        // A pager or full-screen program would wait for a key press.
         for (name, value) in [
             ("TERM", "dumb"),
             ("PAGER", "cat"),
@@ -154,7 +156,7 @@ impl Server {
             queue: VecDeque::new(),
             current: None,
             openers: Vec::new(),
-            tried_cwd: None,
+            starting_cwd: None,
             closing: false,
         };
         shell.mark = self.new_mark(shell.launch.user.as_ref());
@@ -185,7 +187,7 @@ impl Server {
         }
     }
 
-    /// Starts the shell's process, in the folder where the last one was left.
+    /// Starts the shell's process in its last working directory.
     pub fn shell_start(&mut self, key: u32) -> OpResult<()> {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return Ok(());
@@ -194,10 +196,10 @@ impl Server {
         shell.fresh |= shell.started_before;
         let cwd = last.or_else(|| shell.launch.cwd.clone());
         let flavour = shell.wanted.unwrap_or(Flavour::Bash);
-        self.shell_try(key, flavour, cwd)
+        self.shell_start_in(key, flavour, cwd)
     }
 
-    fn shell_try(&mut self, key: u32, flavour: Flavour, cwd: Option<CString>) -> OpResult<()> {
+    fn shell_start_in(&mut self, key: u32, flavour: Flavour, cwd: Option<CString>) -> OpResult<()> {
         let Some(shell) = self.shells.map.get(&key) else {
             return Ok(());
         };
@@ -207,7 +209,7 @@ impl Server {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return Ok(());
         };
-        shell.tried_cwd = cwd;
+        shell.starting_cwd = cwd;
         let (pid, patience) = (live.login.is_some().then_some(live.pid), shell.login_ms);
         shell.live = Some(live);
         self.shell_control(key, true);
@@ -217,7 +219,7 @@ impl Server {
         Ok(())
     }
 
-    /// Its process runs, or could not be started: then there may be another way.
+    /// Handles the result of a start. A failed start may be retried in another directory or with sh.
     pub fn shell_started(&mut self, key: u32, pid: libc::pid_t, result: OpResult<()>) {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return;
@@ -243,12 +245,12 @@ impl Server {
         shell.live = None;
         let again = if shell.closing {
             Err(error)
-        } else if error.step == Some("cwd") && shell.tried_cwd != first {
-            // The last folder is gone: begin where the shell began.
-            self.shell_try(key, flavour, first)
+        } else if error.step == Some("cwd") && shell.starting_cwd != first {
+            // The last directory is gone, so use the initial one.
+            self.shell_start_in(key, flavour, first)
         } else if error.code == "not_found" && flavour == Flavour::Bash && shell.wanted.is_none() {
-            let cwd = shell.tried_cwd.clone();
-            self.shell_try(key, Flavour::Sh, cwd)
+            let cwd = shell.starting_cwd.clone();
+            self.shell_start_in(key, Flavour::Sh, cwd)
         } else {
             Err(error)
         };
@@ -257,7 +259,7 @@ impl Server {
         }
     }
 
-    /// There is no way to start it. A new shell never was; an old one fails the command that it was started for.
+    /// A new shell is removed. An existing shell fails the command that it was started for.
     fn shell_not_started(&mut self, key: u32, error: OpError) {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return;
@@ -267,7 +269,7 @@ impl Server {
             self.answer_opener(opener, Err(error.clone()));
         }
         if old && !self.shells.map[&key].closing {
-            self.fail_first(key, error);
+            self.fail_next(key, error);
             return self.shell_next(key);
         }
         if let Some(shell) = self.shells.map.get_mut(&key) {
@@ -276,8 +278,8 @@ impl Server {
         self.shell_remove(key);
     }
 
-    /// The command whose turn it is fails.
-    pub fn fail_first(&mut self, key: u32, error: OpError) {
+    /// Fails the next queued command.
+    pub fn fail_next(&mut self, key: u32, error: OpError) {
         let first = self
             .shells
             .map
@@ -288,9 +290,9 @@ impl Server {
         }
     }
 
-    /// The shell process has ended: `exit`, `exec`, `set -e`, a signal.
+    /// The shell process exited: by `exit`, `exec`, `set -e` or a signal.
     pub fn shell_exited(&mut self, key: u32, pid: libc::pid_t, status: i32) {
-        // Reports that were written before the end count first.
+        // Handle reports that were written before the exit.
         self.shell_status(key);
         self.shell_terminal(key);
         let Some(shell) = self.shells.map.get_mut(&key) else {
@@ -299,11 +301,13 @@ impl Server {
         let Some(live) = shell.live.take_if(|live| live.pid == pid) else {
             return;
         };
-        if let Some(cwd) = last_folder(&live.heard, &live.nonce).filter(|cwd| cwd.starts_with(b"/")) {
+        if let Some(cwd) =
+            last_cwd_report(&live.terminal_tail, &live.nonce).filter(|cwd| cwd.starts_with(b"/"))
+        {
             shell.last_cwd = Some(cwd);
         }
         if let Some(current) = shell.current.take() {
-            current.end_strays(shell.mark, None);
+            current.kill_started_processes(shell.mark, None);
             let cwd = shell.last_cwd.clone();
             let facts = self
                 .command_facts(&current, status_facts(status), cwd)
@@ -317,7 +321,7 @@ impl Server {
             return self.shell_remove(key);
         }
         if let Some(login) = &live.login {
-            shell.login_skipped = Some(login::ended(login, shell.mark));
+            shell.login_skipped = Some(login::clean_up(login, shell.mark));
             shell.login = false;
         }
         self.shell_next(key);
@@ -345,7 +349,7 @@ impl Server {
                 {
                     kill(-group, libc::SIGKILL);
                 }
-                // An idle shell reads the end of its input and leaves; a busy one is hung up on.
+                // An idle shell exits at the end of its input. A busy one gets SIGHUP.
                 live.control.end();
                 live.control.flush();
                 shell
@@ -381,7 +385,7 @@ impl Server {
         }
     }
 
-    /// The runner is stopping: a shell ignores TERM, but not the end of its input.
+    /// Shells ignore SIGTERM but exit at the end of their input.
     pub fn close_idle_shells(&mut self) {
         let keys: Vec<_> = self.shells.map.keys().copied().collect();
         keys.into_iter().for_each(|key| self.close_shell(key));
@@ -474,7 +478,7 @@ impl Server {
         let login = login.then(|| Login::new(sys::nonce(), begun));
         if let Some(login) = &login {
             let (env, cwd) = (&launch.env, launch.cwd.as_deref());
-            control.push(&login::question(flavour, &login.nonce, pid, env, cwd));
+            control.push(&login::check_text(flavour, &login.nonce, pid, env, cwd));
         }
         Ok(Live {
             pid,
@@ -485,7 +489,7 @@ impl Server {
             control,
             status,
             reports: Vec::new(),
-            heard: Vec::new(),
+            terminal_tail: Vec::new(),
             login,
         })
     }

@@ -1,9 +1,9 @@
-//! Login shells: a shell that reads the user's profile first, and what happens when the profile does not let it work.
+//! Login shells, which read the user's profile first.
 //!
-//! A profile may do anything: end the shell, wait for ever, replace it by another program, read the lines that were meant for the shell, lock
-//! the variables that we need. So a login shell gets its first command only when it has answered a question in the way that commands are run.
-//! One that does not answer in time, or wrongly, is killed with all that it started, and a plain shell takes its place. The first command that
-//! runs there says why (`loginSkipped`).
+//! A profile can exit, block, replace the shell, read the runner's input or lock variables. So a login shell
+//! gets its first command only after it has answered a check that runs like a command. If the answer is late
+//! or wrong, the runner kills the shell and everything it started, and starts a plain shell. The next
+//! command reports the reason as `loginSkipped`.
 
 use crate::process::marked_processes;
 use crate::process::start_time::StartTime;
@@ -16,11 +16,11 @@ use std::time::Duration;
 pub const LOGIN_MS: u64 = 5000;
 pub const MAX_LOGIN_MS: u64 = 60_000;
 
-/// A shell that has not answered yet.
+/// A login shell that has not answered yet.
 pub struct Login {
     pub nonce: String,
     begun: StartTime,
-    /// Why it is being ended.
+    /// Why the runner killed it.
     failed: Option<&'static str>,
 }
 
@@ -35,7 +35,6 @@ impl Login {
 }
 
 impl Server {
-    /// Sets the clock of a login shell that was just started.
     pub fn expect_login(&mut self, shell: u32, pid: libc::pid_t, patience_ms: u64) {
         self.timers.after(
             Duration::from_millis(patience_ms),
@@ -43,7 +42,7 @@ impl Server {
         );
     }
 
-    /// A report of a shell that is still busy with its profile. True when the report was meant for us.
+    /// Handles a report of a shell that runs its profile. Returns true if it answers the check.
     pub fn login_reported(&mut self, key: u32, report: &Report) -> bool {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return false;
@@ -67,9 +66,9 @@ impl Server {
         true
     }
 
-    /// The shell's process is ended; `shell_exited` then starts a plain one.
+    /// Kills the shell's process. `shell_exited` then starts a plain shell.
     pub fn give_up_login(&mut self, key: u32, pid: libc::pid_t, why: &'static str) {
-        // Only while that very process is still unreaped, hence still ours.
+        // A pid that is still in the table is not reaped yet, so it cannot be recycled.
         if self.pids.get(&pid) != Some(&Owner::Shell(key)) {
             return;
         }
@@ -92,16 +91,16 @@ impl Server {
     }
 }
 
-/// What a login shell that has ended before it was ready leaves behind, and why it ended.
-pub fn ended(login: &Login, mark: Option<u32>) -> &'static str {
+/// Kills what the profile started. Returns why the login shell ended.
+pub fn clean_up(login: &Login, mark: Option<u32>) -> &'static str {
     if let Some(mark) = mark {
         marked_processes::kill_since(mark, login.begun, None);
     }
     login.failed.unwrap_or("exited")
 }
 
-/// What is said to a login shell after its profile: see `Flavour::settle`.
-pub fn question(
+/// The check that follows the profile: see `Flavour::login_check`.
+pub fn check_text(
     flavour: Flavour,
     nonce: &str,
     pid: libc::pid_t,
@@ -112,7 +111,7 @@ pub fn question(
         .iter()
         .find(|(name, _)| name == b"PATH")
         .map(|(_, value)| value.as_slice());
-    flavour.settle(
+    flavour.login_check(
         nonce,
         pid,
         path.unwrap_or_default(),

@@ -1,38 +1,36 @@
-//! What is typed to a shell. Pure text, so that every byte of it can be tested.
+//! The text that the runner types to a shell. No I/O, so tests can compare every byte.
 //!
-//! A command must run in the session's own shell (or `cd`, functions and jobs would be lost), while none of our own words may be
-//! visible to it, run by it, or eaten by it. So:
+//! A command runs in the session's own shell, to keep `cd`, functions and jobs. The runner's own text must be
+//! invisible to the command, and the command must not read it.
 //!
-//! - The shell reads from a socket of ours, its *control* input, as its standard input. A command is one quoted word of one
-//!   line, run as `eval '<the text>' </dev/null >/dev/pts/7 2>&1 198>&-`. An open quote or a heredoc cannot reach beyond its
-//!   own quotes, and a program that reads standard input finds its end, not our next line.
-//! - Bash runs that `eval` from PROMPT_COMMAND, the one place where an interactive bash behaves as in a script (no `[1]+ Done` of
-//!   an older background job amid the output, no `exit` printed) and yet survives an interrupt of its own loops. PROMPT_COMMAND
-//!   is therefore ours; so are the default EXIT trap and the trap of signal 40.
-//! - Output goes to a terminal made for that one command, so a background job goes on writing to *its* command's terminal
-//!   and never into the output of a later one.
-//! - The report of status and folder goes to a *status* socket (descriptor 198; a POSIX sh has only single digits: 9), preceded by a
-//!   nonce of this one command. While the text runs, that descriptor is closed; the shell's own saved copy, and the control
-//!   input, are close-on-exec, so no program can see either. It is asked for again on the next line, for when the text was
-//!   interrupted.
+//! - The shell's standard input is a socket, the *control* input. A command is one quoted word of one line:
+//!   `eval '<the text>' </dev/null >/dev/pts/7 2>&1 198>&-`. An open quote or heredoc ends with that word, and a
+//!   program that reads standard input finds end-of-file instead of the next line.
+//! - Bash runs this `eval` from PROMPT_COMMAND. There an interactive bash behaves like a script (no `[1]+ Done`
+//!   of older jobs in the output, no printed `exit`) and still survives an interrupt of its own loops. So the
+//!   runner reserves PROMPT_COMMAND, the default EXIT trap and the trap of signal 40.
+//! - Each command has its own output terminal, so a background job never writes into the output of a later
+//!   command.
+//! - Status and working directory go to a *status* socket: descriptor 198, or 9 in a POSIX sh, which allows
+//!   single digits only. The report starts with a nonce of the command. While the text runs, the descriptor is
+//!   closed. The shell's saved copy and the control input are close-on-exec. The next line asks for the report
+//!   again, in case the text was interrupted.
 //!
-//! Both are sockets and not pipes, because a pipe in somebody's `/proc/<pid>/fd` can be opened by any process of the same user.
+//! Both are sockets, because any process of the same user can open a pipe through `/proc/<pid>/fd`.
 //!
-//! What that does not stop: shell code *inside* the session is the session. It may rewrite our traps or find the saved descriptors
-//! by number, and so lie about its own status or end its own shell; it could `exit` with any status anyway. And a process that may
-//! trace the shell (same user, ptrace not denied by the sandbox) may do to it what a debugger may.
+//! Not protected: shell code of the session itself can rewrite the traps or find the saved descriptors, and so
+//! fake its own status or end its own shell. A process that may ptrace the shell can do what a debugger can.
 
-/// The shells we know how to drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     Bash,
     Sh,
 }
 
-/// A real-time signal that the shells trap for us; programs leave those alone.
+/// A real-time signal that the shells trap. Programs rarely use these.
 pub const ABORT_SIGNAL: i32 = 40;
 
-/// The status by which a login shell says that it is ready. No shell comes to it by itself at that place.
+/// The status that reports a login shell as ready. No shell reports it there by accident.
 pub const READY: i32 = 77;
 
 impl Flavour {
@@ -43,7 +41,7 @@ impl Flavour {
         }
     }
 
-    /// Where the shell finds its status pipe.
+    /// The descriptor of the status socket.
     pub fn status_fd(self) -> i32 {
         match self {
             Flavour::Bash => 198,
@@ -51,7 +49,8 @@ impl Flavour {
         }
     }
 
-    /// Interactive, because only an interactive shell survives an interrupt of its own loops, and keeps job control.
+    /// Interactive, because only an interactive shell survives an interrupt of its own loops and has job
+    /// control.
     pub fn arguments(self, login: bool) -> Vec<&'static str> {
         match (self, login) {
             (Flavour::Bash, false) => vec!["bash", "--norc", "--noprofile", "--noediting", "-i"],
@@ -61,8 +60,9 @@ impl Flavour {
         }
     }
 
-    /// Said once. The abort trap turns "the command was killed" into "and do not go on with the rest of its line". The exit
-    /// trap tells the last folder, on the controlling terminal: the status pipe may be closed at that moment.
+    /// Typed once. The abort trap stops the rest of a command line after its program was killed. The EXIT
+    /// trap reports the last working directory on the controlling terminal, because the status socket may be
+    /// closed then.
     pub fn prologue(self, nonce: &str) -> Vec<u8> {
         let report = format!(r#"printf "{nonce}\0%s\0%s\0" "$?" "${{PWD-}}" >/dev/tty"#);
         match self {
@@ -77,16 +77,16 @@ impl Flavour {
         .into_bytes()
     }
 
-    /// Said to a login shell after the prologue, and run in the way that commands are run. Takes back what a profile may have left that
-    /// would end or mislead the shell (`set -e`, ignored signals, another folder), gives back what it took from PATH, and says that the
-    /// shell is ready, if this is still the shell that we have started. A profile that replaced the shell is noticed by the plain report
-    /// of the second line.
-    pub fn settle(self, nonce: &str, pid: libc::pid_t, path: &[u8], cwd: Option<&[u8]>) -> Vec<u8> {
+    /// Typed to a login shell after the prologue, and run like a command. It reverts what the profile
+    /// changed (`set -e`, ignored signals, working directory), restores removed PATH entries, and reports
+    /// READY if the shell is still the process that the runner started. If the profile replaced the shell,
+    /// the second line reports another status.
+    pub fn login_check(self, nonce: &str, pid: libc::pid_t, path: &[u8], cwd: Option<&[u8]>) -> Vec<u8> {
         let (builtin, fd) = match self {
             Flavour::Bash => (r"\builtin ", 198),
             Flavour::Sh => (r"\", 9),
         };
-        // A login bash leaves out .bashrc; profiles usually read it. Where there is no profile, we do.
+        // A login bash does not read .bashrc; profiles usually do. Read it if there is no profile.
         let rc = match self {
             Flavour::Bash => {
                 "[ -e ~/.bash_profile ] || [ -e ~/.bash_login ] || [ -e ~/.profile ] || [ ! -r ~/.bashrc ] || . ~/.bashrc; "
@@ -94,7 +94,7 @@ impl Flavour {
             Flavour::Sh => "",
         };
         let mut text = format!("{rc}{builtin}set +e; {builtin}trap - INT QUIT TERM; ").into_bytes();
-        // What the image or the caller had put on PATH comes first, as it did before the profile set another one.
+        // PATH entries of the image and the caller come first, as before the profile.
         for entry in path
             .split(|byte| *byte == b':')
             .rev()
@@ -129,8 +129,8 @@ impl Flavour {
         line
     }
 
-    /// One command: its text, where its output goes, and the report. `last` is `$?` of the one before, which the report
-    /// itself has overwritten in the shell.
+    /// One command: its text, its output terminals and the report. `last` is `$?` of the previous command,
+    /// which the report itself overwrote.
     pub fn line(self, text: &[u8], out: &str, err: Option<&str>, nonce: &str, last: i32) -> Vec<u8> {
         let fd = self.status_fd();
         let mut run = Vec::with_capacity(text.len() + 256);
@@ -139,7 +139,8 @@ impl Flavour {
                 run.extend(format!("(builtin exit {last}) || \\builtin eval ").bytes())
             }
             Flavour::Bash => run.extend(b"\\builtin eval "),
-            // An error within eval throws the rest of the line away; the prompt then tells us to ask (see `shell_run`).
+            // An error inside eval drops the rest of the line and prompts. Then `shell_terminal` asks for
+            // the report again.
             Flavour::Sh if last != 0 => run.extend(format!("PS1=' '; (exit {last}) || \\eval ").bytes()),
             Flavour::Sh => run.extend(b"PS1=' '; \\eval "),
         }
@@ -150,19 +151,19 @@ impl Flavour {
         match self {
             Flavour::Sh => run,
             Flavour::Bash => {
-                // The report's newline belongs to the line, not to the word.
+                // The newline ends the line and is not part of the quoted word.
                 run.pop();
                 let mut line = b"\\builtin unset PROMPT_COMMAND; PROMPT_COMMAND=".to_vec();
                 quote(&mut line, &[b"PROMPT_COMMAND=; ", &run[..]].concat());
                 line.push(b'\n');
-                // Not read before the text has ended; counts only if the report above did not happen.
+                // Read only after the text has ended. It counts only if the report above did not happen.
                 line.extend(self.report(nonce));
                 line
             }
         }
     }
 
-    /// Asks for status and folder.
+    /// Asks for status and working directory.
     pub fn report(self, nonce: &str) -> Vec<u8> {
         let (fd, word) = match self {
             Flavour::Bash => (198, r"\builtin printf"),
@@ -173,7 +174,7 @@ impl Flavour {
     }
 }
 
-/// A report as the shell wrote it: nonce, status, folder.
+/// A report of the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Report {
     pub nonce: Vec<u8>,
@@ -181,7 +182,7 @@ pub struct Report {
     pub cwd: Vec<u8>,
 }
 
-/// Takes the first whole report out of `buffer`.
+/// Removes the first complete report from `buffer`.
 pub fn take_report(buffer: &mut Vec<u8>) -> Option<Report> {
     let ends: Vec<usize> = buffer
         .iter()
@@ -205,15 +206,15 @@ pub fn take_report(buffer: &mut Vec<u8>) -> Option<Report> {
     Some(report)
 }
 
-/// The folder that a shell told with its nonce on its terminal, as it left.
-pub fn last_folder(heard: &[u8], nonce: &str) -> Option<Vec<u8>> {
+/// The working directory that the EXIT trap reported.
+pub fn last_cwd_report(heard: &[u8], nonce: &str) -> Option<Vec<u8>> {
     let at = heard
         .windows(nonce.len())
         .rposition(|window| window == nonce.as_bytes())?;
     take_report(&mut heard[at..].to_vec()).map(|report| report.cwd)
 }
 
-/// The one place where a shell word is quoted.
+/// All shell quoting happens here.
 fn quote(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'\'');
     for byte in text {
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quote_cannot_leave_its_quotes() {
+    fn quotes_in_a_command_are_escaped() {
         let line = Flavour::Sh.line(b"echo 'a'\n$(b)", "/dev/pts/3", None, "n", 0);
         let want = concat!(
             r"PS1=' '; \eval 'echo '\''a'\''",
@@ -242,7 +243,7 @@ mod tests {
         let line =
             String::from_utf8(Flavour::Bash.line(b"'", "/dev/pts/3", Some("/dev/pts/4"), "n", 3)).unwrap();
         let start = r"\builtin unset PROMPT_COMMAND; PROMPT_COMMAND='PROMPT_COMMAND=; (builtin exit 3) || \builtin eval ";
-        // One quote, quoted twice.
+        // One quote, escaped twice.
         let word = r"'\'''\''\'\'''\'''\''";
         let rest = " </dev/null >/dev/pts/3 2>/dev/pts/4 198>&-; ";
         assert!(line.starts_with(&format!("{start}{word}{rest}")), "{line}");
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_cut_at_nul_only() {
+    fn reports_end_only_at_nul() {
         let mut buffer = b"n1\x003\0/a b\n:c\0n2\x00".to_vec();
         let report = take_report(&mut buffer).unwrap();
         assert_eq!((report.status, report.cwd), (Some(3), b"/a b\n:c".to_vec()));
@@ -259,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_of_a_shell_name_its_folder() {
+    fn the_exit_report_names_the_working_directory() {
         let heard = b"prompt> abc\x000\0/old\0noise abc\x003\0/new\0\r\n";
-        assert_eq!(last_folder(heard, "abc"), Some(b"/new".to_vec()));
-        assert_eq!(last_folder(heard, "xyz"), None);
+        assert_eq!(last_cwd_report(heard, "abc"), Some(b"/new".to_vec()));
+        assert_eq!(last_cwd_report(heard, "xyz"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The host as a shim sees it: processes by the host's numbers, whatever is mounted on `/proc` here.
+//! The host's `/proc`: processes by their pids on the host.
 
 use crate::sys::own;
 use std::ffi::CString;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The host's `/proc`, kept from before it is covered by that of our own pid namespace.
+/// The host's `/proc`, opened before the shim mounts its own.
 pub struct HostProc(OwnedFd);
 
 impl HostProc {
@@ -18,18 +18,19 @@ impl HostProc {
         format!("/proc/self/fd/{}/{rest}", self.0.as_raw_fd())
     }
 
-    /// Our own number on the host.
+    /// The shim's pid on the host.
     pub fn me(&self) -> Result<u32, String> {
         let me = fs::read_link(self.path("self")).map_err(|error| format!("/proc/self: {error}"))?;
         me.to_string_lossy()
             .parse()
-            .map_err(|_| format!("/proc/self: {}", me.display()))
+            .map_err(|_| format!("/proc/self: not a pid: {}", me.display()))
     }
 
-    /// Seconds are too coarse and a pid is used again: a process is named by its number and when it started, in ticks since boot.
+    /// Start time in ticks since boot. Pids are reused, so pid and start time together identify a process.
     pub fn start_time(&self, pid: u32) -> Option<i64> {
         let stat = fs::read_to_string(self.path(format_args!("{pid}/stat"))).ok()?;
-        // The name in parentheses may hold anything; the last one closes it. Field 22 is the 20th after it.
+        // The name in parentheses can contain anything, so search for the last parenthesis. Field 22 is the
+        // 20th after it.
         stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
     }
 
@@ -38,8 +39,9 @@ impl HostProc {
             .map_err(|error| format!("/proc/{pid}/status: {error}"))
     }
 
-    /// Whom the runtime left behind: its number here, and its number on the host. Among helpers of the runtime it is the one with this number, or else
-    /// the one that is PID 1 of a namespace below ours. Those who were there `before` are not meant: pasta is such a PID 1, too.
+    /// Finds the process that the runtime left behind, as its pid in the shim's namespace and on the host:
+    /// the child with this pid, or the child that is PID 1 of a nested namespace. Children that existed
+    /// `before` are excluded, because pasta is such a PID 1 too.
     pub fn adopted(
         &self,
         me: u32,
@@ -63,14 +65,14 @@ impl HostProc {
             }
         }
         Err(format!(
-            "the runtime left {children:?}, and none is PID 1 of a sandbox"
+            "the runtime left the processes {children:?}, and none of them is PID 1 of a sandbox"
         ))
     }
 
-    /// By the host's numbers.
+    /// Pids on the host.
     pub fn children(&self, me: u32) -> Result<Vec<u32>, String> {
         let path = self.path(format_args!("{me}/task/{me}/children"));
-        let text = fs::read_to_string(&path).map_err(|error| format!("children: {error}"))?;
+        let text = fs::read_to_string(&path).map_err(|error| format!("cannot list children: {error}"))?;
         Ok(text
             .split_ascii_whitespace()
             .filter_map(|pid| pid.parse().ok())
@@ -85,7 +87,6 @@ pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// Opens a path as a descriptor that is closed at exec.
 pub fn open(path: &str, flags: libc::c_int) -> io::Result<OwnedFd> {
     let path = CString::new(path)?;
     // SAFETY: a C string that outlives the call.

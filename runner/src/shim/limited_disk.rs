@@ -1,12 +1,12 @@
-//! A disk with a limit: a file system in a file of that size. What the sandbox writes fills that and nothing else.
+//! A disk with a size limit: a file system inside a sparse file of that size.
 //!
-//! Chosen because it works on every file system. (Project quotas would cost less, where there are any: they must be switched on for the whole file system of the
-//! host, mostly when it is mounted.) The file has holes: it takes what was written, not its size.
+//! This works on every file system. Project quotas would be cheaper, but must be enabled for the host's
+//! whole file system, mostly at mount time.
 
 use super::host_proc;
 use super::mounts::mount;
 use crate::sys::check;
-use crate::tree::content::Ways;
+use crate::tree::content::CopyMethods;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -16,14 +16,15 @@ use std::time::{Duration, Instant};
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
-/// Detached by the kernel when the last mount of it has gone, whoever has died before.
+/// The kernel detaches the device with its last mount, even if the shim has died.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
-/// Others take free devices as well.
+/// Other processes compete for free devices.
 const TRIES: usize = 100;
 const DETACH_TIME: Duration = Duration::from_secs(10);
 
-/// `noinit_itable`: otherwise the kernel fills the unused inode tables with zeroes in the background, as if the sandbox had written them. `nobarrier`: without a
-/// journal no flush makes the disk whole after a power failure, and every mount would wait for the disk of the host.
+/// `noinit_itable`: otherwise the kernel zeroes unused inode tables in the background, which fills the
+/// sparse file. `nobarrier`: without a journal no flush protects against power loss, and every mount would
+/// wait for the host's disk.
 const OPTIONS: &str = "errors=remount-ro,nodiscard,noinit_itable,nobarrier";
 
 /// `struct loop_config` of linux/loop.h.
@@ -53,7 +54,7 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// Makes `file` a copy of an empty file system of the same size, unless it is there. Only what is in the template is copied, so holes stay holes.
+/// Creates `file` as a copy of an empty file system, unless it exists. Holes stay holes.
 pub fn provide(file: &str, template: &str) -> io::Result<()> {
     if fs::exists(file)? {
         return Ok(());
@@ -76,10 +77,10 @@ fn copy(template: &str, draft: &str) -> io::Result<()> {
         .mode(0o600)
         .open(draft)?;
     let size = i64::try_from(from.metadata()?.len()).map_err(io::Error::other)?;
-    Ways::default().copy(from.as_raw_fd(), to.as_raw_fd(), size)
+    CopyMethods::default().copy(from.as_raw_fd(), to.as_raw_fd(), size)
 }
 
-/// Mounts the file system in `file` on the folder `target` and makes the two folders of a disk in it.
+/// Mounts the file system in `file` on `target` and creates the two folders of a disk.
 pub fn attach(file: &str, target: &str) -> io::Result<()> {
     wait_until_detached(file)?;
     let file = host_proc::open(file, libc::O_RDWR | libc::O_NOFOLLOW)?;
@@ -87,7 +88,8 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
     let device = loop_device(&file)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
     mount(&device.path, target, "ext4", flags, OPTIONS).map_err(damaged)?;
-    // What is in `upper` is the sandbox's, and not looked at. It has never seen `work`, in which the last mount has left something that the next one refuses.
+    // `upper` belongs to the sandbox and is not inspected. `work` has leftovers of the last mount that
+    // overlayfs would reject.
     match fs::create_dir(format!("{target}/upper")) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         result => result?,
@@ -100,7 +102,7 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
     fs::create_dir(work)
 }
 
-/// The kernel has several words for a file system that is none; with these options all of them mean the same.
+/// The kernel has several errors for a damaged file system; with these options all mean the same.
 fn damaged(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EINVAL | libc::EIO | libc::EBADMSG) => io::Error::from_raw_os_error(libc::EUCLEAN),
@@ -108,8 +110,8 @@ fn damaged(error: io::Error) -> io::Error {
     }
 }
 
-/// The kernel takes the last mount of a sandbox apart a moment after its last process has gone. Until then what was written is not in the file yet, and two
-/// mounts of one file would each believe to be alone.
+/// The kernel finishes the unmount a moment after the last process of the sandbox. Until then the file is
+/// incomplete, and a second mount would corrupt it.
 fn wait_until_detached(file: &str) -> io::Result<()> {
     let deadline = Instant::now() + DETACH_TIME;
     while is_attached(file) {
@@ -134,7 +136,7 @@ fn is_attached(file: &str) -> bool {
 
 struct Device {
     path: String,
-    /// Open until it is mounted: the kernel would detach it otherwise.
+    /// Kept open until it is mounted, because the kernel would detach it otherwise.
     _open: OwnedFd,
 }
 
@@ -161,7 +163,7 @@ fn loop_device(file: &OwnedFd) -> io::Result<Device> {
     Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
-/// The kernel has it; a machine without udev may have no name for it yet.
+/// Without udev the device node may be missing.
 fn device_path(number: libc::c_int) -> io::Result<String> {
     let path = format!("/dev/loop{number}");
     if !fs::exists(&path)? {

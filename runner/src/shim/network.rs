@@ -1,5 +1,5 @@
-//! A network namespace with nothing in it but its own loopback. Made before the sandbox's user namespace and so not owned by it: whoever is
-//! root in there may not even change it. (Where a sandbox may reach out it has another one: see `open_network`.)
+//! A network namespace with only a loopback interface. The host's user namespace owns it, so root in the
+//! sandbox cannot change it. For sandboxes with a network see `open_network`.
 
 use super::host_proc;
 use crate::sys::{check, own};
@@ -7,8 +7,9 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Does something in there: what is born then stays there, and the caller comes back. A socket that is handed into the sandbox is made there too: through
-/// one of the host's network, whoever has it could ask about that network.
+/// Runs `act` in a new network namespace and returns to the old one. Processes and sockets that `act`
+/// creates stay there. The runner's socket is created there too, because a socket of the host's network
+/// would let the sandbox query that network.
 pub fn inside<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let outside = host_proc::open("/proc/self/ns/net", libc::O_RDONLY)?;
     // SAFETY: takes flags; this process has one thread.
@@ -19,7 +20,7 @@ pub fn inside<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     result
 }
 
-/// Goes there for good: who is not root of the host cannot come back.
+/// Enters for good: only root of the host can return.
 pub fn enter() -> io::Result<()> {
     // SAFETY: takes flags; this process has one thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
@@ -28,7 +29,7 @@ pub fn enter() -> io::Result<()> {
 
 fn prepare() -> io::Result<()> {
     loopback_up()?;
-    // Nobody else is here: the sandbox's user may serve on port 80.
+    // Lets ordinary users of the sandbox listen on port 80.
     match fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,

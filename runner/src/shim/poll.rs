@@ -1,4 +1,4 @@
-//! What the shim's life needs of the kernel: waiting, signals as a descriptor, a socket, a file that is whole or not there.
+//! Small wrappers for the shim: poll, signalfd, a listening socket, atomic file writes.
 
 use crate::sys::{check, own};
 use std::fs;
@@ -14,7 +14,7 @@ pub fn now_ms() -> i64 {
         .map_or(0, |time| time.as_millis() as i64)
 }
 
-/// A reader sees the old file or the whole new one.
+/// Readers see the old file or the complete new one.
 pub fn write_whole(path: &str, text: &str) -> io::Result<()> {
     let draft = format!("{path}.new");
     let mut options = fs::OpenOptions::new();
@@ -54,7 +54,7 @@ pub fn poll<const N: usize>(fds: [RawFd; N], wait: Option<Duration>) -> [bool; N
     std::array::from_fn(|index| ready[index])
 }
 
-/// Which have something to read or have ended. A negative number is nobody.
+/// Which descriptors are readable or closed. Negative descriptors are ignored.
 pub fn poll_all(fds: &[RawFd], wait: Option<Duration>) -> Vec<bool> {
     let entry = |fd: &RawFd| libc::pollfd {
         fd: *fd,

@@ -1,17 +1,16 @@
-//! The mount namespace of a shim and its runtime, as far as it is the same for every sandbox. The host's mount table is never touched, and
-//! everything here is gone with the last process that uses it.
+//! The mount namespace of a shim and its runtime, as far as it is the same for every sandbox. The host's mounts do not change, and everything disappears with the last process that uses it.
 //!
 //! ```text
-//! /proc             of our pid namespace: the runtime finds its children by number in there
-//! stage/            tmpfs, in this namespace only, and the current folder from now on
-//!   program         the runtime itself, on a read-only mount of its own: see `waiting`
-//!   runtime/        the runtime's own state: vanishes with us, so there is nothing to delete afterwards
-//!   runner          the runner's binary, for the sandbox: see `runner`
-//!   empty           a file that covers others
-//!   config.json     a pipe, on which the runtime waits until there is a sandbox to start
+//! /proc             of the shim's pid namespace: the runtime finds its children there
+//! stage/            tmpfs, visible in this namespace only; the working directory from now on
+//!   program         the runtime, on its own read-only mount: see `prepared`
+//!   runtime/        the runtime's state, which disappears with the shim
+//!   runner          the runner's binary, for the sandbox: see `Runner`
+//!   empty           an empty file to cover others
+//!   config.json     a pipe; the runtime waits on it until there is a sandbox to start
 //! ```
 //!
-//! What `mounts` adds once there is one: the layers, the disk, `rootfs/`, sources of bind mounts.
+//! `mounts` later adds the layers, the disk, `rootfs/` and the sources of bind mounts.
 
 use super::failure::{Failure, at};
 use super::mounts::{
@@ -24,29 +23,29 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 
-/// The runtime's name on the stage, and the runner's.
+/// Names of the runtime and the runner in the stage.
 pub const RUNTIME: &str = "program";
 const RUNNER: &str = "runner";
-/// An empty file, to cover others with.
 const EMPTY: &str = "empty";
 pub const CONFIG: &str = "config.json";
 
 const FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
-/// The calling process changes its mount namespace and its folder for good.
+/// Changes the mount namespace and working directory of the calling process for good.
 pub fn make(setup: &Setup) -> Result<(), Failure> {
     // SAFETY: takes flags; this process has one thread.
     at(
         "mount namespace",
         check(unsafe { libc::unshare(libc::CLONE_NEWNS) }),
     )?;
-    // Nothing of ours reaches the host. What the host unmounts goes here too: no disk stays busy because of a sandbox that does not use it.
+    // Mounts do not propagate to the host. Unmounts of the host propagate here, so no disk stays busy
+    // because of a sandbox that does not use it.
     at(
         "mount namespace",
         mount("none", "/", "", libc::MS_REC | libc::MS_SLAVE, ""),
     )?;
     for path in &setup.hide {
-        // Covered, not unmounted: unmounting waits for every processor of the machine.
+        // Cover instead of unmounting, because an unmount waits for every processor.
         at(
             path,
             mount("hidden", path, "tmpfs", FLAGS | libc::MS_RDONLY, "size=0"),
@@ -80,8 +79,8 @@ pub fn make(setup: &Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every process in the sandbox may read where its mounts come from (`/proc/self/mountinfo`), and a bind mount shows its path on the host. So the runner comes
-/// from an overlay of its folder, in which it is a file at the top.
+/// The sandbox can read the sources of its mounts (`/proc/self/mountinfo`), and a bind mount shows its path
+/// on the host. So the runner is shown through an overlay of its folder, in which it is at the top.
 struct Runner {
     name: String,
     folder: OwnedFd,
@@ -91,7 +90,7 @@ struct Runner {
 const RUNNER_FLAGS: u64 = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV;
 
 impl Runner {
-    /// Before the stage covers what may be its folder.
+    /// Opens the folder before the stage may cover it.
     fn open(setup: &Setup) -> io::Result<Runner> {
         let (folder, name) = setup.runner.rsplit_once('/').unwrap_or(("", &setup.runner));
         let folder = clone_tree(if folder.is_empty() { "/" } else { folder })?;
@@ -106,7 +105,7 @@ impl Runner {
         })
     }
 
-    /// Not every file system can be below an overlay. Then its path shows.
+    /// Some file systems cannot be below an overlay. Then the path is visible.
     fn show(&self, account: bool) -> io::Result<()> {
         match self.overlay(account) {
             Ok(tree) => place(&tree, RUNNER),
@@ -114,7 +113,7 @@ impl Runner {
         }
     }
 
-    /// The names are on the stage: they are all that the sandbox gets to read.
+    /// The sandbox can read these names, which are those in the stage.
     fn overlay(&self, account: bool) -> io::Result<OwnedFd> {
         place(&self.folder, "runner-folder")?;
         for name in ["runner-empty", "runner-shown"] {

@@ -1,10 +1,10 @@
-//! A descriptor from one process to another, over a socket.
+//! Passes a file descriptor over a Unix socket.
 
 use super::{check, own};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Room for one descriptor and its header, aligned as the kernel wants it.
+/// Room for one descriptor with its header, aligned for the kernel.
 #[repr(align(8))]
 struct Control([u8; 64]);
 
@@ -28,7 +28,7 @@ pub fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// None when the other side ends without sending one. Waits for it, unless the socket does not block.
+/// Receives a descriptor. `None` if the other side closed without sending one.
 pub fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut control = Control([0; 64]);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_arrives_and_an_end_is_told() {
+    fn a_descriptor_is_passed_and_the_end_is_reported() {
         let (here, there) = crate::sys::socket_pair().unwrap();
         let (out, into) = crate::sys::pipe().unwrap();
         send(&there, &into).unwrap();

@@ -1,11 +1,17 @@
-//! `runner tree serve`: the same, for an engine whose own process is too large to start another one quickly. It reads
+//! `runner tree serve`: serves tree commands, because forking from the engine's large process is slow. It reads
 //!
 //! ```text
-//! id (u32) │ length (u32) │ the words, each ended by a NUL byte          and writes          id (u32) │ length (u32) │ the line
+//! id (u32) │ length (u32) │ the arguments, each terminated by NUL
 //! ```
 //!
-//! all numbers big-endian. Each request is a process of its own, so they neither wait for each other nor share what one of them breaks. When the
-//! engine goes, so does this one, and with it everything that it was doing.
+//! and writes
+//!
+//! ```text
+//! id (u32) │ length (u32) │ the response line
+//! ```
+//!
+//! Numbers are big-endian. Each request runs in its own process, so requests do not wait for each other. When the
+//! engine ends, this process and all running requests end.
 
 use super::{answer, line};
 use crate::sys::check;
@@ -13,13 +19,12 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-/// Paths, and not many.
 const MAX_REQUEST: usize = 4 * 1024 * 1024;
-/// What a pipe takes as a whole, so that answers never mix.
+/// A pipe write up to this size is atomic, so responses do not interleave.
 const MAX_ANSWER: usize = 4096 - 8;
 
 pub fn serve() -> io::Result<()> {
-    // SAFETY: takes numbers. Children that have ended are nobody's concern: what they had to say, they said.
+    // SAFETY: takes numbers. Ignoring SIGCHLD lets the kernel reap the children.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     loop {
         let mut header = [0; 8];
@@ -53,7 +58,7 @@ pub fn serve() -> io::Result<()> {
 }
 
 fn work(id: u32, words: &[u8]) {
-    // SAFETY: takes numbers. Had our parent died before this, nobody would end us: then it is no longer our parent.
+    // SAFETY: takes numbers. The parent check covers a parent that died before prctl.
     unsafe {
         let parent = libc::getppid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -72,18 +77,18 @@ fn work(id: u32, words: &[u8]) {
 
 fn reply(id: u32, text: &str) {
     let text = if text.len() > MAX_ANSWER {
-        r#"{"error":"something with a long name","errno":5}"#
+        r#"{"error":"the error message is too long","errno":5}"#
     } else {
         text
     };
     let mut frame = id.to_be_bytes().to_vec();
     frame.extend_from_slice(&(text.len() as u32).to_be_bytes());
     frame.extend_from_slice(text.as_bytes());
-    // One write, which the pipe takes whole. An engine that has gone needs no answer.
+    // One atomic write. The engine may be gone.
     let _ = crate::sys::write(1, &frame);
 }
 
-/// How much of it was there before the input ended.
+/// Returns how many bytes arrived before the input ended.
 fn fill(bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {

@@ -4,7 +4,7 @@ use crate::files::tar::{BLOCK, padding};
 use crate::wire::error::{OpError, OpResult};
 use std::io::{ErrorKind, Read, StdinLock};
 
-/// A long name or a pax header with extended attributes, which have at most 64 KiB each.
+/// Limit of a long name or a pax header, which can contain extended attributes of 64 KiB each.
 const MAX_EXTRA: u64 = 1024 * 1024;
 
 pub struct Input {
@@ -26,9 +26,9 @@ impl Input {
         }
     }
 
-    /// The next header; `None` where the archive ends.
+    /// The next header; `None` at the end of the archive.
     pub fn header(&mut self) -> OpResult<Option<[u8; BLOCK]>> {
-        // Some writers leave out the blocks of zeros at the end.
+        // Some writers omit the zero blocks at the end.
         if self.is_over()? {
             return Ok(None);
         }
@@ -40,7 +40,7 @@ impl Input {
     /// At least one byte, at most `most`.
     pub fn some(&mut self, most: u64) -> OpResult<&[u8]> {
         if self.is_over()? {
-            return Err(malformed("it ends early"));
+            return Err(malformed("it is truncated"));
         }
         let len = (self.end - self.start).min(usize::try_from(most).unwrap_or(usize::MAX));
         self.start += len;
@@ -61,7 +61,7 @@ impl Input {
 
     pub fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
         if size > MAX_EXTRA {
-            return Err(malformed("a header that is too long"));
+            return Err(malformed("a header is too long"));
         }
         let mut bytes = vec![0; size as usize];
         self.exact(&mut bytes)?;
@@ -69,7 +69,7 @@ impl Input {
         Ok(bytes)
     }
 
-    /// Whatever follows the end mark.
+    /// Reads whatever follows the end marker.
     pub fn drain(&mut self) -> OpResult<()> {
         while !self.is_over()? {
             self.start = self.end;
@@ -93,17 +93,17 @@ impl Input {
                 Ok(0) => return Ok(true),
                 Ok(count) => (self.start, self.end) = (0, count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(OpError::io(&error, "reading the archive")),
+                Err(error) => return Err(OpError::io(&error, "read the archive")),
             }
             self.left = self
                 .left
                 .checked_sub(self.end as u64)
-                .ok_or_else(|| OpError::new("too_large", "the archive has more bytes than are allowed"))?;
+                .ok_or_else(|| OpError::new("too_large", "the archive exceeds the limit of bytes"))?;
         }
         Ok(false)
     }
 }
 
 pub fn malformed(what: &str) -> OpError {
-    OpError::invalid(format!("not a tar archive that can be unpacked: {what}"))
+    OpError::invalid(format!("cannot unpack the tar archive: {what}"))
 }

@@ -1,7 +1,7 @@
-//! A shim before it has a sandbox: everything that takes long and is the same for all of them has been done.
+//! A prepared shim, before it has a sandbox. Everything slow that is the same for all sandboxes is done.
 //!
-//! The runtime is one of these things. It has been started, in the groups and in a network of its own, and reads `config.json`, which is a pipe:
-//! so it waits there, loaded and linked, until there is something to read. It knows nothing of any sandbox yet.
+//! That includes the runtime: it is already started in its control groups and network, and blocks on
+//! `config.json`, which is a pipe. It knows nothing of a sandbox yet.
 
 use crate::shim::cgroup::Groups;
 use crate::shim::host_proc::HostProc;
@@ -15,34 +15,35 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-pub struct Waiting {
+pub struct Prepared {
     pub host: HostProc,
-    /// Our own number on the host, and when we started.
+    /// The shim's pid on the host, and its start time.
     pub me: u32,
     pub start_time: i64,
     pub signals: OwnedFd,
     pub groups: Groups,
     pub runtime: Runtime,
-    /// Makes the sandbox's user namespace, once.
+    /// Creates the sandbox's user namespace, once.
     pub users: Option<Unmapped>,
     pub account: bool,
 }
 
 pub struct Runtime {
     pub pid: libc::pid_t,
-    /// Becomes the runner's: bound when the sandbox has a name.
+    /// Becomes the runner's socket. Bound once the sandbox has a name.
     pub listener: OwnedFd,
-    /// In a gVisor: the listener stays ours, and the runner gets the other end of this.
+    /// For gVisor: the shim keeps the listener, and the runner gets the other end of this socket.
     pub inside: Option<OwnedFd>,
-    /// Gets one byte from the runner when it listens.
+    /// The runner writes one byte when it listens.
     pub ready: OwnedFd,
-    /// What the runtime and then the runner write as errors.
+    /// Error output of the runtime, then of the runner.
     pub errors: OwnedFd,
 }
 
-impl Waiting {
-    pub fn prepare(setup: &Setup) -> Result<Waiting, String> {
-        let signals = signal_descriptor().map_err(|error| format!("signals: {error}"))?;
+impl Prepared {
+    pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
+        let signals =
+            signal_descriptor().map_err(|error| format!("cannot open a signal descriptor: {error}"))?;
         let host = HostProc::open().map_err(|error| format!("/proc: {error}"))?;
         let me = host.me()?;
         let start_time = host.start_time(me).ok_or("/proc: no start time")?;
@@ -53,7 +54,7 @@ impl Waiting {
             prepare_root(setup, &groups)
         };
         match started {
-            Ok((users, runtime)) => Ok(Waiting {
+            Ok((users, runtime)) => Ok(Prepared {
                 host,
                 me,
                 start_time,
@@ -65,12 +66,12 @@ impl Waiting {
             }),
             Err(message) => Err(match groups.remove() {
                 Ok(()) => message,
-                Err(also) => format!("{message}; and then {also}"),
+                Err(also) => format!("{message}; cleanup also failed: {also}"),
             }),
         }
     }
 
-    /// Waits for the text of the task; none when nobody will send one any more.
+    /// Waits for the task. `None`: the input ended without one.
     pub fn task(&mut self) -> Result<Option<String>, String> {
         loop {
             let [signalled, said] = poll([self.signals.as_raw_fd(), 0], None);
@@ -83,20 +84,20 @@ impl Waiting {
         }
     }
 
-    /// Nothing of a sandbox exists: only our own preparations are taken away.
+    /// Removes the preparations. No sandbox exists yet.
     pub fn give_up(mut self) -> Result<(), String> {
         self.users = None;
-        kill_everyone();
+        kill_all();
         // SAFETY: reaps our own children, without looking at how they ended.
         while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
         self.groups.remove()
     }
 
-    /// The message, after everything was taken away; with what else went wrong then.
+    /// Cleans up and returns the message, with errors of the cleanup.
     pub fn failed(self, message: String) -> String {
         match self.give_up() {
             Ok(()) => message,
-            Err(also) => format!("{message}; and then {also}"),
+            Err(also) => format!("{message}; cleanup also failed: {also}"),
         }
     }
 
@@ -130,12 +131,13 @@ fn prepare_root(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), S
     });
     runtime
         .map(|runtime| (users, runtime))
-        .map_err(|error| format!("starting: {error}"))
+        .map_err(|error| format!("cannot start the runtime: {error}"))
 }
 
-/// Only the child enters the empty network, because nobody but root of the host can leave one; it hands out the socket that it makes there.
+/// Only the child enters the empty network, because only root of the host can leave one. The child passes
+/// out the socket that it creates there.
 fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), String> {
-    let at = |error: io::Error| format!("starting: {error}");
+    let at = |error: io::Error| format!("cannot start the runtime: {error}");
     userns::check_map()?;
     staging::make(setup)?;
     let users = Unmapped::make().map_err(|error| format!("user namespace: {error}"))?;
@@ -164,8 +166,8 @@ fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime)
     }
 }
 
-/// Everything in our pid namespace but ourselves.
-pub fn kill_everyone() {
+/// Kills everything in the shim's pid namespace except the shim.
+pub fn kill_all() {
     // SAFETY: takes integers. We are PID 1 of a namespace (`run` forked into it), so -1 is that namespace and never the host.
     unsafe {
         if libc::getpid() == 1 {
@@ -174,7 +176,8 @@ pub fn kill_everyone() {
     }
 }
 
-/// Starts the child that becomes the runtime. What goes wrong in it comes as text on `errors` and a status that is not 0.
+/// Forks the child that becomes the runtime. On failure it writes the reason to `errors` and exits with a
+/// non-zero status.
 fn start(become_it: impl FnOnce(&Pipes) -> String) -> io::Result<Started> {
     let (ready, ready_in) = pipe()?;
     let (errors, errors_in) = pipe()?;
@@ -199,7 +202,7 @@ struct Pipes {
     errors: OwnedFd,
 }
 
-/// Ours.
+/// The parent's ends.
 struct Started {
     pid: libc::pid_t,
     ready: OwnedFd,
@@ -225,7 +228,7 @@ fn socket() -> io::Result<OwnedFd> {
     own(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
 }
 
-/// Returns only with what failed.
+/// Returns only on failure, with the reason.
 fn become_runtime(
     setup: &Setup,
     groups: &Groups,
@@ -250,8 +253,9 @@ fn become_runtime(
         .args(&setup.arguments)
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        // A container must not be able to write to the runtime's binary through /proc/<pid>/exe, so runtimes run themselves a second time
-        // from a read-only copy of their mount. Ours is one already, and this says so: it saves an exec and two mounts.
+        // Runtimes re-execute themselves from a read-only copy, so that a container cannot overwrite the
+        // binary through /proc/<pid>/exe. This binary is already on a read-only mount. The variable saves an
+        // exec and two mounts.
         .env("_LIBCONTAINER_CLONED_BINARY", "1")
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
@@ -260,8 +264,8 @@ fn become_runtime(
     format!("{}: {error}", setup.runtime)
 }
 
-/// The runtime hands the descriptors 3 and 4 on to the runner; every other one of ours is closed by its flag. Its standard streams are pipes, never
-/// a device of the host: a runtime gives them to the sandbox's root.
+/// The runtime passes descriptors 3 and 4 to the runner; all others are close-on-exec. Its standard streams
+/// are pipes, never devices of the host, because a runtime changes their owner to the sandbox's root.
 fn streams(ready: &OwnedFd, socket: &OwnedFd, errors: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
     let (input, _) = pipe()?;
     let [input, ready, socket] = [above(&input)?, above(ready)?, above(socket)?];
@@ -284,7 +288,7 @@ pub fn unblock_signals() {
     }
 }
 
-/// The same descriptor under a number that is in nobody's way.
+/// Duplicates the descriptor to a number that does not collide with 0 to 4.
 pub fn above(fd: &OwnedFd) -> io::Result<OwnedFd> {
     // SAFETY: duplicating an open descriptor touches no memory.
     own(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) })

@@ -1,7 +1,8 @@
-//! Freezing where there is no freezer: by SIGSTOP to everyone in the shim's pid namespace, until nobody is found running any more.
+//! Freezes without a freezer: sends SIGSTOP to everything in the shim's pid namespace until nothing runs.
 //!
-//! It is weaker than a freezer, and said to be: a parent that watches its children may see that they were stopped. So parents are stopped before
-//! children and go on after them; and who was stopped before, by a shell's job control, stays so.
+//! This is weaker than a freezer, because a parent can observe that its children stopped. So parents are
+//! stopped before their children and continued after them. Processes that were already stopped, by job
+//! control, stay stopped.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const TIME: Duration = Duration::from_secs(10);
 
-/// Those whom we stopped; none when nobody is.
+/// The processes that the shim stopped; `None` when not frozen.
 #[derive(Default)]
 pub struct Stopped(Option<BTreeSet<libc::pid_t>>);
 
@@ -18,7 +19,7 @@ impl Stopped {
         self.0.is_some()
     }
 
-    /// Returns when no thread in there runs any more.
+    /// Returns when no thread runs any more.
     pub fn stop(&mut self) -> Result<(), String> {
         if self.is() {
             return Ok(());
@@ -34,7 +35,7 @@ impl Stopped {
             if Instant::now() > deadline {
                 self.0 = Some(ours);
                 self.go_on();
-                return Err("it could not be stopped in time".to_owned());
+                return Err("the sandbox could not be stopped within 10 seconds".to_owned());
             }
             for pid in running {
                 if ours.insert(pid) {
@@ -52,13 +53,13 @@ impl Stopped {
     }
 }
 
-/// Everyone but ourselves with a thread that is neither stopped nor dead, in ascending order.
+/// All processes except the shim with a thread that is neither stopped nor dead, in ascending order.
 fn running() -> Result<Vec<libc::pid_t>, String> {
     let mut found = Vec::new();
     let entries = fs::read_dir("/proc").map_err(|error| format!("/proc: {error}"))?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     for pid in numbers.filter(|pid: &libc::pid_t| *pid != 1) {
-        // Gone meanwhile: not running.
+        // The process is gone.
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
             continue;
         };
@@ -76,7 +77,7 @@ fn running() -> Result<Vec<libc::pid_t>, String> {
     Ok(found)
 }
 
-/// Our pid namespace has nobody else's processes: a number that was used again is still one of the sandbox.
+/// The pid namespace contains only processes of this sandbox, so a reused pid is harmless.
 fn signal(pid: libc::pid_t, signal: libc::c_int) {
     // SAFETY: takes integers. We are PID 1 of a namespace, so no number in it means a process of the host.
     unsafe {

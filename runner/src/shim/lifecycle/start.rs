@@ -1,7 +1,7 @@
-//! From a task to a running PID 1: limits, file systems, and then the runtime may read what to start. PID 1 is ours in the end, because we are the
-//! init of the pid namespace that they are all born in.
+//! From a task to a running PID 1: sets limits, mounts file systems and tells the runtime what to start. The
+//! shim adopts the sandbox's PID 1, because the shim is init of the surrounding pid namespace.
 
-use super::prepared::Waiting;
+use super::prepared::Prepared;
 use crate::shim::failure::{Failure, at};
 use crate::shim::idmap::Map;
 use crate::shim::task::Task;
@@ -12,31 +12,36 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The sandbox's user namespace on the stage. Keep `config.ts` in step.
-const USERS: &str = "userns";
+/// The sandbox's user namespace in the stage. Keep `config.ts` in sync.
+const USER_NAMESPACE: &str = "userns";
 
-/// Everything but telling the runtime. Returns the sandbox's user namespace, which has to stay open until the runtime has joined it.
-pub fn start(task: &Task, waiting: &mut Waiting) -> Result<OwnedFd, Failure> {
-    at(&task.socket, bind(&waiting.runtime.listener, &task.socket))?;
-    waiting.groups.limit(&task.groups)?;
-    let helper = waiting.users.take().ok_or("this shim has a sandbox already")?;
+/// Everything except telling the runtime. Keep the returned user namespace open until the runtime has joined
+/// it.
+pub fn start(task: &Task, prepared: &mut Prepared) -> Result<OwnedFd, Failure> {
+    at(&task.socket, bind(&prepared.runtime.listener, &task.socket))?;
+    prepared.groups.limit(&task.groups)?;
+    let helper = prepared.users.take().ok_or("this shim already has a sandbox")?;
     let map = Map {
         inside: task.first_inside,
         outside: task.first_id,
         count: task.ids,
     };
     let users = at("user namespace", helper.map(&map, &task.user_limits))?;
-    // The runtime opens it by this name (`config.json`). We are process 1 of the /proc that it sees.
+    // The runtime opens the namespace by this name (`config.json`). The shim is process 1 of the /proc that
+    // the runtime sees.
     let descriptor = format!("/proc/1/fd/{}", users.as_raw_fd());
-    at("user namespace", std::os::unix::fs::symlink(descriptor, USERS))?;
-    mounts::make(task, Some(&users).filter(|_| !waiting.account))?;
+    at(
+        "user namespace",
+        std::os::unix::fs::symlink(descriptor, USER_NAMESPACE),
+    )?;
+    mounts::make(task, Some(&users).filter(|_| !prepared.account))?;
     Ok(users)
 }
 
-/// Into the pipe that the runtime reads from. False when it has not come to read yet: it may still be on its way.
+/// Writes to the pipe that the runtime reads. Returns false while the runtime has not opened it.
 ///
-/// Only when it has opened the pipe does a real file take the pipe's name (it copies the file for itself afterwards, by its name), so it never waits for
-/// a writer that has been and gone.
+/// A real file replaces the pipe only after the runtime has opened it, because the runtime later copies
+/// `config.json` by name. So the runtime never waits for a writer that is already gone.
 pub fn hand_over(text: &str) -> io::Result<bool> {
     let pipe = match host_proc::open(staging::CONFIG, libc::O_WRONLY | libc::O_NONBLOCK) {
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(false),
@@ -59,7 +64,8 @@ pub fn hand_over(text: &str) -> io::Result<bool> {
     }
 }
 
-/// Gives the socket its name and listens. Only root may connect. The sandbox may read the name that is given here, so it says nothing of the host.
+/// Binds the socket and listens. Only root may connect. The sandbox can read this name, so it reveals
+/// nothing about the host.
 fn bind(socket: &OwnedFd, path: &str) -> io::Result<()> {
     let (folder, name) = path.rsplit_once('/').ok_or(io::ErrorKind::InvalidFilename)?;
     let folder = host_proc::open(folder, libc::O_PATH | libc::O_DIRECTORY)?;

@@ -1,71 +1,72 @@
-//! A sandbox's life as its shim sees it: birth, a long wait, the end. One thread, one `poll`.
+//! The life of a sandbox: start, wait, end. One thread, one `poll`.
 
 mod clients;
 
-use super::prepared::{Runtime, Waiting, kill_everyone};
+use super::prepared::{Prepared, Runtime, kill_all};
 use super::sigstop::Stopped;
 use super::start;
 use crate::shim::answer;
 use crate::shim::cgroup::Groups;
 use crate::shim::failure::{Failure, at};
-use crate::shim::gvisor::{self, Porter};
+use crate::shim::gvisor::{self, ConnectionPasser};
 use crate::shim::host_proc::HostProc;
 use crate::shim::json::Json;
-use crate::shim::open_network::{self, Fence};
+use crate::shim::open_network::{self, PacketFilter};
 use crate::shim::poll::{listen, now_ms, poll, poll_all, write_whole};
 use crate::shim::task::{Network, Task};
 use crate::shim::verify::{Kind, verify};
 use crate::sys::read;
-use clients::Watcher;
+use clients::Client;
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-/// Of what the runtime and the runner write as errors, the beginning is kept: it names the cause. After that they write into nothing.
+/// The start of the error output is kept, because it names the cause. The rest is discarded.
 const MAX_ERRORS: usize = 4096;
-const MAX_WATCHERS: usize = 64;
+const MAX_CLIENTS: usize = 64;
 
-struct Life<'a> {
+struct Supervisor<'a> {
     task: &'a Task,
     host: HostProc,
     me: u32,
     start_time: i64,
     kind: Kind,
-    /// Where the runner cannot listen itself.
-    porter: Option<Porter>,
+    /// Set if the runner cannot listen itself (gVisor).
+    passer: Option<ConnectionPasser>,
     groups: Groups,
-    /// Where it has a network.
-    fence: Option<Fence>,
-    /// Where the groups cannot freeze.
+    /// Set if the sandbox has a network.
+    fence: Option<PacketFilter>,
+    /// Used if the control groups cannot freeze.
     stopped: Stopped,
     signals: OwnedFd,
     errors: Option<OwnedFd>,
     error_text: Vec<u8>,
-    /// PID 1 of the sandbox, by our numbers.
+    /// The sandbox's PID 1, as a pid in the shim's namespace.
     init: Option<libc::pid_t>,
     runtime: libc::pid_t,
     runtime_status: Option<i32>,
-    /// How children other than the runtime ended; the runtime leaves some helpers behind that we inherit.
+    /// How other children ended. The runtime leaves helpers behind that the shim adopts.
     ended: Vec<(libc::pid_t, i32)>,
     kill_asked: bool,
-    /// Who we are, in a line. It also says that we live: the kernel would accept a connection for a process that is dying.
+    /// The line that identifies the shim. It also proves that the shim is alive: the kernel accepts
+    /// connections even for a dying process.
     greeting: String,
 }
 
-/// Returns when the sandbox has ended and nothing of it is left.
-pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
+/// Returns when the sandbox has ended and everything is removed.
+pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
     let started = now_ms();
     let witness = match listen(&task.witness) {
         Ok(witness) => witness,
         Err(error) => {
             remove_run_folder(task);
-            return Err(waiting.failed(format!("{}: {error}", task.witness)).into());
+            return Err(prepared.failed(format!("{}: {error}", task.witness)).into());
         }
     };
-    let begun = start::start(task, &mut waiting);
-    let Waiting {
+    let begun = start::start(task, &mut prepared);
+    let Prepared {
         host,
         me,
         start_time,
@@ -74,7 +75,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
         runtime,
         users,
         account,
-    } = waiting;
+    } = prepared;
     drop(users);
     let Runtime {
         pid,
@@ -83,19 +84,19 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
         ready,
         errors,
     } = runtime;
-    // Where the runner has got the listener it is no longer ours.
-    let porter = inside.map(|inside| Porter { listener, inside });
-    let mut life = Life {
+    // Otherwise the runner owns the listener now.
+    let passer = inside.map(|inside| ConnectionPasser { listener, inside });
+    let mut life = Supervisor {
         task,
         host,
         me,
         start_time,
-        kind: match porter {
+        kind: match passer {
             Some(_) => Kind::Sentry,
             None if account => Kind::Account,
             None => Kind::Root,
         },
-        porter,
+        passer,
         groups,
         fence: None,
         stopped: Stopped::default(),
@@ -109,7 +110,7 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
         kill_asked: false,
         greeting: String::new(),
     };
-    if let Err(mut failure) = begun.and_then(|users| life.be_born(ready, users)) {
+    if let Err(mut failure) = begun.and_then(|users| life.wait_for_runner(ready, users)) {
         life.kill_all();
         life.reap_all();
         life.hear();
@@ -120,11 +121,11 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
             failure = failure.with(format_args!(": {said}"));
         }
         if let Err(also) = left {
-            failure = failure.with(format_args!("; and then {also}"));
+            failure = failure.with(format_args!("; cleanup also failed: {also}"));
         }
         return Err(failure);
     }
-    let mut watchers = life.wait(&witness);
+    let mut clients = life.wait(&witness);
     let end = life.end(started);
     let line = end.line();
     let written = write_whole(&task.end, &line);
@@ -132,18 +133,18 @@ pub fn live(task: &Task, mut waiting: Waiting) -> Result<(), Failure> {
     let _ = fs::remove_file(&task.state);
     remove_run_folder(task);
     drop(witness);
-    for watcher in &mut watchers {
-        let _ = watcher.stream.write_all(line.as_bytes());
+    for client in &mut clients {
+        let _ = client.stream.write_all(line.as_bytes());
     }
     at(&task.end, written)?;
     Ok(removed?)
 }
 
-impl Life<'_> {
-    /// Until the runner answers, is verified and connected. Any failure is the end: there is no half of a sandbox.
-    fn be_born(&mut self, ready: OwnedFd, users: OwnedFd) -> Result<(), Failure> {
+impl Supervisor<'_> {
+    /// Waits until the runner responds and is verified. Any failure ends the sandbox.
+    fn wait_for_runner(&mut self, ready: OwnedFd, users: OwnedFd) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
-        // Before anything of the sandbox runs: there is no moment in which it has a network that is not closed yet.
+        // Before anything of the sandbox runs, so that its network is never open without the filter.
         if let Some(network) = &self.task.network {
             self.connect(network, deadline)?;
         }
@@ -158,18 +159,18 @@ impl Life<'_> {
         let (init, host_pid) = self.host.adopted(self.me, known, &before)?;
         self.init = Some(init);
         if known.is_none() {
-            // It answers before what it runs does; what it starts is ordinary again. Where that is not allowed it is only slower.
+            // A higher priority lets the runner respond while the sandbox is busy; its children get normal priority. Best effort.
             // SAFETY: takes numbers, of our own child.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
         }
         verify(self.task, self.kind, &self.host, host_pid)?;
-        self.introduce(host_pid)
+        self.announce(host_pid)
     }
 
-    /// The runtime waits for this, unless it has only just been started.
+    /// Waits until the runtime opens the pipe.
     fn hand_over(&mut self, deadline: Instant) -> Result<(), String> {
         while !start::hand_over(&self.task.config).map_err(|error| format!("config.json: {error}"))? {
-            // One that ended without reading is `until_ready`'s to report.
+            // `until_ready` reports a runtime that ended early.
             if self.runtime_status.is_some() || self.kill_asked || Instant::now() > deadline {
                 break;
             }
@@ -187,7 +188,7 @@ impl Life<'_> {
                 Some(status) if status != 0 => {
                     return Err(format!("the runtime failed ({})", describe(status)));
                 }
-                _ if self.kill_asked => return Err("killed while it started".to_owned()),
+                _ if self.kill_asked => return Err("the sandbox was killed during its start".to_owned()),
                 _ => {}
             }
             let wait = deadline.saturating_duration_since(Instant::now());
@@ -207,7 +208,7 @@ impl Life<'_> {
             if at_ready {
                 match read(ready.as_raw_fd(), &mut [0; 1]) {
                     Ok(Some(1)) => answered = true,
-                    // Closed by everyone who had it, the runtime and the runner: the runtime's status, if it failed, says more than we can.
+                    // Runtime and runner closed the pipe. The runtime's status says more, if it failed.
                     _ => {
                         self.wait_for_runtime(deadline);
                         if self.runtime_status.is_none_or(|status| status == 0) {
@@ -222,7 +223,8 @@ impl Life<'_> {
         }
     }
 
-    /// Starts pasta, waits until it has gone to the background, which it does when the interface is there, and closes what is to be closed.
+    /// Starts pasta and waits until it goes to the background, which means that the interface exists. Then
+    /// installs the filter.
     fn connect(&mut self, network: &Network, deadline: Instant) -> Result<(), Failure> {
         let log = self.errors.take().ok_or("the runtime closed its error stream")?;
         let (errors, errors_in) = at("network", crate::sys::pipe())?;
@@ -249,18 +251,18 @@ impl Life<'_> {
         }
         match status {
             Some(0) => {
-                // What pasta said while it succeeded is of no interest later.
+                // Drop what pasta printed on success.
                 self.error_text.clear();
                 self.errors = Some(log);
                 self.fence = Some(starting.close(network)?);
                 Ok(())
             }
-            Some(status) => Err(format!("the network could not be connected ({})", describe(status)).into()),
-            None => Err("the network was not connected in time".into()),
+            Some(status) => Err(format!("pasta could not connect the network ({})", describe(status)).into()),
+            None => Err("pasta did not connect the network in time".into()),
         }
     }
 
-    /// The host's addresses have changed. A sandbox whose network cannot be closed to a new one ends.
+    /// The host's addresses changed. If the filter cannot follow, the sandbox ends.
     fn follow_addresses(&mut self) {
         if let (Some(fence), Some(network)) = (&mut self.fence, &self.task.network)
             && let Err(failure) = fence.follow(network)
@@ -270,8 +272,8 @@ impl Life<'_> {
         }
     }
 
-    /// Tells who we are: to those who come later in a file, to whoever started us on standard output.
-    fn introduce(&mut self, host_pid: u32) -> Result<(), Failure> {
+    /// Writes the state file and the response on standard output.
+    fn announce(&mut self, host_pid: u32) -> Result<(), Failure> {
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
         let facts = vec![
             (
@@ -293,16 +295,16 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// The long wait. Returns, with those who want to know, when PID 1 has ended.
-    fn wait(&mut self, witness: &UnixListener) -> Vec<Watcher> {
-        let mut watchers: Vec<Watcher> = Vec::new();
-        // Frozen by somebody else, who will thaw it: not ours to do when the last of those who hold it lets go.
+    /// Waits until PID 1 has ended. Returns the connected clients.
+    fn wait(&mut self, witness: &UnixListener) -> Vec<Client> {
+        let mut clients: Vec<Client> = Vec::new();
+        // Frozen by a `freeze`, so the last `release` must not thaw.
         let mut paused = false;
-        // Frozen by us, also for one who was gone before he could be told.
+        // Frozen by a `hold`, even if its client is gone.
         let mut held = false;
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let porter_fd = self.porter.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let porter_fd = self.passer.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let fence_fd = self.fence.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let mut fds = vec![
                 self.signals.as_raw_fd(),
@@ -311,23 +313,23 @@ impl Life<'_> {
                 porter_fd,
                 fence_fd,
             ];
-            fds.extend(watchers.iter().map(|watcher| watcher.stream.as_raw_fd()));
+            fds.extend(clients.iter().map(|client| client.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
             if ready[1] {
                 self.hear();
             }
             if ready[3] {
-                self.porter.iter().for_each(Porter::let_in);
+                self.passer.iter().for_each(ConnectionPasser::pass_pending);
             }
             if ready[4] {
                 self.follow_addresses();
             }
             let mut index = 5;
-            watchers.retain_mut(|watcher| {
+            clients.retain_mut(|client| {
                 index += 1;
-                !ready[index - 1] || self.hear_watcher(watcher, &mut held, &mut paused)
+                !ready[index - 1] || self.handle_client(client, &mut held, &mut paused)
             });
-            if held && !watchers.iter().any(|watcher| watcher.holds) {
+            if held && !clients.iter().any(|client| client.holds) {
                 held = false;
                 if !paused {
                     self.thaw();
@@ -335,17 +337,17 @@ impl Life<'_> {
             }
             if ready[2]
                 && let Ok((mut stream, _)) = witness.accept()
-                && watchers.len() < MAX_WATCHERS
+                && clients.len() < MAX_CLIENTS
                 && stream.set_nonblocking(true).is_ok()
                 && stream.write_all(self.greeting.as_bytes()).is_ok()
             {
-                watchers.push(Watcher { stream, holds: false });
+                clients.push(Client { stream, holds: false });
             }
             if ready[0] {
                 self.hear_signals();
             }
         }
-        watchers
+        clients
     }
 
     fn hear(&mut self) {
@@ -356,7 +358,7 @@ impl Life<'_> {
             Ok(Some(count)) if count > 0 && self.error_text.len() < MAX_ERRORS => {
                 self.error_text.extend_from_slice(&buffer[..count]);
             }
-            // The end, or enough: a sandbox that writes on and on does so into a closed pipe, not into our time.
+            // End of the output, or the limit is reached. Further writes of the sandbox fail with EPIPE.
             _ => self.errors = None,
         }
     }
@@ -376,7 +378,7 @@ impl Life<'_> {
         while self.reap(libc::WNOHANG) {}
     }
 
-    /// False when no child has ended (or none is left).
+    /// Returns false when no child has ended or none is left.
     fn reap(&mut self, flags: libc::c_int) -> bool {
         let mut status = 0;
         // SAFETY: the out-parameter is valid for the call.
@@ -389,7 +391,7 @@ impl Life<'_> {
         } else {
             self.ended.push((pid, status));
         }
-        // Only PID 1's end matters later; adopted strangers must not pile up.
+        // Only the end of PID 1 matters later, so limit the list.
         if self.ended.len() > 16 {
             let init = self.init;
             self.ended.retain(|(pid, _)| Some(*pid) == init);
@@ -427,7 +429,7 @@ impl Life<'_> {
     }
 
     fn kill_all(&self) {
-        kill_everyone();
+        kill_all();
         self.groups.thaw();
     }
 
@@ -435,7 +437,7 @@ impl Life<'_> {
         while self.reap(0) {}
     }
 
-    /// What is true about the end, after everyone is dead.
+    /// The end record. All processes are dead.
     fn end(&mut self, started: i64) -> Json {
         self.kill_all();
         self.reap_all();
@@ -468,8 +470,8 @@ impl Life<'_> {
     }
 }
 
-/// The folder of our socket and the runner's. It is the claim on this sandbox: once it is gone, the next life may begin, so it is ours to
-/// take away, last, and nobody else's while we live. What the sandbox's root left in it is not followed anywhere.
+/// Removes the folder of both sockets, last. The folder is the claim on this sandbox: once it is gone, the
+/// sandbox may be started again. Symlinks in it are not followed.
 fn remove_run_folder(task: &Task) {
     if let Some(folder) = std::path::Path::new(&task.witness).parent() {
         let _ = fs::remove_dir_all(folder);

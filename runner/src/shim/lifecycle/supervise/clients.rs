@@ -1,24 +1,23 @@
-//! Those who are connected to a shim, and what they may ask of it.
+//! Clients of the shim's socket and their requests.
 
-use super::Life;
+use super::Supervisor;
 use crate::shim::json::Json;
 use crate::sys::read;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-/// Whoever is connected to us.
-pub struct Watcher {
+pub struct Client {
     pub stream: UnixStream,
-    /// Everything is stopped for as long as this one wants it, and at most as long as it is there.
+    /// The sandbox stays frozen until this client sends `release` or disconnects.
     pub holds: bool,
 }
 
-impl Life<'_> {
-    /// False when it has gone, or says what nobody understands.
-    pub fn hear_watcher(&mut self, watcher: &mut Watcher, held: &mut bool, paused: &mut bool) -> bool {
+impl Supervisor<'_> {
+    /// Returns false when the client is gone or sends an unknown request.
+    pub fn handle_client(&mut self, client: &mut Client, held: &mut bool, paused: &mut bool) -> bool {
         let mut buffer = [0; 64];
-        let count = match read(watcher.stream.as_raw_fd(), &mut buffer) {
+        let count = match read(client.stream.as_raw_fd(), &mut buffer) {
             Ok(None) => return true,
             Ok(Some(count)) if count > 0 => count,
             _ => return false,
@@ -39,19 +38,19 @@ impl Life<'_> {
                         Ok(()) => "{\"held\":true}\n".to_owned(),
                         Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
                     };
-                    watcher.holds = reply.starts_with("{\"held");
-                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
-                        watcher.holds = false;
+                    client.holds = reply.starts_with("{\"held");
+                    if client.stream.write_all(reply.as_bytes()).is_err() {
+                        client.holds = false;
                         return false;
                     }
                 }
-                b"release" => watcher.holds = false,
-                // As a freezer does: for as long as nobody says otherwise. Only for where there is none.
+                b"release" => client.holds = false,
+                // Like a freezer: until the opposite request. Used only without a freezer.
                 b"freeze" | b"thaw" => {
                     let wanted = line == b"freeze";
                     let done = match wanted {
                         true => self.freeze(),
-                        // Whoever holds it lets it go on.
+                        // A `hold` keeps it frozen.
                         false if *held => Ok(()),
                         false => {
                             self.thaw();
@@ -63,7 +62,7 @@ impl Life<'_> {
                         Ok(()) => format!("{{\"held\":{wanted}}}\n"),
                         Err(error) => Json::Map(vec![("error".into(), Json::Text(error))]).line(),
                     };
-                    if watcher.stream.write_all(reply.as_bytes()).is_err() {
+                    if client.stream.write_all(reply.as_bytes()).is_err() {
                         return false;
                     }
                 }

@@ -1,4 +1,4 @@
-//! What `stat`, `list` and `read` say about a file.
+//! Metadata fields of a file in `stat`, `list` and `read`.
 
 use crate::wire::cbor::Fields;
 
