@@ -1,6 +1,8 @@
 //! The tar header: 512 bytes of octal text. The runner writes GNU tar, whose long names are plain bytes (pax
 //! requires UTF-8), and reads GNU, pax and old archives.
 
+use crate::wire::error::{OpError, OpResult};
+
 pub const BLOCK: usize = 512;
 
 pub struct Header<'a> {
@@ -157,6 +159,51 @@ fn number(field: &[u8]) -> Option<u64> {
 
 fn text(field: &[u8]) -> Vec<u8> {
     field.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
+}
+
+pub fn malformed(what: &str) -> OpError {
+    OpError::invalid(format!("cannot unpack the tar archive: {what}"))
+}
+
+/// A tar archive that arrives in chunks.
+pub trait Archive {
+    /// Limit of a long name or a pax header.
+    const MAX_EXTRA: u64;
+
+    /// At least one byte, at most `most`.
+    fn some(&mut self, most: u64) -> OpResult<&[u8]>;
+
+    fn exact(&mut self, out: &mut [u8]) -> OpResult<()> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let bytes = self.some((out.len() - filled) as u64)?;
+            out[filled..filled + bytes.len()].copy_from_slice(bytes);
+            filled += bytes.len();
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self, size: u64) -> OpResult<()> {
+        self.exact(&mut [0; BLOCK][..padding(size)])
+    }
+
+    fn skip(&mut self, size: u64) -> OpResult<()> {
+        let mut left = size;
+        while left > 0 {
+            left -= self.some(left)?.len() as u64;
+        }
+        self.pad(size)
+    }
+
+    fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
+        if size > Self::MAX_EXTRA {
+            return Err(malformed("a header is too long"));
+        }
+        let mut bytes = vec![0; size as usize];
+        self.exact(&mut bytes)?;
+        self.pad(size)?;
+        Ok(bytes)
+    }
 }
 
 #[cfg(test)]

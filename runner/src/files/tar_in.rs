@@ -6,7 +6,7 @@
 //! and counted.
 
 use super::dir::open_folder;
-use super::tar::{self, BLOCK, Parsed, padding, pax, without_nul};
+use super::tar::{self, Archive, BLOCK, Parsed, malformed, pax, without_nul};
 use super::write::{Draft, folder, set_mode, write_all};
 use super::{Paths, Work, io_error, manage};
 use crate::files::worker::Worker;
@@ -16,9 +16,6 @@ use crate::wire::error::{OpError, OpResult};
 use crate::wire::request::Request;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-
-/// Limit of a long name or a pax header.
-const MAX_EXTRA: u64 = 256 * 1024;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     let target = paths.get(request, "path")?;
@@ -193,21 +190,13 @@ impl Untar<'_> {
 
 /// Opens a directory below `root`. If the kernel lacks openat2, no symlink is followed at all.
 fn beneath(root: RawFd, path: &CStr) -> std::io::Result<OwnedFd> {
-    const RESOLVE_NO_MAGICLINKS: u64 = 2;
-    const RESOLVE_BENEATH: u64 = 8;
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let how = [flags as u64, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS];
-    // SAFETY: `how` has the layout and size of struct open_how: flags, mode, resolve.
-    let opened = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            root,
-            path.as_ptr(),
-            how.as_ptr(),
-            std::mem::size_of_val(&how),
-        )
-    };
-    match own(opened as i32) {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    match sys::open_resolved(
+        root,
+        path,
+        flags,
+        sys::RESOLVE_BENEATH | sys::RESOLVE_NO_MAGICLINKS,
+    ) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
         result => return result,
     }
@@ -251,10 +240,6 @@ fn unlink(at: RawFd, name: &CStr) {
     unsafe { libc::unlinkat(at, name.as_ptr(), 0) };
 }
 
-fn malformed(what: &str) -> OpError {
-    OpError::invalid(format!("not a tar archive: {what}"))
-}
-
 struct Input<'a> {
     worker: &'a Worker,
     buffer: Vec<u8>,
@@ -272,7 +257,16 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// At least one byte, at most `most`.
+    /// Reads whatever follows the end marker.
+    fn drain(&mut self) -> OpResult<()> {
+        while self.worker.next(&mut self.buffer)? > 0 {}
+        Ok(())
+    }
+}
+
+impl Archive for Input<'_> {
+    const MAX_EXTRA: u64 = 256 * 1024;
+
     fn some(&mut self, most: u64) -> OpResult<&[u8]> {
         if self.start == self.end {
             self.start = 0;
@@ -284,44 +278,5 @@ impl<'a> Input<'a> {
         let len = (self.end - self.start).min(usize::try_from(most).unwrap_or(usize::MAX));
         self.start += len;
         Ok(&self.buffer[self.start - len..self.start])
-    }
-
-    fn exact(&mut self, out: &mut [u8]) -> OpResult<()> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let bytes = self.some((out.len() - filled) as u64)?;
-            out[filled..filled + bytes.len()].copy_from_slice(bytes);
-            filled += bytes.len();
-        }
-        Ok(())
-    }
-
-    fn pad(&mut self, size: u64) -> OpResult<()> {
-        let len = padding(size);
-        self.exact(&mut [0; BLOCK][..len])
-    }
-
-    fn skip(&mut self, size: u64) -> OpResult<()> {
-        let mut left = size;
-        while left > 0 {
-            left -= self.some(left)?.len() as u64;
-        }
-        self.pad(size)
-    }
-
-    fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
-        if size > MAX_EXTRA {
-            return Err(malformed("a header is too long"));
-        }
-        let mut bytes = vec![0; size as usize];
-        self.exact(&mut bytes)?;
-        self.pad(size)?;
-        Ok(bytes)
-    }
-
-    /// Reads whatever follows the end marker.
-    fn drain(&mut self) -> OpResult<()> {
-        while self.worker.next(&mut self.buffer)? > 0 {}
-        Ok(())
     }
 }

@@ -133,14 +133,7 @@ impl Worker {
 
     /// For operations that rarely emit: whether the client is gone or has cancelled.
     pub fn check_cancelled(&self) -> OpResult<()> {
-        let mut poll = libc::pollfd {
-            fd: self.output.as_raw_fd(),
-            events: 0,
-            revents: 0,
-        };
-        // SAFETY: one entry, valid for the call; a zero timeout does not wait.
-        unsafe { libc::poll(&mut poll, 1, 0) };
-        if poll.revents & libc::POLLERR != 0 {
+        if sys::poll(self.output.as_raw_fd(), 0, 0) & libc::POLLERR != 0 {
             Err(cancelled())
         } else {
             Ok(())

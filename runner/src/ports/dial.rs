@@ -94,16 +94,12 @@ impl Server {
 }
 
 fn connect(address: SocketAddr) -> std::io::Result<OwnedFd> {
-    let (family, kind) = match address {
-        SocketAddr::V4(_) => (
-            libc::AF_INET,
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-        ),
-        SocketAddr::V6(_) => (
-            libc::AF_INET6,
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-        ),
+    let family = if address.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
     };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes numbers, returns a descriptor.
     let socket = own(unsafe { libc::socket(family, kind, 0) })?;
     let fd = socket.as_raw_fd();

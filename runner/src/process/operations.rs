@@ -93,10 +93,7 @@ impl Server {
         let has_stdin = !request.bool("detached")? && request.bool("stdin")?;
         let timeout = request.maybe_uint("timeoutMs", MAX_TIMEOUT_MS)?;
         let grace = request.maybe_uint("graceMs", MAX_TIMEOUT_MS)?.unwrap_or(1000);
-        let ring = request
-            .maybe_uint("ringBytes", MAX_RING as u64)?
-            .unwrap_or(DEFAULT_RING as u64)
-            .max(4096);
+        let ring = ring_bytes(request)?;
         let failed = |error: std::io::Error| OpError::io(&error, "start");
 
         // `_theirs` are the child's ends. They close at the end of this function.
@@ -107,7 +104,7 @@ impl Server {
         let mut command = launch.command(argv, plan.fds, plan.terminal);
         command.mark = self.new_mark(launch.user.as_ref());
         let key = self.tasks.key();
-        let mut task = Task::new(id, What::Process { pid: 0, terminal }, ring as usize);
+        let mut task = Task::new(id, What::Process { pid: 0, terminal }, ring);
         task.grace_ms = grace;
         task.mark = command.mark;
         for (fd, channel) in ours.outputs {
@@ -301,6 +298,11 @@ pub fn reader(conn: u32, stream: u32, request: &Request) -> OpResult<Reader> {
         pace: !request.bool("lossy")?,
         until_end,
     })
+}
+
+pub fn ring_bytes(request: &Request) -> OpResult<usize> {
+    let bytes = request.maybe_uint("ringBytes", MAX_RING as u64)?;
+    Ok(bytes.map_or(DEFAULT_RING, |bytes| bytes as usize).max(4096))
 }
 
 pub fn size(request: &Request) -> OpResult<Option<pty::Size>> {

@@ -103,7 +103,7 @@ impl Stream {
     /// Accounts for data from the client.
     pub fn receive(&mut self, bytes: usize) -> Result<(), Violation> {
         if self.ended {
-            return Err(Violation::new("out_of_order", "DATA after END"));
+            return Err(Violation::out_of_order("DATA after END"));
         }
         match self.window.checked_sub(bytes as u32) {
             Some(left) => self.window = left,

@@ -195,10 +195,10 @@ impl Server {
                 }
             }
             _ => {
-                return Err(Violation::new(
-                    "out_of_order",
-                    format!("a client must not send {:?}", frame.kind),
-                ));
+                return Err(Violation::out_of_order(format!(
+                    "a client must not send {:?}",
+                    frame.kind
+                )));
             }
         }
         Ok(())
@@ -206,7 +206,7 @@ impl Server {
 
     fn hello(&mut self, conn: &mut Conn, frame: &Frame) -> Result<(), Violation> {
         if frame.kind != Kind::Hello {
-            return Err(Violation::new("out_of_order", "the first frame must be HELLO"));
+            return Err(Violation::out_of_order("the first frame must be HELLO"));
         }
         let (magic, version) = frame.payload.split_at(8);
         if magic != frame::MAGIC {
@@ -238,13 +238,10 @@ impl Server {
     fn request(&mut self, key: u32, conn: &mut Conn, frame: &Frame) -> Result<(), Violation> {
         let id = frame.stream;
         if id <= conn.last_stream {
-            return Err(Violation::new(
-                "out_of_order",
-                format!(
-                    "stream {id} opened after stream {}; stream ids must increase",
-                    conn.last_stream
-                ),
-            ));
+            return Err(Violation::out_of_order(format!(
+                "stream {id} opened after stream {}; stream ids must increase",
+                conn.last_stream
+            )));
         }
         conn.last_stream = id;
         let body = cbor::decode(frame.payload).map_err(|why| Violation::new("malformed", why))?;
@@ -283,10 +280,7 @@ impl Server {
                     return Ok(());
                 };
                 if task.stdin_owner != Some((key, id)) {
-                    return Err(Violation::new(
-                        "out_of_order",
-                        "DATA on a stream that accepts none",
-                    ));
+                    return Err(Violation::out_of_order("DATA on a stream that accepts none"));
                 }
                 let leader = match task.what {
                     What::Process { pid, terminal: true } => Some(pid),
@@ -313,17 +307,11 @@ impl Server {
                 Some(sink) if !sink.closed() => sink.push(bytes),
                 Some(_) => stream.consume(bytes.len(), true, id, &mut conn.out),
                 None => {
-                    return Err(Violation::new(
-                        "out_of_order",
-                        "DATA on a stream that accepts none",
-                    ));
+                    return Err(Violation::out_of_order("DATA on a stream that accepts none"));
                 }
             },
             _ => {
-                return Err(Violation::new(
-                    "out_of_order",
-                    "DATA on a stream that accepts none",
-                ));
+                return Err(Violation::out_of_order("DATA on a stream that accepts none"));
             }
         }
         Ok(())
@@ -334,7 +322,7 @@ impl Server {
             return Ok(());
         };
         if stream.ended {
-            return Err(Violation::new("out_of_order", "a second END on a stream"));
+            return Err(Violation::out_of_order("a second END on a stream"));
         }
         stream.ended = true;
         match &mut stream.what {
@@ -416,7 +404,7 @@ fn cancel_upload(conn: &mut Conn, id: u32) -> bool {
 
 fn is_open(conn: &Conn, id: u32) -> Result<bool, Violation> {
     if id > conn.last_stream {
-        return Err(Violation::new("out_of_order", format!("stream {id} is not open")));
+        return Err(Violation::out_of_order(format!("stream {id} is not open")));
     }
     Ok(conn.streams.contains_key(&id))
 }

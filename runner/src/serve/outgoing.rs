@@ -22,6 +22,12 @@ enum Turn {
     Finish(Result<Vec<u8>, OpError>),
 }
 
+impl Turn {
+    fn gone() -> Turn {
+        Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped")))
+    }
+}
+
 impl Server {
     pub fn send(&mut self, key: u32, conn: &mut Conn) {
         let mut idle_streams = 0;
@@ -87,7 +93,7 @@ impl Server {
             Use::Wait { task } => match self.tasks.map.get(task).map(|task| task.exit.clone()) {
                 Some(Some(exit)) => Turn::Finish(exit.result()),
                 Some(None) => Turn::Idle,
-                None => Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped"))),
+                None => Turn::gone(),
             },
             Use::Relay(relay) if relay.connecting.is_some() => match self.dial_step(key, id, relay) {
                 Ok(true) => {
@@ -111,7 +117,7 @@ impl Server {
         out: &mut Vec<u8>,
     ) -> Turn {
         let Some(task) = self.tasks.map.get_mut(&task_key) else {
-            return Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped")));
+            return Turn::gone();
         };
         if task.starting {
             return Turn::Idle;
@@ -121,7 +127,7 @@ impl Server {
             stream.consume(std::mem::take(&mut task.stdin_consumed), idle, id, out);
         }
         if task.dropped() {
-            return Turn::Finish(Err(OpError::new("gone", "the record of the task was dropped")));
+            return Turn::gone();
         }
         let Some(reader) = task.readers.iter_mut().find(|r| (r.conn, r.stream) == (key, id)) else {
             return Turn::Finish(Err(OpError::new("internal", "the stream has no reader")));

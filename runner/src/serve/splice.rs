@@ -152,14 +152,7 @@ fn bytes_available(pipe: RawFd) -> usize {
 
 /// The writer has closed the pipe.
 fn writer_closed(pipe: RawFd) -> bool {
-    let mut poll = libc::pollfd {
-        fd: pipe,
-        events: 0,
-        revents: 0,
-    };
-    // SAFETY: one entry, valid for the call; a zero timeout does not wait.
-    unsafe { libc::poll(&raw mut poll, 1, 0) };
-    poll.revents & libc::POLLHUP != 0
+    sys::poll(pipe, 0, 0) & libc::POLLHUP != 0
 }
 
 /// `None`: no room now.

@@ -1,9 +1,9 @@
 //! The commands of a shell, one at a time: queue, syntax check, run, report.
 
 use crate::process::marked_processes;
-use crate::process::operations::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, size};
+use crate::process::operations::{MAX_TIMEOUT_MS, STDERR, STDOUT, null, reader, ring_bytes, size};
 use crate::process::start_time::StartTime;
-use crate::process::task::{DEFAULT_RING, Exit, MAX_RING, Task, What};
+use crate::process::task::{Exit, Task, What};
 use crate::serve::connection::Use;
 use crate::serve::epoll_token::Token;
 use crate::serve::incoming::Outcome;
@@ -117,10 +117,7 @@ impl Server {
             separate: request.bool("separate")?,
             size: size(request)?,
         };
-        let ring = request
-            .maybe_uint("ringBytes", MAX_RING as u64)?
-            .unwrap_or(DEFAULT_RING as u64)
-            .max(4096);
+        let ring = ring_bytes(request)?;
         let shell = &self.shells.map[&shell_key];
         if shell.queue.len() >= MAX_QUEUE {
             return Err(OpError::new(
@@ -129,7 +126,7 @@ impl Server {
             ));
         }
         let key = self.tasks.key();
-        let mut task = Task::new(id, What::Command { shell: shell_key }, ring as usize);
+        let mut task = Task::new(id, What::Command { shell: shell_key }, ring);
         task.command = Some(spec);
         self.tasks.insert(key, task);
         if let Some(shell) = self.shells.map.get_mut(&shell_key) {
@@ -345,12 +342,7 @@ impl Server {
     /// Reads the status socket and handles every complete report.
     pub fn shell_status(&mut self, key: u32) {
         for _ in 0..READS {
-            let Some(live) = self
-                .shells
-                .map
-                .get_mut(&key)
-                .and_then(|shell| shell.live.as_mut())
-            else {
+            let Some(live) = self.shells.live(key) else {
                 return;
             };
             let mut chunk = [0; 4096];
@@ -361,11 +353,7 @@ impl Server {
             while let Some(report) = self.next_report(key) {
                 self.reported(key, report);
             }
-            if let Some(live) = self
-                .shells
-                .map
-                .get_mut(&key)
-                .and_then(|shell| shell.live.as_mut())
+            if let Some(live) = self.shells.live(key)
                 && live.reports.len() > MAX_REPORT
             {
                 live.reports.clear();
@@ -375,7 +363,7 @@ impl Server {
     }
 
     fn next_report(&mut self, key: u32) -> Option<Report> {
-        take_report(&mut self.shells.map.get_mut(&key)?.live.as_mut()?.reports)
+        take_report(&mut self.shells.live(key)?.reports)
     }
 
     fn reported(&mut self, key: u32, report: Report) {
@@ -431,12 +419,7 @@ impl Server {
     }
 
     pub fn shell_control(&mut self, key: u32, writable: bool) {
-        if let Some(live) = self
-            .shells
-            .map
-            .get_mut(&key)
-            .and_then(|shell| shell.live.as_mut())
-        {
+        if let Some(live) = self.shells.live(key) {
             live.control.writable |= writable;
             live.control.flush();
         }

@@ -99,6 +99,10 @@ impl Live {
 }
 
 impl Shells {
+    pub fn live(&mut self, key: u32) -> Option<&mut Live> {
+        self.map.get_mut(&key)?.live.as_mut()
+    }
+
     pub fn find(&self, id: &str) -> OpResult<u32> {
         self.ids
             .get(id)

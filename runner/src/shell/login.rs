@@ -72,12 +72,7 @@ impl Server {
         if self.pids.get(&pid) != Some(&Owner::Shell(key)) {
             return;
         }
-        let Some(live) = self
-            .shells
-            .map
-            .get_mut(&key)
-            .and_then(|shell| shell.live.as_mut())
-        else {
+        let Some(live) = self.shells.live(key) else {
             return;
         };
         if let Some(login) = live

@@ -44,7 +44,7 @@ mod task;
 pub mod userns;
 mod verify;
 
-use crate::sys::check;
+use crate::sys::{self, check};
 use failure::Failure;
 use json::Json;
 use lifecycle::prepared::Prepared;
@@ -132,7 +132,7 @@ fn name(name: &std::ffi::CStr) {
 /// beyond, because callers poll the descriptor for the next message.
 fn next_message() -> Result<Option<Vec<u8>>, String> {
     let mut length = [0; 4];
-    match fill(&mut length).map_err(|error| format!("message: {error}"))? {
+    match sys::read_full(0, &mut length).map_err(|error| format!("message: {error}"))? {
         0 => return Ok(None),
         4 => {}
         _ => return Err("message: truncated".to_owned()),
@@ -142,7 +142,7 @@ fn next_message() -> Result<Option<Vec<u8>>, String> {
         return Err("message: too long".to_owned());
     }
     let mut bytes = vec![0; length];
-    match fill(&mut bytes).map_err(|error| format!("message: {error}"))? {
+    match sys::read_full(0, &mut bytes).map_err(|error| format!("message: {error}"))? {
         read if read == length => Ok(Some(bytes)),
         _ => Err("message: truncated".to_owned()),
     }
@@ -151,19 +151,6 @@ fn next_message() -> Result<Option<Vec<u8>>, String> {
 fn next_text() -> Result<Option<String>, String> {
     let text = next_message()?.map(String::from_utf8).transpose();
     text.map_err(|_| "message: not UTF-8".to_owned())
-}
-
-/// Returns how many bytes arrived before the input ended.
-fn fill(bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match crate::sys::read(0, &mut bytes[filled..])? {
-            Some(0) => break,
-            Some(count) => filled += count,
-            None => return Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-    Ok(filled)
 }
 
 /// Prints the response line and closes standard output.

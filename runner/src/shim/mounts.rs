@@ -22,7 +22,7 @@ use super::failure::{Failure, at};
 use super::idmap::Unmapped;
 use super::limited_disk;
 use super::task::{Bind, Entry, Owners, Task};
-use crate::sys::{check, own};
+use crate::sys::{self, check, own};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
@@ -267,19 +267,12 @@ pub fn clone_tree(path: &str) -> io::Result<OwnedFd> {
 
 /// The same, without following symlinks: another sandbox that writes to a shared folder could plant one.
 fn clone_exactly(path: &str) -> io::Result<OwnedFd> {
-    const RESOLVE_NO_SYMLINKS: u64 = 4;
-    let path = CString::new(path)?;
-    let how = [(libc::O_PATH | libc::O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS];
-    // SAFETY: a C string that outlives the call; `how` has the layout and size of struct open_how: flags, mode, resolve.
-    let opened = own(unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            how.as_ptr(),
-            size_of_val(&how),
-        ) as libc::c_int
-    })?;
+    let opened = sys::open_resolved(
+        libc::AT_FDCWD,
+        &CString::new(path)?,
+        libc::O_PATH,
+        sys::RESOLVE_NO_SYMLINKS,
+    )?;
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as libc::c_uint;
     // SAFETY: an empty C string; the descriptor is open.
     own(unsafe { libc::syscall(libc::SYS_open_tree, opened.as_raw_fd(), c"".as_ptr(), flags) as libc::c_int })

@@ -8,6 +8,7 @@ mod raw;
 pub mod spawn;
 pub mod user;
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -27,6 +28,19 @@ pub fn own(result: libc::c_int) -> io::Result<OwnedFd> {
 
 pub fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
+pub const RESOLVE_NO_SYMLINKS: u64 = 4;
+pub const RESOLVE_BENEATH: u64 = 8;
+pub const RESOLVE_IN_ROOT: u64 = 16;
+
+/// openat2(2), close-on-exec. `resolve` restricts how the kernel resolves `path`.
+pub fn open_resolved(at: RawFd, path: &CStr, flags: libc::c_int, resolve: u64) -> io::Result<OwnedFd> {
+    let how = [(flags | libc::O_CLOEXEC) as u64, 0, resolve];
+    let size = std::mem::size_of_val(&how);
+    // SAFETY: a C string that outlives the call; `how` has the layout and size of struct open_how.
+    own(unsafe { libc::syscall(libc::SYS_openat2, at, path.as_ptr(), how.as_ptr(), size) } as i32)
 }
 
 /// A blocking pipe, close-on-exec; read end first.
@@ -92,6 +106,19 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
+/// Fills `bytes` from a blocking descriptor. Returns how many bytes arrived before the end.
+pub fn read_full(fd: RawFd, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match read(fd, &mut bytes[filled..])? {
+            Some(0) => break,
+            Some(count) => filled += count,
+            None => return Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+    Ok(filled)
+}
+
 /// One write. `None`: would block. The runner ignores SIGPIPE.
 pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     loop {
@@ -126,13 +153,19 @@ pub fn widen_socket(fd: RawFd, bytes: usize) {
 
 /// Blocks until one of these events or a hang-up.
 pub fn wait_for(fd: RawFd, events: i16) {
-    let mut poll = libc::pollfd {
+    poll(fd, events, -1);
+}
+
+/// The pending events of a descriptor, including errors and hang-ups.
+pub fn poll(fd: RawFd, events: i16, timeout_ms: i32) -> i16 {
+    let mut entry = libc::pollfd {
         fd,
         events,
         revents: 0,
     };
     // SAFETY: one entry, valid for the call.
-    unsafe { libc::poll(&mut poll, 1, -1) };
+    unsafe { libc::poll(&mut entry, 1, timeout_ms) };
+    entry.revents
 }
 
 /// An anonymous file with this content, at offset 0.

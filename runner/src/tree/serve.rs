@@ -14,7 +14,7 @@
 //! engine ends, this process and all running requests end.
 
 use super::{answer, line};
-use crate::sys::check;
+use crate::sys::{self, check};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -28,7 +28,7 @@ pub fn serve() -> io::Result<()> {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     loop {
         let mut header = [0; 8];
-        if fill(&mut header)? < header.len() {
+        if sys::read_full(0, &mut header)? < header.len() {
             return Ok(());
         }
         let number =
@@ -38,7 +38,7 @@ pub fn serve() -> io::Result<()> {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mut words = vec![0; length];
-        if fill(&mut words)? < length {
+        if sys::read_full(0, &mut words)? < length {
             return Ok(());
         }
         // SAFETY: this process has one thread, so the child may use everything that the parent may.
@@ -85,17 +85,5 @@ fn reply(id: u32, text: &str) {
     frame.extend_from_slice(&(text.len() as u32).to_be_bytes());
     frame.extend_from_slice(text.as_bytes());
     // One atomic write. The engine may be gone.
-    let _ = crate::sys::write(1, &frame);
-}
-
-/// Returns how many bytes arrived before the input ended.
-fn fill(bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match crate::sys::read(0, &mut bytes[filled..])? {
-            Some(0) | None => break,
-            Some(count) => filled += count,
-        }
-    }
-    Ok(filled)
+    let _ = sys::write(1, &frame);
 }

@@ -1,7 +1,6 @@
 //! Metadata of one entry of a tar archive.
 
-use super::input::malformed;
-use crate::files::tar::{Parsed, pax};
+use crate::files::tar::{Parsed, malformed, pax};
 use crate::wire::error::{OpError, OpResult};
 use std::ffi::CString;
 

@@ -3,9 +3,9 @@
 use super::Options;
 use super::counts::Counts;
 use super::entry::{Entry, Extra, about, parts_of};
-use super::input::{Input, malformed};
+use super::input::Input;
 use super::make;
-use crate::files::tar::{self, without_nul};
+use crate::files::tar::{self, Archive, malformed, without_nul};
 use crate::wire::error::{OpError, OpResult};
 use std::ffi::{CStr, CString};
 use std::io;

@@ -1,6 +1,6 @@
 //! Creates files with system calls that take an open folder and one name, never a path.
 
-use crate::sys::{check, own};
+use crate::sys::{self, check, own};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -12,21 +12,13 @@ pub const USER_OPAQUE: &CStr = c"user.overlay.opaque";
 /// Opens a folder below `root` as if `root` were `/` (RESOLVE_IN_ROOT, Linux 5.6): symlinks are followed but
 /// cannot escape.
 pub fn open_inside(root: RawFd, path: &CStr) -> io::Result<OwnedFd> {
-    const RESOLVE_NO_MAGICLINKS: u64 = 2;
-    const RESOLVE_IN_ROOT: u64 = 16;
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let how = [flags as u64, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS];
-    // SAFETY: `how` has the layout and size of struct open_how: flags, mode, resolve.
-    let opened = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            root,
-            path.as_ptr(),
-            how.as_ptr(),
-            std::mem::size_of_val(&how),
-        )
-    };
-    own(opened as i32)
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    sys::open_resolved(
+        root,
+        path,
+        flags,
+        sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_MAGICLINKS,
+    )
 }
 
 pub fn folder(at: RawFd, name: &CStr) -> io::Result<()> {

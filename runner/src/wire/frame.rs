@@ -92,6 +92,10 @@ impl Violation {
             message: message.into(),
         }
     }
+
+    pub fn out_of_order(message: impl Into<String>) -> Self {
+        Violation::new("out_of_order", message)
+    }
 }
 
 pub fn put(out: &mut Vec<u8>, kind: Kind, stream: u32, payload: &[u8]) {
