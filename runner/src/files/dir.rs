@@ -90,6 +90,29 @@ pub fn stat_fd(fd: RawFd) -> io::Result<libc::stat64> {
     }
 }
 
+/// `flags` is 0 or AT_REMOVEDIR.
+pub fn unlink(at: RawFd, name: &CStr, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: `name` is a C string that outlives the call.
+    sys::check(unsafe { libc::unlinkat(at, name.as_ptr(), flags) }).map(drop)
+}
+
+/// Device and inode: identifies a directory when a walk comes back to it.
+#[derive(PartialEq, Clone, Copy)]
+pub struct Identity(u64, u64);
+
+impl Identity {
+    pub fn of(fd: RawFd) -> io::Result<Identity> {
+        stat_fd(fd).map(|stat| Identity(stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Joins components to a path that starts at an open directory.
+pub fn path_of(parts: &[CString]) -> CString {
+    let names: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    let path = names.join(&b'/');
+    CString::new(if path.is_empty() { b".".to_vec() } else { path }).expect("made of C strings")
+}
+
 pub fn read_link(at: RawFd, name: &CStr) -> io::Result<Vec<u8>> {
     let mut target = vec![0u8; 4096];
     // SAFETY: the call writes at most `target.len()` bytes.

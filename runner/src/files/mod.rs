@@ -93,7 +93,7 @@ impl Server {
         let failed = |error: std::io::Error| OpError::io(&error, "worker");
         let source = Source::new(started.output, 0).map_err(failed)?;
         self.epoll
-            .add(source.fd.as_raw_fd(), Token::RelayIn { conn, stream }.pack())
+            .add(source.fd.as_raw_fd(), Token::RelayIn { conn, stream })
             .map_err(failed)?;
         let sink = started
             .input
@@ -102,17 +102,15 @@ impl Server {
             .map_err(failed)?;
         if let Some(fd) = sink.as_ref().and_then(Sink::raw) {
             self.epoll
-                .add(fd, Token::RelayOut { conn, stream }.pack())
+                .add(fd, Token::RelayOut { conn, stream })
                 .map_err(failed)?;
         }
         let relay = Relay {
             source: Some(source),
             sink,
             job: Some(started.handle),
-            connecting: None,
-            opened: false,
             bulk: operation.bulk,
-            sent_end: false,
+            ..Relay::default()
         };
         Ok(Outcome::Stream(Use::Relay(relay), None))
     }

@@ -5,7 +5,7 @@
 //! it. Files are created under a temporary name and renamed. Owners are not restored. Devices are skipped
 //! and counted.
 
-use super::dir::open_folder;
+use super::dir::{open_folder, path_of, unlink};
 use super::tar::{self, Archive, BLOCK, Parsed, malformed, pax, without_nul};
 use super::write::{Draft, folder, set_mode, write_all};
 use super::{Paths, Work, io_error, manage};
@@ -102,20 +102,23 @@ impl Untar<'_> {
                 {
                     return Err(failed(error));
                 }
-                let made =
-                    beneath(self.target.as_fd().as_raw_fd(), &join(&parents, &name)).map_err(&failed)?;
+                let made = beneath(
+                    self.target.as_fd().as_raw_fd(),
+                    &path_of(&[parents, vec![name]].concat()),
+                )
+                .map_err(&failed)?;
                 // Keep it writable, so that its entries can be created.
                 set_mode(made.as_raw_fd(), entry.mode | 0o700)?;
             }
             b'2' => {
                 let link = CString::new(entry.link).map_err(|_| malformed("a link contains a NUL byte"))?;
-                unlink(at, &name);
+                let _ = unlink(at, &name, 0);
                 // SAFETY: C strings that outlive the call.
                 check(unsafe { libc::symlinkat(link.as_ptr(), at, name.as_ptr()) }).map_err(&failed)?;
             }
             b'1' => self.link(at, &name, &entry.link)?,
             b'6' => {
-                unlink(at, &name);
+                let _ = unlink(at, &name, 0);
                 // SAFETY: a C string that outlives the call.
                 check(unsafe { libc::mkfifoat(at, name.as_ptr(), entry.mode & 0o777) }).map_err(&failed)?;
             }
@@ -155,7 +158,7 @@ impl Untar<'_> {
             return Err(malformed("a link points to the target itself"));
         };
         let source = self.parent(&parents)?;
-        unlink(at, name);
+        let _ = unlink(at, name, 0);
         // SAFETY: C strings that outlive the call; without AT_SYMLINK_FOLLOW a symlink is linked, not followed.
         let linked = unsafe { libc::linkat(source.as_raw_fd(), to.as_ptr(), at, name.as_ptr(), 0) };
         check(linked).map(drop).map_err(io_error("untar"))
@@ -163,28 +166,20 @@ impl Untar<'_> {
 
     /// Opens the parent of an entry. Creates missing directories.
     fn parent(&self, parents: &[CString]) -> OpResult<OwnedFd> {
-        let root = self.target.as_raw_fd();
-        let path = parents.iter().fold(Vec::new(), |path, name| {
-            [&path[..], name.as_bytes(), b"/"].concat()
-        });
-        if path.is_empty() {
-            return sys::duplicate(self.target.as_fd()).map_err(io_error("untar"));
-        }
-        let path = CString::new(path).expect("made of C strings");
-        match beneath(root, &path) {
+        let open = |parents: &[CString]| match parents {
+            [] => sys::duplicate(self.target.as_fd()),
+            parents => beneath(self.target.as_raw_fd(), &path_of(parents)),
+        };
+        match open(parents) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             found => return found.map_err(io_error("untar")),
         }
-        for count in 1..=parents.len() {
-            let above = match count {
-                1 => sys::duplicate(self.target.as_fd()).map_err(io_error("untar"))?,
-                _ => beneath(root, &join(&parents[..count - 2], &parents[count - 2]))
-                    .map_err(io_error("untar"))?,
-            };
+        for (count, name) in parents.iter().enumerate() {
+            let above = open(&parents[..count]).map_err(io_error("untar"))?;
             // SAFETY: a C string that outlives the call. An existing directory is fine.
-            unsafe { libc::mkdirat(above.as_raw_fd(), parents[count - 1].as_ptr(), 0o755) };
+            unsafe { libc::mkdirat(above.as_raw_fd(), name.as_ptr(), 0o755) };
         }
-        beneath(root, &path).map_err(io_error("untar"))
+        open(parents).map_err(io_error("untar"))
     }
 }
 
@@ -226,18 +221,6 @@ fn safe(name: &[u8]) -> OpResult<(Vec<CString>, Option<CString>)> {
     }
     let last = safe.pop();
     Ok((safe, last))
-}
-
-fn join(parents: &[CString], name: &CStr) -> CString {
-    let path = parents.iter().fold(Vec::new(), |path, part| {
-        [&path[..], part.as_bytes(), b"/"].concat()
-    });
-    CString::new([&path[..], name.to_bytes()].concat()).expect("made of C strings")
-}
-
-fn unlink(at: RawFd, name: &CStr) {
-    // SAFETY: a C string; what is not there need not go, and what cannot go fails the next call.
-    unsafe { libc::unlinkat(at, name.as_ptr(), 0) };
 }
 
 struct Input<'a> {

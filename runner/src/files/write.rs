@@ -4,7 +4,7 @@
 //! disconnects earlier, the old file stays. Symlinks are followed. A target that is not a regular file is
 //! rejected. Appending happens in place, so it is not atomic.
 
-use super::dir::{open_folder, stat_at};
+use super::dir::{open_folder, stat_at, unlink};
 use super::read::open_regular;
 use super::{Paths, Work, c_path, io_error, manage, metadata, split};
 use crate::files::worker::Worker;
@@ -120,8 +120,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.published {
-            // SAFETY: the name is a C string; a draft that is already gone is no harm.
-            unsafe { libc::unlinkat(self.folder, self.name.as_ptr(), 0) };
+            let _ = unlink(self.folder, &self.name, 0);
         }
     }
 }

@@ -25,13 +25,8 @@ impl Server {
             SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         ];
         let mut relay = Relay {
-            source: None,
-            sink: None,
-            job: None,
-            connecting: None,
             opened: true,
-            bulk: false,
-            sent_end: false,
+            ..Relay::default()
         };
         self.dial_next(conn, stream, &mut relay, &mut addresses)?;
         relay.connecting = Some(addresses);
@@ -83,7 +78,7 @@ impl Server {
                     let fd = sink.raw().expect("a sink begins open");
                     relay.sink = Some(sink);
                     self.epoll
-                        .add(fd, Token::RelayOut { conn, stream }.pack())
+                        .add(fd, Token::RelayOut { conn, stream })
                         .map_err(failed)?;
                     return Ok(());
                 }

@@ -1,4 +1,5 @@
-//! Finds and signals all processes that carry a mark (`marks`), by reading `/proc`. This runs only for a signal or a timeout; a command that ends by itself costs nothing here.
+//! Finds and signals all processes that carry a mark (`marks`), by reading `/proc`. This runs only for a
+//! signal or a timeout; a command that ends by itself costs nothing here.
 //!
 //! Processes can fork during a pass over `/proc`. SIGKILL still reaches all of them: a process with a pending
 //! SIGKILL cannot complete a fork. So when a complete pass finds only processes that were killed before it

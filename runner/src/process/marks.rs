@@ -1,4 +1,5 @@
-//! Marks identify all processes that a command started, even after they leave its process group, session or parent.
+//! Marks identify all processes that a command started, even after they leave its process group, session or
+//! parent.
 //!
 //! Each process and shell that the runner starts gets a unique supplementary group, its *mark*. Children inherit
 //! it, and removing it needs CAP_SETGID, which commands of other users than the runner's do not have.

@@ -89,42 +89,49 @@ impl Server {
         if argv.first().is_none_or(|program| program.is_empty()) {
             return Err(OpError::invalid("argv: must contain a program"));
         }
-        let terminal = request.bool("tty")?;
+        let has_terminal = request.bool("tty")?;
         let has_stdin = !request.bool("detached")? && request.bool("stdin")?;
         let timeout = request.maybe_uint("timeoutMs", MAX_TIMEOUT_MS)?;
         let grace = request.maybe_uint("graceMs", MAX_TIMEOUT_MS)?.unwrap_or(1000);
         let ring = ring_bytes(request)?;
         let failed = |error: std::io::Error| OpError::io(&error, "start");
 
-        // `_theirs` are the child's ends. They close at the end of this function.
-        let (plan, ours, _theirs) = match terminal {
-            true => terminal_plan(&launch, has_stdin).map_err(failed)?,
-            false => pipe_plan(has_stdin).map_err(failed)?,
-        };
-        let mut command = launch.command(argv, plan.fds, plan.terminal);
+        let streams = match has_terminal {
+            true => terminal(&launch, has_stdin),
+            false => pipes(has_stdin),
+        }
+        .map_err(failed)?;
+        let mut command = launch.command(argv, streams.fds, streams.terminal);
         command.mark = self.new_mark(launch.user.as_ref());
         let key = self.tasks.key();
-        let mut task = Task::new(id, What::Process { pid: 0, terminal }, ring);
+        let mut task = Task::new(
+            id,
+            What::Process {
+                pid: 0,
+                terminal: has_terminal,
+            },
+            ring,
+        );
         task.grace_ms = grace;
         task.mark = command.mark;
-        for (fd, channel) in ours.outputs {
+        for (fd, channel) in streams.outputs {
             let source = Source::new(fd, channel).map_err(failed)?;
             self.epoll
-                .add(
-                    source.fd.as_raw_fd(),
-                    Token::TaskOut { task: key, channel }.pack(),
-                )
+                .add(source.fd.as_raw_fd(), Token::TaskOut { task: key, channel })
                 .map_err(failed)?;
             task.sources.push(source);
         }
-        if let Some((fd, finish)) = ours.input {
+        if let Some((fd, finish)) = streams.input {
             self.epoll
-                .add(fd.as_raw_fd(), Token::TaskIn(key).pack())
+                .add(fd.as_raw_fd(), Token::TaskIn(key))
                 .map_err(failed)?;
             task.stdin = Some(Sink::new(fd, finish).map_err(failed)?);
         }
         let pid = self.begin_start(command, Owner::Task(key))?;
-        task.what = What::Process { pid, terminal };
+        task.what = What::Process {
+            pid,
+            terminal: has_terminal,
+        };
         task.starting = true;
         self.tasks.insert(key, task);
         if let Some(timeout) = timeout {
@@ -325,65 +332,49 @@ pub fn start_error(failure: spawn::Failure) -> OpError {
     }
 }
 
-struct Plan {
+/// The standard streams of a child.
+struct Streams {
+    /// The child's ends and their numbers.
     fds: Vec<(i32, i32)>,
     terminal: Option<i32>,
-}
-
-/// The runner's ends.
-struct Ours {
     outputs: Vec<(OwnedFd, u8)>,
     input: Option<(OwnedFd, Finish)>,
+    /// Keeps the child's ends open until it is started.
+    _child: Vec<OwnedFd>,
 }
 
-type Planned = std::io::Result<(Plan, Ours, Vec<OwnedFd>)>;
-
-fn pipe_plan(has_stdin: bool) -> Planned {
+fn pipes(has_stdin: bool) -> std::io::Result<Streams> {
     let (out, out_child) = sys::pipe()?;
     let (err, err_child) = sys::pipe()?;
     let (in_child, input) = match has_stdin {
         true => sys::pipe().map(|(read, write)| (read, Some((write, Finish::Close))))?,
         false => (null()?, None),
     };
-    let fds = vec![
-        (in_child.as_raw_fd(), 0),
-        (out_child.as_raw_fd(), 1),
-        (err_child.as_raw_fd(), 2),
-    ];
-    let ours = Ours {
+    let child = vec![in_child, out_child, err_child];
+    Ok(Streams {
+        fds: child.iter().map(|fd| fd.as_raw_fd()).zip(0..).collect(),
+        terminal: None,
         outputs: vec![(out, STDOUT), (err, STDERR)],
         input,
-    };
-    Ok((
-        Plan { fds, terminal: None },
-        ours,
-        vec![in_child, out_child, err_child],
-    ))
+        _child: child,
+    })
 }
 
-fn terminal_plan(launch: &Launch, has_stdin: bool) -> Planned {
-    let pty = pty::open(
-        launch.user.as_ref(),
-        launch.size.unwrap_or_default(),
-        pty::Discipline::Cooked,
-    )?;
+fn terminal(launch: &Launch, has_stdin: bool) -> std::io::Result<Streams> {
+    let size = launch.size.unwrap_or_default();
+    let pty = pty::open(launch.user.as_ref(), size, pty::Discipline::Cooked)?;
     let input = match has_stdin {
         true => Some((sys::duplicate(pty.master.as_fd())?, Finish::Character)),
         false => None,
     };
     let slave = pty.slave.as_raw_fd();
-    let plan = Plan {
+    Ok(Streams {
         fds: vec![(slave, 0), (slave, 1), (slave, 2)],
         terminal: Some(slave),
-    };
-    Ok((
-        plan,
-        Ours {
-            outputs: vec![(pty.master, STDOUT)],
-            input,
-        },
-        vec![pty.slave],
-    ))
+        outputs: vec![(pty.master, STDOUT)],
+        input,
+        _child: vec![pty.slave],
+    })
 }
 
 pub fn null() -> std::io::Result<OwnedFd> {

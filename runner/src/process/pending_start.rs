@@ -29,7 +29,7 @@ impl Server {
         let (pid, gate) = (starting.pid, starting.gate());
         // The child uses this memory until it has executed its program, so keep it even on errors.
         self.starts.insert(pid, starting);
-        if let Err(error) = self.epoll.add(gate, Token::Start(pid as u32).pack()) {
+        if let Err(error) = self.epoll.add(gate, Token::Start(pid as u32)) {
             kill(pid, libc::SIGKILL);
             return Err(OpError::io(&error, "start"));
         }

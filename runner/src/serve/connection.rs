@@ -50,6 +50,7 @@ impl Use {
 }
 
 /// Bytes between the client and a worker's pipes or a dialled socket.
+#[derive(Default)]
 pub struct Relay {
     pub source: Option<Source>,
     pub sink: Option<Sink>,

@@ -30,10 +30,10 @@ pub enum Token {
 /// Connection keys share the token with a stream id, so they have 24 bits.
 pub const CONN_MASK: u32 = 0x00ff_ffff;
 
-impl Token {
-    pub fn pack(self) -> u64 {
+impl From<Token> for u64 {
+    fn from(token: Token) -> u64 {
         let pair = |tag: u64, conn: u32, stream: u32| tag << 56 | (conn as u64) << 32 | stream as u64;
-        match self {
+        match token {
             Token::Listener => 0,
             Token::Signals => 1 << 56,
             Token::WorkerOpened => 10 << 56,
@@ -48,7 +48,9 @@ impl Token {
             Token::Start(pid) => pair(11, 0, pid),
         }
     }
+}
 
+impl Token {
     pub fn unpack(token: u64) -> Option<Token> {
         let (upper, key) = ((token >> 32) as u32 & CONN_MASK, token as u32);
         Some(match token >> 56 {
@@ -104,7 +106,7 @@ mod tests {
             Token::ShellTerminal(3),
             Token::Start(4_194_304),
         ] {
-            assert_eq!(Token::unpack(token.pack()), Some(token));
+            assert_eq!(Token::unpack(token.into()), Some(token));
         }
     }
 }

@@ -88,10 +88,10 @@ pub struct Server {
 impl Server {
     pub fn new(config: Config, acceptor: Acceptor, signals: OwnedFd) -> io::Result<Server> {
         let epoll = Epoll::new()?;
-        epoll.add(acceptor.as_raw_fd(), Token::Listener.pack())?;
-        epoll.add(signals.as_raw_fd(), Token::Signals.pack())?;
+        epoll.add(acceptor.as_raw_fd(), Token::Listener)?;
+        epoll.add(signals.as_raw_fd(), Token::Signals)?;
         let wake_up = crate::files::worker::wake_up()?;
-        epoll.add(wake_up.as_raw_fd(), Token::WorkerOpened.pack())?;
+        epoll.add(wake_up.as_raw_fd(), Token::WorkerOpened)?;
         let mut boot = [0; 16];
         sys::random(&mut boot);
         Ok(Server {
@@ -272,7 +272,7 @@ impl Server {
                 }
             }
             let key = self.next_conn;
-            if self.epoll.add(fd.as_raw_fd(), Token::Conn(key).pack()).is_err() {
+            if self.epoll.add(fd.as_raw_fd(), Token::Conn(key)).is_err() {
                 continue;
             }
             if self.conns.len() >= 2 * MAX_CONNECTIONS {

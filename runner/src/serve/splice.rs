@@ -191,12 +191,9 @@ mod tests {
         );
         let relay = Relay {
             source: Some(Source::new(output, 0).expect("a source")),
-            sink: None,
-            job: None,
-            connecting: None,
             opened: true,
             bulk: true,
-            sent_end: false,
+            ..Relay::default()
         };
         (Stream::new(Use::Relay(relay)), input)
     }

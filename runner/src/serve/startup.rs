@@ -132,7 +132,8 @@ pub fn serve(options: &Options) -> Result<(), String> {
         (None, Some(fd)) => {
             // A runtime written in Go makes descriptors blocking.
             crate::sys::set_nonblocking(fd).map_err(|error| format!("descriptor {fd}: {error}"))?;
-            // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked); nothing else here has its number.
+            // SAFETY: the caller gave us this descriptor to keep, and it is open (`prepare_process` looked);
+            // nothing else here has its number.
             let socket = unsafe { OwnedFd::from_raw_fd(fd) };
             if options.listen_fd.is_some() {
                 Acceptor::Listening(socket)

@@ -250,28 +250,16 @@ impl Server {
         };
         (current.checking, current.check) = (false, None);
         if current.interrupting {
-            let (task, cwd) = (current.task, shell.last_cwd.clone());
-            let Some(current) = shell.current.take() else {
-                return;
-            };
-            let facts = self.command_facts(&current, Fields::new().int("exitCode", INTERRUPTED), cwd);
-            self.end_task(task, Exit::Facts(facts));
-            return self.shell_next(key);
+            return self.end_current(key, INTERRUPTED);
         }
         if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
             let message =
                 b"syntax error: unexpected end of command: a here-document or a bracket is still open\n";
-            let (task_key, cwd) = (current.task, shell.last_cwd.clone());
             shell.last_status = 2;
-            let Some(current) = shell.current.take() else {
-                return;
-            };
-            if let Some(task) = self.tasks.map.get_mut(&task_key) {
+            if let Some(task) = self.tasks.map.get_mut(&current.task) {
                 task.ring.append(STDERR, message);
             }
-            let facts = self.command_facts(&current, Fields::new().int("exitCode", 2), cwd);
-            self.end_task(task_key, Exit::Facts(facts));
-            return self.shell_next(key);
+            return self.end_current(key, 2);
         }
         if let Err(error) = self.begin(key) {
             self.abandon(key, Exit::Failed(error));
@@ -305,9 +293,7 @@ impl Server {
                 task: current.task,
                 channel: *channel,
             };
-            self.epoll
-                .add(source.fd.as_raw_fd(), token.pack())
-                .map_err(failed)?;
+            self.epoll.add(source.fd.as_raw_fd(), token).map_err(failed)?;
             task.sources.push(source);
             current.slaves.push(pair.slave);
             paths.push(pair.path.into_string().expect("an ASCII path"));
@@ -394,7 +380,17 @@ impl Server {
         }
         shell.last_status = status;
         shell.last_cwd = folder.or(shell.last_cwd.take());
-        let cwd = shell.last_cwd.clone();
+        shell.current = Some(current);
+        self.end_current(key, status);
+    }
+
+    /// Ends the current command with this exit code and starts the next one.
+    fn end_current(&mut self, key: u32, status: i32) {
+        let Some(shell) = self.shells.map.get_mut(&key) else {
+            return;
+        };
+        let (current, cwd) = (shell.current.take(), shell.last_cwd.clone());
+        let Some(current) = current else { return };
         let facts = self.command_facts(&current, Fields::new().int("exitCode", status), cwd);
         let task = current.task;
         // Close the slaves first, so that the end of the output is visible.
@@ -407,15 +403,12 @@ impl Server {
         let Some(task) = self.tasks.map.get(&current.task) else {
             return status;
         };
-        let facts = status
+        status
             .bool("timedOut", task.timed_out)
             .int("durationMs", task.started.elapsed().as_millis())
             .bool("restarted", current.restarted)
-            .maybe_text("loginSkipped", current.login_skipped);
-        match cwd {
-            Some(cwd) => facts.bytes("cwd", &cwd),
-            None => facts,
-        }
+            .maybe_text("loginSkipped", current.login_skipped)
+            .maybe_bytes("cwd", cwd.as_deref())
     }
 
     pub fn shell_control(&mut self, key: u32, writable: bool) {

@@ -1,4 +1,5 @@
-//! The life of a shell: open, restart, close. A shell is a bash (or sh, if there is no bash) that keeps running between commands.
+//! The life of a shell: open, restart, close. A shell is a bash (or sh, if there is no bash) that keeps
+//! running between commands.
 //!
 //! ```text
 //!            control (socket) ─► ┌──────┐ ─► /dev/pts/7 ─► ring of command 1 and its background jobs
@@ -239,7 +240,7 @@ impl Server {
             for opener in std::mem::take(&mut shell.openers) {
                 let answer = match self.shells.map.get(&key) {
                     Some(shell) if !closing => Ok(opened(shell, opener.existed)),
-                    _ => Err(OpError::new("cancelled", "the shell was closed")),
+                    _ => Err(closed()),
                 };
                 self.answer_opener(opener, answer);
             }
@@ -371,20 +372,14 @@ impl Server {
             }
         }
         for task in waiting {
-            self.end_task(
-                task,
-                Exit::Failed(OpError::new("cancelled", "the shell was closed")),
-            );
+            self.end_task(task, Exit::Failed(closed()));
         }
     }
 
     fn shell_remove(&mut self, key: u32) {
         if let Some(shell) = self.shells.map.remove(&key) {
             for task in shell.queue {
-                self.end_task(
-                    task,
-                    Exit::Failed(OpError::new("cancelled", "the shell was closed")),
-                );
+                self.end_task(task, Exit::Failed(closed()));
             }
         }
     }
@@ -418,16 +413,17 @@ impl Server {
     }
 }
 
+fn closed() -> OpError {
+    OpError::new("cancelled", "the shell was closed")
+}
+
 fn opened(shell: &Shell, existed: bool) -> Fields {
     let fields = Fields::new().bool("existed", existed);
     let fields = match &shell.live {
         Some(live) => fields.int("pid", live.pid).text("shell", live.flavour.program()),
         None => fields,
     };
-    match &shell.last_cwd {
-        Some(cwd) => fields.bytes("cwd", cwd),
-        None => fields,
-    }
+    fields.maybe_bytes("cwd", shell.last_cwd.as_deref())
 }
 
 impl Server {
@@ -468,7 +464,7 @@ impl Server {
         let nonce = sys::nonce();
         let mut control = Sink::new(control, Finish::Close).map_err(failed)?;
         control.push(&flavour.prologue(&nonce));
-        let register = |fd: i32, token: Token| self.epoll.add(fd, token.pack());
+        let register = |fd: i32, token: Token| self.epoll.add(fd, token);
         register(status.as_raw_fd(), Token::ShellStatus(key))
             .and_then(|()| register(terminal.master.as_raw_fd(), Token::ShellTerminal(key)))
             .and_then(|()| {

@@ -220,8 +220,8 @@ fn bind_tree(bind: &Bind, first_id: u32, users: Option<&OwnedFd>) -> io::Result<
     match bind.owners {
         Owners::Host => {}
         Owners::Range => match set_attributes(&tree, ATTR_IDMAP, Some(users)) {
-            // The file system does not support id mapping, or is already mapped: its files belong to nobody
-            // inside, which is safe.
+            // The file system does not support id mapping, or is already mapped: its files belong to
+            // the user `nobody` inside, which is safe.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => {}
             result => result?,
         },

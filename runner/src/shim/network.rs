@@ -37,7 +37,8 @@ fn prepare() -> io::Result<()> {
 }
 
 fn loopback_up() -> io::Result<()> {
-    // SAFETY: a socket to ask through; `ifreq` is plain data, its name is terminated by the zeroes, and both requests read and write no more
+    // SAFETY: a socket to ask through; `ifreq` is plain data, its name is terminated by the zeroes, and both
+    // requests read and write no more
     // than it.
     unsafe {
         let socket = own(libc::socket(

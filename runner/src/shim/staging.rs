@@ -1,4 +1,5 @@
-//! The mount namespace of a shim and its runtime, as far as it is the same for every sandbox. The host's mounts do not change, and everything disappears with the last process that uses it.
+//! The mount namespace of a shim and its runtime, as far as it is the same for every sandbox. The host's
+//! mounts do not change, and everything disappears with the last process that uses it.
 //!
 //! ```text
 //! /proc             of the shim's pid namespace: the runtime finds its children there

@@ -104,11 +104,11 @@ pub struct Bind {
 /// How file owners of a bind mount appear inside.
 #[derive(Debug, PartialEq, Clone, Copy)]
 pub enum Owners {
-    /// As nobody: the host's ids are not mapped.
+    /// As `nobody`: the host's ids are not mapped.
     Host,
     /// Owner n on the host is owner n in the sandbox.
     Range,
-    /// The owner of the folder appears as this user and group of the sandbox; all others as nobody.
+    /// The owner of the folder appears as this user and group of the sandbox; all others as `nobody`.
     Folder { uid: u32, gid: u32 },
 }
 

@@ -1,4 +1,5 @@
-//! `runner within`: lets an ordinary account run the engine. It creates a user namespace in which the account is root and the sandboxes' ids are mapped:
+//! `runner within`: lets an ordinary account run the engine. It creates a user namespace in which the
+//! account is root and the sandboxes' ids are mapped:
 //!
 //! ```text
 //! sandbox          within              host

@@ -21,11 +21,11 @@ impl Epoll {
     }
 
     /// Closing the descriptor removes it. The kernel rejects regular files.
-    pub fn add(&self, fd: RawFd, token: u64) -> io::Result<()> {
+    pub fn add(&self, fd: RawFd, token: impl Into<u64>) -> io::Result<()> {
         let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         let mut event = libc::epoll_event {
             events: interest as u32,
-            u64: token,
+            u64: token.into(),
         };
         // SAFETY: `event` is valid for the duration of the call.
         check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) })?;

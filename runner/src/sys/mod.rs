@@ -139,7 +139,8 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 pub fn widen_socket(fd: RawFd, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let size = size_of_val(&bytes) as libc::socklen_t;
-    // SAFETY: the pointer and the size are those of one number, which outlives the call. What is no socket is left as it is.
+    // SAFETY: the pointer and the size are those of one number, which outlives the call. What is no socket
+    // is left as it is.
     unsafe {
         libc::setsockopt(
             fd,
@@ -258,6 +259,6 @@ pub fn is_there(pid: libc::pid_t) -> bool {
 }
 
 pub fn kill(pid: libc::pid_t, signal: i32) {
-    // SAFETY: takes integers. A process that has gone meanwhile is not an error to anyone.
+    // SAFETY: takes integers. A process that is already gone is not an error.
     unsafe { libc::kill(pid, signal) };
 }

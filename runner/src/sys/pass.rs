@@ -12,7 +12,8 @@ pub fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
     let mut byte = *b"x";
     let mut control = Control([0; 64]);
     with_message(&mut byte, &mut control, |message| {
-        // SAFETY: `control` is large enough for one descriptor and aligned; the header that is filled is the first in it.
+        // SAFETY: `control` is large enough for one descriptor and aligned; the header that is filled is the
+        // first in it.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
             let header = libc::CMSG_FIRSTHDR(message);
@@ -33,7 +34,8 @@ pub fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut control = Control([0; 64]);
     with_message(&mut byte, &mut control, |message| {
-        // SAFETY: the message's buffers outlive the call. A header that the kernel wrote describes the data behind it.
+        // SAFETY: the message's buffers outlive the call. A header that the kernel wrote describes the data
+        // behind it.
         unsafe {
             if check(libc::recvmsg(socket.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) as libc::c_int)? == 0
             {

@@ -1,6 +1,7 @@
 //! Starts a process without waiting for its execve.
 //!
-//! `clone(CLONE_VM)`: the child uses the runner's memory, on its own stack, until execve or exit. No page table is
+//! `clone(CLONE_VM)`: the child uses the runner's memory, on its own stack, until execve or exit. No page
+//! table is
 //! copied. The runner never waits for it: once the child has the sandbox's user id, code in the sandbox can stop
 //! it with SIGSTOP. Instead the child holds one end of a pipe, the *gate*, which the kernel closes at execve or
 //! exit. The event loop watches the other end. This is sound because:
@@ -69,7 +70,8 @@ pub fn spawn(command: Command) -> Result<Starting, Failure> {
     let plan = Plan::new(&command, theirs.as_raw_fd()).map_err(failed)?;
     let top = plan.memory.stack();
     let plan = Box::into_raw(plan);
-    // SAFETY: see the head of this file. `plan` and its memory stay where they are until the child has ended or no longer has our memory.
+    // SAFETY: see the head of this file. `plan` and its memory stay where they are until the child has ended
+    // or no longer has our memory.
     let (pid, errno) = unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigfillset(&mut all);

@@ -1,4 +1,5 @@
-//! `runner tree …`: operations on folder trees on the host, for the engine: the writable folders of sandboxes, used as layers.
+//! `runner tree …`: operations on folder trees on the host, for the engine: the writable folders of
+//! sandboxes, used as layers.
 //!
 //! ```text
 //! runner tree copy    FROM TO                 a faithful copy; TO must not exist
@@ -30,6 +31,7 @@ mod spread;
 mod sync;
 mod xattr;
 
+use crate::files::dir::Identity;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -153,17 +155,6 @@ fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
             Ok(Tally::default())
         }
         _ => Err(usage()),
-    }
-}
-
-/// Device and inode: identifies a folder when the walk comes back.
-#[derive(PartialEq, Clone, Copy)]
-struct Identity(u64, u64);
-
-impl Identity {
-    fn of(fd: RawFd) -> io::Result<Identity> {
-        let stat = crate::files::dir::stat_fd(fd)?;
-        Ok(Identity(stat.st_dev, stat.st_ino))
     }
 }
 

@@ -3,10 +3,8 @@
 //! be cancelled.
 
 use super::{Failure, Identity, Outcome, ascend, doing};
-use crate::files::dir::{Dir, open_folder, stat_at};
-use crate::sys::check;
+use crate::files::dir::{Dir, open_folder, stat_at, unlink};
 use std::ffi::{CStr, CString};
-use std::os::fd::RawFd;
 
 /// A missing path is a success. Several processes may remove the same tree: a walk whose folder vanished
 /// starts again.
@@ -75,9 +73,4 @@ fn empty(root: &CStr) -> Outcome<()> {
         });
         doing("removing", child.to_bytes(), up)?;
     }
-}
-
-fn unlink(at: RawFd, name: &CStr, flags: libc::c_int) -> std::io::Result<()> {
-    // SAFETY: a C string that outlives the call.
-    check(unsafe { libc::unlinkat(at, name.as_ptr(), flags) }).map(drop)
 }

@@ -5,14 +5,14 @@ use super::counts::Counts;
 use super::entry::{Entry, Extra, about, parts_of};
 use super::input::Input;
 use super::make;
+use crate::files::dir::{path_of, unlink};
 use crate::files::tar::{self, Archive, malformed, without_nul};
 use crate::wire::error::{OpError, OpResult};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// A sandbox has the ids 0 to 65535. Files of other owners would belong to nobody there, so they are created
-/// as nobody's.
+/// A sandbox has the ids 0 to 65535. Files of other owners get the user `nobody`.
 const LAST_ID: u64 = 65535;
 const NOBODY: u32 = 65534;
 
@@ -111,15 +111,14 @@ impl<'a> Layer<'a> {
             b'5' => {
                 self.folder(&parents, at, &name)?;
                 parents.push(name);
-                return self.describe_folder(&make::path_of(&parents), &entry);
+                return self.describe_folder(&path_of(&parents), &entry);
             }
             b'1' => {
                 let mut source = parts_of(&entry.header.link)?;
                 let old = source
                     .pop()
                     .ok_or_else(|| OpError::invalid("the entry links to the root"))?;
-                let from =
-                    make::open_inside(self.root.as_raw_fd(), &make::path_of(&source)).map_err(io_error)?;
+                let from = make::open_inside(self.root.as_raw_fd(), &path_of(&source)).map_err(io_error)?;
                 if at_same_place(&from, &old, &parent, &name) {
                     return Ok(());
                 }
@@ -191,7 +190,7 @@ impl<'a> Layer<'a> {
         match kind_of(at, name)? {
             Some(Kind::Folder) => Ok(()),
             Some(Kind::Whiteout) => {
-                make::unlink(at, name).map_err(io_error)?;
+                unlink(at, name, 0).map_err(io_error)?;
                 make::folder(at, name).map_err(io_error)?;
                 // The lower file stays hidden.
                 self.opaque(
@@ -201,7 +200,7 @@ impl<'a> Layer<'a> {
                 )
             }
             _ => {
-                make::unlink(at, name).map_err(io_error)?;
+                unlink(at, name, 0).map_err(io_error)?;
                 make::folder(at, name).map_err(io_error)
             }
         }
@@ -241,12 +240,12 @@ impl<'a> Layer<'a> {
     /// Opens the parent of an entry. Creates missing folders.
     fn parent(&mut self, parents: &[CString]) -> OpResult<OwnedFd> {
         let root = self.root.as_raw_fd();
-        match make::open_inside(root, &make::path_of(parents)) {
+        match make::open_inside(root, &path_of(parents)) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {}
             found => return found.map_err(io_error),
         }
         for count in 1..=parents.len() {
-            let path = make::path_of(&parents[..count]);
+            let path = path_of(&parents[..count]);
             match make::open_inside(root, &path) {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {}
                 found => {
@@ -254,14 +253,14 @@ impl<'a> Layer<'a> {
                     continue;
                 }
             }
-            let above = make::open_inside(root, &make::path_of(&parents[..count - 1])).map_err(io_error)?;
+            let above = make::open_inside(root, &path_of(&parents[..count - 1])).map_err(io_error)?;
             let name = &parents[count - 1];
             match kind_of(above.as_raw_fd(), name)? {
                 None | Some(Kind::Whiteout) => self.folder(&parents[..count - 1], above.as_raw_fd(), name)?,
                 _ => return Err(OpError::errno(libc::ENOTDIR, "open the parent folder")),
             }
         }
-        make::open_inside(root, &make::path_of(parents)).map_err(io_error)
+        make::open_inside(root, &path_of(parents)).map_err(io_error)
     }
 
     fn opaque(&mut self, parents: &[CString], name: Option<&CStr>, folder: &OwnedFd) -> OpResult<()> {
@@ -270,7 +269,7 @@ impl<'a> Layer<'a> {
         let text = if path.is_empty() {
             String::new()
         } else {
-            make::path_of(&path).to_string_lossy().into_owned()
+            path_of(&path).to_string_lossy().into_owned()
         };
         self.counts.opaque.push(super::quoted(&text));
         let attribute = if self.user {
@@ -344,7 +343,7 @@ fn kind_of(at: RawFd, name: &CStr) -> OpResult<Option<Kind>> {
 /// Removes an earlier entry of the same name, because the later one counts. A folder is not replaced by a
 /// file.
 fn free(at: RawFd, name: &CStr) -> OpResult<()> {
-    match make::unlink(at, name) {
+    match unlink(at, name, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {
             Err(OpError::invalid("a folder of this name already exists"))

@@ -1,7 +1,7 @@
 //! Creates files with system calls that take an open folder and one name, never a path.
 
 use crate::sys::{self, check, own};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -51,11 +51,6 @@ pub fn node(at: RawFd, name: &CStr, kind: u32, device: (u64, u64)) -> io::Result
     };
     // SAFETY: a C string that outlives the call.
     check(unsafe { libc::mknodat(at, name.as_ptr(), kind | 0o600, libc::makedev(major, minor)) }).map(drop)
-}
-
-pub fn unlink(at: RawFd, name: &CStr) -> io::Result<()> {
-    // SAFETY: a C string that outlives the call.
-    check(unsafe { libc::unlinkat(at, name.as_ptr(), 0) }).map(drop)
 }
 
 /// Sets owner and mode of a name that was just created and is not reachable by others, so it is not a
@@ -120,11 +115,4 @@ pub fn set_attribute(file: &OwnedFd, name: &CStr, value: &[u8]) -> io::Result<()
         )
     })
     .map(drop)
-}
-
-/// Joins components to a path below the root.
-pub fn path_of(parts: &[CString]) -> CString {
-    let names: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-    let path = names.join(&b'/');
-    CString::new(if path.is_empty() { b".".to_vec() } else { path }).expect("made of C strings")
 }

@@ -1,4 +1,5 @@
-//! `runner unpack`: extracts a tar archive from standard input into an overlay layer. Runs on the host, as root or as root of a user namespace.
+//! `runner unpack`: extracts a tar archive from standard input into an overlay layer. Runs on the host, as
+//! root or as root of a user namespace.
 //!
 //! Archives are hostile, and this process may write anywhere. So it makes the folder its root directory before it
 //! reads the first byte, and opens every folder with `RESOLVE_IN_ROOT`. It rejects absolute names and `..`, and

@@ -74,6 +74,13 @@ impl Fields {
             None => self,
         }
     }
+    pub fn maybe_bytes(self, key: &str, value: Option<&[u8]>) -> Self {
+        match value {
+            Some(value) => self.bytes(key, value),
+            None => self,
+        }
+    }
+
     pub fn maybe_text(self, key: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.text(key, value),

@@ -168,7 +168,8 @@ fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime)
 
 /// Kills everything in the shim's pid namespace except the shim.
 pub fn kill_all() {
-    // SAFETY: takes integers. We are PID 1 of a namespace (`run` forked into it), so -1 is that namespace and never the host.
+    // SAFETY: takes integers. We are PID 1 of a namespace (`run` forked into it), so -1 is that namespace
+    // and never the host.
     unsafe {
         if libc::getpid() == 1 {
             libc::kill(-1, libc::SIGKILL);

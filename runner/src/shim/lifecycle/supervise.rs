@@ -159,7 +159,8 @@ impl Supervisor<'_> {
         let (init, host_pid) = self.host.adopted(self.me, known, &before)?;
         self.init = Some(init);
         if known.is_none() {
-            // A higher priority lets the runner respond while the sandbox is busy; its children get normal priority. Best effort.
+            // A higher priority lets the runner respond while the sandbox is busy; its children get normal
+            // priority. Best effort.
             // SAFETY: takes numbers, of our own child.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, init as libc::id_t, -20) };
         }
