@@ -113,7 +113,7 @@ pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
     if let Err(mut failure) = begun.and_then(|users| life.wait_for_runner(ready, users)) {
         life.kill_all();
         life.reap_all();
-        life.hear();
+        life.read_errors();
         let left = life.groups.remove();
         remove_run_folder(task);
         let said = String::from_utf8_lossy(&life.error_text).trim().to_owned();
@@ -176,7 +176,7 @@ impl Supervisor<'_> {
                 break;
             }
             poll([self.signals.as_raw_fd()], Some(Duration::from_millis(1)));
-            self.hear_signals();
+            self.handle_signals();
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Supervisor<'_> {
             let [signalled, said, at_ready] =
                 poll([self.signals.as_raw_fd(), errors_fd, ready_fd], Some(wait));
             if said {
-                self.hear();
+                self.read_errors();
             }
             if at_ready {
                 match read(ready.as_raw_fd(), &mut [0; 1]) {
@@ -219,7 +219,7 @@ impl Supervisor<'_> {
                 }
             }
             if signalled {
-                self.hear_signals();
+                self.handle_signals();
             }
         }
     }
@@ -239,10 +239,10 @@ impl Supervisor<'_> {
             let wait = deadline.saturating_duration_since(Instant::now());
             let [signalled, said] = poll([self.signals.as_raw_fd(), errors_fd], Some(wait));
             if said {
-                self.hear();
+                self.read_errors();
             }
             if signalled {
-                self.hear_signals();
+                self.handle_signals();
             }
             status = self
                 .ended
@@ -299,25 +299,25 @@ impl Supervisor<'_> {
     /// Waits until PID 1 has ended. Returns the connected clients.
     fn wait(&mut self, witness: &UnixListener) -> Vec<Client> {
         let mut clients: Vec<Client> = Vec::new();
-        // Frozen by a `freeze`, so the last `release` must not thaw.
+        // Frozen by `freeze` or before the first `hold`, so the last `release` must not thaw.
         let mut paused = false;
         // Frozen by a `hold`, even if its client is gone.
         let mut held = false;
         while !self.init_ended() {
             let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let porter_fd = self.passer.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let passer_fd = self.passer.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let fence_fd = self.fence.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let mut fds = vec![
                 self.signals.as_raw_fd(),
                 errors_fd,
                 witness.as_raw_fd(),
-                porter_fd,
+                passer_fd,
                 fence_fd,
             ];
             fds.extend(clients.iter().map(|client| client.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
             if ready[1] {
-                self.hear();
+                self.read_errors();
             }
             if ready[3] {
                 self.passer.iter().for_each(ConnectionPasser::pass_pending);
@@ -345,13 +345,13 @@ impl Supervisor<'_> {
                 clients.push(Client { stream, holds: false });
             }
             if ready[0] {
-                self.hear_signals();
+                self.handle_signals();
             }
         }
         clients
     }
 
-    fn hear(&mut self) {
+    fn read_errors(&mut self) {
         let mut buffer = [0; 1024];
         let Some(errors) = &self.errors else { return };
         match read(errors.as_raw_fd(), &mut buffer) {
@@ -364,7 +364,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn hear_signals(&mut self) {
+    fn handle_signals(&mut self) {
         // SAFETY: signalfd_siginfo is plain data, valid for any bytes; the read is bounded by its size.
         unsafe {
             let mut info: libc::signalfd_siginfo = std::mem::zeroed();
@@ -403,9 +403,9 @@ impl Supervisor<'_> {
     fn wait_for_runtime(&mut self, deadline: Instant) {
         while self.runtime_status.is_none() && Instant::now() < deadline {
             poll([self.signals.as_raw_fd()], Some(Duration::from_millis(100)));
-            self.hear_signals();
+            self.handle_signals();
         }
-        self.hear();
+        self.read_errors();
     }
 
     fn init_ended(&self) -> bool {
@@ -442,7 +442,7 @@ impl Supervisor<'_> {
     fn end(&mut self, started: i64) -> Json {
         self.kill_all();
         self.reap_all();
-        self.hear();
+        self.read_errors();
         let status = self
             .ended
             .iter()
