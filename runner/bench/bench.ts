@@ -1,6 +1,5 @@
 /**
- * The runner's own numbers, through its TypeScript client, beside Node's own spawn in the same run (interleaved, so that both see the
- * same machine). Prints p50 and p95. Run it with the workspace's Node:
+ * Measures the runner through its TypeScript client, interleaved with Node's own spawn. Prints p50 and p95.
  *
  *   node_modules/.bin/node --conditions=sandkasten-source runner/bench/bench.ts [rounds]
  */
@@ -89,5 +88,5 @@ for (const [name, list] of times) {
   )
 }
 console.log(
-  `resident memory: ${idle} KiB idle with one connection and one shell, ${await rssKb(runner.pid)} KiB after all of this`,
+  `resident memory: ${idle} KiB idle with one connection and one shell, ${await rssKb(runner.pid)} KiB after the benchmark`,
 )

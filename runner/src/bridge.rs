@@ -1,5 +1,6 @@
-//! `runner bridge`: the socket over standard input and output, for isolators that can run a command inside but share no folder (Docker
-//! elsewhere, gVisor, Kubernetes). It understands nothing of what it carries. It ends with either side.
+//! `runner bridge`: connects the socket to standard input and output, for isolators that can run a command
+//! inside but share no folder (remote Docker, gVisor, Kubernetes). It does not parse the data. It ends when
+//! either side ends.
 
 use crate::sys;
 use std::io;
@@ -14,7 +15,7 @@ pub fn run(socket: &Path) -> io::Result<()> {
     std::thread::Builder::new()
         .stack_size(128 * 1024)
         .spawn(move || {
-            // The end of our input is the client's end: the runner closes the connection, which ends the other direction.
+            // After the half-close the runner closes the connection, which ends the other direction.
             let _ = copy(0, fd);
             let _ = input.shutdown(std::net::Shutdown::Write);
         })?;
@@ -28,7 +29,7 @@ fn copy(from: i32, to: i32) -> io::Result<()> {
             Some(0) => return Ok(()),
             Some(count) => count,
             None => {
-                // Somebody handed us a descriptor that does not block.
+                // The descriptor is non-blocking.
                 sys::wait_for(from, libc::POLLIN);
                 continue;
             }

@@ -1,6 +1,6 @@
-//! Which of the runner's modes is wanted.
+//! The command line: selects a mode of the runner.
 
-use runner::start::{Options, serve};
+use runner::serve::startup::{Options, serve};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER] [--umask MASK] [--limit NAME=VALUE]…
@@ -9,18 +9,21 @@ const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --han
        runner launcher
        runner within --uids MAP --gids MAP -- program …
        runner fence PID
-       runner tree copy|squash|remove|measure|sync|serve …
+       runner tree copy|squash|remove|measure|sync|spread|serve …
        runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
 
-serve   listens on PATH (or SANDKASTEN_RUNNER_SOCKET), or on a socket that it was given, or is handed connections over one, and runs what clients ask for
-bridge  carries that socket over standard input and output
-shim    prepares and starts a sandbox as standard input says, outside of it, and is its parent and witness
-launcher  starts shims for an engine, whose own process is too large to start them quickly
-within  runs a program in a user namespace in which its account is root
-fence   limits what the network of a container may reach to what standard input says
-tree    copies, merges, measures and removes the disks of sandboxes, outside of them
-unpack  makes FOLDER, which is empty, the image layer whose tar archive is on standard input; --plain: no layer, just the files";
+inside a sandbox:
+serve     listens on PATH (or SANDKASTEN_RUNNER_SOCKET), or uses a passed socket, and serves clients
+bridge    connects the socket to standard input and output
+
+on the host:
+shim      starts and supervises one sandbox; reads its setup and task from standard input
+launcher  starts shims for an engine
+within    runs a program in a user namespace in which the account is root
+fence     restricts the network of a container to the rules on standard input
+tree      copies, merges, measures, removes and flushes disks of sandboxes
+unpack    extracts the image layer (a tar archive) from standard input into the empty FOLDER; --plain: ordinary files, no layer";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

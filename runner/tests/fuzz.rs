@@ -1,5 +1,6 @@
-//! Noise and near-misses for the two decoders: they answer or refuse, and never panic. Seeded; a failing run prints the seed, and
-//! SANDKASTEN_FUZZ_SEED repeats it. The whole runner is fuzzed through its socket by the TypeScript tests.
+//! Fuzzes the two decoders with random and slightly modified input: they must parse or reject it, and never
+//! panic. A failing run prints its seed; set SANDKASTEN_FUZZ_SEED to repeat it. The TypeScript tests fuzz
+//! the whole runner through its socket.
 
 use runner::wire::cbor::{decode, encode};
 use runner::wire::frame::parse;
@@ -25,13 +26,13 @@ fn seed() -> u64 {
         .ok()
         .and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(|| std::process::id() as u64 * 7919);
-    // Shown by the test harness only when the test fails.
+    // The test harness shows this only on failure.
     println!("seed {seed}");
     seed
 }
 
 #[test]
-fn noise_is_refused_or_waited_for() {
+fn random_bytes_are_rejected_or_incomplete() {
     let mut random = Random(seed());
     for _ in 0..100_000 {
         let len = random.next() as usize % 64;
@@ -46,7 +47,7 @@ fn noise_is_refused_or_waited_for() {
 }
 
 #[test]
-fn golden_frames_with_flipped_bits_are_refused_or_are_other_frames() {
+fn golden_frames_with_flipped_bits_are_rejected_or_other_frames() {
     let mut random = Random(seed());
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/golden");
     for entry in std::fs::read_dir(folder).expect("the golden frames are in the repository") {

@@ -1,5 +1,5 @@
-//! The golden frames of `protocol/golden`, byte for byte: built by our encoder, and taken apart by our decoder. The TypeScript client
-//! replays the same files.
+//! Encodes and decodes the golden frames of `protocol/golden`, byte for byte. The TypeScript client tests
+//! the same files.
 
 use runner::wire::cbor::{Fields, Value, decode, encode};
 use runner::wire::frame::{self, Kind, parse, put, put_output};
@@ -48,7 +48,7 @@ fn plain(kind: Kind, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Every kind of frame, built by hand.
+/// One frame of every kind.
 fn built() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |text: &[u8]| Value::Bytes(text.to_vec());
     let mut hello = frame::MAGIC.to_vec();
@@ -212,7 +212,7 @@ fn built() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn our_encoder_writes_every_golden_frame() {
+fn the_encoder_writes_every_golden_frame() {
     let built = built();
     for (name, bytes) in &built {
         assert_eq!(*bytes, golden(name), "{name}");
@@ -227,7 +227,7 @@ fn our_encoder_writes_every_golden_frame() {
 }
 
 #[test]
-fn our_decoder_reads_every_golden_frame_and_writes_it_again() {
+fn the_decoder_round_trips_every_golden_frame() {
     for name in names().iter().filter(|name| !name.starts_with("refused-")) {
         let bytes = golden(name);
         let (frame, used) = parse(&bytes).unwrap().unwrap();
@@ -252,7 +252,7 @@ fn our_decoder_reads_every_golden_frame_and_writes_it_again() {
 }
 
 #[test]
-fn our_decoder_refuses_every_refused_frame() {
+fn the_decoder_rejects_every_refused_frame() {
     let refused: Vec<String> = names()
         .into_iter()
         .filter(|name| name.starts_with("refused-"))

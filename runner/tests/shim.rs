@@ -1,10 +1,10 @@
-//! `runner shim` from outside: what it does with a task that it must not follow. (What it does with a good one is tested where good ones are
-//! written: `packages/engine/src/isolators/oci`.)
+//! `runner shim` with invalid messages and failing starts. `packages/engine/src/isolators/oci` tests valid
+//! tasks.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// A shim that is told these messages, one after the other, and then nothing more.
+/// Runs a shim with these messages and then closes its input.
 fn shim(messages: &[&str]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_runner"))
         .arg("shim")
@@ -15,19 +15,20 @@ fn shim(messages: &[&str]) -> Output {
         .expect("the binary was built for this test");
     let mut input = child.stdin.take().expect("piped");
     for message in messages {
-        // A shim that refuses early may not read all of it.
+        // A shim that fails early does not read everything.
         let _ = input.write_all(&(message.len() as u32).to_be_bytes());
         let _ = input.write_all(message.as_bytes());
     }
     drop(input);
-    child.wait_with_output().expect("our own child")
+    child.wait_with_output().expect("the child")
 }
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What a shim is told, in an empty temporary folder; `root` is its path. The group is a plain folder: it can be made and joined like a real one.
+/// A setup for the temporary folder `root`. The control group is a plain folder, which can be created and
+/// joined like a real one.
 fn setup(root: &str) -> String {
     format!(
         r#"{{"version":3,"runtime":"/bin/false","arguments":[],"runner":"/bin/true","stage":"{root}/stage","groups":["{root}/groups"],"hide":[],"readOnly":[]}}"#
@@ -49,7 +50,7 @@ impl Folder {
     fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("shim-{name}-{}", std::process::id()));
         for folder in ["run", "stage", "groups"] {
-            std::fs::create_dir_all(path.join(folder)).expect("a fresh name");
+            std::fs::create_dir_all(path.join(folder)).expect("a new folder");
         }
         Folder(path.to_string_lossy().into_owned())
     }
@@ -66,7 +67,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_setup_that_is_none_is_refused_with_a_reason() {
+fn an_invalid_setup_is_rejected_with_a_reason() {
     for (text, reason) in [
         ("", "JSON"),
         ("{", "JSON"),
@@ -85,7 +86,7 @@ fn a_setup_that_is_none_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_task_that_is_none_is_refused_with_a_reason() {
+fn an_invalid_task_is_rejected_with_a_reason() {
     if !is_root() {
         eprintln!("skipped: needs root");
         return;
@@ -95,8 +96,8 @@ fn a_task_that_is_none_is_refused_with_a_reason() {
     for (text, reason) in [
         ("", "JSON"),
         (r#"{"version":99}"#, "version 99"),
-        (&task(root).replace("268435456", "0"), "ids start above"),
-        (&task(root).replace("268435456", "1000"), "ids start above"),
+        (&task(root).replace("268435456", "0"), "must be above"),
+        (&task(root).replace("268435456", "1000"), "must be above"),
         (&task(root).replace("/groups", "/others"), "groups"),
     ] {
         let output = shim(&[&setup(root), text]);
@@ -108,20 +109,21 @@ fn a_task_that_is_none_is_refused_with_a_reason() {
     }
 }
 
-/// Plain folders are not removed by `rmdir` while the file that was written to join them is there; a real group's would be.
+/// A plain folder keeps the file that the join wrote, so rmdir cannot remove it. A real group has no such
+/// file.
 fn groups(folder: &Folder) -> usize {
     std::fs::read_dir(format!("{}/groups", folder.0)).map_or(0, Iterator::count)
 }
 
 #[test]
-fn a_start_that_fails_says_why_and_leaves_nothing() {
+fn a_failed_start_reports_why_and_cleans_up() {
     if !is_root() {
         eprintln!("skipped: needs root");
         return;
     }
     let folder = Folder::new("fails");
     let output = shim(&[&setup(&folder.0), &task(&folder.0)]);
-    // The layer that is not there ends it.
+    // The layer does not exist.
     assert!(
         said(&output).contains(r#"{"error":"#) && said(&output).contains("layer"),
         "{}",
@@ -135,7 +137,7 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
 }
 
 #[test]
-fn one_that_is_not_given_a_sandbox_goes_quietly() {
+fn a_shim_without_a_task_exits_silently() {
     if !is_root() {
         eprintln!("skipped: needs root");
         return;

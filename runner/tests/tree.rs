@@ -1,4 +1,4 @@
-//! `runner tree` on trees that a hostile program might leave, and beside the kernel's own overlay.
+//! `runner tree` on hostile trees, and compared with the kernel's overlayfs.
 
 mod support;
 
@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use support::*;
 
-/// Why a test is left out; it is said once.
+/// Whether the test is skipped, because it needs root.
 fn left_out() -> bool {
     if !is_root() {
-        eprintln!("left out: needs root");
+        eprintln!("skipped: needs root");
     }
     !is_root()
 }
@@ -21,7 +21,7 @@ fn copy(from: &Path, to: &Path) -> String {
 }
 
 #[test]
-fn a_copy_is_the_same_in_every_respect() {
+fn a_copy_is_identical() {
     if left_out() {
         return;
     }
@@ -72,7 +72,7 @@ fn a_copy_is_the_same_in_every_respect() {
     let before = read(&from);
     copy(&from, &to);
     assert_eq!(read(&to), before);
-    assert_eq!(read(&from), before, "copying marks nothing as read");
+    assert_eq!(read(&from), before, "copying updates no access time");
     same(&picture(&to), &picture(&from), "the copy");
     let holes = |tree: &Path, name: &str| fs::metadata(tree.join(name)).unwrap().blocks();
     assert_eq!(holes(&to, "holes"), holes(&from, "holes"));
@@ -82,7 +82,7 @@ fn a_copy_is_the_same_in_every_respect() {
 }
 
 #[test]
-fn what_a_tree_takes_up_is_measured_and_told() {
+fn disk_usage_is_measured() {
     let scratch = Scratch::new();
     let from = scratch.folder("from");
     sh(
@@ -99,7 +99,7 @@ fn what_a_tree_takes_up_is_measured_and_told() {
 }
 
 #[test]
-fn deeper_than_any_path_and_any_stack() {
+fn trees_deeper_than_path_max_work() {
     const DEPTH: usize = 6000;
     if left_out() {
         return;
@@ -118,7 +118,7 @@ fn deeper_than_any_path_and_any_stack() {
 }
 
 #[test]
-fn several_may_remove_the_same() {
+fn concurrent_removals_of_one_tree_succeed() {
     let scratch = Scratch::new();
     let root = scratch.folder("root");
     sh(
@@ -137,7 +137,7 @@ fn several_may_remove_the_same() {
 }
 
 #[test]
-fn a_failure_says_what_and_leaves_nothing() {
+fn a_failure_names_the_step_and_cleans_up() {
     let scratch = Scratch::new();
     let from = scratch.folder("from");
     let fails = |arguments: &[&OsStr], errno: i32| {
@@ -174,7 +174,7 @@ fn a_failure_says_what_and_leaves_nothing() {
         libc::ENOSPC,
     );
     assert!(!scratch.path("small/to").exists());
-    // A symlink in the place of a tree is not followed.
+    // A symlink in place of a tree is not followed.
     std::os::unix::fs::symlink("from", scratch.path("link")).unwrap();
     fails(
         &[copy, scratch.path("link").as_os_str(), to.as_os_str()],
@@ -182,15 +182,15 @@ fn a_failure_says_what_and_leaves_nothing() {
     );
     good(&[OsStr::new("remove"), scratch.path("link").as_os_str()]);
     assert!(from.exists() && !scratch.path("link").exists());
-    // Nor is what is mounted in it part of it.
+    // A mount inside the tree is not part of it.
     sh(&scratch.0, "mkdir from/mounted; mount -t tmpfs none from/mounted");
     fails(&[copy, from.as_os_str(), to.as_os_str()], libc::EXDEV);
     good(&[OsStr::new("sync"), from.as_os_str()]);
 }
 
-/// A folder that is in no layer below shows a whiteout in it as a name that leads nowhere.
+/// In a folder that exists in no lower layer, the kernel lists a whiteout as a broken name.
 #[test]
-fn a_whiteout_goes_where_nothing_is_left_to_hide() {
+fn a_whiteout_without_a_target_is_dropped() {
     if left_out() {
         return;
     }
@@ -217,9 +217,10 @@ fn a_whiteout_goes_where_nothing_is_left_to_hide() {
     assert_eq!(unknown, ["", "new", "new/x", "new/y", "old", "old/x", "old/y"]);
 }
 
-/// Random changes to a real overlay, layer upon layer. Whichever run of layers is merged, the kernel must show the same as before.
+/// Makes random changes to a real overlay, layer by layer. After merging any range of layers, the kernel
+/// must show the same tree.
 #[test]
-fn merged_layers_show_what_the_kernel_showed() {
+fn merged_layers_show_the_same_tree() {
     if left_out() {
         return;
     }
@@ -261,7 +262,7 @@ fn merged(seed: u64) {
         let squashed = scratch.path(&format!("squashed-{from}-{to}"));
         let mut arguments = vec![OsStr::new("squash"), squashed.as_os_str()];
         arguments.extend(stack[from..to].iter().map(|path| path.as_os_str()));
-        // An overlay wants two, and below a whole stack is nothing.
+        // An overlay needs two layers, and nothing is below the whole stack.
         let nothing = scratch.folder("nothing");
         let below: Vec<&Path> = stack[to..].iter().copied().chain([nothing.as_path()]).collect();
         arguments.push(OsStr::new("--onto"));
@@ -278,7 +279,7 @@ fn merged(seed: u64) {
     }
 }
 
-/// Things that programs do to files; most fail, which is fine.
+/// Random file operations. Most of them fail.
 fn change(root: &Path, random: &mut Random, count: usize) {
     let names = ["a", "b", "c", "d"];
     for step in 0..count {
@@ -303,7 +304,7 @@ fn change(root: &Path, random: &mut Random, count: usize) {
                     drop(fs::set_permissions(&one, mode));
                 }
             }
-            // Gone and there again, as another kind or as a folder that is new.
+            // Remove and create again, as another type or a new folder.
             _ => {
                 drop(fs::remove_dir_all(&one).or_else(|_| fs::remove_file(&one)));
                 drop(fs::create_dir(&one).and_then(|()| fs::write(one.join("new"), "new")));
@@ -324,9 +325,10 @@ impl Random {
     }
 }
 
-/// That it survives a power cut is tried by the engine (`power-cut.test.ts`); here, that nothing in a tree can keep it from being asked.
+/// The engine tests the power cut itself (`power-cut.test.ts`). This tests that no tree content prevents the
+/// sync.
 #[test]
-fn a_tree_of_anything_is_synced() {
+fn a_tree_with_any_content_is_synced() {
     if left_out() {
         return;
     }

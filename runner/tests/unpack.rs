@@ -1,5 +1,5 @@
-//! `runner unpack`, run as the engine runs it. What Node cannot see of the result, extended attributes, is tried here; the rest, and the hostile
-//! archives, are in `packages/engine/src/images`.
+//! `runner unpack`, called like the engine calls it. These tests cover extended attributes, which Node
+//! cannot read. `packages/engine/src/images` tests the rest, including hostile archives.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder that goes with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -68,7 +67,7 @@ fn unpack(folder: &Path, archive: &[u8], options: &[&str]) -> (bool, String) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that refuses early closes its end.
+    // The process may exit early.
     let _ = child.stdin.take().unwrap().write_all(archive);
     let output = child.wait_with_output().unwrap();
     (output.status.success(), String::from_utf8(output.stdout).unwrap())
@@ -100,7 +99,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn attributes_come_through_but_not_those_of_overlayfs() {
+fn attributes_are_kept_except_those_of_overlayfs() {
     if !is_root() {
         return;
     }
@@ -141,7 +140,7 @@ fn attributes_come_through_but_not_those_of_overlayfs() {
 }
 
 #[test]
-fn a_plain_archive_may_have_any_names() {
+fn a_plain_archive_keeps_whiteout_names() {
     if !is_root() {
         return;
     }
@@ -152,7 +151,7 @@ fn a_plain_archive_may_have_any_names() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused_in_words() {
+fn an_invalid_archive_is_rejected_with_a_message() {
     if !is_root() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The addresses of the network namespace that we are in, and notifications when they change.
+//! Addresses of the current network namespace, and notifications of changes.
 
 use super::netlink::{self, DUMP, Message, REQUEST};
 use std::io;
@@ -27,7 +27,7 @@ pub fn own_addresses() -> io::Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// Readable when an address may have come or gone.
+/// Readable when an address may have been added or removed.
 pub struct AddressWatch(OwnedFd);
 
 impl AddressWatch {
@@ -46,7 +46,8 @@ impl AsRawFd for AddressWatch {
     }
 }
 
-/// On a point-to-point link IFA_ADDRESS is the other end's, and IFA_LOCAL is ours. IPv6 has IFA_ADDRESS only.
+/// On a point-to-point link, IFA_ADDRESS is the peer and IFA_LOCAL the own address. IPv6 has IFA_ADDRESS
+/// only.
 fn address_in(payload: &[u8]) -> Option<IpAddr> {
     let attributes = netlink::attributes(payload.get(8..)?);
     let named = |kind| attributes.iter().find(|(known, _)| *known == kind);

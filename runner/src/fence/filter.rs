@@ -1,6 +1,8 @@
-//! Rules as nf_tables expressions: one table for each of IPv4 and IPv6, with one chain on the way out of local sockets. The chain's policy is to drop.
+//! Rules as nf_tables expressions: one table each for IPv4 and IPv6, with one chain on the output hook and
+//! the policy drop.
 //!
-//! A packet filter, and not routes: a socket that is bound to an interface (SO_BINDTODEVICE needs no privilege) ignores `unreachable` routes.
+//! A packet filter instead of routes, because a socket that is bound to an interface (SO_BINDTODEVICE needs
+//! no privilege) ignores `unreachable` routes.
 
 use super::netlink::{ACK, APPEND, CREATE, Message, REQUEST, confirm, send};
 use super::{Prefix, Rule};
@@ -34,14 +36,16 @@ enum Family {
     V6 = 10,
 }
 
-/// How a packet is refused: with an ICMP answer, so that a connect fails at once, or without a word where the kernel lacks that part.
+/// How a packet is refused: with an ICMP error, so that connect(2) fails at once, or silently if the kernel
+/// lacks that expression.
 #[derive(Clone, Copy)]
 enum Refusal {
     Answer,
     Silence,
 }
 
-/// Replaces all rules of the namespace that `socket` (NETLINK_NETFILTER) belongs to, in one transaction. `own` takes the place of `Rule::Own`.
+/// Replaces all rules in the namespace of `socket` (NETLINK_NETFILTER), in one transaction. `own` replaces
+/// `Rule::Own`.
 pub fn apply(socket: &OwnedFd, rules: &[Rule], own: &[IpAddr]) -> io::Result<()> {
     match transact(socket, rules, own, Refusal::Answer) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
@@ -78,7 +82,7 @@ impl Batch {
         batch
     }
 
-    /// Deleting needs the table to be there, so it is made first.
+    /// Deleting a table fails if it does not exist, so create it first.
     fn family(&mut self, family: Family, rules: &[Rule], own: &[IpAddr]) {
         for kind in [NEW_TABLE, DELETE_TABLE, NEW_TABLE] {
             let flags = if kind == NEW_TABLE { CREATE } else { 0 };
@@ -141,7 +145,8 @@ impl Batch {
         }
     }
 
-    /// Router and neighbour solicitation and advertisement (133 to 136). Without them no IPv6 packet finds the gateway.
+    /// Router and neighbour solicitation and advertisement (133 to 136). IPv6 needs them to find the
+    /// gateway.
     fn neighbour_discovery(&mut self) {
         for kind in 133..=136_u8 {
             self.rule(Family::V6, |list| {
@@ -167,7 +172,7 @@ impl Batch {
         self.sequence += 1;
     }
 
-    /// The bytes, and the number of the message that the kernel confirms: the last rule, which all others come before.
+    /// The batch, and the sequence number of its last rule, which the kernel confirms.
     fn finish(mut self) -> (Vec<u8>, u32) {
         let confirmed = self.sequence;
         self.add(NEW_TABLE, CREATE | ACK, head(Family::V6), |message| {
@@ -212,7 +217,7 @@ fn compare(list: &mut Message, value: &[u8]) {
     });
 }
 
-/// Only the bytes that the prefix covers are compared, the last of them under a mask. A prefix of no length matches everything.
+/// Compares only the bytes of the prefix, the last one under a mask. An empty prefix matches everything.
 fn destination(list: &mut Message, prefix: &Prefix) {
     let (bytes, offset) = match prefix.address {
         IpAddr::V4(address) => (address.octets().to_vec(), 16),

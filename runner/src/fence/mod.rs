@@ -1,7 +1,8 @@
-//! Which addresses a network namespace may reach: an ordered list of rules, of which the first that matches decides. The kernel's packet filter in that
-//! namespace enforces them. Nothing in a sandbox has the capability to change them.
+//! Restricts which addresses a network namespace may reach: an ordered list of rules, where the first match
+//! decides. The kernel's packet filter enforces them. Nothing in a sandbox has the capability to change
+//! them.
 //!
-//! The engine writes the rules (`packages/engine/src/isolators/open-network.ts`); this module only carries them out.
+//! The engine writes the rules (`packages/engine/src/isolators/open-network.ts`).
 
 mod addresses;
 mod filter;
@@ -19,12 +20,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 #[derive(Debug, PartialEq)]
 pub enum Rule {
-    /// Refuses the host's own addresses, whatever they are at the time.
+    /// Rejects the host's current addresses.
     Own,
     To {
         accept: bool,
         prefix: Prefix,
-        /// Of TCP and UDP; without one, everything.
+        /// A TCP and UDP port; `None` for all traffic.
         port: Option<u16>,
     },
 }
@@ -42,7 +43,7 @@ impl Prefix {
     }
 }
 
-/// `own`, `accept 10.1.0.0/16`, `accept 192.0.0.3/32 53` or `reject fc00::/7`.
+/// Parses `own`, `accept 10.1.0.0/16`, `accept 192.0.0.3/32 53` or `reject fc00::/7`.
 pub fn parse(text: &str) -> Result<Rule, String> {
     let wrong = || format!("'{text}' is not a network rule");
     let words: Vec<&str> = text.split(' ').collect();
@@ -67,12 +68,13 @@ pub fn parse(text: &str) -> Result<Rule, String> {
     Ok(Rule::To { accept, prefix, port })
 }
 
-/// A socket to the packet filter of the network namespace that the calling process is in.
+/// A socket to the packet filter of the current network namespace.
 pub fn filter_socket() -> io::Result<OwnedFd> {
     netlink::socket(libc::NETLINK_NETFILTER, 0)
 }
 
-/// `runner fence PID`: closes the network of a container whose first process this is. Rules come on standard input, one in a line.
+/// `runner fence PID`: restricts the network of the container with this first process. Reads one rule per
+/// line from standard input.
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<(), String> {
     let pid = arguments.next().and_then(|pid| pid.to_str()?.parse::<u32>().ok());
     let pid = pid.ok_or("usage: runner fence PID < rules")?;
@@ -80,9 +82,9 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<(), String> 
     io::stdin()
         .take(1024 * 1024)
         .read_to_string(&mut text)
-        .map_err(|error| format!("rules: {error}"))?;
+        .map_err(|error| format!("cannot read rules: {error}"))?;
     let rules: Vec<Rule> = text.lines().map(parse).collect::<Result<_, _>>()?;
-    let own = own_addresses().map_err(|error| format!("addresses of this machine: {error}"))?;
+    let own = own_addresses().map_err(|error| format!("cannot list addresses of this machine: {error}"))?;
     let path = format!("/proc/{pid}/ns/net");
     let target = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
     let here = std::fs::read_link("/proc/self/ns/net").map_err(|error| format!("/proc/self: {error}"))?;
@@ -95,7 +97,7 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<(), String> 
         .map_err(|error| format!("{path}: {error}"))?;
     filter_socket()
         .and_then(|socket| apply(&socket, &rules, &own))
-        .map_err(|error| format!("packet filter (nf_tables): {error}"))
+        .map_err(|error| format!("cannot install the packet filter (nf_tables): {error}"))
 }
 
 #[cfg(test)]
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_read_and_nonsense_is_refused() {
+    fn rules_are_parsed_or_rejected() {
         assert_eq!(parse("own"), Ok(Rule::Own));
         assert_eq!(
             parse("accept 192.0.0.3/32 53"),

@@ -1,4 +1,4 @@
-//! Netlink messages: building them, sending them, and reading the kernel's answers.
+//! Netlink messages: build, send, receive.
 
 use crate::sys::{check, own};
 use std::io;
@@ -14,14 +14,14 @@ const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const NESTED: u16 = 0x8000;
-/// The kernel sends no larger piece unless asked to.
+/// The kernel's largest message by default.
 const ANSWER: usize = 32 * 1024;
 
-/// A message under construction. `finish` fills in its length.
+/// A message under construction. `finish` sets its length.
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// `fixed` is the structure that follows the netlink header.
+    /// `fixed` is the structure after the netlink header.
     pub fn new(kind: u16, flags: u16, sequence: u32, fixed: &[u8]) -> Message {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend(0_u32.to_ne_bytes());
@@ -48,7 +48,7 @@ impl Message {
         self.attribute(kind, &data)
     }
 
-    /// A number in network byte order, as nf_tables wants all of its own.
+    /// Big-endian, as nf_tables requires.
     pub fn number(&mut self, kind: u16, value: u32) -> &mut Message {
         self.attribute(kind, &value.to_be_bytes())
     }
@@ -76,7 +76,7 @@ impl Message {
     }
 }
 
-/// A socket of the network namespace that the calling process is in. `groups` is a mask of notifications to subscribe to.
+/// A socket of the current network namespace. `groups` is a mask of notifications to subscribe to.
 pub fn socket(protocol: libc::c_int, groups: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: numbers, and an address structure that outlives the call.
@@ -94,7 +94,7 @@ pub fn socket(protocol: libc::c_int, groups: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Sends one message or one batch.
+/// Sends a message or a batch.
 pub fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: pointer and length describe `bytes`.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
@@ -105,8 +105,8 @@ pub fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Reads answers until the kernel has confirmed the message with this number or refused any message. The kernel works while we send, so its answers are
-/// there: waiting for one that is missing would be waiting for ever.
+/// Reads replies until the kernel confirms this sequence number or reports an error. The kernel processes a
+/// message during send(2), so the replies are already there and the call does not wait.
 pub fn confirm(socket: &OwnedFd, last: u32) -> io::Result<()> {
     loop {
         for answer in receive(socket)?.ok_or(io::ErrorKind::UnexpectedEof)? {
@@ -123,7 +123,7 @@ pub fn confirm(socket: &OwnedFd, last: u32) -> io::Result<()> {
     }
 }
 
-/// Hands every message of a dump to `each`.
+/// Calls `each` for every message of a dump.
 pub fn dump(socket: &OwnedFd, request: &[u8], mut each: impl FnMut(&Answer)) -> io::Result<()> {
     send(socket, request)?;
     loop {
@@ -140,7 +140,7 @@ pub fn dump(socket: &OwnedFd, request: &[u8], mut each: impl FnMut(&Answer)) -> 
     }
 }
 
-/// Throws away what has arrived, and whether too much of it did.
+/// Discards everything that has arrived, including overflow errors.
 pub fn drain(socket: &OwnedFd) {
     let mut buffer = [0; 4096];
     loop {
@@ -166,14 +166,14 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Positive, as `errno` is; 0 confirms.
+    /// A positive errno; 0 confirms.
     fn error(&self) -> Option<i32> {
         let code = self.payload.get(..4)?;
         Some(-i32::from_ne_bytes(code.try_into().ok()?))
     }
 }
 
-/// Attributes: their kind and content.
+/// Parses attributes into kind and content.
 pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut found = Vec::new();
     while let Some((length, kind)) = half(bytes, 0).zip(half(bytes, 2)) {
@@ -193,7 +193,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// None when nothing has arrived.
+/// `None` if nothing has arrived.
 fn receive(socket: &OwnedFd) -> io::Result<Option<Vec<Answer>>> {
     let mut buffer = vec![0; ANSWER];
     let Some(count) = crate::sys::read(socket.as_raw_fd(), &mut buffer)? else {

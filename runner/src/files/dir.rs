@@ -1,4 +1,4 @@
-//! Reading a folder through its descriptor, so that no path is looked up twice.
+//! Reads a directory through its descriptor, so that no path is resolved twice.
 
 use crate::sys::{self, own};
 use std::ffi::{CStr, CString};
@@ -30,7 +30,7 @@ impl Dir {
         self.fd
     }
 
-    /// The next name, without `.` and `..`.
+    /// The next name, except `.` and `..`.
     pub fn next(&mut self) -> io::Result<Option<CString>> {
         loop {
             // SAFETY: the stream is open until drop. The entry is read before the next call could overwrite it.
@@ -64,14 +64,13 @@ impl Drop for Dir {
     }
 }
 
-/// A folder below `at`, never through a symlink in its last name.
+/// Opens a directory. Does not follow a symlink in the last component.
 pub fn open_folder(at: RawFd, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: `name` is a C string that outlives the call.
     own(unsafe { libc::openat(at, name.as_ptr(), flags) })
 }
 
-/// Facts about a name in a folder; symlinks are followed only where asked.
 pub fn stat_at(at: RawFd, name: &CStr, follow: bool) -> io::Result<libc::stat64> {
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
     // SAFETY: stat64 is plain data that the call fills; `name` is a C string.
@@ -89,6 +88,29 @@ pub fn stat_fd(fd: RawFd) -> io::Result<libc::stat64> {
         sys::check(libc::fstat64(fd, &mut stat))?;
         Ok(stat)
     }
+}
+
+/// `flags` is 0 or AT_REMOVEDIR.
+pub fn unlink(at: RawFd, name: &CStr, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: `name` is a C string that outlives the call.
+    sys::check(unsafe { libc::unlinkat(at, name.as_ptr(), flags) }).map(drop)
+}
+
+/// Device and inode: identifies a directory when a walk comes back to it.
+#[derive(PartialEq, Clone, Copy)]
+pub struct Identity(u64, u64);
+
+impl Identity {
+    pub fn of(fd: RawFd) -> io::Result<Identity> {
+        stat_fd(fd).map(|stat| Identity(stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Joins components to a path that starts at an open directory.
+pub fn path_of(parts: &[CString]) -> CString {
+    let names: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    let path = names.join(&b'/');
+    CString::new(if path.is_empty() { b".".to_vec() } else { path }).expect("made of C strings")
 }
 
 pub fn read_link(at: RawFd, name: &CStr) -> io::Result<Vec<u8>> {

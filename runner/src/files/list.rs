@@ -1,7 +1,7 @@
-//! `fs.list`: the entries of a folder as a stream of records; with `depth`, of the folders below it too.
+//! `fs.list`: the entries of a directory as a stream of records, with `depth` also those of subdirectories.
 
 use super::dir::{Dir, read_link, stat_at};
-use super::{Paths, Work, bytes_of, c_path, emit_record, facts, io_error};
+use super::{Paths, Work, bytes_of, c_path, emit_record, io_error, metadata};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::request::Request;
@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Folders that wait for their turn. A tree wider than that is refused: the runner's memory is the sandbox's.
+/// Limit of queued directories, because the runner's memory counts towards the sandbox's limit.
 const MAX_PENDING: usize = 65_536;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
@@ -24,16 +24,16 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
             let mut dir = match opened {
                 Ok(dir) => dir,
                 Err(error) if level == 1 => return Err(error),
-                // Gone or closed to us meanwhile: the rest is still worth listing.
+                // The directory vanished or is not readable; list the rest.
                 Err(_) => continue,
             };
             while let Some(name) = dir.next().map_err(io_error("list"))? {
                 let Ok(stat) = stat_at(dir.fd(), &name, false) else {
                     continue;
                 };
-                let kind = facts::kind(stat.st_mode);
+                let kind = metadata::kind(stat.st_mode);
                 let path = below.join(OsStr::from_bytes(bytes_of(&name)));
-                let mut fields: Fields = facts::fields(&stat).bytes("path", path.as_os_str().as_bytes());
+                let mut fields: Fields = metadata::fields(&stat).bytes("path", path.as_os_str().as_bytes());
                 if kind == "symlink"
                     && let Ok(target) = read_link(dir.fd(), &name)
                 {
@@ -45,11 +45,11 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
                 emit_record(worker, fields)?;
                 count += 1;
                 if kind == "directory" && level < depth {
-                    // Too deep for a path of the kernel's is too deep to list.
+                    // A path that is too long for the kernel cannot be listed.
                     if pending.len() >= MAX_PENDING || c_path(&root.join(&path))?.as_bytes().len() > 4095 {
                         return Err(OpError::new(
                             "limit",
-                            "the tree is too wide or too deep to list at once",
+                            "the tree is too wide or too deep to list; use a smaller depth",
                         ));
                     }
                     pending.push((path, level + 1));

@@ -1,7 +1,7 @@
 //! `fs.stat`, `fs.mkdir`, `fs.rename`, `fs.chmod`.
 
 use super::dir::{read_link, stat_at};
-use super::{Paths, Work, c_path, facts, io_error};
+use super::{Paths, Work, c_path, io_error, metadata};
 use crate::sys::{self, check};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
@@ -14,8 +14,8 @@ pub fn stat(paths: &Paths, request: &Request) -> OpResult<Work> {
     Ok(Box::new(move |_| {
         let name = c_path(&path)?;
         let stat = stat_at(libc::AT_FDCWD, &name, follow).map_err(io_error("stat"))?;
-        let fields = facts::fields(&stat);
-        match facts::kind(stat.st_mode) {
+        let fields = metadata::fields(&stat);
+        match metadata::kind(stat.st_mode) {
             "symlink" => {
                 let target = read_link(libc::AT_FDCWD, &name).map_err(io_error("readlink"))?;
                 Ok(fields.bytes("target", &target))
@@ -66,7 +66,8 @@ pub fn chmod(paths: &Paths, request: &Request) -> OpResult<Work> {
     }))
 }
 
-/// `mkdir -p`: true when the last folder is new. `mode` is for that one; those above it get 0755.
+/// Like `mkdir -p`. Returns true if the last directory is new. `mode` applies to it; its new parents get
+/// 0755.
 pub fn make_path(path: &Path, mode: u32) -> OpResult<bool> {
     let mut missing = Vec::new();
     let mut step = path;
@@ -80,7 +81,7 @@ pub fn make_path(path: &Path, mode: u32) -> OpResult<bool> {
                 }
                 (Some(libc::EEXIST), _) => {
                     let stat = stat_at(libc::AT_FDCWD, &c_path(step)?, true).map_err(io_error("mkdir"))?;
-                    if facts::kind(stat.st_mode) != "directory" {
+                    if metadata::kind(stat.st_mode) != "directory" {
                         return Err(OpError::errno(libc::ENOTDIR, "mkdir"));
                     }
                     break false;
@@ -93,7 +94,7 @@ pub fn make_path(path: &Path, mode: u32) -> OpResult<bool> {
     for step in missing.into_iter().rev() {
         match make_one(step, if step == path { mode } else { 0o755 }) {
             Ok(()) => created = true,
-            // Somebody else was quicker, which is as good.
+            // Another process created it first.
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => created = false,
             Err(error) => return Err(OpError::io(&error, "mkdir")),
         }
@@ -106,7 +107,7 @@ fn make_one(path: &Path, mode: u32) -> std::io::Result<()> {
     // SAFETY: a C string that outlives the calls.
     unsafe {
         check(libc::mkdir(name.as_ptr(), mode))?;
-        // The process-wide mask may have taken bits that were asked for.
+        // The umask may have removed requested bits.
         if libc::chmod(name.as_ptr(), mode) < 0 {
             return Err(std::io::Error::from_raw_os_error(sys::errno()));
         }

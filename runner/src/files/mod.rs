@@ -1,25 +1,25 @@
-//! Files, as the sandbox sees them and as its user: paths are resolved by the kernel in the runner's own view, each operation
-//! runs on a worker (`job`) with that user's file system ids. Names are bytes from end to end.
+//! File operations, with the sandbox's view of paths and the user's permissions. Each operation runs on a
+//! worker thread with the user's file system ids. File names are bytes throughout.
 
 pub(crate) mod dir;
-mod facts;
 mod list;
 mod manage;
+mod metadata;
 mod read;
 mod remove;
 pub mod tar;
 mod tar_in;
 mod tar_out;
 mod watch;
+pub mod worker;
 mod write;
 
-use crate::conn::{Relay, Use};
-use crate::flow::{Finish, Sink, Source};
-use crate::job::{self, Worker};
-use crate::serve::Outcome;
-use crate::server::Server;
+use crate::serve::connection::{Relay, Use};
+use crate::serve::epoll_token::Token;
+use crate::serve::incoming::Outcome;
+use crate::serve::server::Server;
+use crate::serve::source_sink::{Finish, Sink, Source};
 use crate::sys::user::User;
-use crate::token::Token;
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::request::Request;
@@ -27,6 +27,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use worker::Worker;
 
 type Prepare = fn(&Paths, &Request) -> OpResult<Work>;
 pub type Work = Box<dyn FnOnce(&Worker) -> OpResult<Fields> + Send>;
@@ -37,7 +38,7 @@ pub struct Operation {
     prepare: Prepare,
 }
 
-/// Parses on the loop, works on a thread.
+/// Requests are parsed on the event loop; the work runs on a thread.
 pub fn find(op: &str) -> Option<Operation> {
     let (takes_input, prepare): (bool, Prepare) = match op {
         "fs.read" => (false, read::prepare),
@@ -61,7 +62,7 @@ pub fn find(op: &str) -> Option<Operation> {
     })
 }
 
-/// Where relative paths start.
+/// The directory that relative paths start from.
 pub struct Paths(PathBuf);
 
 impl Paths {
@@ -88,11 +89,11 @@ impl Server {
             PathBuf::from(OsStr::from_bytes(cwd.as_bytes()))
         });
         let work = (operation.prepare)(&Paths(base), request)?;
-        let started = job::start(user, operation.takes_input, work)?;
+        let started = worker::start(user, operation.takes_input, work)?;
         let failed = |error: std::io::Error| OpError::io(&error, "worker");
         let source = Source::new(started.output, 0).map_err(failed)?;
         self.epoll
-            .add(source.fd.as_raw_fd(), Token::RelayIn { conn, stream }.pack())
+            .add(source.fd.as_raw_fd(), Token::RelayIn { conn, stream })
             .map_err(failed)?;
         let sink = started
             .input
@@ -101,23 +102,21 @@ impl Server {
             .map_err(failed)?;
         if let Some(fd) = sink.as_ref().and_then(Sink::raw) {
             self.epoll
-                .add(fd, Token::RelayOut { conn, stream }.pack())
+                .add(fd, Token::RelayOut { conn, stream })
                 .map_err(failed)?;
         }
         let relay = Relay {
             source: Some(source),
             sink,
             job: Some(started.handle),
-            connecting: None,
-            opened: false,
             bulk: operation.bulk,
-            sent_end: false,
+            ..Relay::default()
         };
         Ok(Outcome::Stream(Use::Relay(relay), None))
     }
 }
 
-/// One entry of a record stream (`list`, `watch`): a length, then a body.
+/// One record of `list` or `watch`: a length and a body.
 fn emit_record(worker: &Worker, fields: Fields) -> OpResult<()> {
     let body = fields.encode();
     let mut record = Vec::with_capacity(4 + body.len());
@@ -127,14 +126,14 @@ fn emit_record(worker: &Worker, fields: Fields) -> OpResult<()> {
 }
 
 fn c_path(path: &Path) -> OpResult<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| OpError::invalid("a NUL byte in a path"))
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| OpError::invalid("the path contains a NUL byte"))
 }
 
-/// The last component, and the folder that it is in.
+/// The last component and its directory.
 fn split(path: &Path) -> OpResult<(PathBuf, CString)> {
     let name = path
         .file_name()
-        .ok_or_else(|| OpError::invalid("the path has no last name"))?;
+        .ok_or_else(|| OpError::invalid("the path has no file name"))?;
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -142,7 +141,7 @@ fn split(path: &Path) -> OpResult<(PathBuf, CString)> {
     Ok((parent.to_owned(), c_path(Path::new(name))?))
 }
 
-/// For error messages: which step, never the caller's path (it may hold a secret, and the caller knows it).
+/// Error messages name the step, never the path: it may contain a secret, and the caller knows it.
 fn io_error(what: &'static str) -> impl Fn(std::io::Error) -> OpError {
     move |error| OpError::io(&error, what)
 }

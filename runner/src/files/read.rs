@@ -1,7 +1,7 @@
-//! `fs.read`: a file or a part of it, streamed.
+//! `fs.read`: streams a file or a part of it.
 
 use super::dir::stat_fd;
-use super::{Paths, Work, c_path, facts, io_error};
+use super::{Paths, Work, c_path, io_error, metadata};
 use crate::sys::{self, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
@@ -9,8 +9,8 @@ use crate::wire::request::Request;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Above this a file is worth a larger pipe.
-const MUCH: i64 = 64 * 1024;
+/// Larger files get a larger pipe.
+const LARGE_FILE: i64 = 64 * 1024;
 const AT_ONCE: u64 = 1024 * 1024;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
@@ -19,7 +19,7 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     let length = request.maybe_uint("length", i64::MAX as u64)?;
     Ok(Box::new(move |worker| {
         let (file, stat) = open_regular(&path, libc::O_RDONLY)?;
-        worker.open(facts::fields(&stat));
+        worker.open(metadata::fields(&stat));
         if offset > 0 {
             // SAFETY: seeking touches no memory.
             let sought = unsafe { libc::lseek64(file.as_raw_fd(), offset as i64, libc::SEEK_SET) };
@@ -29,7 +29,7 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
         }
         let mut left = length.unwrap_or(u64::MAX);
         let mut total = 0u64;
-        if stat.st_size > MUCH {
+        if stat.st_size > LARGE_FILE {
             worker.widen();
         }
         while left > 0 {
@@ -39,7 +39,7 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
                     left -= count as u64;
                     total += count as u64;
                 }
-                // Some files of /proc and of unusual file systems can only be read.
+                // Some files, for example in /proc, cannot be spliced.
                 None => break,
             }
         }
@@ -59,20 +59,21 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     }))
 }
 
-/// Opens without waiting for anyone (a fifo has no other end, a terminal must not become ours), then refuses what is not a file.
+/// Opens without blocking on a fifo and without acquiring a terminal, then rejects anything but regular
+/// files.
 pub fn open_regular(path: &Path, flags: i32) -> OpResult<(OwnedFd, libc::stat64)> {
     let name = c_path(path)?;
     let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_LARGEFILE;
     // SAFETY: `name` is a C string that outlives the call.
     let file = own(unsafe { libc::open(name.as_ptr(), flags, 0o644) }).map_err(|error| {
-        // Opening a fifo to write, with nobody reading it.
+        // ENXIO: the path is a fifo without a reader.
         match error.raw_os_error() {
             Some(libc::ENXIO) => OpError::invalid("not a regular file"),
             _ => OpError::io(&error, "open"),
         }
     })?;
     let stat = stat_fd(file.as_raw_fd()).map_err(io_error("stat"))?;
-    match facts::kind(stat.st_mode) {
+    match metadata::kind(stat.st_mode) {
         "file" => Ok((file, stat)),
         "directory" => Err(OpError::errno(libc::EISDIR, "open")),
         _ => Err(OpError::invalid("not a regular file")),

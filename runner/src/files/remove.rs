@@ -1,18 +1,16 @@
-//! `fs.remove`: a name, or a whole tree.
+//! `fs.remove`: a file or a tree.
 //!
-//! A hostile tree may be a million folders deep, or change while we walk. So the walk holds one open folder and no path: it goes down
-//! by name without following symlinks, and up by `..`, where it must find the very folder that it came from. It
-//! stops at the first thing that cannot be removed.
+//! A hostile tree can be very deep and can change during the walk. So the walk holds one open directory and
+//! no path. It descends by name without following symlinks, and ascends by `..`, which must be the directory
+//! that it came from. It stops at the first entry that it cannot remove.
 
-use super::dir::{Dir, stat_at, stat_fd};
-use super::{Paths, Work, c_path, facts, io_error};
-use crate::job::Worker;
-use crate::sys::check;
+use super::dir::{Dir, Identity, stat_at, unlink};
+use super::{Paths, Work, c_path, io_error, metadata};
+use crate::files::worker::Worker;
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::request::Request;
 use std::ffi::{CStr, CString};
-use std::os::fd::RawFd;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     let path = paths.get(request, "path")?;
@@ -25,71 +23,50 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
             }
             stat => stat.map_err(io_error("remove"))?,
         };
-        let folder = facts::kind(stat.st_mode) == "directory";
+        let folder = metadata::kind(stat.st_mode) == "directory";
         let mut removed = if folder && recursive {
             empty(worker, &name)?
         } else {
             0
         };
-        unlink(libc::AT_FDCWD, &name, folder).map_err(io_error("remove"))?;
+        unlink(libc::AT_FDCWD, &name, if folder { libc::AT_REMOVEDIR } else { 0 })
+            .map_err(io_error("remove"))?;
         removed += 1;
         Ok(Fields::new().int("removed", removed))
     }))
 }
 
-struct Level {
-    device: u64,
-    inode: u64,
-    /// The folder below it that is being emptied.
-    child: CString,
-}
-
 fn empty(worker: &Worker, root: &CStr) -> OpResult<u64> {
     let failed = io_error("remove");
     let mut dir = Dir::open(libc::AT_FDCWD, root).map_err(&failed)?;
-    let mut above: Vec<Level> = Vec::new();
+    let mut above: Vec<(Identity, CString)> = Vec::new();
     let mut removed = 0;
     loop {
         while let Some(name) = dir.next().map_err(&failed)? {
             if removed % 256 == 0 {
                 worker.check_cancelled()?;
             }
-            match unlink(dir.fd(), &name, false).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
+            match unlink(dir.fd(), &name, 0).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
                 Ok(()) => removed += 1,
                 Err(libc::ENOENT) => {}
                 Err(libc::EISDIR | libc::EPERM) => {
-                    let here = stat_fd(dir.fd()).map_err(&failed)?;
-                    above.push(Level {
-                        device: here.st_dev,
-                        inode: here.st_ino,
-                        child: name.clone(),
-                    });
+                    above.push((Identity::of(dir.fd()).map_err(&failed)?, name.clone()));
                     dir = Dir::open(dir.fd(), &name).map_err(&failed)?;
                 }
                 Err(errno) => return Err(OpError::errno(errno, "remove")),
             }
         }
-        let Some(level) = above.pop() else {
+        let Some((parent, child)) = above.pop() else {
             return Ok(removed);
         };
         dir = Dir::open(dir.fd(), c"..").map_err(&failed)?;
-        let here = stat_fd(dir.fd()).map_err(&failed)?;
-        if (here.st_dev, here.st_ino) != (level.device, level.inode) {
-            return Err(OpError::new(
-                "busy",
-                "the tree was moved while it was being removed",
-            ));
+        if Identity::of(dir.fd()).map_err(&failed)? != parent {
+            return Err(OpError::new("busy", "the tree was moved during the removal"));
         }
-        match unlink(dir.fd(), &level.child, true) {
+        match unlink(dir.fd(), &child, libc::AT_REMOVEDIR) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => return Err(failed(error)),
             _ => removed += 1,
         }
         dir.rewind();
     }
-}
-
-fn unlink(at: RawFd, name: &CStr, folder: bool) -> std::io::Result<()> {
-    let flags = if folder { libc::AT_REMOVEDIR } else { 0 };
-    // SAFETY: a C string that outlives the call.
-    check(unsafe { libc::unlinkat(at, name.as_ptr(), flags) }).map(drop)
 }

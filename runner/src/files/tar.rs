@@ -1,5 +1,7 @@
-//! The tar header, shared by both directions: 512 bytes of octal text. We write the GNU flavour, whose long names are plain
-//! bytes (pax demands UTF-8), and read GNU, pax and old archives.
+//! The tar header: 512 bytes of octal text. The runner writes GNU tar, whose long names are plain bytes (pax
+//! requires UTF-8), and reads GNU, pax and old archives.
+
+use crate::wire::error::{OpError, OpResult};
 
 pub const BLOCK: usize = 512;
 
@@ -32,7 +34,7 @@ impl Header<'_> {
     }
 }
 
-/// What a header says, or why it is none.
+/// A parsed header.
 pub struct Parsed {
     pub kind: u8,
     pub name: Vec<u8>,
@@ -42,17 +44,17 @@ pub struct Parsed {
     pub gid: u64,
     pub size: u64,
     pub mtime: i64,
-    /// Of a device: major and minor number.
+    /// Major and minor number of a device.
     pub device: (u64, u64),
 }
 
 pub fn decode(block: &[u8; BLOCK]) -> Result<Parsed, &'static str> {
-    let stored = number(&block[148..156]).ok_or("a header without checksum")?;
+    let stored = number(&block[148..156]).ok_or("a header has no checksum")?;
     if stored != checksum(block) as u64 {
-        return Err("a header with a wrong checksum");
+        return Err("a header has a wrong checksum");
     }
     let mut name = text(&block[0..100]);
-    // POSIX ustar keeps the start of a long name elsewhere; GNU uses that room for other things.
+    // POSIX ustar stores the start of a long name here. GNU uses the field for other data.
     let prefix = text(&block[345..500]);
     if &block[257..263] == b"ustar\0" && !prefix.is_empty() {
         name = [&prefix[..], b"/", &name[..]].concat();
@@ -64,7 +66,7 @@ pub fn decode(block: &[u8; BLOCK]) -> Result<Parsed, &'static str> {
         mode: number(&block[100..108]).unwrap_or(0o644) as u32 & 0o7777,
         uid: number(&block[108..116]).unwrap_or(0),
         gid: number(&block[116..124]).unwrap_or(0),
-        size: number(&block[124..136]).ok_or("a header without size")?,
+        size: number(&block[124..136]).ok_or("a header has no size")?,
         mtime: number(&block[136..148]).map_or(0, |time| time.min(i64::MAX as u64) as i64),
         device: (
             number(&block[329..337]).unwrap_or(0),
@@ -73,9 +75,9 @@ pub fn decode(block: &[u8; BLOCK]) -> Result<Parsed, &'static str> {
     })
 }
 
-/// The records of a pax header: `<length> <key>=<value>\n`, repeated.
+/// Parses the records of a pax header: `<length> <key>=<value>\n`, repeated.
 pub fn pax(mut bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, &'static str> {
-    const BROKEN: &str = "a pax header";
+    const BROKEN: &str = "a pax header is malformed";
     let mut records = Vec::new();
     while !bytes.is_empty() {
         let space = bytes.iter().position(|byte| *byte == b' ').ok_or(BROKEN)?;
@@ -92,13 +94,12 @@ pub fn pax(mut bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, &'static str> {
     Ok(records)
 }
 
-/// A long name without its terminating NUL.
 pub fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
     bytes
 }
 
-/// Bytes of padding after `size` bytes of content.
+/// Padding bytes after `size` bytes of content.
 pub fn padding(size: u64) -> usize {
     (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
 }
@@ -122,7 +123,7 @@ fn put_bytes(field: &mut [u8], bytes: &[u8]) {
     field[..len].copy_from_slice(&bytes[..len]);
 }
 
-/// Octal where it fits, base 256 (a set top bit) where it does not.
+/// Octal if it fits, otherwise base 256 with the top bit set.
 fn put_number(field: &mut [u8], number: u64) {
     let digits = field.len() - 1;
     let octal = format!("{number:0digits$o}");
@@ -160,12 +161,57 @@ fn text(field: &[u8]) -> Vec<u8> {
     field.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
+pub fn malformed(what: &str) -> OpError {
+    OpError::invalid(format!("cannot unpack the tar archive: {what}"))
+}
+
+/// A tar archive that arrives in chunks.
+pub trait Archive {
+    /// Limit of a long name or a pax header.
+    const MAX_EXTRA: u64;
+
+    /// At least one byte, at most `most`.
+    fn some(&mut self, most: u64) -> OpResult<&[u8]>;
+
+    fn exact(&mut self, out: &mut [u8]) -> OpResult<()> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let bytes = self.some((out.len() - filled) as u64)?;
+            out[filled..filled + bytes.len()].copy_from_slice(bytes);
+            filled += bytes.len();
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self, size: u64) -> OpResult<()> {
+        self.exact(&mut [0; BLOCK][..padding(size)])
+    }
+
+    fn skip(&mut self, size: u64) -> OpResult<()> {
+        let mut left = size;
+        while left > 0 {
+            left -= self.some(left)?.len() as u64;
+        }
+        self.pad(size)
+    }
+
+    fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
+        if size > Self::MAX_EXTRA {
+            return Err(malformed("a header is too long"));
+        }
+        let mut bytes = vec![0; size as usize];
+        self.exact(&mut bytes)?;
+        self.pad(size)?;
+        Ok(bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn headers_round_trip() {
         let header = Header {
             kind: b'0',
             name: b"a\xff b",

@@ -1,24 +1,21 @@
-//! `fs.untar`: unpacks a tar archive as it arrives.
+//! `fs.untar`: extracts a tar archive while it arrives.
 //!
-//! An archive is hostile. No entry leaves the target: names lose their leading slashes, `..` is refused, and each parent folder is opened
-//! with `RESOLVE_BENEATH`, so a symlink (in the archive or already there) may lead around inside the target but never out of it.
-//! Files appear whole, by rename. Owners are not restored: what is unpacked belongs to the user who unpacks. Devices are skipped
+//! Archives are hostile. No entry escapes the target: leading slashes are removed, `..` is rejected, and
+//! parents are opened with `RESOLVE_BENEATH`, so symlinks can lead anywhere inside the target but not out of
+//! it. Files are created under a temporary name and renamed. Owners are not restored. Devices are skipped
 //! and counted.
 
-use super::dir::open_folder;
-use super::tar::{self, BLOCK, Parsed, padding, pax, without_nul};
+use super::dir::{open_folder, path_of, unlink};
+use super::tar::{self, Archive, BLOCK, Parsed, malformed, pax, without_nul};
 use super::write::{Draft, folder, set_mode, write_all};
 use super::{Paths, Work, io_error, manage};
-use crate::job::Worker;
+use crate::files::worker::Worker;
 use crate::sys::{self, check, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
 use crate::wire::request::Request;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-
-/// A long name or a pax header; a path of the kernel's fits many times.
-const MAX_EXTRA: u64 = 256 * 1024;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     let target = paths.get(request, "path")?;
@@ -89,7 +86,7 @@ impl Untar<'_> {
         let (parents, name) = safe(&entry.name)?;
         self.entries += 1;
         let Some(name) = name else {
-            // The target itself: nothing to make.
+            // The entry is the target itself.
             return self.input.skip(entry.size);
         };
         let parent = self.parent(&parents)?;
@@ -105,26 +102,29 @@ impl Untar<'_> {
                 {
                     return Err(failed(error));
                 }
-                let made =
-                    beneath(self.target.as_fd().as_raw_fd(), &join(&parents, &name)).map_err(&failed)?;
-                // Always writable to us, or what is inside could not follow.
+                let made = beneath(
+                    self.target.as_fd().as_raw_fd(),
+                    &path_of(&[parents, vec![name]].concat()),
+                )
+                .map_err(&failed)?;
+                // Keep it writable, so that its entries can be created.
                 set_mode(made.as_raw_fd(), entry.mode | 0o700)?;
             }
             b'2' => {
-                let link = CString::new(entry.link).map_err(|_| malformed("a NUL in a link"))?;
-                unlink(at, &name);
+                let link = CString::new(entry.link).map_err(|_| malformed("a link contains a NUL byte"))?;
+                let _ = unlink(at, &name, 0);
                 // SAFETY: C strings that outlive the call.
                 check(unsafe { libc::symlinkat(link.as_ptr(), at, name.as_ptr()) }).map_err(&failed)?;
             }
             b'1' => self.link(at, &name, &entry.link)?,
             b'6' => {
-                unlink(at, &name);
+                let _ = unlink(at, &name, 0);
                 // SAFETY: a C string that outlives the call.
                 check(unsafe { libc::mkfifoat(at, name.as_ptr(), entry.mode & 0o777) }).map_err(&failed)?;
             }
             _ => self.skipped += 1,
         }
-        // Only files carry content, whatever the header says; a link's size is its file's.
+        // Only files have content, whatever the header says. The size of a hard link is that of its file.
         self.input
             .skip(if matches!(entry.kind, b'1' | b'2' | b'5' | b'6') {
                 0
@@ -147,7 +147,7 @@ impl Untar<'_> {
             tv_sec: entry.mtime,
             tv_nsec: 0,
         };
-        // Best effort: some file systems keep no such times.
+        // Best effort: some file systems do not store times.
         // SAFETY: two valid timespecs.
         unsafe { libc::futimens(draft.file.as_raw_fd(), [time, time].as_ptr()) };
         draft.publish(name, false)
@@ -155,59 +155,43 @@ impl Untar<'_> {
 
     fn link(&mut self, at: RawFd, name: &CStr, to: &[u8]) -> OpResult<()> {
         let (parents, Some(to)) = safe(to)? else {
-            return Err(malformed("a link to the target itself"));
+            return Err(malformed("a link points to the target itself"));
         };
         let source = self.parent(&parents)?;
-        unlink(at, name);
+        let _ = unlink(at, name, 0);
         // SAFETY: C strings that outlive the call; without AT_SYMLINK_FOLLOW a symlink is linked, not followed.
         let linked = unsafe { libc::linkat(source.as_raw_fd(), to.as_ptr(), at, name.as_ptr(), 0) };
         check(linked).map(drop).map_err(io_error("untar"))
     }
 
-    /// The folder of an entry, made where it is missing.
+    /// Opens the parent of an entry. Creates missing directories.
     fn parent(&self, parents: &[CString]) -> OpResult<OwnedFd> {
-        let root = self.target.as_raw_fd();
-        let path = parents.iter().fold(Vec::new(), |path, name| {
-            [&path[..], name.as_bytes(), b"/"].concat()
-        });
-        if path.is_empty() {
-            return sys::duplicate(self.target.as_fd()).map_err(io_error("untar"));
-        }
-        let path = CString::new(path).expect("made of C strings");
-        match beneath(root, &path) {
+        let open = |parents: &[CString]| match parents {
+            [] => sys::duplicate(self.target.as_fd()),
+            parents => beneath(self.target.as_raw_fd(), &path_of(parents)),
+        };
+        match open(parents) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             found => return found.map_err(io_error("untar")),
         }
-        for count in 1..=parents.len() {
-            let above = match count {
-                1 => sys::duplicate(self.target.as_fd()).map_err(io_error("untar"))?,
-                _ => beneath(root, &join(&parents[..count - 2], &parents[count - 2]))
-                    .map_err(io_error("untar"))?,
-            };
-            // SAFETY: a C string that outlives the call. One that exists already is what we want.
-            unsafe { libc::mkdirat(above.as_raw_fd(), parents[count - 1].as_ptr(), 0o755) };
+        for (count, name) in parents.iter().enumerate() {
+            let above = open(&parents[..count]).map_err(io_error("untar"))?;
+            // SAFETY: a C string that outlives the call. An existing directory is fine.
+            unsafe { libc::mkdirat(above.as_raw_fd(), name.as_ptr(), 0o755) };
         }
-        beneath(root, &path).map_err(io_error("untar"))
+        open(parents).map_err(io_error("untar"))
     }
 }
 
-/// Opens a folder below `root`; the kernel refuses every way out. Where it does not know the call, no symlink is followed at all.
+/// Opens a directory below `root`. If the kernel lacks openat2, no symlink is followed at all.
 fn beneath(root: RawFd, path: &CStr) -> std::io::Result<OwnedFd> {
-    const RESOLVE_NO_MAGICLINKS: u64 = 2;
-    const RESOLVE_BENEATH: u64 = 8;
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let how = [flags as u64, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS];
-    // SAFETY: `how` has the layout and size of struct open_how: flags, mode, resolve.
-    let opened = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            root,
-            path.as_ptr(),
-            how.as_ptr(),
-            std::mem::size_of_val(&how),
-        )
-    };
-    match own(opened as i32) {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    match sys::open_resolved(
+        root,
+        path,
+        flags,
+        sys::RESOLVE_BENEATH | sys::RESOLVE_NO_MAGICLINKS,
+    ) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
         result => return result,
     }
@@ -223,7 +207,7 @@ fn beneath(root: RawFd, path: &CStr) -> std::io::Result<OwnedFd> {
     Ok(at)
 }
 
-/// A name taken apart: folders, and the last part; `None` for the target itself.
+/// Splits a name into directories and last component. `None`: the target itself.
 fn safe(name: &[u8]) -> OpResult<(Vec<CString>, Option<CString>)> {
     let parts = name
         .split(|byte| *byte == b'/')
@@ -231,31 +215,14 @@ fn safe(name: &[u8]) -> OpResult<(Vec<CString>, Option<CString>)> {
     let mut safe = Vec::new();
     for part in parts {
         if part == b".." {
-            return Err(OpError::new("denied", "an archive entry with '..' in its name"));
+            return Err(OpError::new("denied", "an archive entry has '..' in its name"));
         }
-        safe.push(CString::new(part).map_err(|_| malformed("a NUL in a name"))?);
+        safe.push(CString::new(part).map_err(|_| malformed("a name contains a NUL byte"))?);
     }
     let last = safe.pop();
     Ok((safe, last))
 }
 
-fn join(parents: &[CString], name: &CStr) -> CString {
-    let path = parents.iter().fold(Vec::new(), |path, part| {
-        [&path[..], part.as_bytes(), b"/"].concat()
-    });
-    CString::new([&path[..], name.to_bytes()].concat()).expect("made of C strings")
-}
-
-fn unlink(at: RawFd, name: &CStr) {
-    // SAFETY: a C string; what is not there need not go, and what cannot go fails the next call.
-    unsafe { libc::unlinkat(at, name.as_ptr(), 0) };
-}
-
-fn malformed(what: &str) -> OpError {
-    OpError::invalid(format!("not a tar archive: {what}"))
-}
-
-/// The archive as it arrives.
 struct Input<'a> {
     worker: &'a Worker,
     buffer: Vec<u8>,
@@ -273,56 +240,26 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// At least one byte, at most `most`.
+    /// Reads whatever follows the end marker.
+    fn drain(&mut self) -> OpResult<()> {
+        while self.worker.next(&mut self.buffer)? > 0 {}
+        Ok(())
+    }
+}
+
+impl Archive for Input<'_> {
+    const MAX_EXTRA: u64 = 256 * 1024;
+
     fn some(&mut self, most: u64) -> OpResult<&[u8]> {
         if self.start == self.end {
             self.start = 0;
             self.end = self.worker.next(&mut self.buffer)?;
             if self.end == 0 {
-                return Err(malformed("it ends early"));
+                return Err(malformed("it is truncated"));
             }
         }
         let len = (self.end - self.start).min(usize::try_from(most).unwrap_or(usize::MAX));
         self.start += len;
         Ok(&self.buffer[self.start - len..self.start])
-    }
-
-    fn exact(&mut self, out: &mut [u8]) -> OpResult<()> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let bytes = self.some((out.len() - filled) as u64)?;
-            out[filled..filled + bytes.len()].copy_from_slice(bytes);
-            filled += bytes.len();
-        }
-        Ok(())
-    }
-
-    fn pad(&mut self, size: u64) -> OpResult<()> {
-        let len = padding(size);
-        self.exact(&mut [0; BLOCK][..len])
-    }
-
-    fn skip(&mut self, size: u64) -> OpResult<()> {
-        let mut left = size;
-        while left > 0 {
-            left -= self.some(left)?.len() as u64;
-        }
-        self.pad(size)
-    }
-
-    fn extra(&mut self, size: u64) -> OpResult<Vec<u8>> {
-        if size > MAX_EXTRA {
-            return Err(malformed("a header that is too long"));
-        }
-        let mut bytes = vec![0; size as usize];
-        self.exact(&mut bytes)?;
-        self.pad(size)?;
-        Ok(bytes)
-    }
-
-    /// Whatever follows the end mark.
-    fn drain(&mut self) -> OpResult<()> {
-        while self.worker.next(&mut self.buffer)? > 0 {}
-        Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! `fs.tar`: a file or a tree as a tar archive, streamed. Names are relative to the path. Hard links within the tree stay links; sockets
-//! and devices are left out and counted.
+//! `fs.tar`: streams a file or tree as a tar archive, with names relative to the path. Hard links inside the
+//! tree stay links. Sockets and devices are skipped and counted.
 
 use super::dir::{Dir, read_link, stat_at};
 use super::tar::{BLOCK, Header, padding};
-use super::{Paths, Work, bytes_of, facts, io_error, split};
-use crate::job::Worker;
+use super::{Paths, Work, bytes_of, io_error, metadata, split};
+use crate::files::worker::Worker;
 use crate::sys::{self, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const MAX_PENDING: usize = 65_536;
-/// Beyond this many files with several names, later names become files of their own: larger, never wrong.
+/// Beyond this many hard-linked files, further names are stored as separate files.
 const MAX_LINKS: usize = 16_384;
 
 pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
@@ -80,9 +80,9 @@ impl Tar<'_> {
                 };
                 let path = below.join(OsStr::from_bytes(bytes_of(&name)));
                 self.entry(dir.fd(), &name, path.as_os_str().as_bytes(), &stat)?;
-                if facts::kind(stat.st_mode) == "directory" {
+                if metadata::kind(stat.st_mode) == "directory" {
                     if pending.len() >= MAX_PENDING {
-                        return Err(OpError::new("limit", "the tree is too wide for one archive"));
+                        return Err(OpError::new("limit", "the tree is too wide for an archive"));
                     }
                     pending.push(path);
                 }
@@ -92,7 +92,7 @@ impl Tar<'_> {
     }
 
     fn entry(&mut self, at: RawFd, name: &CStr, path: &[u8], stat: &libc::stat64) -> OpResult<()> {
-        match facts::kind(stat.st_mode) {
+        match metadata::kind(stat.st_mode) {
             "directory" => self.header(b'5', &[path, b"/"].concat(), b"", stat, 0),
             "symlink" => {
                 let target = read_link(at, name).map_err(io_error("tar"))?;
@@ -122,12 +122,12 @@ impl Tar<'_> {
         // SAFETY: a C string that outlives the call.
         let file = match own(unsafe { libc::openat(at, name.as_ptr(), flags) }) {
             Ok(file) => file,
-            // Gone since it was listed.
+            // The file vanished after it was listed.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
             Err(error) => return Err(OpError::io(&error, "tar")),
         };
         let stat = super::dir::stat_fd(file.as_raw_fd()).map_err(io_error("tar"))?;
-        if facts::kind(stat.st_mode) != "file" {
+        if metadata::kind(stat.st_mode) != "file" {
             self.skipped += 1;
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Tar<'_> {
         while left > 0 {
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let count = match sys::read(file.as_raw_fd(), &mut buffer[..most]).map_err(io_error("tar"))? {
-                // The file shrank while we read: the header's promise is kept with zeros, as GNU tar does.
+                // The file shrank. Fill up with zeros to the size in the header, like GNU tar.
                 None | Some(0) => {
                     buffer[..most].fill(0);
                     most

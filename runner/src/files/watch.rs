@@ -1,11 +1,12 @@
-//! `fs.watch`: changes below a path, as a stream of records, for as long as the client keeps the stream.
+//! `fs.watch`: reports changes below a path until the client closes the stream.
 //!
-//! inotify does the waiting. A client that reads slowly stops this thread, and the kernel's queue (bounded) fills; when it overflows
-//! the client is told so, and knows that it must look for itself. Each watched folder costs kernel memory, hence a bound.
+//! A slow client blocks this thread, and the bounded inotify queue of the kernel fills. After an overflow
+//! the client gets an `overflow` record and must list the files again. Each watched directory costs kernel
+//! memory, so their number is limited.
 
 use super::dir::{Dir, stat_at};
-use super::{Paths, Work, bytes_of, c_path, emit_record, facts, io_error};
-use crate::job::Worker;
+use super::{Paths, Work, bytes_of, c_path, emit_record, io_error, metadata};
+use crate::files::worker::Worker;
 use crate::sys::{self, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
@@ -41,13 +42,13 @@ struct Watch {
     inotify: OwnedFd,
     root: PathBuf,
     recursive: bool,
-    /// Watch descriptor to the folder, relative to the root.
+    /// Watch descriptor to directory, relative to the root.
     paths: HashMap<i32, PathBuf>,
 }
 
 impl Watch {
-    /// Watches `below`, and with it every folder under it. What is found in a folder that is new is told as created: it may have
-    /// come before its watch.
+    /// Watches `below` and every directory under it. Entries of a new directory are reported as created,
+    /// because they may be older than its watch.
     fn add(&mut self, below: PathBuf, first: bool, worker: Option<&Worker>) -> OpResult<()> {
         let mut pending = vec![below];
         while let Some(below) = pending.pop() {
@@ -77,17 +78,20 @@ impl Watch {
             if added < 0 {
                 match sys::errno() {
                     libc::ENOSPC => {
-                        return Err(OpError::new("limit", "the kernel's limit of watches is reached"));
+                        return Err(OpError::new(
+                            "limit",
+                            "the kernel's limit of inotify watches is reached",
+                        ));
                     }
                     errno if root => return Err(OpError::errno(errno, "watch")),
-                    // Gone again already.
+                    // The directory vanished.
                     _ => continue,
                 }
             }
             if self.paths.len() >= MAX_WATCHES {
                 return Err(OpError::new(
                     "limit",
-                    format!("more than {MAX_WATCHES} folders to watch"),
+                    format!("more than {MAX_WATCHES} directories to watch"),
                 ));
             }
             self.paths.insert(added, below.clone());
@@ -104,7 +108,7 @@ impl Watch {
                     continue;
                 };
                 let path = below.join(OsStr::from_bytes(bytes_of(&name)));
-                let folder = facts::kind(stat.st_mode) == "directory";
+                let folder = metadata::kind(stat.st_mode) == "directory";
                 if let Some(worker) = worker {
                     tell(worker, "created", &path, folder, 0)?;
                 }
@@ -125,7 +129,7 @@ impl Watch {
                     events: libc::POLLIN,
                     revents: 0,
                 },
-                // Reports POLLERR when the client has gone.
+                // POLLERR: the client is gone.
                 libc::pollfd {
                     fd: worker.output(),
                     events: 0,
@@ -145,7 +149,7 @@ impl Watch {
         }
     }
 
-    /// False when the watched path itself is gone.
+    /// Returns false when the watched path itself is gone.
     fn events(&mut self, worker: &Worker, mut bytes: &[u8]) -> OpResult<bool> {
         while let Some((head, rest)) = bytes.split_first_chunk::<16>() {
             let word =

@@ -1,13 +1,13 @@
-//! `fs.write`: whole files appear at once, or not at all.
+//! `fs.write`: a file appears completely or not at all.
 //!
-//! The bytes go to a new file beside the target, which takes the target's name when the client has said END. A client that vanishes
-//! in between leaves the old file as it was. A symlink is written through, as by any program. What exists and is not a
-//! regular file is refused: replacing `/dev/null` by a file helps nobody. Appending is in place, and so not atomic.
+//! The data goes to a temporary file beside the target, which is renamed after END. If the client
+//! disconnects earlier, the old file stays. Symlinks are followed. A target that is not a regular file is
+//! rejected. Appending happens in place, so it is not atomic.
 
-use super::dir::{open_folder, stat_at};
+use super::dir::{open_folder, stat_at, unlink};
 use super::read::open_regular;
-use super::{Paths, Work, c_path, facts, io_error, manage, split};
-use crate::job::Worker;
+use super::{Paths, Work, c_path, io_error, manage, metadata, split};
+use crate::files::worker::Worker;
 use crate::sys::{self, check, own};
 use crate::wire::cbor::Fields;
 use crate::wire::error::{OpError, OpResult};
@@ -23,7 +23,7 @@ pub fn prepare(paths: &Paths, request: &Request) -> OpResult<Work> {
     let (append, exclusive) = (request.bool("append")?, request.bool("exclusive")?);
     let parents = request.bool("parents")?;
     if append && exclusive {
-        return Err(OpError::invalid("append and exclusive exclude each other"));
+        return Err(OpError::invalid("append and exclusive cannot be combined"));
     }
     Ok(Box::new(move |worker| {
         if parents && let Some(parent) = path.parent() {
@@ -57,7 +57,7 @@ fn replace(worker: &Worker, path: &Path, mode: Option<u32>, exclusive: bool) -> 
     let folder = folder(&parent)?;
     let existing = match stat_at(folder.as_raw_fd(), &name, false) {
         Ok(_) if exclusive => return Err(OpError::errno(libc::EEXIST, "write")),
-        Ok(stat) => match facts::kind(stat.st_mode) {
+        Ok(stat) => match metadata::kind(stat.st_mode) {
             "file" => Some(stat),
             "directory" => return Err(OpError::errno(libc::EISDIR, "write")),
             _ => return Err(OpError::invalid("not a regular file")),
@@ -69,7 +69,7 @@ fn replace(worker: &Worker, path: &Path, mode: Option<u32>, exclusive: bool) -> 
     let bytes = copy_in(worker, draft.file.as_raw_fd())?;
     let old_mode = existing.as_ref().map(|stat| stat.st_mode & 0o7777);
     if let Some(stat) = existing {
-        // Best effort: only root may give a file away, and without that the new one is ours.
+        // Best effort: only root may change the owner.
         // SAFETY: takes a descriptor and numbers.
         unsafe { libc::fchown(draft.file.as_raw_fd(), stat.st_uid, stat.st_gid) };
     }
@@ -78,7 +78,7 @@ fn replace(worker: &Worker, path: &Path, mode: Option<u32>, exclusive: bool) -> 
     Ok(Fields::new().int("bytes", bytes))
 }
 
-/// A file under a name that nobody guesses, beside its target; removed again unless published.
+/// A temporary file with a random name beside its target. Removed unless published.
 pub struct Draft {
     pub file: OwnedFd,
     folder: RawFd,
@@ -87,7 +87,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// `folder` must stay open for as long as the draft lives.
+    /// `folder` must stay open while the draft exists.
     pub fn new(folder: RawFd) -> OpResult<Draft> {
         let name = CString::new(format!(".{}.part", sys::nonce())).expect("hexadecimal digits have no NUL");
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -106,7 +106,7 @@ impl Draft {
         // SAFETY: both names are C strings that outlive the calls.
         let result = unsafe {
             match exclusive {
-                // A link fails where the name exists; a rename would replace it.
+                // A link fails if the name exists; a rename would replace it.
                 true => libc::linkat(self.folder, self.name.as_ptr(), self.folder, target.as_ptr(), 0),
                 false => libc::renameat(self.folder, self.name.as_ptr(), self.folder, target.as_ptr()),
             }
@@ -120,8 +120,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.published {
-            // SAFETY: the name is a C string; a draft that is already gone is no harm.
-            unsafe { libc::unlinkat(self.folder, self.name.as_ptr(), 0) };
+            let _ = unlink(self.folder, &self.name, 0);
         }
     }
 }
@@ -162,7 +161,7 @@ fn copy_in(worker: &Worker, file: RawFd) -> OpResult<u64> {
     }
 }
 
-/// Where a chain of symlinks leads. Each step is one `readlink`; the kernel's own limit bounds them.
+/// Resolves a chain of symlinks, one readlink(2) per step, up to the kernel's limit.
 fn through_links(path: &Path) -> OpResult<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {

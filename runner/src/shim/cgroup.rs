@@ -1,13 +1,16 @@
-//! Control groups: v1 (one folder per controller), v2 (one folder), or both. The engine says below which folders, and with which limits.
+//! Control groups: v1 (one folder per controller), v2 (one folder), or both. The engine chooses the parent
+//! folders and the limits.
 //!
-//! The order is the point: a group is made and joined by the process that becomes the runtime while nothing of a sandbox exists, then limited, and
-//! only then is that process told what to start. Any failure ends the start. (A runtime that attaches afterwards, and goes on when it cannot, runs
-//! its first moments, or its whole life, without limits.)
+//! The order matters. The process that becomes the runtime creates and joins the groups before anything of a
+//! sandbox exists. The shim then sets the limits, and only then tells that process what to start. Any
+//! failure ends the start. A runtime that joins later, or ignores errors, would run without limits for a
+//! while or forever.
 //!
-//! They are named after the shim, `<pid>-<start time>`, which no other process ever has at once: whoever finds a group whose shim is dead may
-//! take it away. We reach them through descriptors of their parents: some of these are hidden from the runtime, and so from us.
+//! A group is named after its shim, `<pid>-<start time>`, which is unique. So a group whose shim is dead can
+//! be removed. The shim reaches the groups through descriptors of their parents, because some parents are
+//! hidden from the runtime and the shim.
 
-use super::host;
+use super::host_proc;
 use super::task::{Group, Version};
 use std::fs;
 use std::io;
@@ -27,11 +30,12 @@ struct Parent {
     folder: OwnedFd,
 }
 
-/// The kernel stops threads one by one; a machine that needs longer than this for it is stuck.
+/// Longer than the kernel needs to stop all threads.
 const FREEZE_TIME: Duration = Duration::from_secs(10);
 
 impl Groups {
-    /// Makes every group, or none. One that is there already is somebody's: it is neither used nor removed.
+    /// Creates every group, or none. A group that already exists belongs to another process: it is neither
+    /// used nor removed.
     pub fn make(parents: &[String], name: String) -> Result<Groups, String> {
         let mut groups = Groups {
             name,
@@ -40,7 +44,7 @@ impl Groups {
             freezer: None,
         };
         for path in parents {
-            let made = host::open(path, libc::O_PATH | libc::O_DIRECTORY).and_then(|folder| {
+            let made = host_proc::open(path, libc::O_PATH | libc::O_DIRECTORY).and_then(|folder| {
                 let parent = Parent {
                     path: path.clone(),
                     folder,
@@ -52,8 +56,11 @@ impl Groups {
                 Err(error) => {
                     let left = groups.remove();
                     return Err(format!(
-                        "control group in {path}: {error}{}",
-                        left.map_or_else(|also| format!("; and then {also}"), |()| String::new())
+                        "cannot create a control group in {path}: {error}{}",
+                        left.map_or_else(
+                            |also| format!("; cleanup also failed: {also}"),
+                            |()| String::new()
+                        )
                     ));
                 }
             }
@@ -61,32 +68,37 @@ impl Groups {
         Ok(groups)
     }
 
-    /// The calling process, which has one thread, joins all of them.
+    /// The calling process, which is single-threaded, joins all groups.
     pub fn join(&self) -> Result<(), String> {
         for parent in &self.parents {
             fs::write(format!("{}/cgroup.procs", self.folder(parent)), "0")
-                .map_err(|error| format!("joining a control group in {}: {error}", parent.path))?;
+                .map_err(|error| format!("cannot join a control group in {}: {error}", parent.path))?;
         }
         Ok(())
     }
 
-    /// Sets the limits of one sandbox. They must be about just these groups.
+    /// Sets the limits of one sandbox. `wanted` must name exactly these groups.
     pub fn limit(&mut self, wanted: &[Group]) -> Result<(), String> {
         let mut asked: Vec<&String> = wanted.iter().map(|group| &group.parent).collect();
         let mut made: Vec<&String> = self.parents.iter().map(|parent| &parent.path).collect();
         asked.sort();
         made.sort();
         if asked != made {
-            return Err("task: groups: not those of the setup".to_owned());
+            return Err("task: groups: do not match those of the setup".to_owned());
         }
         for group in wanted {
             let parent = self.parents.iter().find(|parent| parent.path == group.parent);
-            let folder = self.folder(parent.ok_or("task: groups: not those of the setup")?);
+            let folder = self.folder(parent.ok_or("task: groups: do not match those of the setup")?);
             for setting in &group.files {
                 let path = Path::new(&folder).join(&setting.name);
                 match fs::write(&path, &setting.value) {
                     Err(error) if setting.optional && missing(&error) => {}
-                    Err(error) => return Err(format!("control group: {}: {error}", setting.name)),
+                    Err(error) => {
+                        return Err(format!(
+                            "cannot set control group limit {}: {error}",
+                            setting.name
+                        ));
+                    }
                     Ok(()) => {}
                 }
             }
@@ -102,7 +114,7 @@ impl Groups {
         Ok(())
     }
 
-    /// How many processes the kernel killed for memory: its own count, not a guess from an exit code.
+    /// How many processes the kernel killed for memory, by its own count.
     pub fn oom_kills(&self) -> Option<i64> {
         let (folder, version) = self.oom.as_ref()?;
         let file = match version {
@@ -128,16 +140,16 @@ impl Groups {
         })
     }
 
-    /// Returns when no process in there runs any more.
+    /// Returns when all processes of the sandbox are frozen.
     pub fn freeze(&self) -> Result<(), String> {
         let Some((folder, version)) = &self.freezer else {
-            return Err("there is no freezer".to_owned());
+            return Err("no control group has a freezer".to_owned());
         };
         let (file, value, state, done) = match version {
             Version::V1 => ("freezer.state", "FROZEN", "freezer.state", "FROZEN"),
             Version::V2 => ("cgroup.freeze", "1", "cgroup.events", "frozen 1"),
         };
-        let at = |error: io::Error| format!("freezing: {error}");
+        let at = |error: io::Error| format!("cannot freeze the sandbox: {error}");
         fs::write(Path::new(folder).join(file), value).map_err(at)?;
         let deadline = Instant::now() + FREEZE_TIME;
         while !fs::read_to_string(Path::new(folder).join(state))
@@ -147,26 +159,27 @@ impl Groups {
         {
             if Instant::now() > deadline {
                 self.thaw();
-                return Err("it could not be frozen in time".to_owned());
+                return Err("the sandbox was not frozen within 10 seconds".to_owned());
             }
             std::thread::sleep(Duration::from_micros(200));
         }
         Ok(())
     }
 
-    /// What is frozen in a v1 freezer does not die from SIGKILL: thaw after the signal, so that it dies before it runs again.
+    /// In a v1 freezer, SIGKILL takes effect only after thawing. So send SIGKILL first: processes then die
+    /// before they run again.
     pub fn thaw(&self) {
         if let Some((folder, version)) = &self.freezer {
             let (file, value) = match version {
                 Version::V1 => ("freezer.state", "THAWED"),
                 Version::V2 => ("cgroup.freeze", "0"),
             };
-            // Where there is nothing frozen, or no group any more, there is nothing to thaw.
+            // Fails only if nothing is frozen or the group is gone.
             let _ = fs::write(Path::new(folder).join(file), value);
         }
     }
 
-    /// Takes the groups away. All processes are dead and reaped by now; the kernel may still need a moment to notice.
+    /// Removes the groups. All processes are reaped, but the kernel may need a moment to notice.
     pub fn remove(&self) -> Result<(), String> {
         let mut failed = Ok(());
         for parent in &self.parents {
@@ -179,7 +192,10 @@ impl Groups {
                         std::thread::sleep(Duration::from_millis(if attempt < 10 { 1 } else { 10 }));
                     }
                     Err(error) => {
-                        failed = Err(format!("control group {} in {}: {error}", self.name, parent.path));
+                        failed = Err(format!(
+                            "cannot remove control group {} in {}: {error}",
+                            self.name, parent.path
+                        ));
                         break;
                     }
                 }
@@ -227,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn plain_folders_stand_in() {
+    fn groups_are_created_joined_limited_and_removed() {
         let (root, both) = parents("cgroup", &["m", "f"]);
         let mut groups = Groups::make(&both, "1-2".into()).unwrap();
-        // Twice is a leftover or another shim of this name: refused, and left alone.
+        // A group of this name is a leftover or belongs to another shim: refused and untouched.
         assert!(Groups::make(&both, "1-2".into()).is_err());
         groups.join().unwrap();
         assert_eq!(fs::read_to_string(root.join("f/1-2/cgroup.procs")).unwrap(), "0");
@@ -264,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_cannot_be_set_ends_the_start() {
+    fn a_limit_that_cannot_be_set_is_an_error() {
         let (root, parents) = parents("limit", &["m"]);
         let mut groups = Groups::make(&parents, "1-2".into()).unwrap();
         assert!(

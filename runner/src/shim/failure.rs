@@ -1,4 +1,4 @@
-//! Why a sandbox could not be made: in words for people, and with the operating system's number for programs.
+//! Why a sandbox could not start: a message for people and an errno for programs.
 
 use std::fmt::Display;
 use std::io;
@@ -9,7 +9,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The same, and what else was said or went wrong.
+    /// Appends to the message.
     pub fn with(self, more: impl Display) -> Failure {
         Failure {
             message: format!("{}{more}", self.message),
@@ -36,7 +36,7 @@ impl From<Failure> for String {
     }
 }
 
-/// `result`, or a failure that says what was being worked on.
+/// Adds what was being done to an error.
 pub fn at<T>(what: impl Display, result: io::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure {
         message: format!("{what}: {error}"),

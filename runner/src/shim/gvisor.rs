@@ -1,49 +1,54 @@
-//! What is different where the runtime is gVisor's `runsc`, which puts a kernel of its own, the sentry, between the sandbox and the host's:
+//! Differences for gVisor's `runsc`, which puts its own kernel, the sentry, between the sandbox and the host:
 //!
 //! ```text
-//! shim ── listens on the runner's socket, and hands in every connection ──┐
+//! shim ── listens on the runner's socket and passes in every connection ──┐
 //!   ├─ runsc-gofer     opens files for the sentry                         │
-//!   └─ runsc-sandbox   the sentry; in it the runner, PID 1 of the sandbox ◄┘
-//!        └─ …          empty processes in which the sandbox's code runs
+//!   └─ runsc-sandbox   the sentry, with the runner as the sandbox's PID 1 ◄┘
+//!        └─ …          processes in which the sandbox's code runs
 //! ```
 //!
-//! A socket of the host cannot be listened on in there, but one that is connected can be used, and through it others come. So we listen, and nothing
-//! inside leads to our socket either. (Rejected: `runsc exec` of a bridge for each connection, a process of twenty megabytes that takes as long to
-//! start as the sandbox itself.)
+//! A program in gVisor cannot listen on a socket of the host, but it can use a connected one and receive
+//! descriptors through it. So the shim listens, and the sandbox cannot reach the shim's socket. Rejected:
+//! `runsc exec` of a bridge per connection, a process of 20 MB that takes as long to start as the sandbox.
 //!
-//! The runtime goes back and forth in `config.json`, so it cannot wait on a pipe with that name: the process that becomes the runtime does.
+//! `runsc` seeks in `config.json`, so it cannot read a pipe of that name. The process that becomes `runsc` waits
+//! on the pipe instead.
 
-use super::stage;
+use super::staging;
 use crate::sys::pass;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Where the runtime writes which process the sentry is, on the stage (`packages/engine/src/isolators/oci/runtime.ts` tells it).
+/// The file in the stage where the runtime writes the sentry's pid
+/// (`packages/engine/src/isolators/oci/runtime.ts` passes the name).
 const PID: &str = "sandbox.pid";
 
-/// Returns when `config.json` is a file, whole and to be read. Its text came through the pipe too, and is of no interest here.
+/// Returns when `config.json` is a complete file. The text that comes through the pipe is discarded.
 pub fn wait_for_config() -> io::Result<()> {
-    fs::read(stage::CONFIG).map(drop)
+    fs::read(staging::CONFIG).map(drop)
 }
 
-/// The sentry, by our numbers.
+/// The sentry's pid in the shim's pid namespace.
 pub fn sentry() -> Result<libc::pid_t, String> {
     let text = fs::read_to_string(PID).map_err(|error| format!("{PID}: {error}"))?;
-    text.trim().parse().map_err(|_| format!("{PID}: '{text}'"))
+    text.trim()
+        .parse()
+        .map_err(|_| format!("{PID}: not a pid: '{text}'"))
 }
 
-/// Lets callers in.
-pub struct Porter {
-    /// Bound to the runner's name.
+/// Passes connections into the sandbox.
+pub struct ConnectionPasser {
+    /// Listens on the runner's path.
     pub listener: OwnedFd,
-    /// Leads to the runner.
+    /// The socket to the runner.
     pub inside: OwnedFd,
 }
 
-impl Porter {
-    /// Everyone who waits. One for whom there is no room in there, because nobody inside has taken in hundreds before them, is sent away.
-    pub fn let_in(&self) {
+impl ConnectionPasser {
+    /// Accepts all pending connections. Closes those that do not fit, because the runner has not taken the
+    /// previous ones.
+    pub fn pass_pending(&self) {
         loop {
             // SAFETY: no address is asked for, so the null pointers are what the call expects.
             let accepted = crate::sys::own(unsafe {
@@ -60,7 +65,7 @@ impl Porter {
     }
 }
 
-impl AsRawFd for Porter {
+impl AsRawFd for ConnectionPasser {
     fn as_raw_fd(&self) -> RawFd {
         self.listener.as_raw_fd()
     }

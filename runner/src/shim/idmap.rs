@@ -1,25 +1,27 @@
-//! The sandbox's user namespace. The kernel makes one only around a process, so a helper is forked beforehand. When the sandbox's ids are known, the helper
-//! takes the first of them, makes the namespace, sets its limits and is killed; the namespace lives on by its descriptor.
+//! The sandbox's user namespace. The kernel creates one only with a process, so the shim forks a helper in
+//! advance. Once the sandbox's ids are known, the helper becomes the first of them, creates the namespace,
+//! sets its limits and is killed. An open descriptor keeps the namespace alive.
 //!
-//! The helper changes its user first because the kernel charges what a namespace uses (inotify instances, pending signals, timers, bytes of message
-//! queues) to the namespace's *owner* as well, all the way up. If root made it, one sandbox could use up what the host's root may have.
+//! The helper changes its user first because the kernel also charges what a namespace uses (inotify
+//! instances, pending signals, timers, message queues) to the namespace's *owner*. If root owned it, one
+//! sandbox could exhaust the limits of the host's root.
 
 use crate::sys::{check, own, read, socket_pair, write};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What the kernel is to limit in a namespace: a file of `/proc/sys/user` and its value.
+/// A file of `/proc/sys/user` and its value in the namespace.
 pub type Limit = (String, u64);
 
-/// How ids inside are ids outside.
+/// How ids inside map to ids outside.
 pub struct Map {
     pub inside: u32,
     pub outside: u32,
     pub count: u32,
 }
 
-/// A helper that waits to make the namespace.
+/// A helper that waits to create the namespace.
 pub struct Unmapped {
     pid: libc::pid_t,
     line: OwnedFd,
@@ -36,7 +38,7 @@ impl Unmapped {
                 Ok(()) => String::new(),
                 Err(message) => message,
             };
-            // One byte says that an answer follows; the parent kills us when it has read it.
+            // The first byte announces an answer. The parent kills the helper after reading it.
             let _ = write(theirs.as_raw_fd(), format!(".{answer}").as_bytes());
             loop {
                 // SAFETY: takes nothing. Should the parent die first, so do we, with its pid namespace.
@@ -46,21 +48,22 @@ impl Unmapped {
         Ok(Unmapped { pid, line })
     }
 
-    /// The namespace, with this map and these limits.
+    /// Creates the namespace with this map and these limits.
     pub fn map(self, map: &Map, limits: &[Limit]) -> io::Result<OwnedFd> {
         self.unshare(map.outside, limits)?;
         let line = format!("{} {} {}\n", map.inside, map.outside, map.count);
         self.write(&line, &line)
     }
 
-    /// The namespace in which one user and one group have a name: each pair is the id on the disk and the id that shows instead.
+    /// Creates a namespace that maps one user and one group. Each pair is the id on disk and the id shown
+    /// instead.
     pub fn map_one(self, uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
         self.unshare(uid.1, &[])?;
         let line = |(disk, shown): (u32, u32)| format!("{disk} {shown} 1\n");
         self.write(&line(uid), &line(gid))
     }
 
-    /// Has the helper make its namespace, as this user.
+    /// Lets the helper create its namespace as this user.
     fn unshare(&self, owner: u32, limits: &[Limit]) -> io::Result<()> {
         let mut order = format!("{owner}\n");
         for (name, value) in limits {
@@ -71,7 +74,7 @@ impl Unmapped {
         match read(self.line.as_raw_fd(), &mut answer)? {
             Some(1) => Ok(()),
             Some(length @ 2..) => Err(io::Error::other(String::from_utf8_lossy(&answer[1..length]))),
-            _ => Err(io::Error::other("its helper has ended")),
+            _ => Err(io::Error::other("the helper process has ended")),
         }
     }
 
@@ -86,7 +89,7 @@ impl Unmapped {
 
 impl Drop for Unmapped {
     fn drop(&mut self) {
-        // SAFETY: our own child, reaped by nobody else before this: the number cannot mean another process.
+        // SAFETY: an unreaped child of this process, so its pid is not reused.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
@@ -94,7 +97,7 @@ impl Drop for Unmapped {
     }
 }
 
-/// The helper's part: waits for the order, then makes the namespace.
+/// Runs in the helper: waits for the request and creates the namespace.
 fn help(line: &OwnedFd) -> Result<(), String> {
     let at = |what: &str, error: io::Error| format!("{what}: {error}");
     let keep = line.as_raw_fd() as libc::c_uint;
@@ -107,12 +110,12 @@ fn help(line: &OwnedFd) -> Result<(), String> {
     let length = read(line.as_raw_fd(), &mut order)
         .map_err(|error| at("order", error))?
         .unwrap_or(0);
-    let text = std::str::from_utf8(&order[..length]).map_err(|_| "order: not UTF-8")?;
+    let text = std::str::from_utf8(&order[..length]).map_err(|_| "request: not UTF-8")?;
     let mut lines = text.lines();
     let owner: u32 = lines
         .next()
         .and_then(|id| id.parse().ok())
-        .ok_or("order: no id")?;
+        .ok_or("request: no id")?;
     // SAFETY: numbers only; this process has one thread.
     unsafe {
         check(libc::setresgid(owner, owner, owner)).map_err(|error| at("group", error))?;
@@ -120,10 +123,10 @@ fn help(line: &OwnedFd) -> Result<(), String> {
         check(libc::unshare(libc::CLONE_NEWUSER)).map_err(|error| at("unshare", error))?;
     }
     for line in lines {
-        let (name, value) = line.split_once(' ').ok_or("order: no value")?;
+        let (name, value) = line.split_once(' ').ok_or("request: no value")?;
         match fs::write(format!("/proc/sys/user/{name}"), value) {
             Ok(()) => {}
-            // An older kernel counts less.
+            // Older kernels lack some limits.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(at(name, error)),
         }

@@ -1,5 +1,5 @@
-//! Just enough JSON: the shim's task comes in as one document, the sandbox's end goes out as one. Written by hand because the runner has
-//! no dependency, and because the only writer of a task is our own engine: strictness costs nothing, so everything odd is refused.
+//! A minimal JSON parser and printer for tasks and records. Written by hand because the runner has no
+//! dependencies. The engine is the only writer, so the parser is strict.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 16;
 pub enum Json {
     Null,
     Bool(bool),
-    /// Integers only: nothing in a task or an end is a fraction.
+    /// Integers only: tasks and records contain no fractions.
     Number(i64),
     Text(String),
     List(Vec<Json>),
@@ -26,7 +26,7 @@ impl Json {
         let value = parser.value(0)?;
         parser.space();
         if parser.at != parser.bytes.len() {
-            Err(parser.wrong("something after the end"))
+            Err(parser.wrong("unexpected text after the end"))
         } else {
             Ok(value)
         }
@@ -42,7 +42,7 @@ impl Json {
         }
     }
 
-    /// One line without spaces.
+    /// Prints one line without spaces.
     pub fn print(&self, out: &mut String) {
         match self {
             Json::Null => out.push_str("null"),
@@ -121,7 +121,7 @@ impl Parser<'_> {
 
     fn value(&mut self, depth: usize) -> Result<Json, String> {
         if depth > MAX_DEPTH {
-            return Err(self.wrong("too deep"));
+            return Err(self.wrong("nested too deeply"));
         }
         self.space();
         match self.bytes.get(self.at) {
@@ -132,7 +132,7 @@ impl Parser<'_> {
             _ if self.take("null") => Ok(Json::Null),
             _ if self.take("true") => Ok(Json::Bool(true)),
             _ if self.take("false") => Ok(Json::Bool(false)),
-            _ => Err(self.wrong("no value")),
+            _ => Err(self.wrong("expected a value")),
         }
     }
 
@@ -147,7 +147,7 @@ impl Parser<'_> {
             let name = self.string()?;
             self.space();
             if !self.take(":") {
-                return Err(self.wrong("no ':'"));
+                return Err(self.wrong("expected ':'"));
             }
             entries.push((name, self.value(depth + 1)?));
             self.space();
@@ -155,7 +155,7 @@ impl Parser<'_> {
                 return Ok(Json::Map(entries));
             }
             if !self.take(",") {
-                return Err(self.wrong("no ',' or '}'"));
+                return Err(self.wrong("expected ',' or '}'"));
             }
         }
     }
@@ -174,7 +174,7 @@ impl Parser<'_> {
                 return Ok(Json::List(items));
             }
             if !self.take(",") {
-                return Err(self.wrong("no ',' or ']'"));
+                return Err(self.wrong("expected ',' or ']'"));
             }
         }
     }
@@ -191,12 +191,12 @@ impl Parser<'_> {
         self.text[start..self.at]
             .parse()
             .map(Json::Number)
-            .map_err(|_| self.wrong("not an integer"))
+            .map_err(|_| self.wrong("expected an integer"))
     }
 
     fn string(&mut self) -> Result<String, String> {
         if !self.take("\"") {
-            return Err(self.wrong("no string"));
+            return Err(self.wrong("expected a string"));
         }
         let mut out = String::new();
         loop {
@@ -210,7 +210,7 @@ impl Parser<'_> {
                 return Ok(out);
             }
             if !self.take("\\") {
-                return Err(self.wrong("an open string"));
+                return Err(self.wrong("unterminated string"));
             }
             let escape = self.bytes.get(self.at).copied();
             self.at += 1;
@@ -222,7 +222,7 @@ impl Parser<'_> {
                 Some(b'f') => '\u{c}',
                 Some(c @ (b'"' | b'\\' | b'/')) => c as char,
                 Some(b'u') => self.unicode()?,
-                _ => return Err(self.wrong("an unknown escape")),
+                _ => return Err(self.wrong("unknown escape")),
             });
         }
     }
@@ -232,13 +232,13 @@ impl Parser<'_> {
         let code = if (0xd800..0xdc00).contains(&high) && self.take("\\u") {
             let low = self.hex()?;
             if !(0xdc00..0xe000).contains(&low) {
-                return Err(self.wrong("half a surrogate pair"));
+                return Err(self.wrong("unpaired surrogate"));
             }
             0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)
         } else {
             high
         };
-        char::from_u32(code).ok_or_else(|| self.wrong("half a surrogate pair"))
+        char::from_u32(code).ok_or_else(|| self.wrong("unpaired surrogate"))
     }
 
     fn hex(&mut self) -> Result<u32, String> {
@@ -248,7 +248,7 @@ impl Parser<'_> {
             .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = digits
             .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-            .ok_or_else(|| self.wrong("no hex digits"))?;
+            .ok_or_else(|| self.wrong("expected hex digits"))?;
         self.at += 4;
         Ok(code)
     }
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_read_back() {
+    fn documents_round_trip() {
         let value = Json::Map(vec![
             (
                 "a \"b\"\n".into(),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_documents_are_refused() {
+    fn malformed_documents_are_rejected() {
         let deep = "[".repeat(99);
         let odd = [
             "",

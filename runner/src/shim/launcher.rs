@@ -1,17 +1,24 @@
-//! `runner launcher`: starts shims for one engine, because it is small, and keeps one that waits for its sandbox.
+//! `runner launcher`: starts shims for one engine, and keeps one prepared shim in reserve.
 //!
-//! Starting a process copies the page tables of whoever starts it. For a Node program of a hundred megabytes that is milliseconds, during
-//! which it does nothing else; for this one it is a fraction of one. The engine starts a launcher once, writes to it
+//! fork(2) copies the page tables of the parent. That takes milliseconds in a Node process of 100 MB, which
+//! blocks meanwhile, and a fraction of one here. The engine starts one launcher. It writes
 //!
 //! ```text
-//! length (u32) │ setup, for all shims          then          id (u32) │ length (u32) │ task          and reads          id (u32) │ length (u32) │ the shim's line
+//! length (u32) │ setup, for all shims          and then          id (u32) │ length (u32) │ task
 //! ```
 //!
-//! all numbers big-endian. Each task goes to a `runner shim` of its own; what that says first is passed on. When the engine goes, its launcher goes, and
-//! with it the shim that has no sandbox; the others stay.
+//! and reads
 //!
-//! One is kept in reserve, made when nothing else is being started. When many are asked for at once, only a few are worked on at a time:
-//! the kernel makes control groups and networks one after the other anyway, and waiting in a queue costs less than waiting for a lock.
+//! ```text
+//! id (u32) │ length (u32) │ the first line of the shim's output
+//! ```
+//!
+//! Numbers are big-endian. Each task goes to its own `runner shim`. When the engine ends, its launcher ends and
+//! takes the reserve shim with it; the other shims stay.
+//!
+//! The launcher prepares the reserve only when it is idle. Of many concurrent requests it handles a few at a
+//! time: the kernel serializes the creation of control groups and networks anyway, and queueing is cheaper than
+//! lock contention.
 
 use super::json::Json;
 use super::{MAX_MESSAGE, next_message};
@@ -22,11 +29,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const HEADER: usize = 8;
-/// About what a first command takes, also over HTTP.
+/// About the duration of a first command, also over HTTP.
 const REST_MS: i32 = 6;
 const AT_ONCE: usize = 4;
 
-/// A shim that has been told the setup. It works by itself; its answer, or its end, comes on `output`.
+/// A shim that has received the setup. Its response, or the end of `output`, follows.
 struct Shim {
     child: Child,
     input: ChildStdin,
@@ -44,16 +51,16 @@ struct Pending {
 struct Launcher {
     setup: Vec<u8>,
     spare: Option<Shim>,
-    waiting: VecDeque<(u32, Vec<u8>)>,
+    prepared: VecDeque<(u32, Vec<u8>)>,
     pending: Vec<Pending>,
     ended: Vec<Child>,
-    /// The next one could not be prepared; nothing has happened since.
+    /// The reserve could not be prepared, and nothing has changed since.
     failed: bool,
 }
 
 pub fn run() -> Result<(), String> {
     let mut launcher = Launcher {
-        setup: next_message()?.ok_or("setup: there is none")?,
+        setup: next_message()?.ok_or("setup: missing")?,
         ..Launcher::default()
     };
     let mut input = Vec::new();
@@ -81,7 +88,7 @@ pub fn run() -> Result<(), String> {
             }
             input.extend_from_slice(&chunk[..length]);
             while let Some((id, task, used)) = next_request(&input)? {
-                launcher.waiting.push_back((id, task.to_vec()));
+                launcher.prepared.push_back((id, task.to_vec()));
                 input.drain(..used);
             }
         }
@@ -99,10 +106,10 @@ pub fn run() -> Result<(), String> {
 impl Launcher {
     fn hand_out(&mut self) -> Result<(), String> {
         while self.pending.len() < AT_ONCE
-            && let Some((id, task)) = self.waiting.pop_front()
+            && let Some((id, task)) = self.prepared.pop_front()
         {
             let shim = match self.spare.take() {
-                // One that has something to say already has failed, or was killed: another one may do better.
+                // A shim that responds before its task has failed. Try a new one.
                 Some(spare) if has_spoken(&spare.output) => {
                     self.ended.push(spare.child);
                     start(&self.setup)
@@ -116,7 +123,7 @@ impl Launcher {
                     mut input,
                     output,
                 }) => {
-                    // One that could not even be prepared has said why; then nobody reads this.
+                    // A shim that failed to prepare has already responded and does not read this.
                     let _ = send(&mut input, &task);
                     self.pending.push(Pending {
                         id,
@@ -134,20 +141,20 @@ impl Launcher {
         Ok(())
     }
 
-    /// How long to wait for something to do before the next one is prepared; -1 where none is to be. Not while a sandbox is being started, nor while it is likely
-    /// to be given its first command: it would take the processor from them.
+    /// Milliseconds to wait before preparing the reserve; -1 for not at all. Preparing while a sandbox
+    /// starts or runs its first command would take the processor from it.
     fn rest_ms(&self) -> i32 {
-        let idle = self.spare.is_none() && self.pending.is_empty() && self.waiting.is_empty();
+        let idle = self.spare.is_none() && self.pending.is_empty() && self.prepared.is_empty();
         if idle && !self.failed { REST_MS } else { -1 }
     }
 
     fn refill(&mut self) {
-        // Should it fail, so will the next start, which then says why.
+        // If this fails, the next request fails too and reports why.
         self.spare = start(&self.setup).ok();
         self.failed = self.spare.is_none();
     }
 
-    /// Returns when the one without a sandbox has taken its preparations away.
+    /// Returns when the reserve shim has cleaned up.
     fn close(&mut self) {
         if let Some(Shim {
             mut child,
@@ -162,7 +169,7 @@ impl Launcher {
     }
 }
 
-/// The first whole request, and how long it is.
+/// The first complete request and its length.
 fn next_request(input: &[u8]) -> Result<Option<(u32, &[u8], usize)>, String> {
     let number =
         |at: usize| -> Option<u32> { Some(u32::from_be_bytes(input.get(at..at + 4)?.try_into().ok()?)) };
@@ -171,7 +178,7 @@ fn next_request(input: &[u8]) -> Result<Option<(u32, &[u8], usize)>, String> {
     };
     let end = HEADER + length as usize;
     if end > MAX_MESSAGE {
-        return Err("a request that is too long".to_owned());
+        return Err("the request is too long".to_owned());
     }
     Ok(input.get(..end).map(|all| (id, &all[HEADER..], end)))
 }
@@ -186,8 +193,8 @@ fn start(setup: &[u8]) -> std::io::Result<Shim> {
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()?;
-    let mut input = child.stdin.take().expect("it was asked for as a pipe");
-    let output = child.stdout.take().expect("it was asked for as a pipe");
+    let mut input = child.stdin.take().expect("stdin is a pipe");
+    let output = child.stdout.take().expect("stdout is a pipe");
     let _ = send(&mut input, setup);
     Ok(Shim { child, input, output })
 }
@@ -208,7 +215,7 @@ fn has_spoken(output: &ChildStdout) -> bool {
     unsafe { libc::poll(&raw mut fd, 1, 0) != 0 }
 }
 
-/// True when the line is whole, or will not come.
+/// Returns true when the line is complete or cannot follow.
 fn receive(one: &mut Pending) -> bool {
     let mut chunk = [0; 4096];
     match one.output.read(&mut chunk) {
@@ -232,10 +239,10 @@ fn reply(id: u32, line: &[u8]) -> Result<(), String> {
 }
 
 struct Ready {
-    /// Nothing came for as long as was said.
+    /// The timeout passed without an event.
     quiet: bool,
     input: bool,
-    /// Ascending.
+    /// In ascending order.
     answers: Vec<usize>,
 }
 
@@ -267,7 +274,7 @@ mod tests {
     use super::next_request;
 
     #[test]
-    fn takes_whole_requests_only_and_refuses_long_ones() {
+    fn incomplete_requests_wait_and_long_ones_are_rejected() {
         let mut input = [7u32, 3].map(u32::to_be_bytes).concat();
         input.extend_from_slice(b"xy");
         assert_eq!(next_request(&input), Ok(None));

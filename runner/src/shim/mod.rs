@@ -1,73 +1,72 @@
-//! `runner shim`: the parent, reaper and witness of one sandbox, outliving whoever started it.
+//! `runner shim`: the parent and reaper of one sandbox. It outlives the process that started it.
 //!
 //! ```text
-//! launcher ─ setup ─► stage 0 ─ fork into a new pid namespace ─► shim = PID 1 there              (stage 0 exits)
-//!                                                                 │  mounts, control groups, a network, crun: `waiting`
-//!          ─ task ───────────────────────────────────────────────►│  limits, disk, config.json: `birth`
+//! launcher ─ setup ─► stage 0 ─ fork into a new pid namespace ─► shim = PID 1 there   (stage 0 exits)
+//!                                                                 │  mounts, control groups, network, crun: `prepared`
+//!          ─ task ───────────────────────────────────────────────►│  limits, disk, config.json: `start`
 //!                                                                 ├─ crun, which starts the runner and exits
-//!                                                                 ├─ runner = PID 1 of the sandbox's own pid namespace, adopted
-//!                                                                 └─ pasta, where there is a network, adopted
+//!                                                                 ├─ runner = PID 1 of the sandbox, adopted
+//!                                                                 └─ pasta, if there is a network, adopted
 //! ```
 //!
-//! Two messages, because most of what a sandbox needs is the same for all of them and can be done before one is asked for. Until the task comes,
-//! nothing of any sandbox exists: no file, no id, no name. A shim whose input ends before takes its preparations away and goes.
+//! There are two messages because most of the work is the same for all sandboxes and can be done in advance.
+//! Until the task arrives, nothing of a sandbox exists: no file, no id, no name. If its input ends before that,
+//! the shim cleans up and exits.
 //!
-//! Why a pid namespace around the sandbox's own: the kernel then gives us all we need, whatever the code inside does. Orphans come to us
-//! (PID 1 of this machine may take seconds to reap them). `kill(-1)` reaches every process, however often it forked or called setsid. And
-//! if we die, however we die, the kernel kills all of them: a sandbox without its witness cannot exist. (Rejected: PR_SET_PDEATHSIG, which the
-//! runtime's own exit would trigger; a pipe that the runner watches, which trusts the sandbox; a second process as init, which costs memory.)
+//! The shim has a pid namespace around the sandbox's own, so that control does not depend on the code inside.
+//! The shim adopts orphans. `kill(-1)` reaches every process, regardless of forks and setsid. If the shim dies,
+//! the kernel kills the sandbox. Rejected: PR_SET_PDEATHSIG, which the runtime's exit would trigger; a pipe that
+//! the runner watches, which trusts the sandbox; a separate init process, which costs memory.
 //!
-//! We are outside the sandbox's control groups, so neither its limits nor their killer ever hit the witness.
+//! The shim is outside the sandbox's control groups, so the sandbox's limits and the OOM killer do not hit it.
 //!
-//! It says one line on standard output: ready, or why not. After that it has one Unix socket, in a folder that no sandbox sees: a connection is greeted,
-//! told the end as one line and is then closed. It may send `kill`, and `hold`, which stops every process in the sandbox until that connection says
-//! `release` or ends. A connection names this very sandbox, a pid only a number that is used again.
+//! The shim prints one line: ready, or an error. Then it serves a Unix socket in a folder that no sandbox sees.
+//! It greets each connection, sends the end record as one line, and closes it. A client may send `kill`, and
+//! `hold`, which freezes the sandbox until that client sends `release` or disconnects. A connection identifies
+//! this sandbox reliably; a pid can be reused.
 
-mod birth;
 mod cgroup;
 mod failure;
 mod gvisor;
-mod host;
+mod host_proc;
 mod idmap;
 mod json;
 pub mod launcher;
-mod life;
-pub(crate) mod limited;
+mod lifecycle;
+pub(crate) mod limited_disk;
 pub(crate) mod mounts;
 mod network;
 mod open_network;
+mod poll;
 mod setup;
-mod stage;
-mod stopped;
+mod staging;
 mod task;
 pub mod userns;
 mod verify;
-mod wait;
-mod waiting;
 
-use crate::sys::check;
+use crate::sys::{self, check};
 use failure::Failure;
 use json::Json;
+use lifecycle::prepared::Prepared;
 use setup::Setup;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use task::Task;
-use waiting::Waiting;
 
-/// A task is a few kilobytes; whatever sends more is not our engine.
+/// A task has a few kilobytes.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
-/// What `ps` shows of a shim that has no sandbox yet, and of one that has.
+/// Process names in `ps`, without and with a sandbox.
 const SPARE: &std::ffi::CStr = c"shim-spare";
 const WITNESS: &std::ffi::CStr = c"shim";
 
-/// Returns in stage 0 only, or where not even that came to be.
+/// Returns only in stage 0.
 pub fn run() -> Result<(), String> {
     let failed = |message: String| -> String {
         answer(&Err(message.clone().into()));
         message
     };
-    let text = next_text().and_then(|text| text.ok_or_else(|| "setup: there is none".to_owned()));
+    let text = next_text().and_then(|text| text.ok_or_else(|| "setup: missing".to_owned()));
     let setup = text.and_then(|text| Setup::parse(&text)).map_err(failed)?;
     // SAFETY: takes flags; the next child, not we, is in the new namespace.
     let unshared = check(unsafe { libc::unshare(libc::CLONE_NEWPID) });
@@ -78,7 +77,7 @@ pub fn run() -> Result<(), String> {
         Err(error) => return Err(failed(format!("pid namespace: {error}"))),
     }
     let code = match detach()
-        .map_err(|error| format!("detaching: {error}").into())
+        .map_err(|error| format!("cannot detach from the launcher: {error}").into())
         .and_then(|()| live(&setup))
     {
         Ok(()) => 0,
@@ -91,32 +90,32 @@ pub fn run() -> Result<(), String> {
 }
 
 fn live(setup: &Setup) -> Result<(), Failure> {
-    let mut waiting = Waiting::prepare(setup)?;
-    let task = match waiting
+    let mut prepared = Prepared::prepare(setup)?;
+    let task = match prepared
         .task()
         .and_then(|text| text.map(|text| Task::parse(&text, setup.account)).transpose())
     {
         Ok(Some(task)) => task,
-        Ok(None) => return Ok(waiting.give_up()?),
-        Err(message) => return Err(waiting.failed(message).into()),
+        Ok(None) => return Ok(prepared.give_up()?),
+        Err(message) => return Err(prepared.failed(message).into()),
     };
     name(WITNESS);
-    let null = host::open("/dev/null", libc::O_RDONLY).map_err(|error| format!("/dev/null: {error}"));
+    let null = host_proc::open("/dev/null", libc::O_RDONLY).map_err(|error| format!("/dev/null: {error}"));
     // SAFETY: numbers only. The task was the last that comes from there.
     if let Err(message) = null.map(|null| unsafe { libc::dup2(null.as_raw_fd(), 0) }) {
-        return Err(waiting.failed(message).into());
+        return Err(prepared.failed(message).into());
     }
-    life::live(&task, waiting)
+    lifecycle::supervise::live(&task, prepared)
 }
 
-/// No terminal, no folder, no descriptor of whoever started us but the two that we talk over.
+/// Drops the terminal, working directory and descriptors of the launcher, except standard input and output.
 fn detach() -> io::Result<()> {
     // SAFETY: numbers only. No Rust object owns a descriptor above 2 yet.
     unsafe {
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
         check(libc::setsid())?;
         libc::umask(0o022);
-        // Nobody reads our memory, not even another process of our user.
+        // Other processes of this user must not read the shim's memory.
         check(libc::prctl(libc::PR_SET_DUMPABLE, 0))?;
         libc::mallopt(libc::M_TRIM_THRESHOLD, 16 * 1024);
     }
@@ -129,23 +128,23 @@ fn name(name: &std::ffi::CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Length (u32, big-endian) and text; none when the input ends before one begins. Nothing is read beyond it: who waits for the next one polls the
-/// descriptor, and would wait in vain for what is in a buffer already.
+/// Reads a length (u32, big-endian) and that many bytes; `None` at the end of the input. Reads nothing
+/// beyond, because callers poll the descriptor for the next message.
 fn next_message() -> Result<Option<Vec<u8>>, String> {
     let mut length = [0; 4];
-    match fill(&mut length).map_err(|error| format!("message: {error}"))? {
+    match sys::read_full(0, &mut length).map_err(|error| format!("message: {error}"))? {
         0 => return Ok(None),
         4 => {}
-        _ => return Err("message: cut off".to_owned()),
+        _ => return Err("message: truncated".to_owned()),
     }
     let length = u32::from_be_bytes(length) as usize;
     if length > MAX_MESSAGE {
         return Err("message: too long".to_owned());
     }
     let mut bytes = vec![0; length];
-    match fill(&mut bytes).map_err(|error| format!("message: {error}"))? {
+    match sys::read_full(0, &mut bytes).map_err(|error| format!("message: {error}"))? {
         read if read == length => Ok(Some(bytes)),
-        _ => Err("message: cut off".to_owned()),
+        _ => Err("message: truncated".to_owned()),
     }
 }
 
@@ -154,20 +153,7 @@ fn next_text() -> Result<Option<String>, String> {
     text.map_err(|_| "message: not UTF-8".to_owned())
 }
 
-/// How much of it was there before the input ended.
-fn fill(bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match crate::sys::read(0, &mut bytes[filled..])? {
-            Some(0) => break,
-            Some(count) => filled += count,
-            None => return Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-    Ok(filled)
-}
-
-/// The one line on standard output, then its end.
+/// Prints the response line and closes standard output.
 fn answer(result: &Result<Vec<(String, Json)>, Failure>) {
     let line = match result {
         Ok(facts) => Json::Map(facts.clone()).line(),
@@ -182,10 +168,10 @@ fn answer(result: &Result<Vec<(String, Json)>, Failure>) {
             .line()
         }
     };
-    // Whoever started us may have died meanwhile. That is no reason for the sandbox to end: its owner comes back.
+    // The launcher may be dead. The sandbox continues, because its owner can reconnect.
     let mut out = io::stdout();
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-    if let Ok(null) = host::open("/dev/null", libc::O_RDWR) {
+    if let Ok(null) = host_proc::open("/dev/null", libc::O_RDWR) {
         // SAFETY: numbers only.
         unsafe { libc::dup2(null.as_raw_fd(), 1) };
     }

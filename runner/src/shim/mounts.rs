@@ -1,26 +1,28 @@
-//! The file systems of one sandbox, made on the stage (see `stage`):
+//! The file systems of one sandbox, mounted in the stage (`staging`):
 //!
 //! ```text
 //! stage/
-//!   skeleton/       on the stage's own tmpfs: /etc/hosts and the like, made anew for each life
-//!   layer-0 …       read-only, id-mapped: owner 0 on the disk shows as the sandbox's owner 0
-//!   limited/        where the disk has a limit: its own file system
-//!   disk/           the sandbox's own upper and work folder, id-mapped likewise
+//!   skeleton/       on the stage's tmpfs: /etc/hosts and similar files, created for each start
+//!   layer-0 …       read-only, id-mapped: owner 0 on disk is the sandbox's owner 0
+//!   limited/        the disk's own file system, if it has a size limit
+//!   disk/           the sandbox's upper and work folders, id-mapped
 //!   rootfs/         overlay of all of these
-//!   <bind>          a source for a bind mount of config.json
+//!   <bind>          the source of a bind mount of config.json
 //! ```
 //!
-//! Everything that is kept is kept with the owners that the sandbox sees, whatever its range: so what one sandbox wrote can be a layer of
-//! another. An overlay uses its upper folder as whoever mounted it, and the host's root has no name in an id-mapped mount (EOVERFLOW): so it is
-//! mounted as the sandbox's root, with our capabilities.
+//! Files on disk have the owners that the sandbox sees, whatever its id range. So the files of one sandbox can be
+//! a layer of another. Overlayfs accesses the upper folder as the user that mounted it, and the host's root has
+//! no id in an id-mapped mount (EOVERFLOW). So the shim mounts it as the sandbox's root, with its own
+//! capabilities.
 //!
-//! Sources are staged because the runtime's child, which is nobody on the host, could not walk through the private folders that lead to them.
+//! Bind sources are staged because the runtime's child is unprivileged on the host and could not pass the
+//! private folders above them.
 
 use super::failure::{Failure, at};
 use super::idmap::Unmapped;
-use super::limited;
+use super::limited_disk;
 use super::task::{Bind, Entry, Owners, Task};
-use crate::sys::{check, own};
+use crate::sys::{self, check, own};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
@@ -35,8 +37,9 @@ pub const ATTR_NOSUID: u64 = 0x2;
 pub const ATTR_NODEV: u64 = 0x4;
 const ATTR_IDMAP: u64 = 0x0010_0000;
 
-/// Everything up to the moment the runtime can be told to go on. The current folder is the stage. In an account's user namespace (no `users`) nothing
-/// is id-mapped: there every sandbox has the same ids, and the files on the disk have them too.
+/// Mounts everything that the runtime needs. The working directory is the stage. In an account's user
+/// namespace (no `users`) nothing is id-mapped: all its sandboxes have the same ids, and so have their files
+/// on disk.
 pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     skeleton(task)?;
     // Relative names keep the overlay's options short: they must fit into one page.
@@ -55,10 +58,10 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     }
     let disk = match &task.template {
         Some(template) => {
-            let made = limited::provide(&task.disk, template);
+            let made = limited_disk::provide(&task.disk, template);
             at(
                 &task.disk,
-                made.and_then(|()| limited::attach(&task.disk, "limited")),
+                made.and_then(|()| limited_disk::attach(&task.disk, "limited")),
             )?;
             "limited"
         }
@@ -71,9 +74,10 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     let options = format!(
         "lowerdir={},upperdir=disk/upper,workdir=disk/work,xino=off,index=off,metacopy=off,redirect_dir=nofollow{}{}",
         lower.join(":"),
-        // Nothing is flushed when it is unmounted: a stop costs the same whatever was written. Power loss may cost the disk's content.
+        // `volatile`: the unmount does not flush, so a stop is fast. A power loss can destroy the disk's
+        // content.
         if task.volatile { ",volatile" } else { "" },
-        // Only root of the host may use the overlay's usual attributes.
+        // Only root of the host may use the overlay's trusted attributes.
         if users.is_none() { ",userxattr" } else { "" }
     );
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
@@ -97,7 +101,8 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where it cannot make a folder that it needs, overlayfs mounts what can only be read, and says why to nobody. Trying the same tells.
+/// If overlayfs cannot create its work folder, it mounts read-only without an error. Creating the same
+/// folder shows the reason.
 fn writable(path: &str, work: &str) -> io::Result<()> {
     let path = CString::new(path)?;
     // SAFETY: statvfs is plain data that the call fills; the path is a C string that outlives it.
@@ -110,11 +115,11 @@ fn writable(path: &str, work: &str) -> io::Result<()> {
         return Ok(());
     }
     fs::create_dir(format!("{work}/probe"))?;
-    Err(io::Error::other("it can only be read"))
+    Err(io::Error::other("the overlay is mounted read-only"))
 }
 
-/// The engine, which is the account, has made the disk; here we may give it to the sandbox's root, and take away what the last mount has left in the
-/// folder that the sandbox never sees.
+/// The engine runs as the account and created the disk. Here the shim can give it to the sandbox's root and
+/// remove leftovers of the last mount from `work`.
 fn own_disk(task: &Task) -> Result<(), Failure> {
     let (upper, work) = ("disk/upper", "disk/work");
     at(&task.disk, chown(upper, Some(task.first_id), Some(task.first_id)))?;
@@ -125,7 +130,7 @@ fn own_disk(task: &Task) -> Result<(), Failure> {
     at(&task.disk, emptied.and_then(|()| fs::create_dir(work)))
 }
 
-/// Small files for this life only, owned by the sandbox's ids: a tmpfs needs no map.
+/// Small files for this start, owned by ids of the sandbox. A tmpfs needs no id map.
 fn skeleton(task: &Task) -> Result<(), Failure> {
     let owned = |path: &str, owner: u32| {
         let id = task.first_id.checked_add(owner).filter(|_| owner < task.ids);
@@ -147,10 +152,10 @@ fn skeleton(task: &Task) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does something as this user and group of the file system, with all our capabilities: changing the user takes some of them away.
+/// Runs `act` with these file system ids and all capabilities. Changing the user would drop some of them.
 fn as_owner<T>(id: u32, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let become_user = |id: u32| {
-        // SAFETY: numbers only; they say nothing of failure, which for one who may change users cannot be.
+        // SAFETY: takes numbers. The calls cannot fail for a process that may change users.
         unsafe {
             libc::setfsgid(id);
             libc::setfsuid(id);
@@ -193,7 +198,7 @@ pub fn raise_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// A mount, id-mapped where there is a map, of a folder under a fresh name on the stage.
+/// Mounts a folder under a new name in the stage, id-mapped if there is a map.
 fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> io::Result<()> {
     let tree = clone_tree(path)?;
     let map = if users.is_some() { ATTR_IDMAP } else { 0 };
@@ -210,19 +215,20 @@ fn bind_tree(bind: &Bind, first_id: u32, users: Option<&OwnedFd>) -> io::Result<
     };
     let access = if bind.read_only { ATTR_RDONLY } else { 0 };
     set_attributes(&tree, access | ATTR_NOSUID | ATTR_NODEV, None)?;
-    // In an account's user namespace the kernel maps no owners.
+    // An account's user namespace cannot id-map mounts.
     let Some(users) = users else { return Ok(tree) };
     match bind.owners {
         Owners::Host => {}
         Owners::Range => match set_attributes(&tree, ATTR_IDMAP, Some(users)) {
-            // A file system without id mapping, or already mapped: its owners show as nobody, which is less handy and no less safe.
+            // The file system does not support id mapping, or is already mapped: its files belong to
+            // the user `nobody` inside, which is safe.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => {}
             result => result?,
         },
         Owners::Folder { uid, gid } => {
             let owner = owner_of(&tree)?;
             let map = Unmapped::make()?.map_one((owner.0, first_id + uid), (owner.1, first_id + gid))?;
-            // Without the map, files would belong to an id of the sandbox's range: refuse.
+            // Without the map, new files would belong to an id of the sandbox's range: refuse.
             set_attributes(&tree, ATTR_IDMAP, Some(&map)).map_err(|error| match error.raw_os_error() {
                 Some(libc::EINVAL | libc::EPERM) => {
                     io::Error::other("its file system cannot map owners (id-mapped mounts)")
@@ -234,13 +240,14 @@ fn bind_tree(bind: &Bind, first_id: u32, users: Option<&OwnedFd>) -> io::Result<
     Ok(tree)
 }
 
-/// Who owns what is mounted. Asked of the mount itself: its path may lead somewhere else by now.
+/// The owner of the mounted folder, read from the mount, because the path may have changed.
 fn owner_of(tree: &OwnedFd) -> io::Result<(u32, u32)> {
     let facts = fs::metadata(format!("/proc/self/fd/{}", tree.as_raw_fd()))?;
     Ok((facts.uid(), facts.gid()))
 }
 
-/// Attaches a tree under a fresh name in the current folder; a file needs a file to cover.
+/// Mounts a tree under a new name in the working directory. A file needs an existing file as its mount
+/// point.
 pub fn place(tree: &OwnedFd, name: &str) -> io::Result<()> {
     if fs::metadata(format!("/proc/self/fd/{}", tree.as_raw_fd()))?.is_dir() {
         fs::create_dir(name)?;
@@ -250,7 +257,7 @@ pub fn place(tree: &OwnedFd, name: &str) -> io::Result<()> {
     attach(tree, name)
 }
 
-/// A private copy of one mount, without what is mounted below it.
+/// A private copy of one mount, without the mounts below it.
 pub fn clone_tree(path: &str) -> io::Result<OwnedFd> {
     let path = CString::new(path)?;
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
@@ -258,21 +265,14 @@ pub fn clone_tree(path: &str) -> io::Result<OwnedFd> {
     own(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) as libc::c_int })
 }
 
-/// The same, without following any symbolic link: a sandbox that writes to a folder of the host could put one into another's way.
+/// The same, without following symlinks: another sandbox that writes to a shared folder could plant one.
 fn clone_exactly(path: &str) -> io::Result<OwnedFd> {
-    const RESOLVE_NO_SYMLINKS: u64 = 4;
-    let path = CString::new(path)?;
-    let how = [(libc::O_PATH | libc::O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS];
-    // SAFETY: a C string that outlives the call; `how` has the layout and size of struct open_how: flags, mode, resolve.
-    let opened = own(unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            how.as_ptr(),
-            size_of_val(&how),
-        ) as libc::c_int
-    })?;
+    let opened = sys::open_resolved(
+        libc::AT_FDCWD,
+        &CString::new(path)?,
+        libc::O_PATH,
+        sys::RESOLVE_NO_SYMLINKS,
+    )?;
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as libc::c_uint;
     // SAFETY: an empty C string; the descriptor is open.
     own(unsafe { libc::syscall(libc::SYS_open_tree, opened.as_raw_fd(), c"".as_ptr(), flags) as libc::c_int })
@@ -291,7 +291,7 @@ pub fn set_attributes(tree: &OwnedFd, set: u64, users: Option<&OwnedFd>) -> io::
     change_attributes(tree.as_raw_fd(), c"", libc::AT_EMPTY_PATH, set, user_namespace)
 }
 
-/// In this mount namespace: whatever is mounted at a folder, and below it, cannot be written to any more.
+/// Makes all mounts at and below a folder read-only in this mount namespace.
 pub fn forbid_writing(path: &str) -> io::Result<()> {
     change_attributes(
         libc::AT_FDCWD,

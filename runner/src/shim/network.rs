@@ -1,16 +1,17 @@
-//! A network namespace with nothing in it but its own loopback. Made before the sandbox's user namespace and so not owned by it: whoever is
-//! root in there may not even change it. (Where a sandbox may reach out it has another one: see `open_network`.)
+//! A network namespace with only a loopback interface. The host's user namespace owns it, so root in the
+//! sandbox cannot change it. For sandboxes with a network see `open_network`.
 
-use super::host;
+use super::host_proc;
 use crate::sys::{check, own};
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Does something in there: what is born then stays there, and the caller comes back. A socket that is handed into the sandbox is made there too: through
-/// one of the host's network, whoever has it could ask about that network.
+/// Runs `act` in a new network namespace and returns to the old one. Processes and sockets that `act`
+/// creates stay there. The runner's socket is created there too, because a socket of the host's network
+/// would let the sandbox query that network.
 pub fn inside<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let outside = host::open("/proc/self/ns/net", libc::O_RDONLY)?;
+    let outside = host_proc::open("/proc/self/ns/net", libc::O_RDONLY)?;
     // SAFETY: takes flags; this process has one thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     let result = prepare().and_then(|()| act());
@@ -19,7 +20,7 @@ pub fn inside<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     result
 }
 
-/// Goes there for good: who is not root of the host cannot come back.
+/// Enters for good: only root of the host can return.
 pub fn enter() -> io::Result<()> {
     // SAFETY: takes flags; this process has one thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
@@ -28,7 +29,7 @@ pub fn enter() -> io::Result<()> {
 
 fn prepare() -> io::Result<()> {
     loopback_up()?;
-    // Nobody else is here: the sandbox's user may serve on port 80.
+    // Lets ordinary users of the sandbox listen on port 80.
     match fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
@@ -36,7 +37,8 @@ fn prepare() -> io::Result<()> {
 }
 
 fn loopback_up() -> io::Result<()> {
-    // SAFETY: a socket to ask through; `ifreq` is plain data, its name is terminated by the zeroes, and both requests read and write no more
+    // SAFETY: a socket to ask through; `ifreq` is plain data, its name is terminated by the zeroes, and both
+    // requests read and write no more
     // than it.
     unsafe {
         let socket = own(libc::socket(

@@ -1,21 +1,22 @@
-//! The network of a sandbox that may reach out: a network namespace of its own, which pasta joins to the world from user space.
+//! The network of a sandbox with outbound access: a network namespace that pasta connects from user space.
 //!
 //! ```text
 //! host's user namespace          shim, runtime
-//! └─ N, owned by id `user`       pasta: root of N, which is nobody on the host
-//!    └─ network namespace        lo, pasta's interface, our packet filter
-//!       └─ the sandbox lives in it, in a user namespace that does not own it
+//! └─ N, owned by id `user`       pasta: root of N, unprivileged on the host
+//!    └─ network namespace        lo, pasta's interface, the packet filter
+//!       └─ the sandbox, in a user namespace that does not own the network
 //! ```
 //!
-//! pasta never has a right on the host: it is started as an id that owns nothing, in N. The sandbox's root has no capability in N, so it can change
-//! neither interface nor filter. The filter is complete before the runtime is told to start anything.
+//! pasta has no privileges on the host: it runs in N, as an id that owns nothing. The sandbox's root has no
+//! capability in N, so it can change neither the interface nor the filter. The filter is installed before the
+//! runtime starts anything.
 
 use super::cgroup::Groups;
 use super::failure::{Failure, at};
+use super::lifecycle::prepared::{above, unblock_signals};
 use super::mounts::{self, mount};
 use super::task::Network;
-use super::waiting::{above, unblock_signals};
-use super::{host, network};
+use super::{host_proc, network};
 use crate::fence::{self, AddressWatch};
 use crate::sys::{check, pass, pipe, read, socket_pair, write};
 use std::fs;
@@ -26,24 +27,25 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// The network namespace, as a file on the stage. `config.json` and pasta's arguments name it.
+/// The network namespace, as a file in the stage. `config.json` and pasta's arguments name it.
 pub const NAMESPACE: &str = "network";
 const TUN: &str = "/dev/net/tun";
 
-/// pasta on its way. It goes to the background, which ends `pasta`, when the interface is there.
+/// pasta while it starts. `pasta` exits when the interface exists and the daemon runs in the background.
 pub struct Starting {
     pub pasta: libc::pid_t,
     filter: OwnedFd,
 }
 
-/// What keeps a sandbox from addresses that are closed to it.
-pub struct Fence {
+/// The packet filter, which follows the host's addresses.
+pub struct PacketFilter {
     filter: OwnedFd,
     watch: AddressWatch,
     own: Vec<IpAddr>,
 }
 
-/// Makes the namespaces and starts pasta. Its work is the sandbox's work, so it joins the sandbox's groups.
+/// Creates the namespaces and starts pasta in the sandbox's control groups, because its work counts as the
+/// sandbox's.
 pub fn start(network: &Network, groups: &Groups, log: &OwnedFd) -> Result<Starting, Failure> {
     at(TUN, open_tun())?;
     let (here, there) = at("network", socket_pair())?;
@@ -68,7 +70,7 @@ pub fn start(network: &Network, groups: &Groups, log: &OwnedFd) -> Result<Starti
     })
 }
 
-/// The parent's part: names for the child's ids, and a name for the namespace that it makes.
+/// Runs in the parent: maps the child's ids and binds the child's network namespace to a name.
 fn prepare(network: &Network, child: libc::pid_t, socket: &OwnedFd) -> io::Result<OwnedFd> {
     let gone = || io::Error::other("pasta could not be prepared");
     let mut byte = [0];
@@ -88,10 +90,11 @@ fn prepare(network: &Network, child: libc::pid_t, socket: &OwnedFd) -> io::Resul
 }
 
 impl Starting {
-    /// pasta has gone to the background: closes what is to be closed. Watching begins before looking, so that no address is missed in between.
-    pub fn close(self, network: &Network) -> Result<Fence, Failure> {
+    /// pasta runs in the background: installs the filter. Opens the watch before reading the addresses, so
+    /// that no change is missed.
+    pub fn close(self, network: &Network) -> Result<PacketFilter, Failure> {
         let watch = at("addresses of the host", AddressWatch::open())?;
-        let mut fence = Fence {
+        let mut fence = PacketFilter {
             filter: self.filter,
             watch,
             own: Vec::new(),
@@ -102,8 +105,8 @@ impl Starting {
     }
 }
 
-impl Fence {
-    /// The host has got or lost an address: the filter follows.
+impl PacketFilter {
+    /// The host gained or lost an address.
     pub fn follow(&mut self, network: &Network) -> Result<(), Failure> {
         self.watch.drain();
         let own = at("addresses of the host", fence::own_addresses())?;
@@ -122,13 +125,14 @@ impl Fence {
     }
 }
 
-impl AsRawFd for Fence {
+impl AsRawFd for PacketFilter {
     fn as_raw_fd(&self) -> RawFd {
         self.watch.as_raw_fd()
     }
 }
 
-/// Only root may use the tun device on some machines. This mount namespace then shows one that everyone may use; the sandbox never sees it.
+/// Some machines restrict the tun device to root. This mount namespace then shows one that everyone may use.
+/// The sandbox never sees it.
 fn open_tun() -> io::Result<()> {
     let tun = fs::metadata(TUN)?;
     // SAFETY: takes no argument.
@@ -141,7 +145,8 @@ fn open_tun() -> io::Result<()> {
     mount("dev", "dev", "tmpfs", flags, "mode=0755,size=4k")?;
     // SAFETY: a C string constant and numbers.
     match check(unsafe { libc::mknod(c"dev/tun".as_ptr(), libc::S_IFCHR | 0o666, tun.rdev()) }) {
-        // Root of an account's user namespace cannot make devices. The account may use this one, or pasta says that it may not.
+        // Root of an account's user namespace cannot create devices. If the account may not use this one,
+        // pasta reports it.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Ok(()),
         result => result?,
     };
@@ -149,7 +154,7 @@ fn open_tun() -> io::Result<()> {
     mount("dev/tun", TUN, "", libc::MS_BIND, "")
 }
 
-/// Returns only with what failed.
+/// Returns only on failure, with the reason.
 fn become_pasta(network: &Network, groups: &Groups, log: &OwnedFd, socket: &OwnedFd, go: &OwnedFd) -> String {
     let prepared = groups.join().and_then(|()| {
         enter_user_namespace(network.user, socket)
@@ -166,7 +171,7 @@ fn become_pasta(network: &Network, groups: &Groups, log: &OwnedFd, socket: &Owne
     };
     unblock_signals();
     let Some((program, arguments)) = network.argv.split_first() else {
-        return "network: no program".to_owned();
+        return "network: argv is empty".to_owned();
     };
     let error = Command::new(program)
         .args(arguments)
@@ -180,8 +185,8 @@ fn become_pasta(network: &Network, groups: &Groups, log: &OwnedFd, socket: &Owne
     format!("{program}: {error}")
 }
 
-/// Gives up our id for one that owns nothing, then becomes root of a user namespace that this id owns. The kernel lets an ordinary id make one on some
-/// machines only, so our capabilities stay until it is made; they end with it.
+/// Switches to an id that owns nothing, then becomes root of a user namespace that this id owns. Some
+/// machines do not let ordinary users create one, so the capabilities are kept until then.
 fn enter_user_namespace(user: u32, socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: numbers only; no list of groups is read when it has no length.
     unsafe {
@@ -210,7 +215,7 @@ fn enter_user_namespace(user: u32, socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A child makes the network and hands it out: only the host's root could return from it, and pasta needs the host's network.
+/// A child creates the network namespace and passes it out, because pasta must stay in the host's network.
 fn make_network(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: this process has one thread, so the child may use everything that the parent may.
     let child = check(unsafe { libc::fork() })?;
@@ -218,7 +223,7 @@ fn make_network(socket: &OwnedFd) -> io::Result<()> {
         let made = network::enter().and_then(|()| {
             configure()?;
             pass::send(socket, &fence::filter_socket()?)?;
-            pass::send(socket, &host::open("/proc/self/ns/net", libc::O_RDONLY)?)
+            pass::send(socket, &host_proc::open("/proc/self/ns/net", libc::O_RDONLY)?)
         });
         let code = made
             .err()
@@ -235,12 +240,12 @@ fn make_network(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// For interfaces that are made from now on. Addresses are ours to give: the kernel need not look for another holder of them, which takes a second, nor ask
-/// routers for more.
+/// Settings for future interfaces. The engine assigns the addresses, so skip duplicate detection (which
+/// takes a second) and router solicitation.
 fn configure() -> io::Result<()> {
     for name in ["accept_dad", "accept_ra", "autoconf", "router_solicitations"] {
         match fs::write(format!("/proc/sys/net/ipv6/conf/default/{name}"), "0") {
-            // A machine without IPv6.
+            // No IPv6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result?,
         }

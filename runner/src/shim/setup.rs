@@ -1,4 +1,5 @@
-//! What a shim is told before it has a sandbox: the same for all sandboxes of one engine (`packages/engine/src/isolators/oci/task.ts` is the writer).
+//! The first message to a shim, the same for all sandboxes of one engine.
+//! `packages/engine/src/isolators/oci/task.ts` writes it.
 
 use super::json::Json;
 use super::task::{VERSION, list, number, path, text_item};
@@ -6,22 +7,22 @@ use super::task::{VERSION, list, number, path, text_item};
 #[derive(Debug, PartialEq)]
 pub struct Setup {
     pub runtime: String,
-    /// What it is told, in its own words. It starts the sandbox that `config.json` on the stage describes, hands on the descriptors 3 and 4, and
-    /// comes back when it runs.
+    /// Arguments of the runtime. It starts the sandbox of `config.json` in the stage, passes on descriptors
+    /// 3 and 4, and exits when the sandbox runs.
     pub arguments: Vec<String>,
-    /// Our own binary, as the sandbox's PID 1.
+    /// The runner's binary, which becomes the sandbox's PID 1.
     pub runner: String,
-    /// An empty folder that everyone may enter, over which the shim mounts its private tmpfs.
+    /// An empty folder, accessible to everyone, on which the shim mounts its private tmpfs.
     pub stage: String,
-    /// Folders in which the sandbox's control groups are made, one in each.
+    /// Parent folders of the sandbox's control groups, one group in each.
     pub groups: Vec<String>,
-    /// Mount points to take away before the runtime looks at them.
+    /// Mount points to hide from the runtime.
     pub hide: Vec<String>,
-    /// Folders that the runtime may look at, with all that is mounted below them, and not change.
+    /// Folders that the runtime may read but not change, including the mounts below them.
     pub read_only: Vec<String>,
-    /// We are root of an ordinary account's user namespace (see `userns`), not of the host.
+    /// The shim is root of an account's user namespace (`userns`), not of the host.
     pub account: bool,
-    /// The runtime is gVisor's (see `gvisor`).
+    /// The runtime is gVisor (`gvisor`).
     pub gvisor: bool,
 }
 
@@ -30,7 +31,9 @@ impl Setup {
         let json = Json::parse(text)?;
         let version = number(&json, "version")?;
         if version != VERSION {
-            return Err(format!("setup: version {version}; this shim knows {VERSION}"));
+            return Err(format!(
+                "setup: version {version} is not supported; this shim supports version {VERSION}"
+            ));
         }
         Ok(Setup {
             runtime: path(&json, "runtime")?,

@@ -1,68 +1,67 @@
-//! What the engine asks of a shim: one JSON document on standard input (no secret in argv, where every user of the machine reads it).
-//! The engine decides (which limits, which layers, what `config.json` says), the shim does; so the shim stays small and the policy is
-//! in one place, under test in TypeScript (`packages/engine/src/isolators/oci/task.ts` is the writer).
+//! The second message to a shim: one JSON document on standard input, because argv is readable by every user
+//! of the machine. The engine decides (limits, layers, `config.json`) and the shim executes, so all policy
+//! is in TypeScript. `packages/engine/src/isolators/oci/task.ts` writes it.
 
 use super::idmap::Limit;
 use super::json::Json;
 use crate::fence::{self, Rule};
 
 pub const VERSION: i64 = 3;
-/// Of the files `state` and `end`, which stay on the disk when an engine is replaced.
+/// Version of the files `state` and `end`, which outlive an engine.
 pub const RECORD_VERSION: i64 = 2;
 
 #[derive(Debug, PartialEq)]
 pub struct Task {
-    /// Where the shim listens for `kill` and tells the end.
+    /// The shim's own socket.
     pub witness: String,
-    /// Where the runner is reached. The socket is made out here and handed in: nothing inside leads to it.
+    /// The runner's socket. It is created outside and passed in, so the sandbox cannot reach its path.
     pub socket: String,
-    /// Where it says who it is, and how the sandbox ended.
+    /// Where the shim identifies itself, and where it records the end.
     pub state: String,
     pub end: String,
-    /// First id of the sandbox's range on the host, which id it is inside, and how many follow.
+    /// First host id of the sandbox's range, the id that it has inside, and the size of the range.
     pub first_id: u32,
     pub first_inside: u32,
     pub ids: u32,
-    /// Files of `/proc/sys/user` and what they are set to in the sandbox's user namespace.
+    /// Values of files in `/proc/sys/user` of the sandbox's user namespace.
     pub user_limits: Vec<Limit>,
     pub groups: Vec<Group>,
     /// Lower layers, uppermost first.
     pub layers: Vec<String>,
-    /// How many of the layers are above the skeleton: those that a sandbox has written.
+    /// How many of the layers are above the skeleton, because a sandbox wrote them.
     pub written: usize,
-    /// Files that are this sandbox's own and made anew for each life, above the image.
+    /// Files above the image that are created for each start.
     pub skeleton: Vec<Entry>,
-    /// The folder that holds `upper` and `work`, or a file with a file system that holds them.
+    /// The folder that contains `upper` and `work`, or a file with a file system that contains them.
     pub disk: String,
-    /// Such a file system, empty: what a disk that is not there yet begins as. None where the disk is a folder.
+    /// An empty file system to copy for a new disk. `None` if the disk is a folder.
     pub template: Option<String>,
     pub volatile: bool,
     pub binds: Vec<Bind>,
-    /// `config.json`, whole. It holds the environment, so it is written to memory only.
+    /// The complete `config.json`. It contains the environment, so it is written to memory only.
     pub config: String,
-    /// Capabilities that PID 1 may have, as the kernel prints them.
+    /// Capabilities that PID 1 may have.
     pub capabilities: u64,
-    /// None: nothing but its own loopback.
+    /// `None`: loopback only.
     pub network: Option<Network>,
     pub ready_timeout_ms: i64,
 }
 
-/// How a sandbox reaches out, and what it may reach.
 #[derive(Debug, PartialEq)]
 pub struct Network {
-    /// pasta, with its arguments.
+    /// pasta and its arguments.
     pub argv: Vec<String>,
     /// The id that pasta runs as.
     pub user: u32,
     pub rules: Vec<Rule>,
 }
 
-/// The limits of the control group below `parent`, and what else it is for.
+/// Limits and roles of the control group below `parent`.
 #[derive(Debug, PartialEq)]
 pub struct Group {
     pub parent: String,
     pub files: Vec<Setting>,
-    /// Counts processes killed for memory.
+    /// This group counts OOM kills.
     pub oom: Option<Version>,
     pub freezer: Option<Version>,
 }
@@ -77,7 +76,7 @@ pub enum Version {
 pub struct Setting {
     pub name: String,
     pub value: String,
-    /// A file that not every kernel has (swap limits).
+    /// Not every kernel has this file (swap limits).
     pub optional: bool,
 }
 
@@ -87,39 +86,41 @@ pub struct Entry {
     /// Relative to the sandbox's root.
     pub path: String,
     pub text: Option<String>,
-    /// Inside.
+    /// The id inside the sandbox.
     pub owner: u32,
 }
 
-/// A source of a bind mount in `config.json`, placed below the stage under `name`.
+/// The source of a bind mount in `config.json`, mounted in the stage as `name`.
 #[derive(Debug, PartialEq)]
 pub struct Bind {
     pub name: String,
     pub source: String,
     pub read_only: bool,
-    /// The source has no symbolic link in it; one that is there now was put there by somebody else.
+    /// Reject symlinks in the source: another sandbox may have planted them.
     pub exact: bool,
     pub owners: Owners,
 }
 
-/// How the owners of a bind mount's files show inside.
+/// How file owners of a bind mount appear inside.
 #[derive(Debug, PartialEq, Clone, Copy)]
 pub enum Owners {
-    /// As nobody: the host's ids have no name inside.
+    /// As `nobody`: the host's ids are not mapped.
     Host,
-    /// The host's owner n is the sandbox's owner n.
+    /// Owner n on the host is owner n in the sandbox.
     Range,
-    /// The owner of the mounted folder is this user and group of the sandbox; all others are nobody.
+    /// The owner of the folder appears as this user and group of the sandbox; all others as `nobody`.
     Folder { uid: u32, gid: u32 },
 }
 
 impl Task {
-    /// In an account's user namespace every id is one of the account's, whatever its number there.
+    /// In an account's user namespace every id belongs to the account.
     pub fn parse(text: &str, account: bool) -> Result<Task, String> {
         let json = Json::parse(text)?;
         let version = number(&json, "version")?;
         if version != VERSION {
-            return Err(format!("task: version {version}; this shim knows {VERSION}"));
+            return Err(format!(
+                "task: version {version} is not supported; this shim supports version {VERSION}"
+            ));
         }
         let task = Task {
             witness: path(&json, "witness")?,
@@ -149,24 +150,24 @@ impl Task {
             },
             ready_timeout_ms: number(&json, "readyTimeoutMs")?,
         };
-        // Id 0 of the host inside a sandbox is the one mistake that undoes all else (facts: bwrap read /etc/shadow).
+        // Id 0 of the host inside a sandbox would defeat all other protections.
         let least = if account { 0 } else { 65536 };
         if task.first_id < least || task.ids == 0 || task.first_id.checked_add(task.ids).is_none() {
-            return Err("task: a sandbox's ids start above 65535 and stay below 2^32".to_owned());
+            return Err("task: ids of a sandbox must be above 65535 and below 2^32".to_owned());
         }
         if task.network.as_ref().is_some_and(|network| network.user < least) {
-            return Err("task: network: pasta would run as a user of the host".to_owned());
+            return Err("task: network: pasta must not run as a user of the host".to_owned());
         }
         let outside =
             |bind: &Bind| matches!(bind.owners, Owners::Folder { uid, gid } if uid.max(gid) >= task.ids);
         if !account && task.binds.iter().any(outside) {
-            return Err("task: binds: idMapped: the sandbox has no such user".to_owned());
+            return Err("task: binds: idMapped: not an id of the sandbox".to_owned());
         }
         if task.written > task.layers.len() {
-            return Err("task: written: there are not so many layers".to_owned());
+            return Err("task: written: exceeds the number of layers".to_owned());
         }
         if task.layers.is_empty() || (task.groups.is_empty() && !account) {
-            return Err("task: layers and groups are needed".to_owned());
+            return Err("task: layers and groups must not be empty".to_owned());
         }
         Ok(task)
     }
@@ -197,7 +198,7 @@ fn user_limit(json: &Json) -> Result<Limit, String> {
     let value = u64::try_from(number(json, "value")?);
     Ok((
         name,
-        value.map_err(|_| "task: userLimits: a number from 0 is needed")?,
+        value.map_err(|_| "task: userLimits: must be a number from 0")?,
     ))
 }
 
@@ -206,13 +207,13 @@ fn version(json: &Json, name: &str) -> Result<Option<Version>, String> {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Number(1)) => Ok(Some(Version::V1)),
         Some(Json::Number(2)) => Ok(Some(Version::V2)),
-        _ => Err(format!("task: groups: {name}: 1, 2 or nothing is needed")),
+        _ => Err(format!("task: groups: {name}: must be 1, 2 or absent")),
     }
 }
 
 fn entry(json: &Json) -> Result<Entry, String> {
     let path = string(json, "path")?;
-    // It is made in a folder of ours, as root: no way leads out of there.
+    // The shim creates it as root, so it must not lead out of the skeleton.
     if path
         .split('/')
         .any(|part| part.is_empty() || part == "." || part == "..")
@@ -263,7 +264,7 @@ fn bind(json: &Json) -> Result<Bind, String> {
 fn string(json: &Json, name: &str) -> Result<String, String> {
     match json.get(name) {
         Some(Json::Text(text)) if !text.contains('\0') => Ok(text.clone()),
-        _ => Err(format!("task: {name}: a text is needed")),
+        _ => Err(format!("task: {name}: must be a string")),
     }
 }
 
@@ -271,38 +272,38 @@ pub fn path(json: &Json, name: &str) -> Result<String, String> {
     string(json, name)?
         .strip_prefix('/')
         .map(|rest| format!("/{rest}"))
-        .ok_or_else(|| format!("task: {name}: an absolute path is needed"))
+        .ok_or_else(|| format!("task: {name}: must be an absolute path"))
 }
 
 pub fn number(json: &Json, name: &str) -> Result<i64, String> {
     match json.get(name) {
         Some(Json::Number(number)) => Ok(*number),
-        _ => Err(format!("task: {name}: an integer is needed")),
+        _ => Err(format!("task: {name}: must be an integer")),
     }
 }
 
 fn id(json: &Json, name: &str) -> Result<u32, String> {
-    u32::try_from(number(json, name)?).map_err(|_| format!("task: {name}: an id is needed"))
+    u32::try_from(number(json, name)?).map_err(|_| format!("task: {name}: must be an id"))
 }
 
 fn flag(json: &Json, name: &str) -> Result<bool, String> {
     match json.get(name) {
         Some(Json::Bool(value)) => Ok(*value),
-        _ => Err(format!("task: {name}: true or false is needed")),
+        _ => Err(format!("task: {name}: must be true or false")),
     }
 }
 
 pub fn list<T>(json: &Json, name: &str, item: impl Fn(&Json) -> Result<T, String>) -> Result<Vec<T>, String> {
     match json.get(name) {
         Some(Json::List(items)) => items.iter().map(item).collect(),
-        _ => Err(format!("task: {name}: a list is needed")),
+        _ => Err(format!("task: {name}: must be a list")),
     }
 }
 
 pub fn text_item(json: &Json) -> Result<String, String> {
     match json {
         Json::Text(text) if !text.contains('\0') => Ok(text.clone()),
-        _ => Err("task: a list of texts is needed".to_owned()),
+        _ => Err("task: must be a list of strings".to_owned()),
     }
 }
 
@@ -316,7 +317,7 @@ mod tests {
         "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
 
     #[test]
-    fn a_task_is_read() {
+    fn a_task_is_parsed() {
         let task = Task::parse(GOOD, false).unwrap();
         assert_eq!(
             (task.first_id, task.groups[0].oom, task.network),
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_a_folder_is_mapped_to_a_user_of_the_sandbox() {
+    fn a_folder_owner_maps_to_a_user_of_the_sandbox() {
         let with = |ids: &str| {
             let bind = format!(r#""binds":[{{"name":"b","source":"/s","readOnly":false,"idMapped":{ids}}}]"#);
             Task::parse(&GOOD.replace("\"binds\":[]", &bind), false).map(|task| task.binds[0].owners)
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_tasks_are_refused() {
+    fn invalid_tasks_are_rejected() {
         for (good, bad) in [
             ("\"version\":3", "\"version\":2"),
             ("max_inotify_instances", "../x"),

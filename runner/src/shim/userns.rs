@@ -1,19 +1,20 @@
-//! `runner within`: the engine of an ordinary user. Everything that root does with root's rights is done in a user namespace in which the account is root
-//! (owner 0), and in which the sandboxes' ids have names too:
+//! `runner within`: lets an ordinary account run the engine. It creates a user namespace in which the
+//! account is root and the sandboxes' ids are mapped:
 //!
 //! ```text
 //! sandbox          within              host
-//! 0 … 65535   ─►   1 … 65536   ─►     the account's subordinate range (/etc/subuid)          mode `range`
+//! 0 … 65535   ─►   1 … 65536   ─►     the account's subordinate range (/etc/subuid)      mode `range`
 //!                  0           ─►     the account itself, which no sandbox has an id for
 //!
-//! 1000        ─►   0           ─►     the account itself                                     mode `own`
+//! 1000        ─►   0           ─►     the account itself                                 mode `own`
 //! ```
 //!
-//! Layers of images are made and removed with another map, in which the sandboxes' ids are what they are inside and the account comes behind them.
+//! Image layers are created and removed with another map, in which the sandboxes' ids are unchanged and the
+//! account follows them.
 //!
-//! A range is the administrator's to give, so `newuidmap` and `newgidmap`, which are root's, write that map; a single id anybody may map to himself,
-//! at the price of never changing groups again. The program that is run inherits the namespace, as do launcher, shims and runtimes: none of
-//! them knows of it, but that files cannot be id-mapped there.
+//! A range needs the administrator's permission, so the setuid programs `newuidmap` and `newgidmap` write that
+//! map. Any process may map its own single id, but can then never change groups. Launcher, shims and runtimes
+//! inherit the namespace and run unchanged, except that mounts cannot be id-mapped.
 
 use crate::sys::{check, pipe, read, write};
 use std::ffi::OsString;
@@ -39,7 +40,7 @@ struct Options {
     program: Vec<OsString>,
 }
 
-/// Returns only with what failed.
+/// Returns only on failure, with the reason.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     if options.uids.len() == 1 && options.gids.len() == 1 {
@@ -53,7 +54,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<(), String> {
     Err(format!("{}: {error}", program.to_string_lossy()))
 }
 
-/// We are root of a namespace whose root is nobody in particular outside of it. Root of the host in a sandbox is the one mistake that undoes all else.
+/// The caller must be root of a namespace that does not map the host's root. The host's root inside a
+/// sandbox would defeat all other protections.
 pub fn check_map() -> Result<(), String> {
     for name in ["uid_map", "gid_map"] {
         let text =
@@ -66,18 +68,18 @@ pub fn check_map() -> Result<(), String> {
                     outside,
                     count,
                 }),
-                _ => Err(format!("{name}: {line}")),
+                _ => Err(format!("{name}: unexpected line: {line}")),
             }
         });
         let mut root = false;
         while let Some(extent) = extents.next().transpose()? {
             if extent.outside == 0 {
-                return Err(format!("{name}: root of the host would be in it"));
+                return Err(format!("{name}: must not contain root of the host"));
             }
             root |= extent.inside == 0;
         }
         if !root {
-            return Err(format!("{name}: nobody is root there"));
+            return Err(format!("{name}: has no root"));
         }
     }
     Ok(())
@@ -99,7 +101,7 @@ fn enter_with_range(options: &Options) -> Result<(), String> {
     let child = check(unsafe { libc::fork() }).map_err(at)?;
     if child == 0 {
         drop(our_turn);
-        // Outside: in there, nobody may map what is not his own.
+        // Outside of the namespace, because a process inside may map only its own id.
         let code = match read(turn.as_raw_fd(), &mut [0; 1]) {
             Ok(Some(1)) => {
                 map("newuidmap", &me, &options.uids).and_then(|()| map("newgidmap", &me, &options.gids))
@@ -118,14 +120,15 @@ fn enter_with_range(options: &Options) -> Result<(), String> {
     if status != 0 {
         return Err("user namespace: the range could not be mapped".to_owned());
     }
-    // What the account's groups may read is not for its sandboxes.
+    // Sandboxes must not have access through the account's groups.
     // SAFETY: no list is read when it has no length.
-    check(unsafe { libc::setgroups(0, std::ptr::null()) }).map_err(|error| format!("groups: {error}"))?;
-    // Where the account is somebody else in there, whoever is root has the rights that the program is to have.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })
+        .map_err(|error| format!("cannot drop groups: {error}"))?;
+    // If the account is not id 0 inside, become root there.
     // SAFETY: numbers only.
     check(unsafe { libc::setresgid(0, 0, 0) })
         .and_then(|_| check(unsafe { libc::setresuid(0, 0, 0) }))
-        .map_err(|error| format!("root of the user namespace: {error}"))?;
+        .map_err(|error| format!("cannot become root of the user namespace: {error}"))?;
     Ok(())
 }
 
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_read_and_root_of_the_host_is_not_in_them() {
+    fn maps_are_parsed_and_root_of_the_host_is_rejected() {
         let options = parse("--uids 0:1001:1,1:100000:65536 --gids 0:1001:1 -- rm -rf x").unwrap();
         assert_eq!(
             options.uids[1],

@@ -1,18 +1,17 @@
-//! PID 1 is what was asked for, as the kernel tells it. A runtime that ignored a field of `config.json` (the filter travels in an
-//! annotation, which another version may not know) must not go unnoticed: without these there is no sandbox.
+//! Verifies PID 1 through the kernel's view. A runtime may silently ignore a field of `config.json` (the
+//! seccomp filter is in an annotation, which another version may not know). Then the sandbox must not start.
 
-use super::host::{HostProc, field};
+use super::host_proc::{HostProc, field};
 use super::task::Task;
 use std::fs;
 
-/// What PID 1 is.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
     /// The runner.
     Root,
-    /// The runner, in an account's user namespace.
+    /// The runner in an account's user namespace.
     Account,
-    /// gVisor's sentry, in which the runner is: the wall itself.
+    /// gVisor's sentry, which isolates the sandbox.
     Sentry,
 }
 
@@ -27,7 +26,7 @@ pub fn verify(task: &Task, kind: Kind, host: &HostProc, pid: u32) -> Result<(), 
         }
     }
     for name in ["CapBnd", "CapPrm", "CapEff"] {
-        // Which of them a sentry keeps is its version's to say.
+        // The sentry's capabilities depend on its version.
         let fits = match kind {
             Kind::Sentry => {
                 u64::from_str_radix(&has(name), 16).is_ok_and(|set| set & !task.capabilities == 0)
@@ -43,7 +42,7 @@ pub fn verify(task: &Task, kind: Kind, host: &HostProc, pid: u32) -> Result<(), 
     }
     for name in ["CapInh", "CapAmb"] {
         if field(&status, name) != Some("0000000000000000") {
-            return Err(format!("PID 1 runs with {name} {}, not none", has(name)));
+            return Err(format!("PID 1 runs with {name} {}, not 0", has(name)));
         }
     }
     for name in ["Uid", "Gid"] {
@@ -51,21 +50,21 @@ pub fn verify(task: &Task, kind: Kind, host: &HostProc, pid: u32) -> Result<(), 
             return Err(format!("PID 1 runs with {name} {}, not {first}", has(name)));
         }
     }
-    // An account with a range has dropped its own groups; one without may not, and says so.
+    // An account with a range has dropped its own groups. One without a range may not drop them.
     let stranger = |group: &str| group != first;
     if kind == Kind::Account && task.ids > 1 && has("Groups").split_ascii_whitespace().any(stranger) {
-        return Err(format!("PID 1 has the groups {}", has("Groups")));
+        return Err(format!("PID 1 has unexpected groups: {}", has("Groups")));
     }
     let mine = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let its = |name: &str| fs::read_link(host.path(format_args!("{pid}/ns/{name}"))).ok();
-    // The processes of a sentry are its own to number, and it sees no control group, nor anything else that is mounted out here.
+    // The sentry numbers its processes itself, and sees neither control groups nor mounts of the host.
     let namespaces: &[&str] = match kind {
         Kind::Sentry => &["user", "mnt", "net", "ipc", "uts"],
         _ => &["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"],
     };
     for name in namespaces {
         if its(name).is_none() || its(name) == mine(name) {
-            return Err(format!("PID 1 is in our {name} namespace"));
+            return Err(format!("PID 1 is in the {name} namespace of the shim"));
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
-//! Readiness, edge-triggered: one registration per descriptor for its whole life. Whoever is told
-//! "readable" remembers it until a read says "nothing there now", so backpressure is a reader that simply does
-//! not read, and costs no system call.
+//! Edge-triggered epoll, with one registration per descriptor. The owner remembers "readable" until a read
+//! returns EAGAIN. So backpressure means not reading, which costs no system call.
 
 use super::{check, own};
 use std::io;
@@ -21,12 +20,12 @@ impl Epoll {
         own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(Epoll)
     }
 
-    /// Closing the descriptor ends the registration. Regular files are not pollable and are refused by the kernel.
-    pub fn add(&self, fd: RawFd, token: u64) -> io::Result<()> {
+    /// Closing the descriptor removes it. The kernel rejects regular files.
+    pub fn add(&self, fd: RawFd, token: impl Into<u64>) -> io::Result<()> {
         let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         let mut event = libc::epoll_event {
             events: interest as u32,
-            u64: token,
+            u64: token.into(),
         };
         // SAFETY: `event` is valid for the duration of the call.
         check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) })?;

@@ -1,4 +1,4 @@
-//! The kernel, wrapped just enough that the rest of the runner is safe Rust.
+//! Thin wrappers of system calls, so that the rest of the runner is safe Rust.
 
 pub mod epoll;
 pub mod pass;
@@ -8,10 +8,10 @@ mod raw;
 pub mod spawn;
 pub mod user;
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Turns the C convention into a `Result`.
 pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -20,9 +20,9 @@ pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Takes ownership of a descriptor that a system call has just returned.
+/// Takes ownership of a descriptor that a system call returned.
 pub fn own(result: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel has just given us this descriptor, and nobody else has seen its number.
+    // SAFETY: a new descriptor that nothing else owns.
     check(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -30,7 +30,20 @@ pub fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// A pipe, close-on-exec at both ends, blocking; read end first.
+pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
+pub const RESOLVE_NO_SYMLINKS: u64 = 4;
+pub const RESOLVE_BENEATH: u64 = 8;
+pub const RESOLVE_IN_ROOT: u64 = 16;
+
+/// openat2(2), close-on-exec. `resolve` restricts how the kernel resolves `path`.
+pub fn open_resolved(at: RawFd, path: &CStr, flags: libc::c_int, resolve: u64) -> io::Result<OwnedFd> {
+    let how = [(flags | libc::O_CLOEXEC) as u64, 0, resolve];
+    let size = std::mem::size_of_val(&how);
+    // SAFETY: a C string that outlives the call; `how` has the layout and size of struct open_how.
+    own(unsafe { libc::syscall(libc::SYS_openat2, at, path.as_ptr(), how.as_ptr(), size) } as i32)
+}
+
+/// A blocking pipe, close-on-exec; read end first.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for the two descriptors that the call writes.
@@ -38,8 +51,8 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((own(ends[0])?, own(ends[1])?))
 }
 
-/// Two connected sockets, close-on-exec, blocking. Where a pipe could be opened by anybody of the same user through
-/// `/proc/<pid>/fd`, a socket cannot.
+/// Two connected blocking sockets, close-on-exec. Unlike a pipe, another process of the same user cannot
+/// open a socket through `/proc/<pid>/fd`.
 pub fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
@@ -48,7 +61,8 @@ pub fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((own(ends[0])?, own(ends[1])?))
 }
 
-/// The beginning of a file that code in the sandbox may have replaced: a pipe in its place is not waited for, and no more than `most` is read.
+/// Reads at most `most` bytes of a file that code in the sandbox may have replaced. Does not block on a
+/// fifo.
 pub fn read_file(path: &str, most: u64) -> io::Result<Vec<u8>> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
@@ -76,7 +90,7 @@ pub fn duplicate(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     own(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })
 }
 
-/// One read; `None` is "nothing there now", `Some(0)` the end.
+/// One read. `None`: would block. `Some(0)`: end.
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         // SAFETY: the pointer and length describe `buffer`, which outlives the call.
@@ -92,7 +106,20 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// One write; `None` is "no room now". Never raises SIGPIPE: the runner ignores it.
+/// Fills `bytes` from a blocking descriptor. Returns how many bytes arrived before the end.
+pub fn read_full(fd: RawFd, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match read(fd, &mut bytes[filled..])? {
+            Some(0) => break,
+            Some(count) => filled += count,
+            None => return Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+    Ok(filled)
+}
+
+/// One write. `None`: would block. The runner ignores SIGPIPE.
 pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     loop {
         // SAFETY: the pointer and length describe `bytes`, which outlives the call.
@@ -108,11 +135,12 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Room for more than the usual on the way out, as far as the kernel gives it: fewer turns between sender and receiver for much content.
+/// Enlarges the send buffer, as far as the kernel allows.
 pub fn widen_socket(fd: RawFd, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let size = size_of_val(&bytes) as libc::socklen_t;
-    // SAFETY: the pointer and the size are those of one number, which outlives the call. What is no socket is left as it is.
+    // SAFETY: the pointer and the size are those of one number, which outlives the call. What is no socket
+    // is left as it is.
     unsafe {
         libc::setsockopt(
             fd,
@@ -124,18 +152,24 @@ pub fn widen_socket(fd: RawFd, bytes: usize) {
     };
 }
 
-/// Until one of these events, or the other end's end, has come.
+/// Blocks until one of these events or a hang-up.
 pub fn wait_for(fd: RawFd, events: i16) {
-    let mut poll = libc::pollfd {
+    poll(fd, events, -1);
+}
+
+/// The pending events of a descriptor, including errors and hang-ups.
+pub fn poll(fd: RawFd, events: i16, timeout_ms: i32) -> i16 {
+    let mut entry = libc::pollfd {
         fd,
         events,
         revents: 0,
     };
     // SAFETY: one entry, valid for the call.
-    unsafe { libc::poll(&mut poll, 1, -1) };
+    unsafe { libc::poll(&mut entry, 1, timeout_ms) };
+    entry.revents
 }
 
-/// An anonymous file with these bytes, positioned at its start.
+/// An anonymous file with this content, at offset 0.
 pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string constant.
     let file = own(unsafe { libc::memfd_create(c"runner".as_ptr(), libc::MFD_CLOEXEC) })?;
@@ -149,7 +183,6 @@ pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Fills `bytes` from the kernel's generator.
 pub fn random(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -162,14 +195,14 @@ pub fn random(bytes: &mut [u8]) {
     }
 }
 
-/// 128 random bits as hexadecimal digits.
+/// 128 random bits in hexadecimal.
 pub fn nonce() -> String {
     let mut random = [0; 16];
     self::random(&mut random);
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Signal by name (`TERM`, `SIGTERM`) as the wire carries it.
+/// Parses a signal name with or without `SIG`.
 pub fn signal_number(name: &str) -> Option<i32> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
     SIGNALS
@@ -218,3 +251,14 @@ const SIGNALS: [(&str, i32); 31] = [
     ("PWR", libc::SIGPWR),
     ("SYS", libc::SIGSYS),
 ];
+
+/// Whether the process exists, or the group for a negative number.
+pub fn is_there(pid: libc::pid_t) -> bool {
+    // SAFETY: takes integers, and sends nothing.
+    unsafe { libc::kill(pid, 0) == 0 || errno() == libc::EPERM }
+}
+
+pub fn kill(pid: libc::pid_t, signal: i32) {
+    // SAFETY: takes integers. A process that is already gone is not an error.
+    unsafe { libc::kill(pid, signal) };
+}

@@ -1,10 +1,10 @@
-//! A descriptor from one process to another, over a socket.
+//! Passes a file descriptor over a Unix socket.
 
 use super::{check, own};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Room for one descriptor and its header, aligned as the kernel wants it.
+/// Room for one descriptor with its header, aligned for the kernel.
 #[repr(align(8))]
 struct Control([u8; 64]);
 
@@ -12,7 +12,8 @@ pub fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
     let mut byte = *b"x";
     let mut control = Control([0; 64]);
     with_message(&mut byte, &mut control, |message| {
-        // SAFETY: `control` is large enough for one descriptor and aligned; the header that is filled is the first in it.
+        // SAFETY: `control` is large enough for one descriptor and aligned; the header that is filled is the
+        // first in it.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
             let header = libc::CMSG_FIRSTHDR(message);
@@ -28,12 +29,13 @@ pub fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// None when the other side ends without sending one. Waits for it, unless the socket does not block.
+/// Receives a descriptor. `None` if the other side closed without sending one.
 pub fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut control = Control([0; 64]);
     with_message(&mut byte, &mut control, |message| {
-        // SAFETY: the message's buffers outlive the call. A header that the kernel wrote describes the data behind it.
+        // SAFETY: the message's buffers outlive the call. A header that the kernel wrote describes the data
+        // behind it.
         unsafe {
             if check(libc::recvmsg(socket.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) as libc::c_int)? == 0
             {
@@ -67,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_arrives_and_an_end_is_told() {
+    fn a_descriptor_is_passed_and_the_end_is_reported() {
         let (here, there) = crate::sys::socket_pair().unwrap();
         let (out, into) = crate::sys::pipe().unwrap();
         send(&there, &into).unwrap();

@@ -1,9 +1,9 @@
-//! What the kernel says about processes, in `/proc`.
+//! Process information from `/proc`.
 
 use std::fs::File;
 use std::io::Read;
 
-/// Everything that runs, in rising order, ourselves included.
+/// All pids in ascending order, including this process.
 pub fn pids() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -13,11 +13,11 @@ pub fn read(pid: u32, name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(2048);
     let mut file = File::open(format!("/proc/{pid}/{name}")).ok()?;
     file.read_to_end(&mut bytes).ok()?;
-    // A program's name may be any bytes.
+    // A program name can be any bytes.
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A line of `status`. The first line is the program's name, in which the kernel has escaped newlines.
+/// A field of `status`. The kernel escapes newlines in the program name, which is in the first line.
 pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status
         .lines()
@@ -35,7 +35,7 @@ pub fn groups(status: &str) -> impl Iterator<Item = u32> {
         .filter_map(|group| group.parse().ok())
 }
 
-/// Its process group, from `stat`.
+/// The process group, from `stat`.
 pub fn group(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?
         .1
@@ -45,13 +45,13 @@ pub fn group(stat: &str) -> Option<u32> {
         .ok()
 }
 
-/// Stopped, as by Control-Z; from `stat`.
+/// Whether the process is stopped, for example by Control-Z. From `stat`.
 pub fn is_stopped(stat: &str) -> bool {
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
-/// Field 22 of `stat`; counted from behind the program's name, which may have spaces and brackets in it.
+/// Field 22 of `stat`, counted from the end of the program name, which can contain spaces and parentheses.
 pub fn start_tick(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?
         .1
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_is_read_right() {
+    fn stat_and_status_are_parsed() {
         let stat = "7 (a) b) T 1 5 5 0";
         assert!(group(stat) == Some(5) && is_stopped(stat) && !is_stopped("7 (a) S 1 5"));
         let status =

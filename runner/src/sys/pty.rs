@@ -21,20 +21,21 @@ impl Default for Size {
 pub struct Pty {
     pub master: OwnedFd,
     pub slave: OwnedFd,
-    /// Where a process of the sandbox opens the slave end.
+    /// The slave's path in the sandbox.
     pub path: CString,
 }
 
-/// How the slave treats bytes.
+/// How the terminal processes bytes.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Discipline {
-    /// As every terminal program expects: line editing, echo, signals, `\n` shown as `\r\n`.
+    /// The default of terminals: line editing, echo, signals, `\n` becomes `\r\n`.
     Cooked,
-    /// Output passes unchanged, nothing is echoed. Signals and line ends on input stay, for job control.
+    /// Output is unchanged and input is not echoed. Signals and line endings on input remain, for job
+    /// control.
     Plain,
 }
 
-/// Opens a pair. The slave belongs to `user`, since devpts gives it to whoever opens the multiplexer.
+/// Opens a pair. Gives the slave to `user`, because devpts gives it to the process that opened the master.
 pub fn open(user: Option<&User>, size: Size, discipline: Discipline) -> io::Result<Pty> {
     let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path is a C string constant.
@@ -47,10 +48,10 @@ pub fn open(user: Option<&User>, size: Size, discipline: Discipline) -> io::Resu
     }
     let path = CString::new(format!("/dev/pts/{number}")).expect("digits contain no NUL");
     let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // Opened through the master, not by path: no other devpts instance can be meant.
+    // Opened through the master, not by path, so that no other devpts instance can be used.
     // SAFETY: TIOCGPTPEER takes open flags and returns a descriptor.
     let slave = match own(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags) }) {
-        // gVisor's kernel cannot; it has one instance only, and nobody in there mounts another.
+        // gVisor lacks TIOCGPTPEER. It has one devpts instance only.
         Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
             // SAFETY: a C string that outlives the call.
             as_user(user, || own(unsafe { libc::open(path.as_ptr(), flags) }))??
@@ -74,7 +75,7 @@ pub fn resize(master: RawFd, size: Size) -> io::Result<()> {
     Ok(())
 }
 
-/// The process group in the foreground of the terminal behind `master`. An error where the kernel does not say: gVisor's.
+/// The foreground process group of the terminal. An error if the kernel does not report it (gVisor).
 pub fn foreground(master: RawFd) -> io::Result<Option<libc::pid_t>> {
     let mut group: libc::pid_t = 0;
     // SAFETY: the ioctl writes one pid_t.
@@ -82,7 +83,7 @@ pub fn foreground(master: RawFd) -> io::Result<Option<libc::pid_t>> {
     Ok(Some(group).filter(|group| *group > 0))
 }
 
-/// What a terminal does with what is typed, at this moment.
+/// The terminal's current input settings.
 pub struct Typing(libc::termios);
 
 impl Typing {
@@ -95,7 +96,7 @@ impl Typing {
         }
     }
 
-    /// The signal that this character stands for.
+    /// The signal that this character sends.
     pub fn signal(&self, byte: u8) -> Option<i32> {
         let signals = [
             (libc::VINTR, libc::SIGINT),
@@ -110,7 +111,7 @@ impl Typing {
         found.map(|(_, signal)| *signal)
     }
 
-    /// Whole lines go to whoever reads: nobody edits them character by character, as a shell does at its prompt.
+    /// The terminal delivers whole lines, so no program edits them itself, as a shell does at its prompt.
     pub fn is_by_lines(&self) -> bool {
         self.0.c_lflag & libc::ICANON != 0
     }

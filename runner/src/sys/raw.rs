@@ -1,12 +1,12 @@
-//! System calls without the C library: nothing here touches `errno`, or anything else that belongs to a thread. For a child that shares our memory, and with
-//! it the storage of the thread that made it (`spawn`).
+//! System calls without libc, which do not touch `errno` or other thread-local state. For a child that
+//! shares the parent's memory (`spawn`).
 
 use std::arch::asm;
 
-/// The result as the kernel gives it: -errno when it failed.
+/// Returns the kernel's result: -errno on failure.
 ///
 /// # Safety
-/// The arguments have to be what this call expects.
+/// The arguments must be valid for this system call.
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn call(number: libc::c_long, arguments: [usize; 5]) -> isize {
     let [a, b, c, d, e] = arguments;
@@ -24,10 +24,10 @@ pub unsafe fn call(number: libc::c_long, arguments: [usize; 5]) -> isize {
     result
 }
 
-/// As above.
+/// Returns the kernel's result: -errno on failure.
 ///
 /// # Safety
-/// As above.
+/// The arguments must be valid for this system call.
 #[cfg(target_arch = "aarch64")]
 pub unsafe fn call(number: libc::c_long, arguments: [usize; 5]) -> isize {
     let [a, b, c, d, e] = arguments;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_answer_with_their_error_and_leave_errno_alone() {
+    fn calls_return_their_error_and_leave_errno_alone() {
         // SAFETY: numbers only.
         unsafe {
             *libc::__errno_location() = 42;

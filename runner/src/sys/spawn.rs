@@ -1,60 +1,65 @@
-//! Starting a process, in the time of a system call, without waiting for it.
+//! Starts a process without waiting for its execve.
 //!
-//! `clone(CLONE_VM)`: the child borrows our memory on a stack of its own until it has called execve or ended. No page table is copied. We never wait for it:
-//! once the child is the sandbox's user, code in the sandbox can stop it (SIGSTOP) for as long as it likes. Instead the child holds one end of a pipe,
-//! the *gate*, which the kernel closes at execve or at its end; the loop watches the other end. What makes that sound:
+//! `clone(CLONE_VM)`: the child uses the runner's memory, on its own stack, until execve or exit. No page
+//! table is
+//! copied. The runner never waits for it: once the child has the sandbox's user id, code in the sandbox can stop
+//! it with SIGSTOP. Instead the child holds one end of a pipe, the *gate*, which the kernel closes at execve or
+//! exit. The event loop watches the other end. This is sound because:
 //!
-//! - the child uses only its `Plan`, which we leave alone and free no sooner than the gate is closed. The kernel gives up the borrowed memory first;
-//! - the child makes raw system calls (`raw`): our thread runs meanwhile, and the two share its `errno`. It allocates nothing and takes no lock;
-//! - all signals are blocked around the clone, so no handler of ours can run on the borrowed memory;
-//! - descriptors, signal dispositions, ids and the working directory are the child's own (no CLONE_FILES, CLONE_SIGHAND,
-//!   CLONE_FS), so nothing it changes there is ours. Before it changes its user it closes all descriptors that are not its own, so that stopping it holds
-//!   nothing of ours open.
+//! - The child uses only its `Plan`, which the runner does not touch, and frees only after the gate is closed. By
+//!   then the child has released the shared memory.
+//! - The child makes raw system calls (`raw`), because it shares `errno` with the running parent thread. It does
+//!   not allocate and takes no lock.
+//! - All signals are blocked around the clone, so no signal handler runs in the shared memory.
+//! - Descriptors, signal dispositions, ids and working directory are the child's own (no CLONE_FILES,
+//!   CLONE_SIGHAND, CLONE_FS). Before it changes its user, the child closes all other descriptors, so a stopped
+//!   child holds nothing open.
 //!
-//! Rejected: CLONE_VFORK (waits), fork (0.2 ms more, copies page tables), posix_spawn (waits; no working directory, ids or limits).
+//! Rejected: CLONE_VFORK (waits), fork (0.2 ms more, copies page tables), posix_spawn (waits; cannot set working
+//! directory, ids or limits).
 
 use super::raw;
 use super::user::{self, User};
-use crate::mark;
+use crate::process::marks;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 pub struct Command {
-    /// What to run, where that is not `argv[0]`.
+    /// The program, if it is not `argv[0]`.
     pub program: Option<CString>,
     pub argv: Vec<CString>,
-    /// The whole environment, `NAME=value`.
+    /// The complete environment, as `NAME=value`.
     pub env: Vec<CString>,
     pub cwd: Option<CString>,
     pub user: Option<User>,
-    /// One more supplementary group, or a limit, where the kernel lets us give it.
+    /// The process mark (`process::marks`), applied where the kernel allows it.
     pub mark: Option<u32>,
-    /// Resource, soft and hard limit.
+    /// Resource, and its value as soft and hard limit.
     pub limits: Vec<(u32, u64)>,
-    /// Ours first, the child's number second. Everything else is closed.
+    /// The parent's descriptor and its number in the child. All others are closed.
     pub fds: Vec<(RawFd, RawFd)>,
-    /// A terminal that becomes the controlling one.
+    /// Becomes the controlling terminal.
     pub terminal: Option<RawFd>,
 }
 
-/// Which step failed, and with what.
+/// The step that failed, and its errno.
 #[derive(Debug, PartialEq)]
 pub struct Failure {
     pub step: &'static str,
     pub errno: i32,
 }
 
-/// A child that may not have become its program yet.
+/// A child that may not have executed its program yet.
 pub struct Starting {
     pub pid: libc::pid_t,
     gate: OwnedFd,
-    /// Ours again when the gate is closed.
+    /// Owned by the child until the gate is closed.
     plan: *mut Plan,
 }
 
-/// Starts `command` as the leader of a new session and group.
+/// Starts `command` as leader of a new session and process group.
 pub fn spawn(command: Command) -> Result<Starting, Failure> {
     let failed = |error: io::Error| Failure {
         step: "start",
@@ -65,7 +70,8 @@ pub fn spawn(command: Command) -> Result<Starting, Failure> {
     let plan = Plan::new(&command, theirs.as_raw_fd()).map_err(failed)?;
     let top = plan.memory.stack();
     let plan = Box::into_raw(plan);
-    // SAFETY: see the head of this file. `plan` and its memory stay where they are until the child has ended or no longer has our memory.
+    // SAFETY: see the head of this file. `plan` and its memory stay where they are until the child has ended
+    // or no longer has our memory.
     let (pid, errno) = unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigfillset(&mut all);
@@ -89,9 +95,10 @@ impl Starting {
         self.gate.as_raw_fd()
     }
 
-    /// Whether it runs, or why it could not be started; undecided while the child is on its way. A child that was killed on its way counts as one that ran.
+    /// The result of the start, or `self` while it is in progress. A child that was killed before execve
+    /// counts as started.
     pub fn outcome(self) -> Result<Result<(), Failure>, Starting> {
-        // Nothing is ever written to it: there is an end to be read, or nothing.
+        // Nothing is written to the gate, so a read returns the end or would block.
         if !matches!(super::read(self.gate(), &mut [0]), Ok(Some(0))) {
             return Err(self);
         }
@@ -126,23 +133,23 @@ const CWD: usize = 6;
 const EXEC: usize = 7;
 
 struct Plan {
-    /// Holds the stack and everything that the pointers below lead to.
+    /// Contains the stack and everything that the pointers below refer to.
     memory: Memory,
     candidates: Pointers,
     argv: Pointers,
-    /// For a script without `#!`, as execvp does: `sh <path> <args…>`.
+    /// For a script without `#!`, like execvp: `sh <path> <args…>`.
     script_argv: Pointers,
     env: Pointers,
     cwd: Option<*const libc::c_char>,
     user: Option<User>,
-    /// The mark is the last.
+    /// The mark is the last one.
     groups: Vec<u32>,
     marked: bool,
-    /// The mark of a runner that marks by a limit.
+    /// The mark as a limit, if the runner cannot set groups.
     limit: Option<u32>,
     limits: Vec<(u32, u64)>,
     fds: Vec<(RawFd, RawFd)>,
-    /// The second of each, in order.
+    /// The child's descriptor numbers, in ascending order.
     targets: Vec<RawFd>,
     terminal: Option<RawFd>,
     gate: RawFd,
@@ -167,7 +174,7 @@ impl Plan {
             Some(user) => user.groups.clone(),
             None => user::current_groups(),
         };
-        let by_limit = mark::by_limit();
+        let by_limit = marks::by_limit();
         groups.extend(command.mark.filter(|_| !by_limit));
         let mut targets: Vec<RawFd> = command.fds.iter().map(|(_, target)| *target).collect();
         targets.sort_unstable();
@@ -194,12 +201,12 @@ impl Plan {
     }
 }
 
-/// A list of C strings in a plan's memory; the last is null.
+/// A null-terminated list of C strings in the plan's memory.
 #[derive(Clone, Copy)]
 struct Pointers(*mut *const libc::c_char);
 
-/// What a child uses of ours, in a mapping of its own: it outlives the call that makes it, and would leave holes in the heap. Below the stack is a page
-/// that ends whoever runs over.
+/// Memory that the child uses, in its own mapping, because it outlives the call. A guard page below the
+/// stack catches an overflow.
 struct Memory {
     at: *mut u8,
     length: usize,
@@ -235,7 +242,7 @@ impl Memory {
         self.at.wrapping_add(Memory::GUARD + Memory::STACK).cast()
     }
 
-    /// How much room a list takes: its pointers, its texts, and what it takes to begin where pointers may be.
+    /// The size of a list: pointers, strings and alignment.
     fn needs(list: &[&CStr]) -> usize {
         let texts: usize = list.iter().map(|text| text.to_bytes_with_nul().len()).sum();
         (list.len() + 2) * size_of::<*const libc::c_char>() + texts
@@ -249,7 +256,7 @@ impl Memory {
             let bytes = text.to_bytes_with_nul();
             let to = self.at.wrapping_add(self.used);
             self.used += bytes.len();
-            assert!(self.used <= self.length, "`needs` has counted all of it");
+            assert!(self.used <= self.length, "`needs` counted everything");
             // SAFETY: both places are in the mapping, which is new and so ends the list with a null pointer.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -279,7 +286,7 @@ extern "C" fn child(plan: *mut libc::c_void) -> libc::c_int {
     127
 }
 
-/// Returns only when something failed: which step, and its errno.
+/// Returns only on failure: the step and its errno.
 unsafe fn become_command(plan: &mut Plan) -> (usize, i32) {
     macro_rules! call {
         ($number:expr $(, $argument:expr)*) => {
@@ -303,7 +310,7 @@ unsafe fn become_command(plan: &mut Plan) -> (usize, i32) {
         reset_signals();
         let above = plan.targets.last().map_or(0, |target| target + 1);
         let aside = |fd: RawFd| call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, above);
-        // What sits on one of the child's numbers moves out of the way first.
+        // Move the gate and sources away from the child's target numbers first.
         if plan.gate < above {
             plan.gate = step!(DESCRIPTORS, aside(plan.gate)) as RawFd;
         }
@@ -323,24 +330,25 @@ unsafe fn become_command(plan: &mut Plan) -> (usize, i32) {
                 call!(libc::SYS_prlimit64, 0, *resource, limit.as_ptr(), 0)
             );
         }
-        // The runner may have been given a higher priority than what it runs. To give one up takes no right. The answer is 20 - nice.
+        // The runner may run with a higher priority. Lowering it needs no privilege. The result is 20 -
+        // nice.
         if call!(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) > 20 {
             call!(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, 0);
         }
         if let Some(mark) = plan.limit {
             let limit = [u64::from(mark); 2];
-            // Refused only where it is lower already: then without.
-            call!(libc::SYS_prlimit64, 0, mark::LIMIT, limit.as_ptr(), 0);
+            // Fails only if the limit is already lower. Then the command has no mark.
+            call!(libc::SYS_prlimit64, 0, marks::LIMIT, limit.as_ptr(), 0);
         }
         let groups = plan.groups.as_ptr();
-        // Not root, or an id that is not mapped here: then without.
+        // Fails without root or with an unmapped id. Then the command has no mark.
         let marked = plan.marked && call!(libc::SYS_setgroups, plan.groups.len(), groups) == 0;
         if let Some(user) = &plan.user {
             if !marked {
                 step!(USER, call!(libc::SYS_setgroups, user.groups.len(), groups));
             }
             step!(USER, call!(libc::SYS_setresgid, user.gid, user.gid, user.gid));
-            // From here on code in the sandbox can signal us.
+            // From here on, code in the sandbox can signal this child.
             step!(USER, call!(libc::SYS_setresuid, user.uid, user.uid, user.uid));
         }
         if let Some(cwd) = plan.cwd {
@@ -359,7 +367,7 @@ unsafe fn become_command(plan: &mut Plan) -> (usize, i32) {
                     call!(libc::SYS_execve, c"/bin/sh".as_ptr(), plan.script_argv.0, env);
                     errno = libc::ENOEXEC;
                 }
-                // Remembered, as execvp does, while a later folder of PATH may still have it.
+                // Like execvp: remember EACCES and try the rest of PATH.
                 libc::EACCES => errno = libc::EACCES,
                 other => return (EXEC, other),
             }
@@ -376,7 +384,7 @@ fn padded<const COUNT: usize>(given: [usize; COUNT]) -> [usize; 5] {
     all
 }
 
-/// All descriptors but the child's own, whose numbers are in order, and the gate, which is above them.
+/// Closes all descriptors except the child's targets, which are sorted, and the gate above them.
 unsafe fn close_others(targets: &[RawFd], gate: RawFd) {
     let mut from = 0;
     let close = |from: RawFd, to: RawFd| {
@@ -393,9 +401,9 @@ unsafe fn close_others(targets: &[RawFd], gate: RawFd) {
     close(gate + 1, RawFd::MAX);
 }
 
-/// Ignored signals survive execve; the runner's own ignored SIGPIPE must not.
+/// Ignored signals survive execve, and the runner ignores SIGPIPE.
 unsafe fn reset_signals() {
-    // The kernel's own structure: all zeroes is the default action.
+    // The kernel's sigaction structure: all zeroes is the default action.
     let (default, none) = ([0usize; 4], [0u64; 1]);
     // SAFETY: both are as large as the kernel reads.
     unsafe {
@@ -410,7 +418,7 @@ unsafe fn reset_signals() {
     }
 }
 
-/// Where execve should look: the path itself, or each folder of the command's own PATH.
+/// The paths to try: the program itself, or each folder of the command's PATH.
 fn candidates(command: &Command) -> Vec<CString> {
     let Some(program) = command.program.as_ref().or(command.argv.first()) else {
         return Vec::new();

@@ -1,16 +1,16 @@
-//! Users. `/etc/passwd` is read by hand: the C library's own lookup needs shared libraries at run time, which a
-//! static binary in a foreign image does not have.
+//! Users and groups. The runner parses `/etc/passwd` itself, because libc's lookup needs shared libraries at
+//! run time, which a static binary in an arbitrary image does not have.
 //!
-//! Two ways to become someone: a child changes all its ids for good (`spawn`), and a thread of the runner borrows
-//! the *file system* ids for one piece of work (`as_user`). The second uses raw system calls on purpose: they act on
-//! one thread, while the C library's wrappers change every thread. The ordinary ids stay ours, so no process of that
-//! user may signal or trace the runner meanwhile. gVisor's kernel has no file system ids: there the thread borrows the *effective* ids,
-//! and keeps the real and the saved ones, which are what the right to signal and to trace is judged by.
+//! There are two ways to act as a user. A child changes all its ids (`spawn`). A worker thread temporarily
+//! changes its *file system* ids (`as_user`), with raw system calls, which affect one thread; libc's
+//! wrappers change all threads. The real ids stay, so processes of that user cannot signal or trace the
+//! runner. gVisor has no file system ids. There the thread changes its *effective* ids and keeps the real
+//! and saved ids, which decide who may signal and trace.
 
 use crate::wire::error::{OpError, OpResult};
 use std::io;
 
-/// Of `/etc/passwd` and `/etc/group`.
+/// Size limit of `/etc/passwd` and `/etc/group`.
 const MAX_ACCOUNTS: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct User {
 }
 
 impl User {
-    /// `name`, `uid`, `name:group` or `uid:gid`, looked up inside the sandbox.
+    /// Resolves `name`, `uid`, `name:group` or `uid:gid` inside the sandbox.
     pub fn resolve(spec: &str) -> OpResult<User> {
         let (who, group) = match spec.split_once(':') {
             Some((who, group)) => (who, Some(group)),
@@ -33,7 +33,7 @@ impl User {
         let passwd = super::read_file("/etc/passwd", MAX_ACCOUNTS).unwrap_or_default();
         let groups = super::read_file("/etc/group", MAX_ACCOUNTS).unwrap_or_default();
         resolve_in(who, group, &passwd, &groups)
-            .ok_or_else(|| OpError::new("not_found", format!("user: no user or group as in '{spec}'")))
+            .ok_or_else(|| OpError::new("not_found", format!("user: unknown user or group in '{spec}'")))
     }
 
     pub fn is_current(&self) -> bool {
@@ -51,8 +51,8 @@ pub fn current_groups() -> Vec<u32> {
     groups
 }
 
-/// Runs `work` with the file system ids of `user` on this thread, then goes back. Fails closed: where the kernel
-/// does not grant the change, the work is not run.
+/// Runs `work` with the file system ids of `user` on this thread. If the kernel refuses the change, `work`
+/// does not run.
 pub fn as_user<T>(user: Option<&User>, work: impl FnOnce() -> T) -> io::Result<T> {
     let Some(user) = user.filter(|user| !user.is_current()) else {
         return Ok(work());
@@ -63,7 +63,7 @@ pub fn as_user<T>(user: Option<&User>, work: impl FnOnce() -> T) -> io::Result<T
     Ok(result)
 }
 
-/// File system ids and supplementary groups that this thread has borrowed; dropping gives them back.
+/// Ids and groups that this thread changed. Dropping restores them.
 struct Borrowed {
     uid: u32,
     gid: u32,
@@ -81,7 +81,7 @@ impl Borrowed {
             }
         };
         set_groups(&user.groups)?;
-        // The group first: who has become a user may not change groups any more.
+        // Group first: after the user is changed, groups cannot change any more.
         if set_id(&GROUP, user.gid) && set_id(&USER, user.uid) {
             Ok(before)
         } else {
@@ -95,7 +95,7 @@ impl Drop for Borrowed {
     fn drop(&mut self) {
         set_id(&USER, self.uid);
         set_id(&GROUP, self.gid);
-        // Cannot fail: the same thread was allowed to change its groups a moment ago.
+        // Cannot fail, because the change was allowed before.
         let _ = set_groups(&self.groups);
     }
 }
@@ -110,7 +110,7 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
     }
 }
 
-/// The system calls that change an id of one thread.
+/// System calls that change an id of one thread.
 struct Id {
     file_system: libc::c_long,
     /// Real, effective and saved.
@@ -126,8 +126,8 @@ const GROUP: Id = Id {
     all: libc::SYS_setresgid,
 };
 
-/// The call reports no error, only the id before; a second call with an impossible id reads the outcome back. Where there is no such call, the
-/// effective id is as good: the kernel takes what we may do away with it, and gives it back with it.
+/// setfsuid reports no error, so a second call with an invalid id reads the result. Without setfsuid
+/// (gVisor) change the effective id: the kernel removes and restores capabilities with it.
 fn set_id(calls: &Id, id: u32) -> bool {
     // SAFETY: takes and returns integers; acts on this thread only.
     unsafe {
@@ -139,7 +139,7 @@ fn set_id(calls: &Id, id: u32) -> bool {
     }
 }
 
-/// The files are read as they lie there: `/etc/group` may be long, and is read before the runner answers.
+/// Works on the raw bytes, because `/etc/group` can be long and delays the start.
 fn resolve_in(who: &str, group: Option<&str>, passwd: &[u8], groups: &[u8]) -> Option<User> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|id| *id != u32::MAX);
     let id = |field: &[u8]| number(std::str::from_utf8(field).ok()?);
@@ -152,7 +152,7 @@ fn resolve_in(who: &str, group: Option<&str>, passwd: &[u8], groups: &[u8]) -> O
             let line = lines::<4>(groups).find(|f| f[0] == group.as_bytes())?;
             id(line[2])
         })?,
-        // A bare number that no line knows: the group of the same number, as containers do.
+        // An unknown number uses the group of the same number, like containers do.
         None => entry.and_then(|f| id(f[3])).unwrap_or(uid),
     };
     let mut all = vec![gid];
@@ -177,7 +177,7 @@ fn resolve_in(who: &str, group: Option<&str>, passwd: &[u8], groups: &[u8]) -> O
     })
 }
 
-/// The first `N` fields of every line that has as many.
+/// The first `N` fields of every line that has at least as many.
 fn lines<const N: usize>(file: &[u8]) -> impl Iterator<Item = [&[u8]; N]> {
     file.split(|b| *b == b'\n').filter_map(|line| {
         let mut fields = [&line[..0]; N];

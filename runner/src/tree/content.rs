@@ -1,4 +1,5 @@
-//! The bytes of one file: shared where the file system can (a clone), else only what is there, so that holes stay holes.
+//! Copies the content of one file: as a clone if the file system supports it, otherwise only the data, so
+//! that holes stay holes.
 
 use crate::sys::check;
 use std::io;
@@ -6,22 +7,22 @@ use std::os::fd::RawFd;
 
 const FICLONE: u64 = 0x4004_9409;
 
-/// What has been found to work between these two file systems.
-pub struct Ways {
+/// Which methods work between these two file systems.
+pub struct CopyMethods {
     clone: bool,
     range: bool,
 }
 
-impl Default for Ways {
-    fn default() -> Ways {
-        Ways {
+impl Default for CopyMethods {
+    fn default() -> CopyMethods {
+        CopyMethods {
             clone: true,
             range: true,
         }
     }
 }
 
-impl Ways {
+impl CopyMethods {
     pub fn copy(&mut self, from: RawFd, to: RawFd, size: i64) -> io::Result<()> {
         if size == 0 {
             return Ok(());
@@ -104,7 +105,7 @@ fn write_all(to: RawFd, mut bytes: &[u8], mut at: i64) -> io::Result<()> {
     Ok(())
 }
 
-/// `None`: nothing more. A file system that does not know holes has data up to the end.
+/// `None`: no more data. A file system without hole support reports data up to the end.
 fn seek(fd: RawFd, from: i64, what: libc::c_int) -> io::Result<Option<i64>> {
     // SAFETY: takes numbers.
     let at = unsafe { libc::lseek64(fd, from, what) };
@@ -119,7 +120,7 @@ fn seek(fd: RawFd, from: i64, what: libc::c_int) -> io::Result<Option<i64>> {
     }
 }
 
-/// This way does not exist here; another may.
+/// The method is not supported here.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,6 +1,7 @@
-//! Files with several names. The first copy of one gets a second name in a folder beside the new tree, from where the further names are
-//! made: a path to the first could be longer than the kernel takes, and open descriptors could be too many. The last name is that second one,
-//! moved, so there is never a name more than in the original (a file system allows only so many).
+//! Hard links. The first copy of a file gets an extra name in a folder beside the new tree, and further
+//! names link to that. A path to the first copy could be too long for the kernel, and open descriptors could
+//! be too many. The last name is the extra name itself, moved, because file systems limit the number of
+//! links.
 
 use super::{Outcome, os};
 use crate::files::dir::open_folder;
@@ -35,7 +36,7 @@ impl Links {
         }
     }
 
-    /// Makes the name another one of a file that was copied before; false when this is its first.
+    /// Links the name to an earlier copy. Returns false if there is none.
     pub fn again(&mut self, stat: &libc::stat64, to: RawFd, name: &CStr) -> io::Result<bool> {
         let key = (stat.st_dev, stat.st_ino);
         let (Some(folder), Some(known)) = (&self.folder, self.known.get_mut(&key)) else {
@@ -53,7 +54,7 @@ impl Links {
         Ok(true)
     }
 
-    /// Remembers the first copy of a file that has more names.
+    /// Remembers the first copy of a file with more names.
     pub fn first(&mut self, stat: &libc::stat64, to: RawFd, name: &CStr) -> io::Result<()> {
         if stat.st_nlink < 2 {
             return Ok(());
@@ -78,7 +79,7 @@ impl Links {
         Ok(())
     }
 
-    /// Takes away the names of files whose others were not part of what was copied.
+    /// Removes extra names of files whose other names were not part of the tree.
     pub fn finish(self) -> Outcome<()> {
         if self.folder.is_none() {
             return Ok(());

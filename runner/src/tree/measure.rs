@@ -1,6 +1,6 @@
-//! What a tree takes up. Depth costs nothing but the names of folders that are still to be visited.
+//! Measures the disk usage of a tree. Memory depends on the names of pending folders, not on depth.
 
-use super::{Identity, Outcome, Tally, climb, doing, is_folder};
+use super::{Identity, Outcome, Tally, ascend, doing, is_folder};
 use crate::files::dir::{Dir, open_folder, stat_at, stat_fd};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -26,12 +26,12 @@ pub fn measure(root: &CStr) -> Outcome<Tally> {
         let Some((parent, rest)) = above.pop() else {
             return Ok(tally);
         };
-        dir = doing("measuring", b"..", climb(dir.fd(), parent).and_then(Dir::new))?;
+        dir = doing("measuring", b"..", ascend(dir.fd(), parent).and_then(Dir::new))?;
         folders = rest;
     }
 }
 
-/// Counts a folder and all in it but its folders, whose names it returns.
+/// Counts a folder and its files. Returns the names of its subfolders.
 fn list(dir: &mut Dir, tally: &mut Tally, linked: &mut HashSet<u64>) -> Outcome<Vec<CString>> {
     let mut folders = Vec::new();
     tally.count(&doing("measuring", b".", stat_fd(dir.fd()))?);

@@ -1,39 +1,39 @@
-//! Copies a tree, or several layers of an overlay as one.
+//! Copies a tree, or merges overlay layers into one.
 //!
-//! Both are one walk. It holds an open folder for each layer that takes part in the current folder, and one in the new tree; it goes down by
-//! name and up by `..`. A layer drops out of a folder when it has nothing there, or when one above it hides it (a whiteout, another kind of file,
-//! an opaque folder); its descriptor is kept for the way up. A layer that has dropped out cannot come in again further down, so there are never
-//! more open folders than twice the layers.
+//! Both are one walk. It holds one open folder for each layer that takes part in the current folder, and one in
+//! the new tree. It descends by name and ascends by `..`. A layer drops out when it has nothing in the folder, or
+//! when an upper layer hides it (a whiteout, another file type, an opaque folder). Its descriptor is kept for the
+//! way up. A layer that dropped out stays out further down, so at most twice as many folders as layers are open.
 //!
 //! ```text
 //! layers:   a/ (opaque)     a/           the new tree: a/ opaque, with x of the first and nothing of the second;
-//!           a/x             a/y                        b, a whiteout: what is below both is still to be hidden
+//!           a/x             a/y                        b, a whiteout, to hide what is below both layers
 //!           b (whiteout)    b
 //! ```
 //!
-//! Layers that the merged one will lie on may be told. They are only looked at: the kernel lists a whiteout as a name in a folder that nothing lies
-//! below, so there it must not be.
+//! The caller can name the layers below the result (`onto`). They are only inspected: the kernel lists a
+//! whiteout as a name in a folder without lower layers, so such whiteouts must be omitted.
 
-use super::content::Ways;
+use super::content::CopyMethods;
 use super::links::Links;
-use super::{Identity, Outcome, Tally, climb, doing, is_folder, node, os, remove, xattr};
+use super::{Identity, Outcome, Tally, ascend, doing, is_folder, node, os, remove, xattr};
 use crate::files::dir::{Dir, open_folder, stat_at, stat_fd};
 use crate::sys::check;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Everything as it is, what overlayfs wrote for itself included.
+/// Copies everything, including overlayfs's own attributes.
 pub fn copy(from: &CStr, to: &CStr) -> Outcome<Tally> {
     make(&[from.to_owned()], None, to, None)
 }
 
-/// One layer that, on what lies below, shows what these show. `user`: overlayfs was mounted with `userxattr`.
+/// Creates one layer that shows the same as these layers. `user`: overlayfs was mounted with `userxattr`.
 pub fn squash(layers: &[CString], onto: Option<&[CString]>, to: &CStr, user: bool) -> Outcome<Tally> {
     make(layers, onto, to, Some(if user { "user" } else { "trusted" }))
 }
 
-/// When it fails, nothing is left of the new tree.
+/// Removes the new tree on failure.
 fn make(layers: &[CString], onto: Option<&[CString]>, to: &CStr, space: Option<&str>) -> Outcome<Tally> {
     // SAFETY: a C string that outlives the call.
     doing(
@@ -56,28 +56,28 @@ fn make(layers: &[CString], onto: Option<&[CString]>, to: &CStr, space: Option<&
 struct Merge {
     here: Folder,
     above: Vec<Above>,
-    /// What lies below is known.
+    /// The layers below are known.
     grounded: bool,
-    ways: Ways,
+    ways: CopyMethods,
     tally: Tally,
-    /// The names of overlayfs's own attributes when layers are merged; none when a tree is copied.
+    /// Names of overlayfs's attributes when merging; `None` when copying.
     overlay: Option<Attributes>,
 }
 
-/// The folder that is being made.
+/// The folder that is being created.
 struct Folder {
-    /// The uppermost layer's first: its owner, mode, times and attributes are the new folder's.
+    /// Uppermost first. Its owner, mode, times and attributes apply to the new folder.
     layers: Vec<Layer>,
     to: OwnedFd,
     stat: libc::stat64,
-    /// Folders in it that are still to be made.
+    /// Subfolders that are still to be created.
     rest: Vec<CString>,
-    /// Nothing that lies below all the layers shows in it.
+    /// Nothing from below all layers is visible in it.
     hidden: bool,
     opaque: bool,
 }
 
-/// The folder above, while one in it is being made.
+/// The parent of the current folder.
 struct Above {
     layers: Vec<Place>,
     to: Identity,
@@ -89,7 +89,7 @@ struct Above {
 
 struct Layer {
     fd: OwnedFd,
-    /// Not part of what is made, but below it.
+    /// This layer is below the result and only inspected.
     ground: bool,
 }
 
@@ -101,7 +101,8 @@ enum Place {
 struct Attributes {
     prefix: Vec<u8>,
     opaque: CString,
-    /// Those that send the kernel elsewhere for a file's name or content: what they mean depends on what lies below.
+    /// Attributes that redirect name or content. Their meaning depends on the layers below, so they are
+    /// refused.
     refused: [CString; 2],
 }
 
@@ -130,7 +131,7 @@ impl Merge {
             },
             above: Vec::new(),
             grounded: onto.is_some(),
-            ways: Ways::default(),
+            ways: CopyMethods::default(),
             tally: Tally::default(),
             overlay: space.map(Attributes::of),
         })
@@ -152,7 +153,7 @@ impl Merge {
         }
     }
 
-    /// All in the current folder but its folders, which it notes.
+    /// Copies the files of the current folder and records its subfolders.
     fn files(&mut self, links: &mut Links) -> Outcome<()> {
         for index in 0..self.here.layers.len() {
             let from = self.here.layers[index].fd.as_raw_fd();
@@ -173,7 +174,7 @@ impl Merge {
     fn entry(&mut self, from: RawFd, name: &CString, links: &mut Links) -> io::Result<()> {
         let stat = stat_at(from, name, false)?;
         if stat.st_dev != stat_fd(from)?.st_dev {
-            // Something is mounted there: it is not part of the tree.
+            // A mount point, which is not part of the tree.
             return Err(os(libc::EXDEV));
         }
         if is_folder(&stat) {
@@ -209,7 +210,7 @@ impl Merge {
 
     fn down(&mut self, name: &CStr) -> io::Result<()> {
         let (mut down, mut places) = (Vec::new(), Vec::new());
-        // `over`: nothing further below shows. `closed`: and it is the new folder that must say so.
+        // `over`: nothing further below is visible. `closed`: the new folder must be opaque.
         let (mut over, mut closed) = (false, false);
         for layer in std::mem::take(&mut self.here.layers) {
             let (at, ground) = (layer.fd.as_raw_fd(), layer.ground);
@@ -260,7 +261,7 @@ impl Merge {
         Ok(())
     }
 
-    /// The folder is whole: now it becomes what it was.
+    /// Sets the folder's metadata after its content is complete.
     fn leave(&mut self) -> io::Result<()> {
         let Folder {
             layers,
@@ -288,12 +289,12 @@ impl Merge {
                 Place::Waits(layer) => layer,
                 Place::WentDown(identity, ground) => {
                     let below = came_up.next().ok_or_else(|| os(libc::EBUSY))?;
-                    let fd = climb(below.fd.as_raw_fd(), identity)?;
+                    let fd = ascend(below.fd.as_raw_fd(), identity)?;
                     Layer { fd, ground }
                 }
             });
         }
-        let to = climb(self.here.to.as_raw_fd(), above.to)?;
+        let to = ascend(self.here.to.as_raw_fd(), above.to)?;
         self.here = Folder {
             layers,
             to,
@@ -312,7 +313,8 @@ impl Merge {
         }
     }
 
-    /// What was written with options of overlayfs that ours never has cannot be merged without knowing what lies below.
+    /// Refuses attributes of overlayfs options that this engine never uses, because they cannot be merged
+    /// without the layers below.
     fn refuse(&self, at: RawFd, name: &CStr) -> io::Result<()> {
         let Some(overlay) = &self.overlay else {
             return Ok(());
@@ -337,7 +339,8 @@ impl Attributes {
     }
 }
 
-/// Of overlayfs's own notes none is true of the merged layer, but what was escaped in them is the sandbox's.
+/// Drops overlayfs's own attributes, which do not apply to the merged layer. Escaped ones belong to the
+/// sandbox and are kept.
 fn wanted(overlay: &Option<Attributes>, attribute: &CStr) -> bool {
     match overlay {
         Some(Attributes { prefix, .. }) => match attribute.to_bytes().strip_prefix(prefix.as_slice()) {
@@ -352,7 +355,7 @@ fn is_whiteout(stat: &libc::stat64) -> bool {
     stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == 0
 }
 
-/// A folder to read, without marking it as read where that can be helped.
+/// Opens a folder for reading, without updating its access time if possible.
 fn read(at: RawFd, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NOATIME;
     // SAFETY: a C string that outlives the call.

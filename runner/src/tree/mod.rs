@@ -1,21 +1,23 @@
-//! `runner tree …`: work on whole folder trees, for the engine and on the host: the writable folders of sandboxes, as layers.
+//! `runner tree …`: operations on folder trees on the host, for the engine: the writable folders of
+//! sandboxes, used as layers.
 //!
 //! ```text
-//! runner tree copy    FROM TO                      a faithful copy; TO must not be there
-//! runner tree copy    --disk FILE TO               the same of the folder `upper` in a file with a file system in it
+//! runner tree copy    FROM TO                 a faithful copy; TO must not exist
+//! runner tree copy    --disk FILE TO          the same for the folder `upper` of a disk that is a file
 //! runner tree squash  [--user] TO LAYER… [--onto LAYER…]
-//!                                                  the layers, uppermost first, as one that shows the same on what lies below
-//! runner tree remove  PATH…                        nothing left, however deep
-//! runner tree measure PATH                         what it takes up
-//! runner tree sync    PATH…                        survives a power cut from now on
-//! runner tree sync    --all PATH                   so does everything on its file system
-//! runner tree spread  PATH…                        folders in which folders come and go
-//! runner tree serve                                any of these, one after the other: see `serve`
+//!                                             merges layers, uppermost first, into one that shows the same
+//! runner tree remove  PATH…                   removes trees of any depth
+//! runner tree measure PATH                    disk usage
+//! runner tree sync    PATH…                   flushes trees to disk
+//! runner tree sync    --all PATH              flushes the whole file system
+//! runner tree spread  PATH…                   prepares folders for many short-lived subfolders
+//! runner tree serve                           serves these commands: see `serve`
 //! ```
 //!
-//! These trees were written by hostile programs, and we are root. So no path in them is ever looked up as a whole: every step is one name,
-//! relative to an open folder, and never through a symlink. No step needs the program's stack, and a path may be longer than the kernel
-//! takes. The answer is one line of JSON, also for an error: `{"error":"…","errno":28}`.
+//! Hostile programs wrote these trees, and this process is root. So it never resolves a whole path in them: each
+//! step is one name relative to an open folder, and never follows a symlink. No step recurses, and a path may be
+//! longer than the kernel accepts. The response is one line of JSON, also for an error:
+//! `{"error":"…","errno":28}`.
 
 pub(crate) mod content;
 mod disk;
@@ -29,6 +31,7 @@ mod spread;
 mod sync;
 mod xattr;
 
+use crate::files::dir::Identity;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -40,7 +43,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if arguments.peek().is_some_and(|word| word == "serve") {
         return serve::serve().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    // What is made for somebody who has died is nobody's, and is being removed while we would go on.
+    // When the caller dies, its result is being removed, so stop.
     // SAFETY: takes numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let (line, worked) = line(answer(arguments));
@@ -52,7 +55,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The answer, and whether it is a good one.
+/// The response line, and whether it is a success.
 fn line(outcome: Outcome<Tally>) -> (String, bool) {
     match outcome {
         Ok(tally) => (
@@ -66,7 +69,7 @@ fn line(outcome: Outcome<Tally>) -> (String, bool) {
     }
 }
 
-/// What a tree takes up on the disk; a file with several names counts once.
+/// Disk usage of a tree. Hard-linked files count once.
 #[derive(Default, Clone, Copy)]
 pub struct Tally {
     pub bytes: u64,
@@ -89,7 +92,7 @@ impl Failure {
     fn new(what: &str, name: &[u8], error: &io::Error) -> Failure {
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
         let reason = io::Error::from_raw_os_error(errno);
-        // Names are a hostile program's: printable characters only.
+        // Hostile programs choose the names, so escape them.
         Failure {
             what: format!("{what} {}: {reason}", name.escape_ascii()),
             errno,
@@ -99,7 +102,7 @@ impl Failure {
 
 type Outcome<T> = Result<T, Failure>;
 
-/// `result`, or a failure that says what was being done to which name.
+/// Adds the operation and the name to an error.
 fn doing<T>(what: &str, name: &[u8], result: io::Result<T>) -> Outcome<T> {
     result.map_err(|error| Failure::new(what, name, &error))
 }
@@ -155,24 +158,13 @@ fn answer(arguments: impl Iterator<Item = OsString>) -> Outcome<Tally> {
     }
 }
 
-/// A folder's place in the kernel's books: enough to know it again after going down and up.
-#[derive(PartialEq, Clone, Copy)]
-struct Identity(u64, u64);
-
-impl Identity {
-    fn of(fd: RawFd) -> io::Result<Identity> {
-        let stat = crate::files::dir::stat_fd(fd)?;
-        Ok(Identity(stat.st_dev, stat.st_ino))
-    }
-}
-
-/// Up again, into the very folder that we came down from.
-fn climb(from: RawFd, expected: Identity) -> io::Result<std::os::fd::OwnedFd> {
+/// Ascends into the folder that the walk came from.
+fn ascend(from: RawFd, expected: Identity) -> io::Result<std::os::fd::OwnedFd> {
     let above = crate::files::dir::open_folder(from, c"..")?;
     if Identity::of(above.as_raw_fd())? == expected {
         Ok(above)
     } else {
-        // Somebody moved folders while we walked.
+        // The tree was moved during the walk.
         Err(os(libc::EBUSY))
     }
 }

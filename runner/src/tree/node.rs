@@ -1,6 +1,6 @@
-//! One file, link, socket, pipe, device or whiteout: made anew under a name in the new tree, then given all that the original says about itself.
+//! Copies one file, link, socket, fifo, device or whiteout with its metadata.
 
-use super::content::Ways;
+use super::content::CopyMethods;
 use super::{os, xattr};
 use crate::files::dir::{read_link, stat_fd};
 use crate::sys::{check, own};
@@ -8,13 +8,13 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Anything but a folder.
+/// Copies anything except a folder.
 pub fn copy(
     from: RawFd,
     to: RawFd,
     name: &CStr,
     stat: &libc::stat64,
-    ways: &mut Ways,
+    ways: &mut CopyMethods,
     keep: impl Fn(&CStr) -> bool,
 ) -> io::Result<()> {
     match stat.st_mode & libc::S_IFMT {
@@ -38,7 +38,8 @@ pub fn copy(
     facts((from, name), (to, name), stat, keep)
 }
 
-/// Owner, attributes, mode and times, in this order: a new owner takes the setuid bit and file capabilities away.
+/// Sets owner, attributes, mode and times, in this order, because a new owner clears the setuid bit and file
+/// capabilities.
 pub fn facts(
     from: (RawFd, &CStr),
     (to, name): (RawFd, &CStr),
@@ -68,7 +69,8 @@ pub fn facts(
     Ok(())
 }
 
-/// The very file that was looked at, without waiting for anybody and, where we may, without marking it as read.
+/// Opens exactly the file that was inspected, without blocking and, if permitted, without updating its
+/// access time.
 pub fn open(at: RawFd, name: &CStr, expected: &libc::stat64) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: a C string that outlives the calls.

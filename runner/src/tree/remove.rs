@@ -1,13 +1,13 @@
-//! A whole tree, however deep: the walk holds one open folder and no path. It goes down by name and up by `..`, where it must find the very
-//! folder that it came from. (`files/remove.rs` is the same walk for a sandbox's own files, which can be cancelled and may change meanwhile.)
+//! Removes a tree of any depth. The walk holds one open folder and no path. It ascends by `..`, which must
+//! be the folder that it came from. `files/remove.rs` is the same walk for a sandbox's own files, which can
+//! be cancelled.
 
-use super::{Failure, Identity, Outcome, climb, doing};
-use crate::files::dir::{Dir, open_folder, stat_at};
-use crate::sys::check;
+use super::{Failure, Identity, Outcome, ascend, doing};
+use crate::files::dir::{Dir, open_folder, stat_at, unlink};
 use std::ffi::{CStr, CString};
-use std::os::fd::RawFd;
 
-/// What is not there is removed already. Several may remove the same: one who finds a folder gone that he was in begins again.
+/// A missing path is a success. Several processes may remove the same tree: a walk whose folder vanished
+/// starts again.
 pub fn remove(path: &CStr) -> Outcome<()> {
     const ATTEMPTS: usize = 1000;
     for attempt in 1.. {
@@ -67,15 +67,10 @@ fn empty(root: &CStr) -> Outcome<()> {
         let Some((parent, child)) = above.pop() else {
             return Ok(());
         };
-        let up = climb(dir.fd(), parent).and_then(|up| {
+        let up = ascend(dir.fd(), parent).and_then(|up| {
             dir = Dir::new(up)?;
             unlink(dir.fd(), &child, libc::AT_REMOVEDIR)
         });
         doing("removing", child.to_bytes(), up)?;
     }
-}
-
-fn unlink(at: RawFd, name: &CStr, flags: libc::c_int) -> std::io::Result<()> {
-    // SAFETY: a C string that outlives the call.
-    check(unsafe { libc::unlinkat(at, name.as_ptr(), flags) }).map(drop)
 }

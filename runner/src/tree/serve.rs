@@ -1,29 +1,34 @@
-//! `runner tree serve`: the same, for an engine whose own process is too large to start another one quickly. It reads
+//! `runner tree serve`: serves tree commands, because forking from the engine's large process is slow. It reads
 //!
 //! ```text
-//! id (u32) │ length (u32) │ the words, each ended by a NUL byte          and writes          id (u32) │ length (u32) │ the line
+//! id (u32) │ length (u32) │ the arguments, each terminated by NUL
 //! ```
 //!
-//! all numbers big-endian. Each request is a process of its own, so they neither wait for each other nor share what one of them breaks. When the
-//! engine goes, so does this one, and with it everything that it was doing.
+//! and writes
+//!
+//! ```text
+//! id (u32) │ length (u32) │ the response line
+//! ```
+//!
+//! Numbers are big-endian. Each request runs in its own process, so requests do not wait for each other. When the
+//! engine ends, this process and all running requests end.
 
 use super::{answer, line};
-use crate::sys::check;
+use crate::sys::{self, check};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-/// Paths, and not many.
 const MAX_REQUEST: usize = 4 * 1024 * 1024;
-/// What a pipe takes as a whole, so that answers never mix.
+/// A pipe write up to this size is atomic, so responses do not interleave.
 const MAX_ANSWER: usize = 4096 - 8;
 
 pub fn serve() -> io::Result<()> {
-    // SAFETY: takes numbers. Children that have ended are nobody's concern: what they had to say, they said.
+    // SAFETY: takes numbers. Ignoring SIGCHLD lets the kernel reap the children.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     loop {
         let mut header = [0; 8];
-        if fill(&mut header)? < header.len() {
+        if sys::read_full(0, &mut header)? < header.len() {
             return Ok(());
         }
         let number =
@@ -33,7 +38,7 @@ pub fn serve() -> io::Result<()> {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mut words = vec![0; length];
-        if fill(&mut words)? < length {
+        if sys::read_full(0, &mut words)? < length {
             return Ok(());
         }
         // SAFETY: this process has one thread, so the child may use everything that the parent may.
@@ -53,7 +58,7 @@ pub fn serve() -> io::Result<()> {
 }
 
 fn work(id: u32, words: &[u8]) {
-    // SAFETY: takes numbers. Had our parent died before this, nobody would end us: then it is no longer our parent.
+    // SAFETY: takes numbers. The parent check covers a parent that died before prctl.
     unsafe {
         let parent = libc::getppid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -72,25 +77,13 @@ fn work(id: u32, words: &[u8]) {
 
 fn reply(id: u32, text: &str) {
     let text = if text.len() > MAX_ANSWER {
-        r#"{"error":"something with a long name","errno":5}"#
+        r#"{"error":"the error message is too long","errno":5}"#
     } else {
         text
     };
     let mut frame = id.to_be_bytes().to_vec();
     frame.extend_from_slice(&(text.len() as u32).to_be_bytes());
     frame.extend_from_slice(text.as_bytes());
-    // One write, which the pipe takes whole. An engine that has gone needs no answer.
-    let _ = crate::sys::write(1, &frame);
-}
-
-/// How much of it was there before the input ended.
-fn fill(bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match crate::sys::read(0, &mut bytes[filled..])? {
-            Some(0) | None => break,
-            Some(count) => filled += count,
-        }
-    }
-    Ok(filled)
+    // One atomic write. The engine may be gone.
+    let _ = sys::write(1, &frame);
 }

@@ -1,17 +1,17 @@
-//! Folders in which folders come and go: ext4 is told to spread them over the disk, as it does for the homes of people.
+//! Marks folders with many short-lived subfolders, so that ext4 spreads the subfolders over the disk.
 //!
-//! It keeps what is made in one folder close together, and gives no inode again that was freed in the last minutes; so where many come and go, it looks through
-//! more and more of them before it finds one to give. Spread, each folder has a neighbourhood of its own. (Measured by hand: a sandbox in 10 ms instead of 24,
-//! after some hundred others.)
+//! By default ext4 allocates inodes close to the parent, and does not reuse an inode for minutes after it
+//! was freed. So each allocation skips more and more inodes. Spread out, each subfolder has its own block
+//! group. Measured: 10 ms instead of 24 ms per sandbox, after some hundred sandboxes.
 
 use crate::files::dir::open_folder;
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 
-/// What `chattr +T` sets.
+/// The flag of `chattr +T`.
 const FS_TOPDIR_FL: libc::c_long = 0x0002_0000;
 
-/// Where that means nothing, nothing is done.
+/// Does nothing on other file systems.
 pub fn spread(paths: &[CString]) {
     for path in paths {
         let Ok(folder) = open_folder(libc::AT_FDCWD, path) else {

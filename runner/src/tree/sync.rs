@@ -1,21 +1,21 @@
-//! What survives a power cut from now on: these files and trees, or everything on a file system.
+//! Flushes files and trees, or a whole file system, to disk.
 //!
-//! Of a tree it is only the tree: what its neighbours have written meanwhile, gigabytes perhaps, is no part of somebody's snapshot. All of it is sent on its way
-//! first, and then waited for; where the file system keeps a journal, the first wait brings what the others wait for. A tree of many files is
-//! left to the kernel, which knows better than we what of it is still to be written.
+//! A tree is flushed alone, because its neighbours may have gigabytes of unrelated dirty data. The flush
+//! first starts the writes of all files and then waits; with a journal, the first wait covers most of the
+//! rest. A tree with many files is flushed with syncfs.
 
 use super::node::open;
-use super::{Identity, Outcome, climb, doing, is_folder};
+use super::{Identity, Outcome, ascend, doing, is_folder};
 use crate::files::dir::{Dir, open_folder, stat_at};
 use crate::sys::check;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// More than this are many.
-const MANY: usize = 256;
+/// Trees with more files use syncfs.
+const MAX_SYNCED_FILES: usize = 256;
 
-/// Of a folder, its own name in the folder above too.
+/// Also flushes a folder's own entry in its parent.
 pub fn sync(paths: &[CString]) -> Outcome<()> {
     let mut found = Vec::new();
     for path in paths {
@@ -38,7 +38,7 @@ pub fn sync(paths: &[CString]) -> Outcome<()> {
     Ok(())
 }
 
-/// Everything written to its file system so far, and its own name in the folder above.
+/// Flushes the whole file system, and the folder's own entry in its parent.
 pub fn all(path: &CStr) -> Outcome<()> {
     let what = path.to_bytes();
     let folder = doing("syncing", what, open_folder(libc::AT_FDCWD, path))?;
@@ -56,7 +56,8 @@ fn flush(fd: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::fsync(fd.as_raw_fd()) }).map(drop)
 }
 
-/// All folders and files of a tree, and the folder above it; false when they are many. What else has a name is safe with its folder.
+/// Opens all folders and files of a tree, and its parent. Returns false if there are too many. Other file
+/// types are flushed with their folder.
 fn collect(root: &CStr, found: &mut Vec<OwnedFd>) -> Outcome<bool> {
     let top = doing("syncing", root.to_bytes(), open_folder(libc::AT_FDCWD, root))?;
     found.push(doing("syncing", b"..", open_folder(top.as_raw_fd(), c".."))?);
@@ -64,7 +65,7 @@ fn collect(root: &CStr, found: &mut Vec<OwnedFd>) -> Outcome<bool> {
     let mut above: Vec<(Identity, Vec<CString>)> = Vec::new();
     let mut folders = list(&mut dir, found)?;
     loop {
-        if found.len() > MANY {
+        if found.len() > MAX_SYNCED_FILES {
             return Ok(false);
         }
         if let Some(name) = folders.pop() {
@@ -74,7 +75,7 @@ fn collect(root: &CStr, found: &mut Vec<OwnedFd>) -> Outcome<bool> {
             dir = child;
             folders = list(&mut dir, found)?;
         } else if let Some((parent, rest)) = above.pop() {
-            dir = doing("syncing", b"..", climb(dir.fd(), parent).and_then(Dir::new))?;
+            dir = doing("syncing", b"..", ascend(dir.fd(), parent).and_then(Dir::new))?;
             folders = rest;
         } else {
             return Ok(true);
@@ -82,7 +83,7 @@ fn collect(root: &CStr, found: &mut Vec<OwnedFd>) -> Outcome<bool> {
     }
 }
 
-/// The folder itself and its files, as far as they are not too many anyway; returns the names of its folders.
+/// Opens the folder and its files, up to the limit. Returns the names of its subfolders.
 fn list(dir: &mut Dir, found: &mut Vec<OwnedFd>) -> Outcome<Vec<CString>> {
     let mut folders = Vec::new();
     found.push(doing("syncing", b".", open_folder(dir.fd(), c"."))?);
@@ -90,7 +91,7 @@ fn list(dir: &mut Dir, found: &mut Vec<OwnedFd>) -> Outcome<Vec<CString>> {
         let stat = doing("syncing", name.to_bytes(), stat_at(dir.fd(), &name, false))?;
         if is_folder(&stat) {
             folders.push(name);
-        } else if stat.st_mode & libc::S_IFMT == libc::S_IFREG && found.len() <= MANY {
+        } else if stat.st_mode & libc::S_IFMT == libc::S_IFREG && found.len() <= MAX_SYNCED_FILES {
             found.push(doing("syncing", name.to_bytes(), open(dir.fd(), &name, &stat))?);
         }
     }

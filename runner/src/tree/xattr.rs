@@ -1,5 +1,5 @@
-//! Extended attributes of a name in an open folder. Through `/proc/self/fd`, because the kernels that we run on know no other way that
-//! reaches a symlink or a socket without following or opening it.
+//! Extended attributes of a name in an open folder, through `/proc/self/fd`. The supported kernels have no
+//! other way to reach a symlink or socket without following or opening it.
 
 use super::os;
 use crate::sys::check;
@@ -24,7 +24,7 @@ pub fn list(at: RawFd, name: &CStr) -> io::Result<Vec<CString>> {
     }
 }
 
-/// Undefined when it is not there.
+/// `None` if the attribute does not exist.
 pub fn get(at: RawFd, name: &CStr, attribute: &CStr) -> io::Result<Option<Vec<u8>>> {
     let path = path(at, name)?;
     // SAFETY: two C strings; pointer and length describe the buffer.
@@ -53,7 +53,7 @@ pub fn set(at: RawFd, name: &CStr, attribute: &CStr, value: &[u8]) -> io::Result
     .map(drop)
 }
 
-/// Copies those that `keep` wants.
+/// Copies the attributes that `keep` selects.
 pub fn copy(
     (from, from_name): (RawFd, &CStr),
     (to, to_name): (RawFd, &CStr),
@@ -90,7 +90,7 @@ fn sized(call: impl Fn(*mut u8, usize) -> isize) -> io::Result<Vec<u8>> {
             buffer.truncate(filled as usize);
             return Ok(buffer);
         }
-        // It grew between the two calls.
+        // The attribute grew between the two calls.
         let error = io::Error::last_os_error();
         if error.raw_os_error() != Some(libc::ERANGE) {
             return Err(error);

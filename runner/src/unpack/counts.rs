@@ -1,4 +1,4 @@
-//! What was unpacked, for whoever asked.
+//! Statistics of an unpacked archive.
 
 #[derive(Default)]
 pub struct Counts {
@@ -6,11 +6,11 @@ pub struct Counts {
     pub bytes: u64,
     /// Owners that do not exist in a sandbox.
     pub foreign_owners: u64,
-    /// Extended attributes that are not an image's business, or that this file system does not take.
+    /// Extended attributes that images may not set, or that the file system does not support.
     pub skipped_attributes: u64,
-    /// Which nobody could use in a sandbox, and nobody can make in a user namespace.
+    /// Devices, which are unusable in a sandbox and cannot be created in a user namespace.
     pub skipped_devices: u64,
-    /// Folders through which nothing below shows; "" is the root, which overlayfs itself does not ask.
+    /// Opaque folders. "" is the root, where overlayfs ignores the attribute.
     pub opaque: Vec<String>,
 }
 

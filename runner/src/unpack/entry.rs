@@ -1,11 +1,10 @@
-//! What a tar archive says about one entry, and what a sandbox makes of it.
+//! Metadata of one entry of a tar archive.
 
-use super::input::malformed;
-use crate::files::tar::{Parsed, pax};
+use crate::files::tar::{Parsed, malformed, pax};
 use crate::wire::error::{OpError, OpResult};
 use std::ffi::CString;
 
-/// What extra headers say about the entry that follows.
+/// Extra headers for the entry that follows.
 #[derive(Default)]
 pub struct Extra {
     pub name: Option<Vec<u8>>,
@@ -25,7 +24,7 @@ pub struct Entry {
 }
 
 impl Extra {
-    /// The records of a pax header.
+    /// Parses the records of a pax header.
     pub fn read(&mut self, bytes: &[u8]) -> OpResult<()> {
         for (key, value) in pax(bytes).map_err(malformed)? {
             let number = || {
@@ -36,14 +35,19 @@ impl Extra {
             match key.as_slice() {
                 b"path" => self.name = Some(value),
                 b"linkpath" => self.link = Some(value),
-                b"size" => self.size = Some(number().ok_or_else(|| malformed("a size in a pax header"))?),
+                b"size" => {
+                    self.size = Some(number().ok_or_else(|| malformed("a pax header has an invalid size"))?)
+                }
                 b"uid" => self.uid = number(),
                 b"gid" => self.gid = number(),
                 b"mtime" => self.time = time_of(&value),
-                key if key.starts_with(b"GNU.sparse.") => return Err(malformed("a sparse file")),
+                key if key.starts_with(b"GNU.sparse.") => {
+                    return Err(malformed("sparse files are not supported"));
+                }
                 key => {
                     if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-                        let name = CString::new(name).map_err(|_| malformed("an attribute's name"))?;
+                        let name = CString::new(name)
+                            .map_err(|_| malformed("the name of an attribute is invalid"))?;
                         self.attributes.push((name, value));
                     }
                 }
@@ -53,7 +57,7 @@ impl Extra {
     }
 }
 
-/// `1700000000.25`; `None` for what is no time, or before there were any.
+/// Parses `1700000000.25`. `None` for anything else, including negative times.
 fn time_of(text: &[u8]) -> Option<(i64, i64)> {
     let text = std::str::from_utf8(text).ok()?;
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -64,23 +68,25 @@ fn time_of(text: &[u8]) -> Option<(i64, i64)> {
     ))
 }
 
-/// A name taken apart; empty for the root itself.
+/// Splits a name into components; empty for the root.
 pub fn parts_of(name: &[u8]) -> OpResult<Vec<CString>> {
     let mut parts = Vec::new();
     for part in name.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => return Err(OpError::new("denied", "a name with '..' in it")),
-            part => parts.push(CString::new(part).map_err(|_| OpError::invalid("a NUL in a name"))?),
+            b".." => return Err(OpError::new("denied", "the name contains '..'")),
+            part => {
+                parts.push(CString::new(part).map_err(|_| OpError::invalid("the name contains a NUL byte"))?)
+            }
         }
     }
     if name.starts_with(b"/") && !parts.is_empty() {
-        return Err(OpError::new("denied", "an absolute name"));
+        return Err(OpError::new("denied", "the name is absolute"));
     }
     Ok(parts)
 }
 
-/// Which entry it was: shortened, and with what a terminal might obey taken out.
+/// Adds the entry's name to an error, shortened and without control characters.
 pub fn about(name: &[u8], error: OpError) -> OpError {
     let name: String = String::from_utf8_lossy(name)
         .chars()
@@ -98,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_inside() {
+    fn names_cannot_escape_the_root() {
         let parts = |name: &[u8]| parts_of(name).map(|parts| parts.len());
         assert_eq!(parts(b"./a//b/").ok(), Some(2));
         assert_eq!(parts(b"/").ok(), Some(0));
@@ -108,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_fractions() {
+    fn times_are_parsed_with_fractions() {
         assert_eq!(time_of(b"12"), Some((12, 0)));
         assert_eq!(time_of(b"12.5"), Some((12, 500_000_000)));
         assert_eq!(time_of(b"12.1234567899"), Some((12, 123_456_789)));

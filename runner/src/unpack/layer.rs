@@ -1,17 +1,18 @@
-//! One entry after the other, each made whole before the next is looked at.
+//! Extracts entries, one after the other.
 
 use super::Options;
 use super::counts::Counts;
 use super::entry::{Entry, Extra, about, parts_of};
-use super::input::{Input, malformed};
+use super::input::Input;
 use super::make;
-use crate::files::tar::{self, without_nul};
+use crate::files::dir::{path_of, unlink};
+use crate::files::tar::{self, Archive, malformed, without_nul};
 use crate::wire::error::{OpError, OpResult};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Inside a sandbox there are the ids 0 to 65535. A file of another owner would belong to nobody there; so it does from the start.
+/// A sandbox has the ids 0 to 65535. Files of other owners get the user `nobody`.
 const LAST_ID: u64 = 65535;
 const NOBODY: u32 = 65534;
 
@@ -22,7 +23,7 @@ pub struct Layer<'a> {
     user: bool,
     max_entries: u64,
     counts: Counts,
-    /// Folders get their times at the end: what is made in them changes these.
+    /// Folder times are set at the end, because creating entries changes them.
     folders: Vec<(CString, (i64, i64))>,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Layer<'a> {
         if self.counts.entries > self.max_entries {
             return Err(OpError::new(
                 "too_large",
-                "the archive has more entries than are allowed",
+                "the archive exceeds the limit of entries",
             ));
         }
         let mut parents = parts_of(&entry.header.name)?;
@@ -89,7 +90,7 @@ impl<'a> Layer<'a> {
         }
         let Some(name) = parents.pop() else {
             if entry.header.kind != b'5' {
-                return Err(OpError::invalid("an entry without a name"));
+                return Err(OpError::invalid("the entry has no name"));
             }
             return self.describe_folder(c".", &entry);
         };
@@ -110,15 +111,14 @@ impl<'a> Layer<'a> {
             b'5' => {
                 self.folder(&parents, at, &name)?;
                 parents.push(name);
-                return self.describe_folder(&make::path_of(&parents), &entry);
+                return self.describe_folder(&path_of(&parents), &entry);
             }
             b'1' => {
                 let mut source = parts_of(&entry.header.link)?;
                 let old = source
                     .pop()
-                    .ok_or_else(|| OpError::invalid("a link to the root"))?;
-                let from =
-                    make::open_inside(self.root.as_raw_fd(), &make::path_of(&source)).map_err(io_error)?;
+                    .ok_or_else(|| OpError::invalid("the entry links to the root"))?;
+                let from = make::open_inside(self.root.as_raw_fd(), &path_of(&source)).map_err(io_error)?;
                 if at_same_place(&from, &old, &parent, &name) {
                     return Ok(());
                 }
@@ -127,7 +127,7 @@ impl<'a> Layer<'a> {
             }
             b'2' => {
                 let target = CString::new(entry.header.link.clone())
-                    .map_err(|_| OpError::invalid("a NUL in a link"))?;
+                    .map_err(|_| OpError::invalid("the link contains a NUL byte"))?;
                 free(at, &name)?;
                 make::symlink(at, &name, &target).map_err(io_error)?;
                 if !self.plain {
@@ -151,7 +151,10 @@ impl<'a> Layer<'a> {
                 }
             }
             kind => {
-                return Err(malformed(&format!("an entry of the kind '{}'", char::from(kind))));
+                return Err(malformed(&format!(
+                    "entries of type '{}' are not supported",
+                    char::from(kind)
+                )));
             }
         }
         make::set_time(at, Some(&name), entry.time).map_err(io_error)
@@ -178,7 +181,7 @@ impl<'a> Layer<'a> {
         make::set_time(file.as_raw_fd(), None, entry.time).map_err(io_error)
     }
 
-    /// A folder that is there already keeps what is in it.
+    /// An existing folder keeps its content.
     fn folder(&mut self, parents: &[CString], at: RawFd, name: &CStr) -> OpResult<()> {
         match make::folder(at, name) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
@@ -187,9 +190,9 @@ impl<'a> Layer<'a> {
         match kind_of(at, name)? {
             Some(Kind::Folder) => Ok(()),
             Some(Kind::Whiteout) => {
-                make::unlink(at, name).map_err(io_error)?;
+                unlink(at, name, 0).map_err(io_error)?;
                 make::folder(at, name).map_err(io_error)?;
-                // What was below is gone, and stays so.
+                // The lower file stays hidden.
                 self.opaque(
                     parents,
                     Some(name),
@@ -197,7 +200,7 @@ impl<'a> Layer<'a> {
                 )
             }
             _ => {
-                make::unlink(at, name).map_err(io_error)?;
+                unlink(at, name, 0).map_err(io_error)?;
                 make::folder(at, name).map_err(io_error)
             }
         }
@@ -215,16 +218,16 @@ impl<'a> Layer<'a> {
         if hidden == b".wh..opq" {
             return self.opaque(parents, None, parent);
         }
-        // The notes of a file system of long ago to itself.
+        // Metadata of AUFS, which is ignored.
         if hidden.starts_with(b".wh.") {
             return Ok(());
         }
         if matches!(hidden, b"" | b"." | b"..") {
-            return Err(OpError::invalid("a whiteout of nothing"));
+            return Err(OpError::invalid("the whiteout has no name"));
         }
-        let name = CString::new(hidden).map_err(|_| OpError::invalid("a NUL in a name"))?;
+        let name = CString::new(hidden).map_err(|_| OpError::invalid("the name contains a NUL byte"))?;
         match kind_of(parent.as_raw_fd(), &name)? {
-            // It hides what is in layers below; what this layer has itself stays.
+            // A whiteout hides lower layers only; entries of this layer stay.
             Some(Kind::Folder) => {
                 let folder = make::open_inside(parent.as_raw_fd(), &name).map_err(io_error)?;
                 self.opaque(parents, Some(&name), &folder)
@@ -234,15 +237,15 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// The folder of an entry, made where it is missing.
+    /// Opens the parent of an entry. Creates missing folders.
     fn parent(&mut self, parents: &[CString]) -> OpResult<OwnedFd> {
         let root = self.root.as_raw_fd();
-        match make::open_inside(root, &make::path_of(parents)) {
+        match make::open_inside(root, &path_of(parents)) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {}
             found => return found.map_err(io_error),
         }
         for count in 1..=parents.len() {
-            let path = make::path_of(&parents[..count]);
+            let path = path_of(&parents[..count]);
             match make::open_inside(root, &path) {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {}
                 found => {
@@ -250,14 +253,14 @@ impl<'a> Layer<'a> {
                     continue;
                 }
             }
-            let above = make::open_inside(root, &make::path_of(&parents[..count - 1])).map_err(io_error)?;
+            let above = make::open_inside(root, &path_of(&parents[..count - 1])).map_err(io_error)?;
             let name = &parents[count - 1];
             match kind_of(above.as_raw_fd(), name)? {
                 None | Some(Kind::Whiteout) => self.folder(&parents[..count - 1], above.as_raw_fd(), name)?,
-                _ => return Err(OpError::errno(libc::ENOTDIR, "its folder")),
+                _ => return Err(OpError::errno(libc::ENOTDIR, "open the parent folder")),
             }
         }
-        make::open_inside(root, &make::path_of(parents)).map_err(io_error)
+        make::open_inside(root, &path_of(parents)).map_err(io_error)
     }
 
     fn opaque(&mut self, parents: &[CString], name: Option<&CStr>, folder: &OwnedFd) -> OpResult<()> {
@@ -266,7 +269,7 @@ impl<'a> Layer<'a> {
         let text = if path.is_empty() {
             String::new()
         } else {
-            make::path_of(&path).to_string_lossy().into_owned()
+            path_of(&path).to_string_lossy().into_owned()
         };
         self.counts.opaque.push(super::quoted(&text));
         let attribute = if self.user {
@@ -278,7 +281,7 @@ impl<'a> Layer<'a> {
             .map_err(|error| OpError::io(&error, &attribute.to_string_lossy()))
     }
 
-    /// Of what is no layer we are the owner, and may read it.
+    /// Outside a layer (`--plain`), files keep this process's owner and stay readable.
     fn own(&self, file: &OwnedFd, entry: &Entry, least: u32) -> OpResult<()> {
         let made = if self.plain {
             make::allow(file, entry.header.mode & 0o777 | least)
@@ -290,7 +293,8 @@ impl<'a> Layer<'a> {
 
     fn attributes(&mut self, file: &OwnedFd, attributes: &[(CString, Vec<u8>)]) -> OpResult<()> {
         for (name, value) in attributes {
-            // Never trusted.overlay.* nor user.overlay.*: with these, a layer could show files of other layers under other names.
+            // trusted.overlay.* and user.overlay.* are refused, because they could expose files of other
+            // layers.
             let ours = name.to_bytes().starts_with(b"user.")
                 && !name.to_bytes().starts_with(b"user.overlay.")
                 || matches!(
@@ -336,18 +340,19 @@ fn kind_of(at: RawFd, name: &CStr) -> OpResult<Option<Kind>> {
     }
 }
 
-/// Makes room: the later of two entries of one name counts. A folder with all that is in it is not thrown away for a file.
+/// Removes an earlier entry of the same name, because the later one counts. A folder is not replaced by a
+/// file.
 fn free(at: RawFd, name: &CStr) -> OpResult<()> {
-    match make::unlink(at, name) {
+    match unlink(at, name, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {
-            Err(OpError::invalid("a folder of the same name is there already"))
+            Err(OpError::invalid("a folder of this name already exists"))
         }
         result => result.map_err(io_error),
     }
 }
 
-/// A link to itself must not remove itself first.
+/// A link to itself must not remove its own target.
 fn at_same_place(from: &OwnedFd, old: &CStr, to: &OwnedFd, name: &CStr) -> bool {
     let place = |folder: &OwnedFd| {
         crate::files::dir::stat_fd(folder.as_raw_fd()).map(|stat| (stat.st_dev, stat.st_ino))

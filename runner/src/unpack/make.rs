@@ -1,31 +1,24 @@
-//! What the kernel is asked for: each by a folder's descriptor and one plain name, never by a path that could lead elsewhere.
+//! Creates files with system calls that take an open folder and one name, never a path.
 
-use crate::sys::{check, own};
-use std::ffi::{CStr, CString};
+use crate::sys::{self, check, own};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 pub const OPAQUE: &CStr = c"trusted.overlay.opaque";
-/// The same for an overlay that was mounted in a user namespace (`userxattr`).
+/// The same for an overlay that is mounted in a user namespace (`userxattr`).
 pub const USER_OPAQUE: &CStr = c"user.overlay.opaque";
 
-/// Opens a folder below `root` as if `root` were `/`: the kernel (5.6) follows symlinks inside and knows no way out.
+/// Opens a folder below `root` as if `root` were `/` (RESOLVE_IN_ROOT, Linux 5.6): symlinks are followed but
+/// cannot escape.
 pub fn open_inside(root: RawFd, path: &CStr) -> io::Result<OwnedFd> {
-    const RESOLVE_NO_MAGICLINKS: u64 = 2;
-    const RESOLVE_IN_ROOT: u64 = 16;
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let how = [flags as u64, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS];
-    // SAFETY: `how` has the layout and size of struct open_how: flags, mode, resolve.
-    let opened = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            root,
-            path.as_ptr(),
-            how.as_ptr(),
-            std::mem::size_of_val(&how),
-        )
-    };
-    own(opened as i32)
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    sys::open_resolved(
+        root,
+        path,
+        flags,
+        sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_MAGICLINKS,
+    )
 }
 
 pub fn folder(at: RawFd, name: &CStr) -> io::Result<()> {
@@ -60,12 +53,8 @@ pub fn node(at: RawFd, name: &CStr, kind: u32, device: (u64, u64)) -> io::Result
     check(unsafe { libc::mknodat(at, name.as_ptr(), kind | 0o600, libc::makedev(major, minor)) }).map(drop)
 }
 
-pub fn unlink(at: RawFd, name: &CStr) -> io::Result<()> {
-    // SAFETY: a C string that outlives the call.
-    check(unsafe { libc::unlinkat(at, name.as_ptr(), 0) }).map(drop)
-}
-
-/// Owner and mode of what we have just made and nobody else can reach, so no link is in the way. The owner first: changing it clears bits of the mode.
+/// Sets owner and mode of a name that was just created and is not reachable by others, so it is not a
+/// symlink. The owner comes first, because changing it clears mode bits.
 pub fn own_by_name(at: RawFd, name: &CStr, owner: (u32, u32), mode: Option<u32>) -> io::Result<()> {
     // SAFETY: C strings that outlive the calls.
     unsafe {
@@ -97,7 +86,7 @@ pub fn allow(file: &OwnedFd, mode: u32) -> io::Result<()> {
     check(unsafe { libc::fchmod(file.as_raw_fd(), mode) }).map(drop)
 }
 
-/// Seconds and nanoseconds; the time of the last reading gets the same. With a name, of what that name is, without one, of what is open.
+/// Sets modification and access time, of the name or of the open file.
 pub fn set_time(at: RawFd, name: Option<&CStr>, time: (i64, i64)) -> io::Result<()> {
     let time = libc::timespec {
         tv_sec: time.0,
@@ -126,11 +115,4 @@ pub fn set_attribute(file: &OwnedFd, name: &CStr, value: &[u8]) -> io::Result<()
         )
     })
     .map(drop)
-}
-
-/// Parts of a name as a path below the root.
-pub fn path_of(parts: &[CString]) -> CString {
-    let names: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-    let path = names.join(&b'/');
-    CString::new(if path.is_empty() { b".".to_vec() } else { path }).expect("made of C strings")
 }

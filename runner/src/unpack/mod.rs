@@ -1,15 +1,17 @@
-//! `runner unpack`: a tar archive on standard input becomes a layer of an overlay, outside any sandbox, as root or as root of a user namespace.
+//! `runner unpack`: extracts a tar archive from standard input into an overlay layer. Runs on the host, as
+//! root or as root of a user namespace.
 //!
-//! An archive is hostile, and whoever unpacks it may write anywhere. So the folder becomes this process's root before the first byte
-//! is read, every folder is opened with `RESOLVE_IN_ROOT` (a symlink leads around inside, as it would in the image), names that are absolute or
-//! have `..` in them are refused, and entries and bytes are counted. The archive is read to its end, so that who sends it can compare its digest.
+//! Archives are hostile, and this process may write anywhere. So it makes the folder its root directory before it
+//! reads the first byte, and opens every folder with `RESOLVE_IN_ROOT`. It rejects absolute names and `..`, and
+//! limits entries and bytes. It reads the archive to the end, so that the sender can verify the digest.
 //!
 //! ```text
-//! dir/.wh.name       ─► dir/name, a character device 0:0      overlayfs: what is below is gone
-//! dir/.wh..wh..opq   ─► trusted.overlay.opaque=y on dir       overlayfs: nothing below shows through (user.overlay.opaque in a user namespace)
+//! dir/.wh.name       ─► dir/name, a character device 0:0      overlayfs: hides the name in lower layers
+//! dir/.wh..wh..opq   ─► trusted.overlay.opaque=y on dir       overlayfs: hides lower layers of the folder
+//!                       (user.overlay.opaque in a user namespace)
 //! ```
 //!
-//! It says one line of JSON on standard output, counts or an error. What a failed run leaves in the folder is its caller's to remove.
+//! It prints one line of JSON: counts or an error. After a failure the caller removes the folder.
 
 mod counts;
 mod entry;
@@ -29,9 +31,9 @@ use std::process::ExitCode;
 #[derive(Debug, PartialEq)]
 struct Options {
     folder: CString,
-    /// The names of whiteouts mean nothing.
+    /// Whiteouts have no special meaning.
     plain: bool,
-    /// In a user namespace: overlayfs reads other attributes there, and nobody may make devices.
+    /// In a user namespace overlayfs uses other attributes, and devices cannot be created.
     user: bool,
     max_entries: u64,
     max_bytes: u64,
@@ -59,31 +61,31 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn unpack(options: &Options) -> OpResult<String> {
-    let root = enter(options).map_err(|error| OpError::io(&error, "opening the folder"))?;
+    let root = enter(options).map_err(|error| OpError::io(&error, "open the folder"))?;
     let mut layer = Layer::new(&root, Input::new(options.max_bytes), options);
     let counts = layer.run()?;
     if options.sync {
-        // On disk before anybody relies on it: a layer is made once and used for years.
+        // Flush before the layer is used.
         // SAFETY: takes a descriptor.
         check(unsafe { libc::syncfs(root.as_raw_fd()) })
-            .map_err(|error| OpError::io(&error, "writing out"))?;
+            .map_err(|error| OpError::io(&error, "flush to disk"))?;
     }
     Ok(counts.json())
 }
 
-/// From here on nothing outside the folder has a name.
+/// After this, nothing outside the folder is reachable by path.
 fn enter(options: &Options) -> std::io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: C strings that outlive their calls, and numbers.
     unsafe {
-        // Who asked for this is gone: then what it makes is being removed, and must not grow meanwhile.
+        // When the caller dies, its result is being removed, so stop.
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
         let root = own(libc::open(options.folder.as_ptr(), flags))?;
         check(libc::fchdir(root.as_raw_fd()))?;
         check(libc::chroot(c".".as_ptr()))?;
         check(libc::chdir(c"/".as_ptr()))?;
         libc::umask(0);
-        // An archive need not speak of its root folder, and whoever made this one need not be root.
+        // The archive may have no entry for its root folder.
         if !options.plain {
             check(libc::fchown(root.as_raw_fd(), 0, 0))?;
             check(libc::fchmod(root.as_raw_fd(), 0o755))?;
@@ -93,7 +95,7 @@ fn enter(options: &Options) -> std::io::Result<OwnedFd> {
 }
 
 fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
-    let usage = || OpError::invalid("unpack: a folder is needed");
+    let usage = || OpError::invalid("unpack: no folder given");
     let folder = arguments.next().ok_or_else(usage)?;
     let mut options = Options {
         folder: CString::new(folder.into_vec()).map_err(|_| usage())?,
@@ -108,7 +110,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
             let value = arguments.next().and_then(|value| value.into_string().ok());
             value
                 .and_then(|value| value.parse().ok())
-                .ok_or_else(|| OpError::invalid("unpack: a number is missing"))
+                .ok_or_else(|| OpError::invalid("unpack: an option needs a number"))
         };
         match name.to_str() {
             Some("--plain") => options.plain = true,
@@ -116,7 +118,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> OpResult<Options> {
             Some("--no-sync") => options.sync = false,
             Some("--max-entries") => options.max_entries = number()?,
             Some("--max-bytes") => options.max_bytes = number()?,
-            _ => return Err(OpError::invalid("unpack: no such option")),
+            _ => return Err(OpError::invalid("unpack: unknown option")),
         }
     }
     Ok(options)
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_applied_or_refused() {
+    fn options_are_applied_or_rejected() {
         let parse = |words: &[&str]| parse(words.iter().map(OsString::from));
         let options = parse(&["/f", "--plain", "--max-entries", "7"]).unwrap();
         assert_eq!((options.plain, options.max_entries), (true, 7));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_json() {
+    fn messages_are_escaped_as_json() {
         assert_eq!(quoted("a\"b\\c\nd\u{e9}"), "\"a\\\"b\\\\c\\u000ad\u{e9}\"");
     }
 }

@@ -1,16 +1,16 @@
 //! The bodies of control frames: a strict subset of CBOR (RFC 8949).
 //!
-//! Chosen over JSON because names and arguments are bytes, not text: CBOR carries a byte string as it is,
-//! where JSON needs base64 or loses it. Chosen over a schema-bound layout because unknown fields must be
-//! skippable. The subset: integers that a double can hold (53 bits), byte strings, UTF-8 text, definite arrays, definite maps with
-//! text keys, false, true, null. Lengths are in shortest form, so that one value has one encoding and golden
-//! frames can be compared byte for byte. Refused: floats, tags, indefinite lengths, duplicate keys.
+//! CBOR instead of JSON, because names and arguments are bytes, and CBOR has byte strings. CBOR instead of a
+//! fixed layout, because unknown fields must be skippable. The subset: integers of 53 bits, byte strings,
+//! UTF-8 text, arrays and maps of definite length with text keys, false, true, null. Lengths use the
+//! shortest form, so each value has one encoding and golden frames can be compared byte for byte. Rejected:
+//! floats, tags, indefinite lengths, duplicate keys.
 
-/// Deeper nesting than any message has; a hostile one ends here and not in our stack.
+/// More than any message needs. Bounds the stack for hostile input.
 const MAX_DEPTH: u32 = 16;
-/// Values in one body: argv and env of a large command fit, a megabyte of empty arrays does not.
+/// Values in one body: enough for argv and env of a large command.
 const MAX_ITEMS: u32 = 65_536;
-/// 2^53 - 1: what both sides can hold exactly.
+/// 2^53 - 1, which both sides represent exactly.
 const MAX_INT: i64 = 9_007_199_254_740_991;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Value {
     }
 }
 
-/// A map body, written field by field. Absent facts are left out: unknown is undefined, never invented.
+/// A map body. Unknown values are omitted, never invented.
 #[derive(Default, Clone, Debug)]
 pub struct Fields(Vec<(String, Value)>);
 
@@ -48,7 +48,7 @@ impl Fields {
         self.0.push((key.to_owned(), value));
         self
     }
-    /// A number that is larger than the wire carries is left out.
+    /// Omits a number that exceeds 53 bits.
     pub fn int(self, key: &str, value: impl TryInto<i64>) -> Self {
         match value
             .try_into()
@@ -74,6 +74,13 @@ impl Fields {
             None => self,
         }
     }
+    pub fn maybe_bytes(self, key: &str, value: Option<&[u8]>) -> Self {
+        match value {
+            Some(value) => self.bytes(key, value),
+            None => self,
+        }
+    }
+
     pub fn maybe_text(self, key: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.text(key, value),
@@ -100,7 +107,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, &'static str> {
     if reader.bytes.is_empty() {
         Ok(value)
     } else {
-        Err("bytes after the end of the body")
+        Err("the body has bytes after its end")
     }
 }
 
@@ -162,8 +169,8 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn take(&mut self, len: u64) -> Result<&'a [u8], &'static str> {
-        let len = usize::try_from(len).map_err(|_| "a length beyond the body")?;
-        let (taken, rest) = self.bytes.split_at_checked(len).ok_or("a body that ends early")?;
+        let len = usize::try_from(len).map_err(|_| "a length exceeds the body")?;
+        let (taken, rest) = self.bytes.split_at_checked(len).ok_or("the body is truncated")?;
         self.bytes = rest;
         Ok(taken)
     }
@@ -181,11 +188,11 @@ impl<'a> Reader<'a> {
                     .fold(0u64, |sum, byte| sum << 8 | *byte as u64);
                 let least = if info == 24 { 24 } else { 1u64 << (4 * width) };
                 if major < 7 && argument < least {
-                    return Err("a length that is not in shortest form");
+                    return Err("a length is not in shortest form");
                 }
                 argument
             }
-            _ => return Err("an indefinite length"),
+            _ => return Err("indefinite lengths are not allowed"),
         };
         Ok((major, info, argument))
     }
@@ -193,11 +200,11 @@ impl<'a> Reader<'a> {
     fn value(&mut self, depth: u32) -> Result<Value, &'static str> {
         self.items += 1;
         if depth > MAX_DEPTH || self.items > MAX_ITEMS {
-            return Err("a body with too many values");
+            return Err("the body has too many values");
         }
         let (major, info, argument) = self.head()?;
         match (major, info) {
-            (0 | 1, _) if argument > MAX_INT as u64 => Err("an integer beyond 53 bits"),
+            (0 | 1, _) if argument > MAX_INT as u64 => Err("an integer exceeds 53 bits"),
             (0, _) => Ok(Value::Int(argument as i64)),
             (1, _) => Ok(Value::Int(!(argument as i64))),
             (2, _) => Ok(Value::Bytes(self.take(argument)?.to_vec())),
@@ -213,7 +220,7 @@ impl<'a> Reader<'a> {
             (7, 20) => Ok(Value::Bool(false)),
             (7, 21) => Ok(Value::Bool(true)),
             (7, 22) => Ok(Value::Null),
-            _ => Err("a value kind that is not in the protocol"),
+            _ => Err("a value has a type that the protocol does not use"),
         }
     }
 
@@ -221,23 +228,23 @@ impl<'a> Reader<'a> {
         let bytes = self.take(len)?;
         std::str::from_utf8(bytes)
             .map(str::to_owned)
-            .map_err(|_| "text that is not UTF-8")
+            .map_err(|_| "text is not UTF-8")
     }
 
     fn map(&mut self, len: u64, depth: u32) -> Result<Value, &'static str> {
-        // The quadratic search for duplicates is bounded by this: no message has as many fields.
+        // Bounds the quadratic search for duplicate keys.
         if len > 4096 {
-            return Err("a map with too many fields");
+            return Err("a map has too many fields");
         }
         let mut fields: Vec<(String, Value)> = Vec::new();
         for _ in 0..len {
             let (major, _, argument) = self.head()?;
             if major != 3 {
-                return Err("a map key that is not text");
+                return Err("a map key is not text");
             }
             let key = self.text(argument)?;
             if fields.iter().any(|(name, _)| *name == key) {
-                return Err("a map with the same key twice");
+                return Err("a map has a duplicate key");
             }
             let value = self.value(depth + 1)?;
             fields.push((key, value));
@@ -251,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn values_round_trip() {
         let value = Fields::new()
             .int("zero", 0)
             .int("edge", 23)
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_bodies_are_refused() {
+    fn hostile_bodies_are_rejected() {
         for bytes in [
             &b""[..],
             b"\x18\x17",                         // 23 in two bytes
@@ -277,10 +284,10 @@ mod tests {
             b"\xfb\0\0\0\0\0\0\0\0",             // float
             b"\xc0\0",                           // tag
             b"\x61\xff",                         // not UTF-8
-            b"\x9b\xff\xff\xff\xff\xff\xff\xff", // cut short
+            b"\x9b\xff\xff\xff\xff\xff\xff\xff", // truncated
             b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
-            b"\xa2\x61a\x00\x61a\x01",               // a key twice
-            b"\xa1\x00\x00",                         // a key that is a number
+            b"\xa2\x61a\x00\x61a\x01",               // duplicate key
+            b"\xa1\x00\x00",                         // a number as key
             b"\x00\x00",                             // two values
             b"\x1b\x00\x20\x00\x00\x00\x00\x00\x00", // 2^53
         ] {

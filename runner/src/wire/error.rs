@@ -1,4 +1,4 @@
-//! The one table of what an operation can fail with. Codes are wire vocabulary (`protocol/runner.md`).
+//! Errors of operations. `protocol/runner.md` lists the codes.
 
 use super::cbor::Fields;
 
@@ -7,7 +7,7 @@ pub struct OpError {
     pub code: &'static str,
     pub message: String,
     pub errno: Option<i32>,
-    /// Which part of starting a process failed: `exec`, `cwd`, `user`, `limits` …
+    /// The step of a process start that failed: `exec`, `cwd`, `user`, `limits` …
     pub step: Option<&'static str>,
 }
 
@@ -27,7 +27,7 @@ impl OpError {
         OpError::new("invalid", message)
     }
 
-    /// `what` names the step or the operation, never a caller's secret.
+    /// `what` names the step or operation. It must not contain data of the caller.
     pub fn errno(errno: i32, what: &str) -> Self {
         let text = std::io::Error::from_raw_os_error(errno).to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_owned();

@@ -1,18 +1,18 @@
-//! Frames: `length u32 | type u8 | stream u32`, big endian, then `length` bytes of payload.
+//! Frames: `length u32 | type u8 | stream u32`, big-endian, then `length` bytes of payload.
 //!
-//! The decoder is incremental and never trusts a length: a header is checked against the cap of its own
-//! type before a single payload byte is waited for, and the buffer grows only by bytes that really arrived.
+//! The decoder is incremental and does not trust lengths. It checks a header against the limit of its type
+//! before any payload arrives, and buffers only bytes that have arrived.
 
 pub const HEADER: usize = 9;
-/// DATA and OUTPUT content.
+/// Content of DATA and OUTPUT.
 pub const MAX_DATA: usize = 64 * 1024;
 /// A control body (REQUEST, OPEN, EVENT, DONE, ERROR, WELCOME, GOODBYE).
 pub const MAX_BODY: usize = 1024 * 1024;
-/// Bytes that a peer may send on a fresh stream before the first WINDOW.
+/// Bytes that a peer may send on a new stream before the first WINDOW.
 pub const INITIAL_WINDOW: u32 = 256 * 1024;
-/// No sum of window updates may exceed this.
+/// The largest credit of a stream.
 pub const MAX_WINDOW: u64 = 64 * 1024 * 1024;
-/// Channel and number, before the content of an OUTPUT frame.
+/// Channel and event number before the content of an OUTPUT frame.
 pub const OUTPUT_PREFIX: usize = 9;
 
 pub const MAGIC: &[u8; 8] = b"SKRUNNER";
@@ -49,7 +49,7 @@ impl Kind {
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// The smallest and largest payload that a frame of this kind may have.
+    /// The smallest and largest payload of a frame of this kind.
     pub fn bounds(self) -> (usize, usize) {
         match self {
             Kind::Hello => (12, 12),
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// Frames about the connection carry stream 0, all others a stream.
+    /// Frames about the connection have stream 0.
     pub fn on_connection(self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-/// Why a connection must end. The first word is the GOODBYE code.
+/// Why a connection ends. `code` is the GOODBYE code.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Violation {
     pub code: &'static str,
@@ -91,6 +91,10 @@ impl Violation {
             code,
             message: message.into(),
         }
+    }
+
+    pub fn out_of_order(message: impl Into<String>) -> Self {
+        Violation::new("out_of_order", message)
     }
 }
 
@@ -105,7 +109,7 @@ pub fn put_header(out: &mut Vec<u8>, kind: Kind, stream: u32, len: usize) {
     set_header(&mut out[start..], kind, stream, len);
 }
 
-/// Writes a header over the first bytes of `out`.
+/// Writes a header to the start of `out`.
 pub fn set_header(out: &mut [u8], kind: Kind, stream: u32, len: usize) {
     debug_assert!(
         len >= kind.bounds().0 && len <= kind.bounds().1,
@@ -116,7 +120,7 @@ pub fn set_header(out: &mut [u8], kind: Kind, stream: u32, len: usize) {
     out[5..HEADER].copy_from_slice(&stream.to_be_bytes());
 }
 
-/// One event of output, whose bytes lie in two parts.
+/// An OUTPUT frame whose content is in two slices.
 pub fn put_output(out: &mut Vec<u8>, stream: u32, channel: u8, number: u64, head: &[u8], tail: &[u8]) {
     put_header(out, Kind::Output, stream, OUTPUT_PREFIX + head.len() + tail.len());
     out.push(channel);
@@ -125,7 +129,7 @@ pub fn put_output(out: &mut Vec<u8>, stream: u32, channel: u8, number: u64, head
     out.extend_from_slice(tail);
 }
 
-/// The frame at the start of `input` and its whole length; `None` when more bytes are needed.
+/// Parses the frame at the start of `input` and returns its total length. `None` if it is incomplete.
 pub fn parse(input: &[u8]) -> Result<Option<(Frame<'_>, usize)>, Violation> {
     let Some(header) = input.first_chunk::<HEADER>() else {
         return Ok(None);
@@ -135,20 +139,20 @@ pub fn parse(input: &[u8]) -> Result<Option<(Frame<'_>, usize)>, Violation> {
     let Some(kind) = Kind::from_byte(header[4]) else {
         return Err(Violation::new(
             "unknown_frame",
-            format!("frame type 0x{:02x} is not known", header[4]),
+            format!("frame type 0x{:02x} is unknown", header[4]),
         ));
     };
     let (least, most) = kind.bounds();
     if len > most {
         return Err(Violation::new(
             "too_long",
-            format!("a {kind:?} frame of {len} bytes, at most {most}"),
+            format!("a {kind:?} frame has {len} bytes; the maximum is {most}"),
         ));
     }
     if len < least {
         return Err(Violation::new(
             "malformed",
-            format!("a {kind:?} frame of {len} bytes, at least {least}"),
+            format!("a {kind:?} frame has {len} bytes; the minimum is {least}"),
         ));
     }
     if kind.on_connection() != (stream == 0) {
@@ -175,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_prefix_of_a_frame_waits_and_the_whole_parses() {
+    fn an_incomplete_frame_waits_and_a_complete_one_parses() {
         let mut bytes = Vec::new();
         put_output(&mut bytes, 7, 2, 1 << 40, b"hel", b"lo");
         for cut in 0..bytes.len() {
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_refused_by_its_header_alone() {
+    fn a_frame_is_rejected_by_its_header_alone() {
         let refuse = |len: u32, kind: u8, stream: u32| {
             let mut header = len.to_be_bytes().to_vec();
             header.push(kind);

@@ -1,5 +1,5 @@
-//! What travels on the socket: frames (`frame`), and the bodies of control frames (`cbor`).
-//! `protocol/runner.md` is the authority; `protocol/golden` holds both sides to it.
+//! The protocol: frames (`frame`) and bodies of control frames (`cbor`). `protocol/runner.md` specifies it;
+//! `protocol/golden` tests both sides.
 
 pub mod cbor;
 pub mod error;

@@ -1,4 +1,4 @@
-//! Typed access to a REQUEST body. Parse at the edge: every getter names the field it refuses.
+//! Typed access to a REQUEST body. Every error names the field.
 
 use super::cbor::Value;
 use super::error::{OpError, OpResult};
@@ -19,11 +19,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A caller-chosen id: short text, so that tables and tombstones stay small.
+    /// A caller-chosen id. Short, because tables and tombstones keep it.
     pub fn id(&self, key: &str) -> OpResult<&'a str> {
         let id = self.text(key)?;
         if id.is_empty() || id.len() > 128 {
-            return Err(OpError::invalid(format!("{key}: 1 to 128 bytes")));
+            return Err(OpError::invalid(format!("{key}: must have 1 to 128 bytes")));
         }
         Ok(id)
     }
@@ -48,7 +48,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Bytes for the kernel: text is taken as its UTF-8; a NUL cannot be passed on and is refused.
+    /// Bytes or UTF-8 text without NUL, for the kernel.
     pub fn maybe_cstring(&self, key: &str) -> OpResult<Option<CString>> {
         self.present(key).map(|value| cstring(key, value)).transpose()
     }
@@ -57,12 +57,12 @@ impl<'a> Request<'a> {
         self.maybe_cstring(key)?.ok_or_else(|| missing(key))
     }
 
-    /// A path: not empty, and short enough for the kernel to take.
+    /// A path that is not empty and not too long for the kernel.
     pub fn path(&self, key: &str) -> OpResult<CString> {
         let path = self.cstring(key)?;
         match path.as_bytes().len() {
             1..4096 => Ok(path),
-            0 => Err(OpError::invalid(format!("{key}: an empty path"))),
+            0 => Err(OpError::invalid(format!("{key}: must not be empty"))),
             _ => Err(OpError::errno(libc::ENAMETOOLONG, key)),
         }
     }
@@ -94,7 +94,7 @@ pub fn cstring(key: &str, value: &Value) -> OpResult<CString> {
         Value::Text(text) => text.clone().into_bytes(),
         _ => return Err(wrong(key, "bytes or text")),
     };
-    CString::new(bytes).map_err(|_| OpError::invalid(format!("{key}: a NUL byte")))
+    CString::new(bytes).map_err(|_| OpError::invalid(format!("{key}: contains a NUL byte")))
 }
 
 fn missing(key: &str) -> OpError {

@@ -1,4 +1,4 @@
-//! A folder for a test, and everything that can be seen of a tree, as text to compare.
+//! A scratch folder for tests, and a textual snapshot of everything visible in a tree.
 
 #![allow(dead_code)]
 
@@ -18,7 +18,7 @@ impl Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("runner-tree-{}-{number}", std::process::id()));
-        fs::create_dir(&path).expect("a fresh name");
+        fs::create_dir(&path).expect("a new folder");
         Scratch(path)
     }
 
@@ -34,7 +34,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What a failed test has left mounted hides what is to be removed.
+        // Unmount what a failed test left mounted.
         for line in fs::read_to_string("/proc/thread-self/mounts")
             .unwrap_or_default()
             .lines()
@@ -62,7 +62,7 @@ pub fn tree(arguments: &[&OsStr]) -> Output {
         .expect("the binary was built for this test")
 }
 
-/// Runs it and returns its answer; a failure is this test's.
+/// Runs the command, which must succeed, and returns its response.
 pub fn good(arguments: &[&OsStr]) -> String {
     let output = tree(arguments);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -106,7 +106,7 @@ pub fn set_attribute(path: &Path, name: &CStr, value: &[u8]) {
     );
 }
 
-/// Folders in folders, a hundred letters each, and at the bottom another name of a file.
+/// Nested folders with names of 100 letters, and a hard link to `file` at the bottom.
 pub fn make_deep(root: &Path, depth: usize, file: &Path) {
     let name = CString::new("d".repeat(100)).expect("no NUL");
     // SAFETY: C strings that outlive the calls; each descriptor is closed once.
@@ -124,7 +124,7 @@ pub fn make_deep(root: &Path, depth: usize, file: &Path) {
     }
 }
 
-/// Mounts in a namespace of this thread alone: gone with it, whatever happens.
+/// Unshares the mount namespace of this thread, so that all mounts end with it.
 pub fn own_mounts() {
     // SAFETY: flags only; the other threads of the test keep their namespace.
     unsafe {
@@ -138,7 +138,7 @@ pub fn own_mounts() {
     }
 }
 
-/// Layers uppermost first; with `upper`, writable.
+/// Layers uppermost first; writable with `upper`.
 pub fn overlay(target: &Path, layers: &[&Path], upper: Option<(&Path, &Path)>) {
     let lower: Vec<_> = layers
         .iter()
@@ -161,13 +161,13 @@ pub fn unmount(target: &Path) {
         if unsafe { libc::umount(c(target).as_ptr()) } == 0 {
             return;
         }
-        // Whatever looks through all mounts of the machine holds one for a moment.
+        // Another process that inspects all mounts can hold it briefly.
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("{}: {}", target.display(), std::io::Error::last_os_error());
 }
 
-/// Every name in a tree, with all that can be seen of it. Names of one file are named together, by the first of them.
+/// Every name in a tree with its metadata and content. Hard links refer to the first name.
 pub fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut seen = BTreeMap::new();
     look(root, Path::new(""), &mut seen);
@@ -203,7 +203,7 @@ fn look(root: &Path, name: &Path, seen: &mut BTreeMap<PathBuf, (u64, String)>) {
     let times = if kind.is_dir() && name.as_os_str().is_empty() {
         String::new()
     } else {
-        // Not when it was last read: looking is reading.
+        // Without the access time, because reading changes it.
         format!("{}.{}", facts.mtime(), facts.mtime_nsec())
     };
     let text = format!(
@@ -221,7 +221,7 @@ fn look(root: &Path, name: &Path, seen: &mut BTreeMap<PathBuf, (u64, String)>) {
     }
 }
 
-/// Without what a mount writes for itself.
+/// Without attributes that a mount sets itself.
 fn attributes(path: &Path) -> Vec<(String, Vec<u8>)> {
     let path = c(path);
     let mut names = vec![0u8; 65536];
@@ -251,7 +251,7 @@ fn attributes(path: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Says which names differ, and how.
+/// Fails with the names that differ.
 pub fn same(one: &BTreeMap<PathBuf, String>, other: &BTreeMap<PathBuf, String>, what: &str) {
     let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
     let differ: Vec<_> = names

@@ -1,0 +1,4 @@
+//! TCP ports inside the sandbox.
+
+mod dial;
+pub mod listening;
