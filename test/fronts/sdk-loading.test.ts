@@ -127,7 +127,7 @@ describe.each(vendors)('the SDK $name', (vendor) => {
     it('and misses a package of its own is not called missing itself', async () => {
       expect(await told("import 'sandkasten-no-such-package'", '3.5.0')).toEqual({
         code: 'sdk_missing',
-        message: `The package ${vendor.name} is there, but does not load.`,
+        message: `The package ${vendor.name} is installed, but does not load.`,
       })
     })
   })
