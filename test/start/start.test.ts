@@ -108,7 +108,7 @@ describe('npm start', () => {
     writeFileSync(path.join(bin, 'crun'), script, { mode: 0o755 })
     const started = npmStart(['--accept-no-isolation'], { PATH: `${bin}:${process.env.PATH}` })
     expect((await started.ended) as unknown[]).not.toEqual([0, null])
-    expect(started.said()).toContain('one was started to try it, and failed')
+    expect(started.said()).toContain('a trial sandbox failed to start')
     expect(started.said()).toContain('does not start without isolation')
     expect(started.said()).not.toContain('listens on')
     expect(readdirSync(path.join(started.home, 'engine/sandboxes'))).toEqual([])

@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { widthOf, wrap } from './format.ts'
 
-/** Says what is wrong and what to change. Returns the exit code: 126 and 127 as shells use them, else 125. */
+/** Prints the error and its hint. Returns the exit code: 126 and 127 as in shells, otherwise 125. */
 export function reportError(error: unknown): number {
   if (isOfTheSystem(error)) {
     say(`sandkasten: ${error.message}`)
@@ -17,12 +17,12 @@ export function reportError(error: unknown): number {
   return error.code === 'permission_denied' ? 126 : 125
 }
 
-/** A line for people on stderr; on a terminal no word is broken at its edge. */
+/** Prints a line to stderr, wrapped between words on a terminal. */
 export function say(text: string): void {
   console.error(wrap(text, widthOf(process.stderr), '  '))
 }
 
-/** A missing file or a full disk on this machine: the system's message says enough, and our stack does not help. */
+/** An error of the operating system, such as a missing file or a full disk: its message is enough without a stack. */
 function isOfTheSystem(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'syscall' in error && 'code' in error && !SandboxError.is(error)
 }
