@@ -4,7 +4,7 @@ import type { Tool } from '../remote/tools.ts'
 import type { PullChangesOpts, RecipeSandbox } from '../types.ts'
 import type { ObjectStore } from './objects.ts'
 
-/** What both kinds of pull work with. */
+/** The context of both kinds of pull. */
 export interface PullJob {
   sandbox: RecipeSandbox
   root: string

@@ -8,7 +8,7 @@ interface RemoveOptions extends CallOptions {
   tools: ReadonlySet<Tool>
 }
 
-/** Removes files, and the folders that are empty without them. */
+/** Removes files, and the folders that become empty. */
 export async function removePaths(
   sandbox: RecipeSandbox,
   root: string,
@@ -28,7 +28,7 @@ export async function removePaths(
       signal,
     })
     if (result.exitCode === 0) {
-      // A folder that still holds something stays, and rmdir says so; that is what is wanted.
+      // rmdir fails for a folder that is not empty, as intended.
       if (folders.length > 0)
         await run(sandbox, {
           cmd: 'xargs',
