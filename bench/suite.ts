@@ -13,11 +13,11 @@ export interface Suite {
 
 export interface SuiteOptions {
   readonly quick: boolean
-  /** An id, or the beginning of some up to a `.`, or with an `@` at its end. Empty: all. */
+  /** An id, a prefix up to a `.`, or a prefix that ends with `@`. Empty: all. */
   readonly only: readonly string[]
 }
 
-/** Whether an id is among those that were asked for. */
+/** Whether an id was requested. */
 export function wanting({ only }: SuiteOptions): (id: string) => boolean {
   return (id) => only.length === 0 || only.some((chosen) => matches(id, chosen))
 }

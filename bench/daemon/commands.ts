@@ -1,4 +1,4 @@
-/** One more command over HTTP, beside a bare child of this very process. */
+/** One more command over HTTP, beside a bare child of this process. */
 import { spawnTurns } from '../engine/spawn.ts'
 import { timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'

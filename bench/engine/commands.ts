@@ -1,4 +1,4 @@
-/** One more command in something that is already there. */
+/** One more command in an existing sandbox. */
 import { timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'
 import { spawnTurns } from './spawn.ts'

@@ -1,4 +1,4 @@
-/** A Docker daemon of our own for the benchmark. */
+/** A private Docker daemon for the benchmark. */
 import {
   dockerMissing,
   startDockerd as startPrivate,
