@@ -17,7 +17,6 @@ export function sampleOf(values: readonly number[]): Sample {
   return { p50: at(0.5), p95: at(0.95), count: sorted.length }
 }
 
-/** The duration of one call in milliseconds. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
   await work()

@@ -1,10 +1,8 @@
 import type { Cleanup } from './cleanup.ts'
 import type { Report } from './report.ts'
 
-/** One of the comparisons of `npm run bench`. */
 export interface Suite {
   readonly name: string
-  /** For the usage text. */
   readonly about: string
   /** Every id that it may print. */
   ids(quick: boolean): readonly string[]
@@ -17,7 +15,6 @@ export interface SuiteOptions {
   readonly only: readonly string[]
 }
 
-/** Whether an id was requested. */
 export function wanting({ only }: SuiteOptions): (id: string) => boolean {
   return (id) => only.length === 0 || only.some((chosen) => matches(id, chosen))
 }

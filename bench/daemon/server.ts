@@ -16,16 +16,13 @@ export const POOL = 24
 export interface Server {
   readonly url: string
   readonly key: string
-  /** The URL of each front. */
   readonly fronts: Readonly<Record<string, string>>
   readonly client: SandboxClient
   /** A session that is created on demand, because the pool has none of its size. */
   create(): Promise<Session>
-  /** A session of the pool's size. */
   createPooled(): Promise<Session>
   run(session: Session): Promise<void>
   destroyAll(sessions: readonly Session[]): Promise<void>
-  /** Resolves when the pool is full. */
   poolFilled(): Promise<void>
   /** The daemon's current memory in bytes. */
   memory(): number

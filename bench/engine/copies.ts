@@ -56,7 +56,6 @@ export function copies(quick: boolean): Stage {
   }
 }
 
-/** Their targets. */
 export function judgeCopies({ report, quick }: Pick<Bench, 'report' | 'quick'>): void {
   report.compare(`engine.fork.stopped@${USUAL}`, 'engine.create', 1.5)
   if (!quick)
@@ -69,7 +68,6 @@ export function judgeCopies({ report, quick }: Pick<Bench, 'report' | 'quick'>):
     report.compare(`engine.restore@depth${depth}`, 'engine.create', 1.2)
 }
 
-/** In milliseconds. */
 export const COPY_LIMITS = { [`engine.fork.running@${USUAL}`]: 100 }
 
 async function forkTurns(

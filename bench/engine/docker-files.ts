@@ -16,7 +16,6 @@ export function dockerFiles(api: DockerApi, id: string, close: () => Promise<unk
   }
 }
 
-/** One file in the ustar format. */
 async function* tarOf(
   name: string,
   chunks: AsyncIterable<Uint8Array>,

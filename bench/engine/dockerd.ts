@@ -1,4 +1,3 @@
-/** A private Docker daemon for the benchmark. */
 import {
   dockerMissing,
   startDockerd as startPrivate,

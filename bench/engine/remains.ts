@@ -16,7 +16,6 @@ export interface Whose {
   readonly sandboxId: string
   readonly folder: string
   readonly runFolder: string
-  /** The parent control group. */
   readonly group: string
 }
 

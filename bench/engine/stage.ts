@@ -13,9 +13,7 @@ export interface Bench {
   readonly ours?: Ours
   readonly crun?: Subject
   readonly docker?: Subject & { openFiles(): Promise<Files>; openCommit(bytes: number): Promise<Commits> }
-  /** The engine's isolator `docker`, on the same daemon. */
   readonly oursOnDocker?: Subject
-  /** The engine on gVisor. */
   readonly oursInGvisor?: Subject
   wants(id: string): boolean
 }

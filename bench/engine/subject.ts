@@ -6,7 +6,6 @@ export interface Subject {
 }
 
 export interface Box {
-  /** Milliseconds of one more command. */
   command(): Promise<number>
   /** Milliseconds until it is gone; throws if something is left. */
   destroy(): Promise<number>
@@ -17,7 +16,6 @@ export const COMMAND = ['sh', '-c', 'true'] as const
 
 export const LIMITS = { memoryBytes: 1024 ** 3, pids: 512, cpus: 1 } as const
 
-/** The user that runs commands. */
 export const USER = 1000
 
 /** Missing isolation would be faster, so each isolated subject shows `/proc/self/status` of a command once. */

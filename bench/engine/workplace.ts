@@ -18,7 +18,6 @@ import type { Cleanup } from '../cleanup.ts'
 export interface Workplace {
   /** Also the parent control group of crun's and Docker's containers. */
   readonly name: string
-  /** The parent control group of our own sandboxes. */
   readonly group: string
   /** World-accessible, because a container's root is an unprivileged user on the host. */
   readonly folder: string
@@ -41,7 +40,6 @@ export function folderIn({ folder }: Workplace, name: string): string {
   return path
 }
 
-/** The roots of all mounted control group hierarchies. */
 export function groupRoots(): string[] {
   return readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')

@@ -14,7 +14,6 @@ const MOST_DEPTH = 100
 
 export interface PlannedOut {
   readonly from: string
-  /** The file or folder to create. */
   readonly to: string
 }
 

@@ -18,7 +18,6 @@ export function fromDocker(argv: readonly string[], ours: Known): string[] {
   return [program, script, ...twin.words, ...words]
 }
 
-/** The hint for an error about this command, option or value. */
 export function dockerHint(argv: readonly string[], message: string): string | undefined {
   const [, , command] = argv
   const word = /'([^' ]+)[^']*'/.exec(message)?.[1]

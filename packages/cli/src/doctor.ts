@@ -71,7 +71,6 @@ function show(findings: readonly Finding[], verdict: string): void {
   console.log(`\nSandboxes on this machine ${verdict}.`)
 }
 
-/** The isolator that `auto` chooses here. */
 function automatic(): 'oci' | 'docker' | undefined {
   try {
     const { isolator } = new EngineProvider().decision
@@ -174,7 +173,6 @@ async function lookAtNetwork(): Promise<Finding> {
   }
 }
 
-/** Checks a program that an optional feature needs. */
 async function lookAt(what: string, program: string, name: string, without: string): Promise<Finding> {
   const found = await new Promise<boolean>((resolve) =>
     execFile(program, ['--version'], (error) => resolve(!error)),

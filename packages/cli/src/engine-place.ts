@@ -3,7 +3,6 @@ import path from 'node:path'
 import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
 import type { Command } from 'commander'
 
-/** Options that locate sandboxes and images. */
 export interface PlaceOptions {
   config?: string
   dataDir?: string
@@ -16,7 +15,6 @@ export interface EnginePlace {
   readonly runFolder?: string
 }
 
-/** Variables that locate sandboxes and images. */
 const variables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map((name) => `SANDKASTEN_${name}`)
 
 export function withPlaceOptions(command: Command): Command {

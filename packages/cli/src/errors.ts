@@ -3,7 +3,7 @@ import { widthOf, wrap } from './format.ts'
 
 /** Prints the error and its hint. Returns the exit code: 126 and 127 as in shells, otherwise 125. */
 export function reportError(error: unknown): number {
-  if (isOfTheSystem(error)) {
+  if (isSystemError(error)) {
     say(`sandkasten: ${error.message}`)
     return error.code === 'EACCES' || error.code === 'EPERM' ? 126 : 125
   }
@@ -23,6 +23,6 @@ export function say(text: string): void {
 }
 
 /** An error of the operating system, such as a missing file or a full disk: its message is enough without a stack. */
-function isOfTheSystem(error: unknown): error is NodeJS.ErrnoException {
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'syscall' in error && 'code' in error && !SandboxError.is(error)
 }

@@ -1,5 +1,3 @@
-/** Formats sizes, times and lines for people. Programs use `--json`. */
-
 /** The width of the terminal behind a stream; undefined if it is not a terminal. */
 export function widthOf(stream: NodeJS.WriteStream): number | undefined {
   return stream.isTTY ? Math.max(stream.columns || 80, 20) : undefined

@@ -6,7 +6,6 @@ import { sizeText, timeText } from './format.ts'
 import { Progress } from './progress.ts'
 import { endings } from './steer.ts'
 
-/** Registers `sandkasten image …`. */
 export function addImageCommands(program: Command): void {
   const image = program
     .command('image')

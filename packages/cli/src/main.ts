@@ -34,7 +34,6 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
   }
 }
 
-/** All commands, and the exit code of the command that ran. */
 export function commandLine(setup?: UpSetup): { program: Command; exitCode: () => number } {
   let code = 0
   const program = new Command('sandkasten')

@@ -21,7 +21,6 @@ export class Progress {
     this.#out.write(`${step}\n`)
   }
 
-  /** Erases the line. */
   end(): void {
     if (this.#out.isTTY && this.#last !== '') this.#out.write('\r\x1b[K')
     this.#last = ''

@@ -41,7 +41,7 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     from: path.posix.isAbsolute(out.from) ? out.from : path.posix.join(workdir, out.from),
   }))
   await using provider = engineAt(await enginePlace(options), {
-    // `auto` would ignore the requested runtime where crun is missing.
+    // `auto` would fall back to another isolator if the requested runtime is missing.
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
     ...(options.runtime === undefined ? {} : { oci: { runtime: options.runtime } }),
     onWarning: (message) => console.error(`sandkasten: ${message}`),

@@ -1,6 +1,5 @@
 import type { ExitEvent, ProcessSignal } from '@sandkasten/sdk'
 
-/** Signals that end a command. */
 export const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Forwards our signals to the command; the returned function stops that. */

@@ -18,9 +18,7 @@ export interface CliIo {
 
 interface Outcome {
   exitCode: number
-  /** Text output. */
   lines: string[]
-  /** Output for `--json`. */
   data: { [key: string]: unknown }
   problems: Problem[]
 }

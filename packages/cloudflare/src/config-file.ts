@@ -13,7 +13,6 @@ import { CloudflareSyncError, type Problem } from './problem.ts'
 export interface ConfigFile {
   path: string
   dir: string
-  /** The path for messages. */
   file: string
   format: 'jsonc' | 'toml'
   text: string

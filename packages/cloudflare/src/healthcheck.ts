@@ -5,8 +5,8 @@
  * then costs money, and it may hang. So the state is queried first, which the Durable Object answers without its
  * container, and everything has a time limit.
  *
- * getState ──▶ stopped ──▶ 'asleep'   (nothing was started; with `wake: true` it continues)
- * └─▶ running ──▶ exec('true') ──▶ 'healthy' | 'unhealthy' | 'timeout'
+ *   getState ──▶ stopped ──▶ 'asleep'   (nothing was started; with `wake: true` it continues)
+ *            └─▶ running ──▶ exec('true') ──▶ 'healthy' | 'unhealthy' | 'timeout'
  *
  * If the container falls asleep between the two, the probe wakes it.
  */
@@ -31,7 +31,6 @@ export interface Probe {
   /** Undefined if no command ran to completion. */
   exitCode: number | undefined
   durationMs: number
-  /** The error, for `unhealthy`. */
   error: unknown
 }
 

@@ -11,7 +11,6 @@ export function dotRelative(from: string, to: string): string {
   return path.startsWith('../') ? path : `./${path}`
 }
 
-/** The known word nearest to a typo, or undefined. */
 export function nearest(word: string, known: readonly string[], limit = 2): string | undefined {
   const plain = (text: string) => text.toLowerCase().replace(/[_-]/g, '')
   let best: { word: string; distance: number } | undefined

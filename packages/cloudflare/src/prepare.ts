@@ -46,7 +46,6 @@ export interface SyncResult {
   configFile: string | undefined
   sandboxes: PlannedSandbox[]
   edits: Edit[]
-  /** Config or record differ from the sources. */
   changed: boolean
   written: boolean
   diff: string
@@ -57,7 +56,6 @@ export interface SyncResult {
   readFrom: string[]
 }
 
-/** A result with the data needed to write it. */
 export interface Prepared extends SyncResult {
   config?: ConfigFile
   after: string

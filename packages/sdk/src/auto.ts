@@ -111,7 +111,7 @@ export function detectProvider(env: Environment = process.env): Detection {
     reason: named
       ? `SANDKASTEN_PROVIDER says “${named}”.`
       : chosen
-        ? `${listed(chosen.set!)} ${are(chosen.set!)} set, so the provider is “${chosen.provider}”.${passedOver(chosen.provider, halfSet)}${later(others)}`
+        ? `${listed(chosen.set!)} ${are(chosen.set!)} set, so the provider is “${chosen.provider}”.${skippedNote(chosen.provider, halfSet)}${othersNote(others)}`
         : `No variable that selects a provider is set.${halfSet.map(incomplete).join('')}`,
     alsoSet: others,
     halfSet,
@@ -191,7 +191,7 @@ function incomplete({ provider, missing }: Half): string {
 }
 
 /** Mentions incomplete providers that come earlier in the order. */
-function passedOver(chosen: string, halfSet: readonly Half[]): string {
+function skippedNote(chosen: string, halfSet: readonly Half[]): string {
   const place = (name: string) => detectionTable.findIndex(({ provider }) => provider === name)
   return halfSet
     .filter(({ provider }) => place(provider) < place(chosen))
@@ -199,7 +199,7 @@ function passedOver(chosen: string, halfSet: readonly Half[]): string {
     .join('')
 }
 
-function later(others: readonly string[]): string {
+function othersNote(others: readonly string[]): string {
   if (others.length === 0) return ''
   const names = listed(others.map((name) => `“${name}”`))
   return ` ${names} ${are(others)} set up too, but ${others.length === 1 ? 'comes' : 'come'} later in the order; set SANDKASTEN_PROVIDER to choose one.`

@@ -2,13 +2,11 @@ import { loadConfig, readAddress } from '@sandkasten/daemon/config'
 import { SandboxError } from '@sandkasten/sdk'
 import { errorOfResponse } from '@sandkasten/sdk/client'
 
-/** A connection from the command line to a daemon. */
 export interface Connection {
   /** Returns the JSON of a response. A problem response is thrown as the error that it describes. */
   json<T>(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<T>
   request(method: string, path: string, options?: RequestOptions): Promise<Response>
   webSocket(path: string): WebSocket
-  /** The path of a session, by id or name. */
   session(idOrName: string): Promise<string>
 }
 
@@ -102,7 +100,6 @@ export async function snapshotId(connection: Connection, idOrName: string): Prom
   })
 }
 
-/** All entries of a paged list. */
 export async function allPages<T>(
   connection: Connection,
   path: string,

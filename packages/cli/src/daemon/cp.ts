@@ -25,7 +25,6 @@ interface Copied {
   skipped: string[]
 }
 
-/** State of one copy: connection, progress and interruption. */
 interface Copying {
   connection: Connection
   meter: Meter

@@ -37,7 +37,6 @@ export async function* eventsOf(response: Response): AsyncGenerator<Received> {
   }
 }
 
-/** The bytes of an output event. */
 export function bytesOf({ data }: Received): string | Uint8Array {
   return data.text ?? Buffer.from(data.base64 ?? '', 'base64')
 }

@@ -88,7 +88,7 @@ async function run(
       : { max_output_bytes: Math.round(options.maxOutput * 1_048_576) }),
   }
   const { response, limit } = await started(connection, `${base}/exec`, body, options, signal)
-  const notice = tellWhomWeWaitFor(connection, base, shell)
+  const notice = reportBusyShell(connection, base, shell)
   try {
     for await (const received of eventsOf(response)) {
       const { event, data } = received
@@ -161,7 +161,7 @@ async function ended({ data }: Received, limit: Limit, options: ExecOptions): Pr
 }
 
 /** A shell runs one command at a time. After a second without output, reports which command is running. */
-function tellWhomWeWaitFor(connection: Connection, base: string, shell: string) {
+function reportBusyShell(connection: Connection, base: string, shell: string) {
   let ours: string | undefined
   let over = false
   const look = async () => {

@@ -4,7 +4,6 @@ import { type ConnectOptions, connect, queryOf } from './api.ts'
 import { inputPrefix } from './input.ts'
 import { facts, print, table } from './table.ts'
 
-/** A command of a session with an id. */
 interface Exec {
   exec_id: string
   status: 'running' | 'done' | 'lost'

@@ -66,7 +66,6 @@ export async function statFile(id: string, path: string, options: FileOptions): 
   return 0
 }
 
-/** Writes stdin to a file. */
 export async function writeFile(id: string, path: string, options: FileOptions): Promise<number> {
   const { connection, base } = await filesOf(id, options)
   const query = queryOf({ path, mode: options.mode, append: options.append })

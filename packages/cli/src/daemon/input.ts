@@ -21,7 +21,6 @@ export function pipedInput(): boolean {
 export interface PassedInput {
   /** A named pipe in the sandbox from which the command reads stdin. */
   path: string
-  /** Stops forwarding and removes the pipe. */
   close(): Promise<void>
 }
 

@@ -77,7 +77,6 @@ export interface ListOptions extends SessionOptions {
   label?: Record<string, string>
 }
 
-/** Lists usable sessions; with `--all` also ended ones. */
 export async function listSessions(options: ListOptions): Promise<number> {
   const connection = await connect(options)
   const sessions = await allPages<Session>(connection, '/v1/sessions', 'sessions', {

@@ -1,7 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Connection } from './api.ts'
 
-/** Why the visit to a terminal ended. */
 export type Leaving = { reason: 'exit'; exit_code: number } | { reason: 'left' } | { reason: 'taken' }
 
 const leaveKey = 0x1d // Ctrl-]
@@ -21,7 +20,6 @@ export async function stay(connection: Connection, path: string): Promise<Leavin
     for (let failures = 0; ; ) {
       const visit = await once(connection, `${path}/ws?takeover=1&after=${seen}`, seen)
       if (visit.leaving) return visit.leaving
-      // Progress resets the number of failures.
       failures = visit.seen > seen ? 0 : failures + 1
       seen = visit.seen
       // Gets the error that a WebSocket does not report when it fails to open.
@@ -43,7 +41,6 @@ export async function stay(connection: Connection, path: string): Promise<Leavin
 
 interface Visited {
   leaving?: Leaving
-  /** The number of the last output message. */
   seen: number
 }
 

@@ -27,7 +27,6 @@ export interface UpSetup {
   readonly command: string
 }
 
-/** Runs the daemon until a signal ends it. */
 export async function up(options: UpOptions, setup?: UpSetup): Promise<number> {
   const loaded = await loadConfig({ file: options.config, overrides: overridesOf(options) })
   await setup?.prepare(loaded, { yes: options.yes ?? false })

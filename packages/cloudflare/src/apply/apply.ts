@@ -9,7 +9,6 @@ import { applyTextEdits, insertInto, removeFrom, spreadChildren } from './edit-t
 import { detectStyle, renderBlock, renderInline, type Style } from './render.ts'
 import { tokensBetween } from './tokens.ts'
 
-/** Applies all edits. Throws if the text is invalid. */
 export function applyEdits(raw: string, edits: Edit[], file: string): string {
   let document = parseDocument(raw, file)
   if (edits.length === 0) return raw

@@ -2,10 +2,10 @@
  * Edits a JSON-with-comments text and leaves every other byte unchanged. The editor of the parser's package puts a
  * new element between a value and its comment, and reformats around a removal. Rules here:
  *
- * - an addition goes to the end of its parent, after all comments, and only inserts;
- * - it follows the style of its neighbours: one line or several, trailing comma or none. A one-line list of objects
- * is split into one line per object;
- * - a removal takes the element, its comma and the line that becomes blank. Comments beside it stay.
+ *   - an addition goes to the end of its parent, after all comments, and only inserts;
+ *   - it follows the style of its neighbours: one line or several, trailing comma or none;
+ *   - a one-line list of objects is split into one line per object;
+ *   - a removal takes the element, its comma and the line that becomes blank. Comments beside it stay.
  */
 import type { Node } from 'jsonc-parser'
 import { tokensBetween } from './tokens.ts'
@@ -83,7 +83,6 @@ export function spreadChildren(
   return edits
 }
 
-/** Removes an element of an array or a property of an object. */
 export function removeFrom(text: string, node: Node): TextEdit[] {
   const parent = node.parent!
   const siblings = parent.children ?? []

@@ -3,7 +3,6 @@ import { isObject, type Json } from '../plan/edits.ts'
 
 export interface Style {
   eol: string
-  /** One level of indentation. */
   unit: string
   /** The whole document is on one line and stays so. */
   flat: boolean

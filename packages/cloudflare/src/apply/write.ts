@@ -1,7 +1,7 @@
 /**
  * Writes atomically, and writers never overwrite each other's changes:
  *
- * lock ──▶ read ──▶ plan ──▶ temporary file ──▶ still unchanged? ──▶ rename ──▶ unlock
+ *   lock ──▶ read ──▶ plan ──▶ temporary file ──▶ still unchanged? ──▶ rename ──▶ unlock
  *
  * Editors ignore the lock (lock.ts), so the text is compared again just before the rename. Everything here is
  * synchronous: no other work of this process interleaves.

@@ -24,7 +24,6 @@ export interface CliOptions {
   out: string | undefined
 }
 
-/** An error in the arguments. */
 export class UsageError extends Error {}
 
 const FLAGS = {

@@ -1,8 +1,8 @@
 /**
  * Follows a file's default export to `Sandbox` of `@cloudflare/sandbox`, one link at a time:
  *
- * shell.sandbox.ts           base.ts                      @cloudflare/sandbox
- * class ShellSandbox   ──▶   class CompanySandbox   ──▶   Sandbox
+ *   shell.sandbox.ts           base.ts                      @cloudflare/sandbox
+ *   class ShellSandbox   ──▶   class CompanySandbox   ──▶   Sandbox
  *
  * A link may pass through local names, constants, aliases, namespaces, re-exports and relative imports. A bare
  * package (other than the SDK) and a computed base such as a mixin call are rejected, because a guess could register
@@ -31,7 +31,6 @@ export interface ClassChain {
 
 type Found = ClassLink | { sdk: SourceModule }
 
-/** The default export of a module, and its base classes up to `Sandbox`. */
 export function readClassChain(module: SourceModule, root: string): ClassChain {
   const resolver = new Resolver(root)
   const links: ClassLink[] = []

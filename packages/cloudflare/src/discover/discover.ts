@@ -14,7 +14,6 @@ import { type Located, readStatics, type Statics } from './statics.ts'
 import { findSandboxFiles, SUFFIX } from './walk.ts'
 
 export interface SandboxSource {
-  /** Absolute path. */
   path: string
   /** The path for messages, relative to the project. */
   file: string
@@ -38,7 +37,6 @@ export interface Discovery {
 }
 
 export interface DiscoverOptions {
-  /** The project's folder. */
   root: string
   /** The folder of `*.sandbox.ts` files, relative to the project. */
   dir?: string

@@ -56,7 +56,6 @@ export function evaluate(wrapped: Expression, module: SourceModule, depth = 0): 
   }
 }
 
-/** Removes type assertions and parentheses. */
 export function unwrap(expression: Expression): Expression {
   switch (expression.type) {
     case 'ParenthesizedExpression':

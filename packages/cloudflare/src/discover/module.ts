@@ -17,7 +17,6 @@ export interface Import {
   start: number
 }
 
-/** An export of another module's binding (`source`) or of this module's. */
 export interface ExportedName {
   local: string
   source?: string
@@ -68,7 +67,6 @@ export function placeIn(module: SourceModule, start: number): Place {
   return placeAt(module.file, module.text, start)
 }
 
-/** Throws one problem at a position in a source file. */
 export function fail(
   module: SourceModule,
   start: number,

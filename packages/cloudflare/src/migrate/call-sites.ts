@@ -18,13 +18,10 @@ import { CloudflareSyncError, type Place, type Problem } from '../problem.ts'
 export interface CallSite {
   kind: 'env' | 'proxy' | 'export' | 'type'
   place: Place
-  /** The existing code. */
   found: string
-  /** The replacement. */
   instead: string
 }
 
-/** Every call site below a folder, for the sandbox that replaces `Sandbox`. */
 export function findCallSites(
   folder: string,
   root: string,

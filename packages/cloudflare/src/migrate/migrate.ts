@@ -29,7 +29,6 @@ export interface MigrateOptions extends SyncOptions {
 }
 
 export interface MigrateResult extends SyncResult {
-  /** The steps done, or to be done, as text. */
   steps: string[]
   callSites: CallSite[]
   /** The new file and its text; undefined if it already exists. */

@@ -58,7 +58,6 @@ function imageFrom(path: string, configDir: string, image: string): string {
   return existsSync(target) ? dotRelative(dirname(path), target) : image
 }
 
-/** Wrangler's default name of a container. */
 function nameOf(old: JsonObject, config: JsonObject): string | undefined {
   if (typeof old.name === 'string') return old.name
   if (Object.keys(old).length === 0 || typeof config.name !== 'string') return undefined

@@ -7,11 +7,9 @@ export type JsonObject = { [key: string]: Json }
 export type Path = (string | number)[]
 
 export type Edit =
-  /** Replaces the value, or adds the property to an existing object. */
   | { op: 'set'; path: Path; value: Json; why: string }
   /** Appends to an array; creates the array and its parents if needed. */
   | { op: 'append'; path: Path; values: Json[]; layout: 'block' | 'inline'; why: string }
-  /** Removes an element or a property. */
   | { op: 'remove'; path: Path; why: string }
   /** Removes an array or object that we created, if nothing is in it, not even a comment. */
   | { op: 'prune'; path: Path; why: string }

@@ -2,10 +2,10 @@
  * Reconciles containers and bindings of one section with the sources. Every existing entry is claimed at most once,
  * in this order:
  *
- * 1. by its identity   a container by its class, a binding by its name
- * 2. by its past       an entry of ours that had the earlier class (or name) of the same file
- * 3. nothing claimed   a new entry at the end
- * 4. ours, unclaimed   removed
+ *   1. by its identity   a container by its class, a binding by its name
+ *   2. by its past       an entry of ours that had the earlier class (or name) of the same file
+ *   3. nothing claimed   a new entry at the end
+ *   4. ours, unclaimed   removed
  *
  * An entry of step 1 that is not ours is taken over only if it equals what we would write. Otherwise it is a
  * conflict, reported with both positions; `adopt` overrides it.
@@ -19,7 +19,6 @@ import { type Section, sectionName, type Where } from './section.ts'
 export interface Ownership {
   /** Class → managed fields of its container, in this section. */
   classes: Map<string, ContainerField[]>
-  /** Binding → its recorded class. */
   bindings: Map<string, string>
 }
 
@@ -37,7 +36,6 @@ interface Kind {
   isOurs(entry: JsonObject): boolean
   wanted(sandbox: PlannedSandbox): JsonObject
   past(sandbox: PlannedSandbox, entry: JsonObject): boolean
-  /** Managed fields that the sources no longer set. */
   outdated(sandbox: PlannedSandbox, entry: JsonObject): string[]
 }
 

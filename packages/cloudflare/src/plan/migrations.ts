@@ -17,7 +17,6 @@ export interface Rename {
 }
 
 export interface MigrationNeeds {
-  /** Classes that must exist afterwards. */
   classes: string[]
   renames: Rename[]
   deletes: string[]

@@ -34,9 +34,7 @@ export interface PlanInput {
   sources: SandboxSource[]
   config: JsonObject
   record: ManagedRecord
-  /** The absolute path of the config's folder. */
   configDir: string
-  /** The position of a part of the config, for messages. */
   where: Where
   /** `2026-01-31`, for configs whose migration tags are dates. */
   today: string
@@ -53,7 +51,6 @@ export interface Plan {
   sandboxes: PlannedSandbox[]
   edits: Edit[]
   record: ManagedRecord
-  /** A plan with an error must not be applied. */
   problems: Problem[]
 }
 

@@ -22,7 +22,6 @@ export interface RecordedSandbox {
 
 export interface ManagedRecord {
   version: 1
-  /** The selected named environments. */
   envs: string[]
   /** Keyed by the file's path relative to the config's folder. */
   sandboxes: { [file: string]: RecordedSandbox }
@@ -80,7 +79,6 @@ export function formatRecord(record: ManagedRecord): string {
   return `${JSON.stringify(sorted, null, 2)}\n`
 }
 
-/** An empty record need not exist. */
 export function isEmptyRecord({ envs, sandboxes, created, retired }: ManagedRecord): boolean {
   return Object.keys(sandboxes).length + envs.length + created.length + retired.length === 0
 }

@@ -58,7 +58,6 @@ export function readSection(
   }
 }
 
-/** The names of the environments that the config has. */
 export function environmentNames(config: JsonObject): string[] {
   return isObject(config.env) ? Object.keys(config.env) : []
 }

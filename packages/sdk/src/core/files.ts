@@ -25,7 +25,6 @@ import { checkMode, checkPath, checkSource, invalid } from './validate.ts'
 
 const defaultMaxReadBytes = 256 * 1024 * 1024
 
-/** Implements the contract's files over a driver. */
 export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   readonly #driver: FilesDriver
   readonly #owner: { provider: string; capabilities: Capabilities }

@@ -128,7 +128,6 @@ async function open() {
   return sandbox
 }
 
-/** Kills the processes with this text in their arguments. */
 async function killWith(text: string): Promise<void> {
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
     const words = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')

@@ -16,7 +16,6 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
 import { refuseLogin } from './login.ts'
 import { checkCount, checkMs, invalid } from './validate.ts'
 
-/** The part of a sandbox that shells need: running programs. */
 export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'>
 
 export interface ShellPlace {
@@ -31,7 +30,6 @@ interface ShellFacts extends ShellPlace {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Opens a shell, or returns the open one with this name. */
 export async function openGuestShell(
   home: ShellHome,
   place: ShellPlace,
@@ -161,7 +159,6 @@ class GuestShell implements SandboxShell {
     }
   }
 
-  /** Runs a script and returns its output. */
   async #ask(script: string, options: RunOptions & CallOptions): Promise<string> {
     const process = await this.#run(script, [], options, options)
     const chunks: Uint8Array[] = []
@@ -246,7 +243,6 @@ function lastLine(text: string): string {
   return text.trimEnd().split('\n').at(-1)!
 }
 
-/** Decodes the output of `pwd`, which is in base64. */
 function folderOf(base64: string): string {
   const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
   return new TextDecoder().decode(bytes).slice(0, -1)
@@ -276,7 +272,6 @@ export class Cut {
     return all.subarray(0, at)
   }
 
-  /** The position of the mark, or of its possible beginning. */
   #find(all: Uint8Array): number {
     const mark = this.#mark
     for (let at = all.indexOf(mark[0]!); at !== -1; at = all.indexOf(mark[0]!, at + 1))

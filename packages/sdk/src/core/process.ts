@@ -22,7 +22,6 @@ import { checkCount, checkMs, invalid } from './validate.ts'
 
 export const defaultMaxOutputBytes = 4 * 1024 * 1024
 
-/** Implements the contract's process over a driver. */
 export class SandboxProcess implements ProcessCore, ProcessStdin {
   readonly processId: string
   readonly pid?: number

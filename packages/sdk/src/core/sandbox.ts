@@ -251,7 +251,6 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     await this.#need('activity', 'refreshActivity', options).refreshActivity(options)
   }
 
-  /** The driver, narrowed to the method of a declared ability. */
   #need<M extends keyof SandboxDriver>(
     ability: Ability,
     method: M,

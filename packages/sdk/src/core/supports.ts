@@ -6,7 +6,6 @@ type With<A extends Ability> = Parts<{ readonly [K in A]: 'native' }, 'sandbox'>
   readonly files: Parts<{ readonly [K in A]: 'native' }, 'files'>
 }
 
-/** A `SandboxProviderCore<C>` for any C. */
 type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
   readonly capabilities: Capabilities
 }
@@ -14,7 +13,7 @@ type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptio
 /**
  * Whether a sandbox or provider has an ability. Narrows the type:
  *
- * if (supports(sandbox, 'snapshot')) await sandbox.snapshot()
+ *     if (supports(sandbox, 'snapshot')) await sandbox.snapshot()
  */
 export function supports<S extends SandboxCore<Capabilities>, A extends Ability>(
   sandbox: S,

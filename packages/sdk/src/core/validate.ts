@@ -104,7 +104,6 @@ export function checkMode(mode: unknown): number {
   throw invalid(`${String(mode)} is not a file mode.`, 'Use an octal number such as 0o644.')
 }
 
-/** Rejects an unknown option and suggests the nearest name. */
 export function checkKnown(options: object, known: readonly string[], call: string): void {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue

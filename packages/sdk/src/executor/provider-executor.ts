@@ -5,7 +5,6 @@ import type { ExecuteOptions, SandboxExecutor } from './executor.ts'
 export const defaultTimeoutMs = 10_000
 export const defaultMaxOutputBytes = 1024 * 1024
 
-/** The part of a provider that an executor needs. */
 export type ExecutorProvider = Pick<SandboxProviderCore<never>, 'name' | 'createOptions'> & {
   getOrCreate(options: CreateSandboxOpts & { name: string }): Promise<SandboxCore>
 }

@@ -73,7 +73,6 @@ describe('VercelSandboxExecutor', () => {
       await executor.writeFile('x', '')
       await executor.cleanup()
       expect(await provider.list()).toEqual([])
-      // A further call creates a new sandbox.
       expect(await executor.listFiles()).toEqual([])
       await executor.cleanup()
     })

@@ -12,7 +12,6 @@ export function checkOptions(options: unknown, known: readonly string[], call: s
   }
 }
 
-/** The real path of a local folder. */
 export async function checkProjectDir(projectDir: unknown): Promise<string> {
   if (typeof projectDir !== 'string' || projectDir === '' || projectDir.includes('\0')) {
     throw invalid('`projectDir` must be the path of a folder on this machine.')

@@ -13,12 +13,10 @@ export function isSafePath(path: string): boolean {
   return path.split(/[/\\]/).every((part) => part !== '..' && !isGitName(part))
 }
 
-/** Whether the path is in our folder or in git's. */
 export function isReserved(path: string): boolean {
   return path === stateFolder || path.startsWith(`${stateFolder}/`)
 }
 
-/** Whether a symbolic link points outside the project, or to an absolute path. */
 export function leadsOutside(path: string, target: string): boolean {
   if (target === '' || target.startsWith('/') || target.startsWith('\\') || /^[a-z]:/i.test(target))
     return true

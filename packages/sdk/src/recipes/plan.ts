@@ -2,7 +2,6 @@ import type { ManifestEntry } from './remote/manifest.ts'
 import type { RemoteEntry } from './remote/probe.ts'
 import type { Conflict } from './types.ts'
 
-/** A local file with the hash of its content. */
 export type LocalEntry = { type: 'file'; mode: number; sha256: string } | { type: 'symlink'; target: string }
 
 export interface UploadPlan {
@@ -66,7 +65,6 @@ export function matchesRemote(entry: LocalEntry | ManifestEntry, there: RemoteEn
   return there.executable === undefined || there.executable === ((entry.mode & 0o100) !== 0)
 }
 
-/** Whether a local file is still the uploaded version. */
 export function sameHere(here: LocalEntry, before: ManifestEntry): boolean {
   if (here.type === 'symlink') return before.type === 'symlink' && before.target === here.target
   return before.type === 'file' && before.sha256 === here.sha256 && before.mode === here.mode

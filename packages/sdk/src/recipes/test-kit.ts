@@ -66,7 +66,6 @@ export function write(dir: string, files: Record<string, string | Uint8Array | n
   }
 }
 
-/** Creates a repository with these files in its first commit. */
 export function repository(
   files: Record<string, string | Uint8Array> = { 'a.txt': 'one\n' },
   dir = tempFolder('repo'),
@@ -111,7 +110,6 @@ export function fingerprint(dir: string, options: { without?: RegExp; times?: bo
   return lines.join('\n')
 }
 
-/** Our leftovers in the system's temporary folder. */
 export function leftovers(): string[] {
   return readdirSync(tmpdir()).filter((name) => /^sandkasten-[A-Za-z0-9]{6}$/.test(name))
 }
@@ -119,7 +117,6 @@ export function leftovers(): string[] {
 /** A repository behind a real git server, `app.git`, which requires the token. */
 export class GitServer {
   readonly token = 'ghp_s3cret+/=token'
-  /** The authorization header of each request. */
   readonly requests: string[] = []
   /** If it returns a text, the server responds with 500 and that text. */
   answer: ((request: IncomingMessage) => string | undefined) | undefined
@@ -173,7 +170,6 @@ export class GitServer {
     return started
   }
 
-  /** The header that git sends for the token. */
   get authorization(): string {
     return `Basic ${Buffer.from(`x-access-token:${this.token}`).toString('base64')}`
   }

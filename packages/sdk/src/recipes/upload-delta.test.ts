@@ -91,7 +91,6 @@ describe('a second uploadProject', () => {
       undefined,
       'agent',
     ])
-    // Conflicts are reported again.
     expect((await uploadProject(sandbox, { projectDir: project })).conflicts).toHaveLength(4)
     const forced = await uploadProject(sandbox, { projectDir: project, force: true })
     expect(forced.conflicts).toEqual([])

@@ -22,7 +22,6 @@ afterAll(removeTempFolders)
 
 const isRoot = process.getuid?.() === 0
 
-/** The same sandbox with some programs missing or failing. */
 function without(
   sandbox: RecipeSandbox,
   replace: (options: { cmd: string; args: string[] }) => unknown,

@@ -21,7 +21,7 @@ import { prepareHistory } from './upload/prepare-history.ts'
  * ones. A second upload sends local changes, removes what was deleted locally, and keeps the sandbox's changes. The
  * project is never written to; a failed upload leaves no partial result in the sandbox.
  *
- * scan ─► compare with the manifest and the sandbox ─► stage ─► check ─► put in place ─► history ─► manifest
+ *     scan ─► compare with the manifest and the sandbox ─► stage ─► check ─► put in place ─► history ─► manifest
  */
 export async function uploadProject(sandbox: RecipeSandbox, opts: UploadProjectOpts): Promise<UploadResult> {
   checkOptions(

@@ -1,7 +1,6 @@
 import { SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { retryAfterMs } from '../shared/backoff.ts'
 
-/** One provider's part in a call of a group. */
 export interface FailoverAttempt {
   readonly provider: string
   /** Its position in the group, from 0: two members may have the same name. */
@@ -19,7 +18,6 @@ export interface FailoverAttempt {
  */
 export class FailoverAccount {
   readonly attempts: readonly FailoverAttempt[]
-  /** The chosen provider. */
   readonly chosen?: string
   /** Why no other provider was tried after the last one, if so. */
   readonly stopped?: string

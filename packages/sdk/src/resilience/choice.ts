@@ -18,7 +18,7 @@ import { attemptLabel, type Leftovers } from './leftovers.ts'
 import { within } from './within.ts'
 
 export interface ChoiceOptions {
-  readonly goesOn: ReadonlySet<SandboxErrorCode>
+  readonly triesNext: ReadonlySet<SandboxErrorCode>
   readonly adapt: FailoverOptions['adapt'] | undefined
   readonly attemptTimeoutMs: number | undefined
   readonly onChoice: FailoverOptions['onChoice'] | undefined
@@ -30,7 +30,6 @@ export type Make = (member: SandboxProvider, options: CreateSandboxOpts) => Prom
 export interface ChoiceTerms {
   /** Default: all members. */
   readonly among?: readonly SandboxProvider[]
-  /** Earlier attempts, for the account. */
   readonly attempts?: readonly FailoverAttempt[]
   readonly errors?: readonly unknown[]
   /** Codes that only mean: try the next provider. */
@@ -66,12 +65,10 @@ export class Choice {
     return this.#accounts.get(subject)
   }
 
-  /** Whether another provider is tried after this failure. */
-  goesOn(reason: SandboxError | undefined): boolean {
-    return reason !== undefined && this.#options.goesOn.has(reason.code)
+  triesNext(reason: SandboxError | undefined): boolean {
+    return reason !== undefined && this.#options.triesNext.has(reason.code)
   }
 
-  /** Attaches the account to the subject and reports it. */
   recorded<T>(subject: T, account: FailoverAccount): T {
     if (typeof subject === 'object' && subject !== null) this.#accounts.set(subject, account)
     try {
@@ -119,8 +116,8 @@ export class Choice {
               return sure
             }),
           )
-        const goesOn = this.goesOn(reason) || (reason !== undefined && passesOver.includes(reason.code))
-        if (!goesOn || !may()) {
+        const triesNext = this.triesNext(reason) || (reason !== undefined && passesOver.includes(reason.code))
+        if (!triesNext || !may()) {
           const stopped = member === among.at(-1) ? undefined : whyStopped(reason, may())
           throw this.recorded(error, await account(stopped))
         }
@@ -159,9 +156,7 @@ export class Choice {
           // found belongs to another caller: it lacks the label of this attempt.
           if (signal.aborted && (creates || (await isOf(sandbox, attempt)))) await sandbox.destroy()
         })
-        .catch(() => {
-          // It is also searched for by its label.
-        })
+        .catch(() => {})
       return making
     })
   }

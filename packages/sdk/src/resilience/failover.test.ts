@@ -12,7 +12,7 @@ import { withRetry } from './with-retry.ts'
 afterEach(closeGroups)
 
 const codes = Object.keys(errorTable) as SandboxErrorCode[]
-const goesOn = ['rate_limited', 'connection_lost', 'unavailable', 'timeout', 'provider_error']
+const triesNext = ['rate_limited', 'connection_lost', 'unavailable', 'timeout', 'provider_error']
 
 describe('failover: create', () => {
   it('uses the first provider while it works', async () => {
@@ -26,7 +26,7 @@ describe('failover: create', () => {
   it.each(codes)('%s: tries the next provider or stops', async (code) => {
     const { a, b, group, accounts } = setUp()
     a.fault({ on: 'create', error: code })
-    if (goesOn.includes(code)) {
+    if (triesNext.includes(code)) {
       const sandbox = await group.create()
       expect([sandbox.provider, accounts[0]!.attempts.map(({ code: why }) => why)]).toEqual([
         'second',

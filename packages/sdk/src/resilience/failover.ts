@@ -58,7 +58,6 @@ export interface Failover extends AsyncDisposable {
 /** A group of providers, with the abilities that all of them have. */
 export type FailoverProvider<C extends Capabilities> = SandboxProvider<C> & Failover
 
-/** The abilities that every provider of a list has. */
 export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends readonly [
   infer First extends AnyProvider,
   ...infer Rest extends AnyProvider[],
@@ -72,7 +71,7 @@ export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends rea
  * Combines several providers: a sandbox is created at the first that works, in the given order, and the choice is
  * explained. Sandboxes are found at any of them. The type has the common abilities.
  *
- * const provider = failover(own, daytona, e2b, { onChoice: (account) => log(String(account)) })
+ *     const provider = failover(own, daytona, e2b, { onChoice: (account) => log(String(account)) })
  *
  * Another provider is tried only if one cannot do it now. Wrong credentials, a wrong option or a cancelled call
  * reject immediately, and work that has begun in a sandbox is never repeated in another.
@@ -106,7 +105,7 @@ export function failover(
       'Remove it, or set acceptNoIsolation: true.',
     )
   return new Group(providers, {
-    goesOn: new Set([...transient, ...codes]),
+    triesNext: new Set([...transient, ...codes]),
     adapt: options.adapt,
     attemptTimeoutMs:
       options.attemptTimeoutMs === undefined

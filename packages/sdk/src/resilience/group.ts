@@ -125,7 +125,6 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     return page
   }
 
-  /** Whether at least one member works. */
   async healthCheck(options: CallOptions = {}): Promise<boolean> {
     for (const member of this.#members) {
       throwIfAborted(options.signal)
@@ -163,7 +162,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
         const reason = reasonOf(error)
         attempts.push(failed(member, place, this.#options.clock.now() - began, reason))
         // The name may be taken there. Creating it elsewhere could give two sandboxes one name.
-        if (!this.#options.acceptDuplicateNames || !this.#choice.goesOn(reason)) {
+        if (!this.#options.acceptDuplicateNames || !this.#choice.triesNext(reason)) {
           const stopped = `“${member.name}” could not be asked for “${options.name}”, so nothing was created.`
           throw this.#choice.recorded(error, new FailoverAccount(attempts, stopped))
         }
@@ -207,7 +206,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
         return await ask(member)
       } catch (error) {
         if (SandboxError.is(error, 'not_found')) absent ??= error
-        else if (this.#choice.goesOn(reasonOf(error))) unknown ??= error
+        else if (this.#choice.triesNext(reasonOf(error))) unknown ??= error
         else throw error
       }
     }
@@ -265,7 +264,6 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   }
 }
 
-/** From the weakest to the strongest isolation. */
 const weakest: readonly Isolation[] = ['none', 'simulated', 'process', 'container', 'gvisor', 'vm']
 
 function sharedAbilities(members: readonly SandboxProvider[]): Capabilities {

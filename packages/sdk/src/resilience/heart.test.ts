@@ -32,7 +32,6 @@ async function setUp(lifetimeMs = leaseMs) {
   return { clock, provider, real, beat, failed, saved }
 }
 
-/** Counts concurrent calls. */
 function counter(clock: ManualClock) {
   const count = { now: 0, most: 0, all: 0 }
   /** Does the work after a delay and ignores the signal. */

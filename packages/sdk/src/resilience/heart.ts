@@ -54,9 +54,8 @@ export class Heart implements KeepAlive {
   #snapshotId: string | undefined
   #failures = { beat: 0, snapshot: 0 }
   /** The newest call of each kind, until it has really ended. */
-  #flying: { beat?: Promise<void>; snapshot?: Promise<void> } = {}
+  #pending: { beat?: Promise<void>; snapshot?: Promise<void> } = {}
   #error: unknown
-  /** Ends the rest of the loop early. */
   #wake: () => void = () => {}
   #asked = false
   #waiting: Array<() => void> = []
@@ -120,7 +119,7 @@ export class Heart implements KeepAlive {
   /** Checks the sandbox, extends it if its end is near, and returns how long to rest. */
   async #beatOnce(): Promise<number> {
     const { beatTimeoutMs } = this.#options
-    await this.#landing()
+    await this.#awaitAbandonedBeat()
     if (this.#over.signal.aborted) return 0
     try {
       const beat = await this.#within('beat', beatTimeoutMs, (signal) => this.#look(signal))
@@ -140,19 +139,19 @@ export class Heart implements KeepAlive {
   async #look(signal: AbortSignal): Promise<Beat | undefined> {
     const { leaseMs, idle } = this.#options
     let info = await this.#sandbox.info({ signal })
-    if (!this.#counts(info)) return undefined
+    if (!this.#isKeptAlive(info)) return undefined
     const now = this.#note(info)
     const wantedMs = Math.min(leaseMs, this.#deadline - now)
     const isNear = idle || info.expiresAt === undefined || this.#endsAt! - now < wantedMs
     const extended = wantedMs >= 1 && isNear
-    if (extended && !(await this.#putOff(Math.ceil(wantedMs), signal))) return undefined
+    if (extended && !(await this.#extend(Math.ceil(wantedMs), signal))) return undefined
     if (idle) this.#endsAt = soonest(info.expiresAt?.getTime(), this.#deadline)
     else if (extended) {
       this.#endsAt = now + wantedMs
       // The end that the provider reports takes precedence over the promised one.
       if (info.expiresAt !== undefined) {
         info = await this.#sandbox.info({ signal })
-        if (!this.#counts(info)) return undefined
+        if (!this.#isKeptAlive(info)) return undefined
         this.#note(info)
         this.#checkMoved(info, now + wantedMs)
       }
@@ -161,19 +160,19 @@ export class Heart implements KeepAlive {
   }
 
   /** False if the sandbox was stopped or paused after the check. */
-  async #putOff(ms: number, signal: AbortSignal): Promise<boolean> {
+  async #extend(ms: number, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#options.putOff(ms, { signal })
       return true
     } catch (error) {
-      if (SandboxError.is(error, 'not_running') && !this.#counts(await this.#sandbox.info({ signal })))
+      if (SandboxError.is(error, 'not_running') && !this.#isKeptAlive(await this.#sandbox.info({ signal })))
         return false
       throw error
     }
   }
 
   /** Whether a sandbox in this state is kept alive. Ends the loop if the state is final. */
-  #counts({ status, expiresAt }: SandboxInfo): boolean {
+  #isKeptAlive({ status, expiresAt }: SandboxInfo): boolean {
     const over = endings[status]
     if (over) this.#end(over)
     // A paused sandbox does not age: an earlier promise or estimate is void.
@@ -208,7 +207,7 @@ export class Heart implements KeepAlive {
     return (
       this.#options.save !== undefined &&
       this.#endsAt !== undefined &&
-      this.#flying.snapshot === undefined &&
+      this.#pending.snapshot === undefined &&
       !this.#isSaved() &&
       this.#endsAt - this.#clock.now() <= this.#options.save.beforeMs
     )
@@ -282,16 +281,16 @@ export class Heart implements KeepAlive {
       const landed = call
         .catch(() => {})
         .then(() => {
-          if (this.#flying[kind] === landed) delete this.#flying[kind]
+          if (this.#pending[kind] === landed) delete this.#pending[kind]
         })
-      this.#flying[kind] = landed
+      this.#pending[kind] = landed
       return call
     })
   }
 
   /** Waits for an abandoned beat that still runs, for half of the remaining time, so that the sandbox is not lost. */
-  async #landing(): Promise<void> {
-    const { beat } = this.#flying
+  async #awaitAbandonedBeat(): Promise<void> {
+    const { beat } = this.#pending
     if (!beat) return
     const { clock, leaseMs } = this.#options
     const left = this.#endsAt === undefined ? leaseMs : Math.max(0, this.#endsAt - this.#clock.now())

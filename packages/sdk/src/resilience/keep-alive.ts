@@ -43,7 +43,6 @@ export interface AutoSnapshotOptions extends Pick<SnapshotOptions, 'name'> {
   timeoutMs?: number
 }
 
-/** The result of a beat. */
 export interface Beat {
   /** Whether the lifetime was extended because the end was near. Always true if the sandbox only stops when idle. */
   readonly extended: boolean
@@ -55,7 +54,6 @@ export interface BeatFailure {
   readonly during: 'beat' | 'snapshot'
   /** Consecutive failures, including this one. */
   readonly failures: number
-  /** The delay before the retry. */
   readonly retryInMs: number
 }
 
@@ -65,7 +63,6 @@ export interface KeepAliveEnd {
    * caller's signal fired (`aborted`), `maxMs` passed (`limit`), or `stop()` was called (`closed`).
    */
   readonly reason: 'stopped' | 'destroyed' | 'failed' | 'interrupted' | 'aborted' | 'limit' | 'closed'
-  /** The last snapshot. */
   readonly snapshotId?: string
   /** The error of the last beat, if it failed. */
   readonly error?: unknown
@@ -83,7 +80,7 @@ export interface KeepAlive extends AsyncDisposable {
 /**
  * Keeps a sandbox from ending by itself while this program needs it.
  *
- * await using _ = keepAlive(sandbox, { onError: console.error })
+ *     await using _ = keepAlive(sandbox, { onError: console.error })
  *
  * Each beat checks when the sandbox ends, which does not count as activity, and extends it only if less than the
  * lease is left. If this program dies, the sandbox ends within one lease. If a sandbox only stops when idle, each

@@ -10,7 +10,6 @@ export interface Leftover {
   readonly provider: string
   /** Find it with `list({ labels: { 'sandkasten.attempt': attempt } })`. */
   readonly attempt: string
-  /** Why the search or the removal failed. */
   readonly error?: unknown
 }
 

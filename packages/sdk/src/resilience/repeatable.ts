@@ -11,10 +11,10 @@ import type {
  * the same effect twice as once are repeated. The table covers every method: a new one does not compile until it is
  * classified.
  *
- * always    the second call changes nothing
- * never     it would run twice, or create two
- * refused   only if the provider reported that it did nothing (`rate_limited`)
- * function  depends on the arguments
+ *     always    the second call changes nothing
+ *     never     it would run twice, or create two
+ *     refused   only if the provider reported that it did nothing (`rate_limited`)
+ *     function  depends on the arguments
  */
 // biome-ignore lint/suspicious/noExplicitAny: each function is called with the arguments of its own method.
 export type Rule = 'always' | 'never' | 'refused' | ((...args: any[]) => boolean)

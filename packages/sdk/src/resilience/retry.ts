@@ -12,7 +12,6 @@ export interface RetryOptions {
   baseMs?: number
   /** The longest delay. If a provider asks for more (`retryAfterMs`), the call fails instead. Default 30 seconds. */
   maxMs?: number
-  /** Called before each delay. */
   onRetry?: (retry: Retry) => void
   /** For tests: a `ManualClock`. */
   clock?: Clock

@@ -4,8 +4,8 @@ import type { Clock } from '../shared/clock.ts'
  * The time of day, never set back. A sandbox's end is a time of day, so that is what must be compared. Two things can
  * happen to a clock meanwhile:
  *
- * the machine slept       the wall clock jumps ahead, monotonic time may stand still: use the wall clock
- * the clock was set back  the wall clock is behind: use monotonic time
+ *     the machine slept       the wall clock jumps ahead, monotonic time may stand still: use the wall clock
+ *     the clock was set back  the wall clock is behind: use monotonic time
  *
  * So each reading advances by the wall clock, unless that is behind by more than a second. Being ahead only extends a
  * sandbox sooner than needed.

@@ -3,7 +3,6 @@ import { over } from '../shared/over.ts'
 import type { FailoverAccount } from './account.ts'
 import { type FailoverOptions, failover } from './failover.ts'
 
-/** Groups created by a test, closed at its end. */
 export const groups: AsyncDisposable[] = []
 export async function closeGroups(): Promise<void> {
   for (const group of groups.splice(0)) await group[Symbol.asyncDispose]()

@@ -12,7 +12,6 @@ import type {
 import { fileCalls, processCalls, providerCalls, type Rule, sandboxCalls } from './repeatable.ts'
 import { type CheckedRetry, checkedRetry, type RetryOptions, repeat, retryOptionNames } from './retry.ts'
 
-/** A provider or a sandbox, with any abilities. */
 export type RetrySubject =
   | SandboxCore
   | (Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
@@ -110,7 +109,6 @@ class Wrap {
     )
   }
 
-  /** Wraps the methods that may be repeated, each with its rule. */
   #methods<T extends object>(real: T, rules: Readonly<Record<string, Rule>>): T {
     const methods: Record<string, Method> = {}
     for (const [name, rule] of Object.entries(rules)) {

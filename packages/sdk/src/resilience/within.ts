@@ -6,7 +6,6 @@ export interface Limit extends SandboxErrorOptions {
   readonly ms: number
   readonly clock: Clock
   readonly signal: AbortSignal | undefined
-  /** The name of the operation, for the error. */
   readonly what: string
 }
 

@@ -1,6 +1,5 @@
 import { SandboxError } from '../errors.ts'
 
-/** Throws `aborted` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined, what = 'The call'): void {
   if (signal?.aborted) throw abortedError(signal, what)
 }

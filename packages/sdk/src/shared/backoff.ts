@@ -1,9 +1,7 @@
 import { SandboxError } from '../errors.ts'
 
 export interface Backoff {
-  /** The first delay. */
   readonly baseMs: number
-  /** The longest delay. */
   readonly maxMs: number
 }
 

@@ -43,7 +43,6 @@ export async function* chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>
   for await (const chunk of iterate(source)) yield* slices(encode(chunk))
 }
 
-/** Whether `chunksOf` accepts the value. */
 export function isBytesSource(value: unknown): value is BytesSource {
   if (typeof value === 'string' || value instanceof Uint8Array) return true
   if (typeof value !== 'object' || value === null) return false

@@ -1,4 +1,3 @@
-/** A clock that tests can replace. */
 export interface Clock {
   now(): number
   /** Monotonic milliseconds, independent of changes to the system clock. Default: `now`. */

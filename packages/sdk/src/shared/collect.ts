@@ -72,7 +72,6 @@ export class HeadTail {
     return this.#total > this.#headBytes + this.#tailBytes
   }
 
-  /** Head and tail, and the number of bytes missing between them. */
   result(): { bytes: Uint8Array<ArrayBuffer>; omitted: number } {
     const [head, tail] = this.#parts()
     const bytes = join([head, tail], head.byteLength + tail.byteLength)
@@ -133,7 +132,6 @@ function decode(bytes: Uint8Array): string {
 
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80
 
-/** The end of the last complete character. */
 function lastBoundary(bytes: Uint8Array): number {
   let start = bytes.byteLength - 1
   while (start > 0 && bytes.byteLength - start < 4 && isContinuation(bytes[start])) start -= 1
@@ -142,7 +140,6 @@ function lastBoundary(bytes: Uint8Array): number {
   return start + size > bytes.byteLength ? start : bytes.byteLength
 }
 
-/** The beginning of the first complete character. */
 function firstBoundary(bytes: Uint8Array): number {
   let at = 0
   while (at < 3 && isContinuation(bytes[at])) at += 1

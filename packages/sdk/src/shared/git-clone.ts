@@ -7,7 +7,6 @@ export interface CloneSpec {
   branch?: string
   /** Undefined: the full history. */
   depth?: number
-  /** The folder to clone into. */
   target: string
 }
 

@@ -5,9 +5,9 @@ import { abortedError, onAbort } from './abort.ts'
 /**
  * Numbered output of one process, kept for any number of readers.
  *
- * push ──► [ 7 | 8 | 9 | 10 | 11 ]          the ring: at most `capacityBytes`
- * ▲           ▲
- * reader A    reader B          each at its own number
+ *     push ──► [ 7 | 8 | 9 | 10 | 11 ]          the ring: at most `capacityBytes`
+ *                    ▲           ▲
+ *                 reader A    reader B          each at its own number
  *
  * While there are readers, unread events are not dropped. Once the slowest reader is half a ring behind,
  * `onPressure(true)` asks the writer to pause, so memory stays bounded.
@@ -28,7 +28,6 @@ export class OutputLog {
   #pressed = false
   #exit: ExitEvent | undefined
   #resolveEnded: () => void = () => {}
-  /** Resolves on the `exit` event. */
   readonly ended = new Promise<void>((resolve) => {
     this.#resolveEnded = resolve
   })
@@ -59,7 +58,6 @@ export class OutputLog {
     this.#resolveEnded()
   }
 
-  /** The kept events, oldest first. */
   kept(): ProcessEvent[] {
     return this.#events.slice(this.#head).map(({ event }) => event)
   }
@@ -137,7 +135,6 @@ export class OutputLog {
     }
   }
 
-  /** The unread cost of the slowest reader. */
   #lag(): number {
     let lag = 0
     for (const { after } of this.#readers) {

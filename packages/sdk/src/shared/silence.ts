@@ -22,7 +22,6 @@ export class Silence {
     this.#timer = setTimeout(() => this.#controller.abort(), this.#ms)
   }
 
-  /** Stops the timer. */
   rest(): void {
     clearTimeout(this.#timer)
   }

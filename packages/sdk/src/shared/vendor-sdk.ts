@@ -1,10 +1,8 @@
 import { SandboxError } from '../errors.ts'
 
-/** A vendor's SDK package. */
 export interface VendorPackage {
   readonly provider: string
   readonly name: string
-  /** The tested major version. */
   readonly major: number
   /** Whether a module looks like that package. The only check possible in a bundle. */
   fits(module: Readonly<Record<string, unknown>>): boolean

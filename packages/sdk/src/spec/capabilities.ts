@@ -20,9 +20,9 @@ import type {
  * A provider's `capabilities` object says `native` or `emulated` for each ability that it has. The type of that
  * object decides which methods exist:
  *
- * SandboxHandle<{ snapshot: 'native' }>   has snapshot(), has no fork()
- * SandboxHandle                           provider unknown: has every method; a missing
- * ability throws `unsupported` before any work
+ *     SandboxHandle<{ snapshot: 'native' }>   has snapshot(), has no fork()
+ *     SandboxHandle                           provider unknown: has every method; a missing
+ *                                             ability throws `unsupported` before any work
  *
  * Each ability adds methods to up to four places ("facets"): the sandbox, its files, its processes and the provider.
  * `AbilityParts` is the whole table.

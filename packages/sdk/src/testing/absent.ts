@@ -50,7 +50,6 @@ export const abilityCalls: {
   activity: [['refreshActivity()', (sandbox) => sandbox.refreshActivity()]],
 }
 
-/** A valid value for each option of `create`. */
 export const sampleOptions: { readonly [O in CreateOption]: CreateSandboxOpts } = {
   name: { name: 'kit-sample' },
   label: { label: 'A sample' },

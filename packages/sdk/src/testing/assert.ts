@@ -54,7 +54,6 @@ export async function rejects(
   throw new Error(`${what}: expected ${named}, but it succeeded with ${show(value)}`)
 }
 
-/** Formats any value on one line. */
 export function show(value: unknown): string {
   if (value === undefined) return 'undefined'
   if (value instanceof Uint8Array) return `${value.byteLength} bytes`

@@ -1,4 +1,3 @@
-/** A program and its arguments, as `runCommand` takes them. */
 export interface Command {
   readonly cmd: string
   readonly args: readonly string[]
@@ -26,7 +25,6 @@ export interface CommandKit {
   printDir(): Command
   /** Prints each argument followed by a NUL. */
   printArgs(args: readonly string[]): Command
-  /** Prints all 256 byte values in order. */
   bytes(): Command
   /** Prints `ready` and a newline, then waits forever. SIGTERM ends it. */
   wait(): Command

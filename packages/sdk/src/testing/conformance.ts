@@ -12,9 +12,12 @@ export interface TestRunner {
 /**
  * Registers every behaviour of the contract as a test:
  *
- * import { describe, it } from 'vitest' // or 'node:test'
- * conformance({ provider: () => new MyProvider(), runner: { describe, it }, without: { reopen: 'one process only', …
- * } })
+ *     import { describe, it } from 'vitest' // or 'node:test'
+ *     conformance({
+ *       provider: () => new MyProvider(),
+ *       runner: { describe, it },
+ *       without: { reopen: 'one process only', … },
+ *     })
  *
  * If the provider does not declare an ability, the test asserts that its calls throw `unsupported`; no behaviour is
  * skipped silently. Set the runner's time limit above `limits.behaviourMs`.

@@ -26,7 +26,6 @@ export class EventReader {
     return value
   }
 
-  /** Reads until this text appears on that stream. */
   async until(text: string, stream: 'stdout' | 'stderr' = 'stdout'): Promise<void> {
     while (!this[stream].includes(text)) {
       const event = await this.next()

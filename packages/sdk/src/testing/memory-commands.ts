@@ -131,7 +131,6 @@ async function fileThere({ args, files, clock }: CommandContext, path = args[0] 
   while (!(await files.exists(path))) await clock.sleep(1)
 }
 
-/** Ends only on a signal. */
 function forever(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) =>
     signal.addEventListener('abort', () => reject(new Error('killed')), { once: true }),

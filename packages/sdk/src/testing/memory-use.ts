@@ -16,7 +16,6 @@ export class GrowthMeter {
     this.#most = Math.max(this.#most, usedBytes() - this.#before)
   }
 
-  /** The error message, if the limit is exceeded. */
   get complaint(): string | undefined {
     if (this.#most <= this.#allowed) return undefined
     return `this process grew by ${mebibytes(this.#most)} MiB; allowed are ${mebibytes(this.#allowed)}`

@@ -98,9 +98,7 @@ export class Session {
     this.#shared.delete(group)
     try {
       if (sandbox) await inTime(this.provider.destroy((await sandbox).sandboxId), 10_000)
-    } catch {
-      // close() reports what is left.
-    }
+    } catch {}
   }
 
   #replacement(behaviour: Behaviour): Pick<Behaviour, 'run'> | undefined {

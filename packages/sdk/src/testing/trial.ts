@@ -30,7 +30,6 @@ export class Trial {
     return this.#session.shared(this.#group)
   }
 
-  /** A sandbox for this behaviour only. */
   async create(options: CreateSandboxOpts = {}): Promise<AnySandbox> {
     return this.adopt(await this.provider.create(this.marked(options)))
   }
@@ -73,7 +72,6 @@ export class Trial {
     return path
   }
 
-  /** A unique name. */
   unique(prefix = 'kit'): string {
     return `${prefix}-${randomId(10)}`
   }
@@ -113,7 +111,6 @@ export class Trial {
   }
 }
 
-/** Rejects if the work takes longer than this. */
 export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {

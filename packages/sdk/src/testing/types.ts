@@ -29,7 +29,6 @@ export interface Behaviour {
   run(trial: Trial): Promise<void>
 }
 
-/** A behaviour without its group. */
 export type Draft = Omit<Behaviour, 'group'>
 
 export function group(name: string, drafts: readonly Draft[]): Behaviour[] {
@@ -40,7 +39,6 @@ export function group(name: string, drafts: readonly Draft[]): Behaviour[] {
 export type AnySandbox = SandboxHandle
 export type AnyProvider = SandboxProvider
 
-/** A provider with any abilities. */
 export interface ProviderUnderTest
   extends Pick<
     SandboxProviderCore,

@@ -15,7 +15,6 @@ export interface RepoState {
   head?: string
   /** The branch of HEAD (`refs/heads/main`); undefined if detached. */
   ref?: string
-  /** Branches and tags. */
   refs: Record<string, string>
 }
 

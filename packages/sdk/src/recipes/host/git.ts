@@ -11,7 +11,6 @@ export interface GitCall {
   stdin?: string | Uint8Array | Readable
   /** Exit codes that are not errors. Default: only 0. */
   accept?: readonly number[]
-  /** Writes stdout to this file instead of returning it. */
   outputFile?: string
   maxOutputBytes?: number
   signal?: AbortSignal | undefined

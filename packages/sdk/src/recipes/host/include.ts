@@ -22,7 +22,6 @@ export async function checkInclude(projectDir: string, include: unknown): Promis
   })
 }
 
-/** The included ignored files of the repository at `prefix`. */
 export async function includedHere(
   include: readonly string[],
   prefix: string,

@@ -8,18 +8,14 @@ import { git } from './git.ts'
 import { includedHere } from './include.ts'
 import { lfsKind } from './lfs.ts'
 
-/** A file or symbolic link, by its path relative to the project. */
 export interface LocalFile {
   type: 'file' | 'symlink'
   path: string
-  /** The local path. */
   source: string
   mode: number
   size: number
   mtimeMs: number
-  /** The target of a symbolic link. */
   target?: string
-  /** The content equals the HEAD commit. */
   atHead: boolean
 }
 
@@ -42,7 +38,6 @@ export interface Scan {
 }
 
 interface ScanOptions {
-  /** For a scratch git folder. */
   temp: string
   include: readonly string[]
   onFile?: (done: number) => void
@@ -66,7 +61,6 @@ export async function scanProject(projectDir: string, options: ScanOptions): Pro
   return scan
 }
 
-/** Whether a folder is the root of a work tree, inside one, or neither. */
 async function topLevel(dir: string, { signal }: ScanOptions): Promise<'root' | 'inside' | 'none'> {
   const answer = await git(['rev-parse', '--show-toplevel'], { cwd: dir, accept: [0, 128], signal })
   if (answer.code === 0) {

@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 
-/** An entry of an archive, by its path in the archive. */
 export interface TarItem {
   type: 'file' | 'symlink' | 'directory'
   path: string
-  /** The local file. */
   source?: string
   target?: string
   mode: number

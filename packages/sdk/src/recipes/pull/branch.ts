@@ -15,7 +15,7 @@ import type { TreeEntry } from './objects.ts'
  * The sandbox's state as a new branch. It is assembled in the temporary repository, which borrows the local objects.
  * Only the finished branch is fetched, checked again, and given a free name.
  *
- * uploaded head ──► the sandbox's own commits ──► one commit with the uncommitted rest
+ *     uploaded head ──► the sandbox's own commits ──► one commit with the uncommitted rest
  */
 export async function makeBranch(
   job: PullJob,
@@ -43,7 +43,6 @@ export async function makeBranch(
   }
 }
 
-/** Every file of the project that differs from the base commit. */
 async function finalFiles(
   job: PullJob,
   head: string | undefined,

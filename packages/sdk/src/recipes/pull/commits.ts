@@ -31,7 +31,6 @@ export async function takeCommits(
     // The sandbox checked out a commit that exists locally and made none of its own.
     return { commit: theirs.head, count: 0 }
   }
-  // Allows counting commits from there.
   for (const [index, id] of known.entries()) await store.run(['update-ref', `refs/known/${index}`, id])
   const file = join(job.temp, 'commits.bundle')
   const refused = await withWorkFolder(sandbox, root, { signal }, async (work) => {

@@ -4,7 +4,6 @@ import type { Tool } from '../remote/tools.ts'
 import type { PullChangesOpts, RecipeSandbox } from '../types.ts'
 import type { ObjectStore } from './objects.ts'
 
-/** The context of both kinds of pull. */
 export interface PullJob {
   sandbox: RecipeSandbox
   root: string

@@ -5,7 +5,6 @@ import { git } from '../host/git.ts'
 import type { RemoteEntry } from '../remote/probe.ts'
 import type { RecipeSandbox } from '../types.ts'
 
-/** A file in a git tree. */
 export interface TreeEntry {
   mode: string
   id: string

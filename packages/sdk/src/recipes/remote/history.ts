@@ -10,13 +10,11 @@ import { isObjectId, isRefName } from './manifest.ts'
 import { remoteGit } from './tools.ts'
 
 interface SyncOptions extends CallOptions {
-  /** A local folder, and one in the sandbox, for the bundle. */
   temp: string
   work: string
 }
 
 export interface SyncResult {
-  /** The state that the sandbox is known to have. */
   state: RepoState
   conflicts: Conflict[]
   bytes: number
@@ -180,7 +178,6 @@ async function sendBundle(
   return refused
 }
 
-/** The commits that exist locally too. */
 async function known(
   repo: LocalRepo,
   ids: readonly string[],

@@ -11,7 +11,6 @@ import { remoteGit, type Tool } from './tools.ts'
 interface ListOptions extends CallOptions {
   tools: ReadonlySet<Tool>
   manifest: Manifest
-  /** A local folder. */
   temp: string
 }
 

@@ -24,7 +24,7 @@ export type ManifestEntry =
       type: 'file'
       mode: number
       size: number
-      sha256: string /** Equal to the HEAD commit that was sent. */
+      sha256: string
       atHead: boolean
     }
   | { type: 'symlink'; target: string; atHead: boolean }

@@ -23,18 +23,16 @@ export interface PlaceOptions extends CallOptions {
 }
 
 export interface Staged {
-  /** What was really sent, by path. */
   packed: Map<string, Packed>
   missed: Skipped[]
   bytes: number
-  /** Moves the files into place. */
   commit(): Promise<void>
 }
 
 /**
  * Brings files into the sandbox in two steps, so that errors occur before anything is replaced:
  *
- * archive ──► work/upload.tar ──► work/stage/…  ──► checked ──► commit(): renamed into the project
+ *     archive ──► work/upload.tar ──► work/stage/…  ──► checked ──► commit(): renamed into the project
  *
  * If the sandbox has no `tar`, commit writes each file atomically.
  */
@@ -91,7 +89,6 @@ async function* archiveChunks(
   }
 }
 
-/** Checks that every file arrived with its content. */
 async function verify(
   sandbox: RecipeSandbox,
   folder: string,

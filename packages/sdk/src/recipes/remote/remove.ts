@@ -8,7 +8,6 @@ interface RemoveOptions extends CallOptions {
   tools: ReadonlySet<Tool>
 }
 
-/** Removes files, and the folders that become empty. */
 export async function removePaths(
   sandbox: RecipeSandbox,
   root: string,
@@ -16,7 +15,6 @@ export async function removePaths(
   { tools, signal }: RemoveOptions,
 ): Promise<void> {
   if (paths.length === 0) return
-  // Innermost first.
   const folders = [...new Set(paths.flatMap(parentsOf))].sort((a, b) => b.length - a.length)
   const list = (names: readonly string[]) => names.map((name) => `./${name}\0`).join('')
   if (tools.has('xargs') && tools.has('rm') && tools.has('rmdir')) {

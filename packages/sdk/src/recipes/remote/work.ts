@@ -27,7 +27,6 @@ export async function withWorkFolder<T>(
     result = await work(folder)
   } catch (error) {
     await cleanUp(true).catch((problem) => {
-      // The folder was never created.
       if (!SandboxError.is(problem, 'not_a_directory', 'path_outside', 'file_not_found'))
         throw alsoLeft(error, problem, folder)
     })
@@ -55,7 +54,6 @@ async function makeFolder(
   }
 }
 
-/** The outermost missing folder of a path. */
 async function firstMissing(
   sandbox: RecipeSandbox,
   path: string,

@@ -1,7 +1,6 @@
 import type { Scan } from '../host/scan.ts'
 import type { GitDepth, RecipeSandbox, UploadProjectOpts } from '../types.ts'
 
-/** The context of the stages of an upload. */
 export interface UploadJob {
   sandbox: RecipeSandbox
   root: string

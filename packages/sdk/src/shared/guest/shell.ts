@@ -5,9 +5,9 @@ import { script } from './script.ts'
 /**
  * A shell that keeps its state, in a sandbox that can only run programs. The shell is independent of these programs:
  *
- * open   ──► keeper ── bash ◄── fifo `in`: one line for each command
- * exec   one program per command: sends the line, relays the output, waits on the command's fifo `st`
- * close  ends everything that carries the shell's mark
+ *     open   ──► keeper ── bash ◄── fifo `in`: one line for each command
+ *     exec   one program per command: sends the line, relays the output, waits on the command's fifo `st`
+ *     close  ends everything that carries the shell's mark
  *
  * A signal to `exec` cancels the command. Output uses the vendor's own channel. Any program in the sandbox finds a
  * shell by its name.

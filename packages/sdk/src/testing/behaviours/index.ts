@@ -25,7 +25,6 @@ import { transfer } from './transfer.ts'
 import { tree } from './tree.ts'
 import { watching } from './watching.ts'
 
-/** All behaviours, in the order in which they run. */
 export const behaviours: readonly Behaviour[] = [
   ...exits,
   ...output,

@@ -98,7 +98,6 @@ export const watching = group('watching files', [
   },
 ])
 
-/** Reads changes and keeps them. */
 function follow(changes: AsyncIterable<FileChange>) {
   const iterator = changes[Symbol.asyncIterator]()
   const seen: FileChange[] = []

@@ -2,7 +2,6 @@ import type { CommandResult, RunCommandOptions, SandboxHandle } from '../../spec
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Faults in running commands. */
 export const brokenCommands: BrokenProvider[] = [
   {
     name: 'exit-code-lost',

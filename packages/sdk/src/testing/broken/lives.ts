@@ -4,7 +4,6 @@ import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Faults in creating, finding and ending sandboxes, and in abilities. */
 export const brokenLives: BrokenProvider[] = [
   {
     name: 'destroy-leaves-processes',

@@ -4,11 +4,8 @@ import type { World } from '../../providers/memory/world.ts'
 import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** The commands started through one shell. */
 export interface ShellTasks {
-  /** The running command. */
   readonly current: Task | undefined
-  /** All commands so far. */
   readonly all: readonly Task[]
 }
 

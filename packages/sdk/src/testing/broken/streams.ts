@@ -3,7 +3,6 @@ import type { BytesSource, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Faults in output, input and files. */
 export const brokenStreams: BrokenProvider[] = [
   {
     name: 'replay-skips',
