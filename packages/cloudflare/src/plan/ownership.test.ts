@@ -127,7 +127,7 @@ test('the source decides the managed fields, and max_instances only if it sets i
 })
 
 test.each([
-  ['not JSON', '{', /not a record/],
+  ['not JSON', '{', /record cannot be read/],
   ['of another version', '{"version":2}', /version is 2/],
   ['incomplete', '{"version":1,"sandboxes":{"a":{"class":"A"}}}', /entry of a is incomplete/],
 ])('rejects a record that is %s', async (_, record, message) => {

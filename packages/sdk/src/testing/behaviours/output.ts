@@ -167,7 +167,7 @@ export const output = group('output', [
   },
   {
     id: 'stderr-listener',
-    name: 'onStderr receives stderr only',
+    name: 'onStderr receives only the output on stderr',
     async run(t) {
       const heard = { out: '', err: '' }
       await t.run(await t.sandbox(), t.commands.relay(), {
