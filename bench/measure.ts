@@ -1,4 +1,3 @@
-/** Measurements in turns, and their percentiles. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -26,7 +25,6 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
 /** A participant. `measure` returns the milliseconds of one sample, so that preparation and checks are not timed. */
 export interface Turn {
   readonly id: string
-  /** Consecutive samples per turn. */
   readonly samples: number
   measure(): Promise<number>
 }

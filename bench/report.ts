@@ -49,7 +49,6 @@ export class Report {
     this.recall(id)
   }
 
-  /** Prints the result of a line with a target. */
   recall(id: string): void {
     const line = this.#lines.get(id)
     if (line && !this.#json) console.log(`${line.met ? '✓' : '✗'} ${sentence(line)}`)
@@ -93,7 +92,6 @@ export class Report {
   }
 }
 
-/** Measures and reports the requested turns in the given order. */
 export async function reportTurns(
   { report, wants }: { readonly report: Report; wants(id: string): boolean },
   turns: readonly Turn[],

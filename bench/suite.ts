@@ -4,7 +4,6 @@ import type { Report } from './report.ts'
 export interface Suite {
   readonly name: string
   readonly about: string
-  /** Every id that it may print. */
   ids(quick: boolean): readonly string[]
   run(report: Report, cleanup: Cleanup, options: SuiteOptions): Promise<void>
 }

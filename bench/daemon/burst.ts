@@ -33,7 +33,6 @@ export const burst: Stage = {
       await server.destroyAll(made.map(({ session }) => session))
     }
     for (const id of ids.slice(0, -1)) report.add(id, rows[id]!)
-    // The worst round counts, not the median.
     const worst = Math.max(...rows[ids.at(-1)!]!)
     report.add(ids.at(-1)!, { p50: worst, p95: worst, count: rows[ids.at(-1)!]!.length }, 'failures')
     if (worst > 0) report.fail(name, [...reasons].slice(0, 3).join('; '))

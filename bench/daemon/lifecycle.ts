@@ -77,7 +77,6 @@ async function pooled({ server, quick, report }: Bench): Promise<void> {
     for (let count = 0; count < POOL / 2; count += 1) {
       const { ms, session } = await coldMs(server, server.createPooled)
       sessions.push(session)
-      // The first of a turn does not count.
       if (count > 0) values.push(ms)
     }
     await server.destroyAll(sessions)

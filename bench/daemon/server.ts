@@ -24,7 +24,6 @@ export interface Server {
   run(session: Session): Promise<void>
   destroyAll(sessions: readonly Session[]): Promise<void>
   poolFilled(): Promise<void>
-  /** The daemon's current memory in bytes. */
   memory(): number
   /** The same, after garbage collection. */
   memoryHeld(): Promise<number>
@@ -51,7 +50,6 @@ export async function openServer(place: Workplace): Promise<Server> {
       for (const { id } of await client.listSessions({ status: 'running' }))
         await client.session(id).destroy()
     } finally {
-      // The daemon removes pooled sandboxes itself.
       await daemon.end('SIGTERM')
     }
   })
@@ -105,7 +103,6 @@ export async function openServer(place: Workplace): Promise<Server> {
   return server
 }
 
-/** From the create request to the response of the first command. */
 export async function coldMs(
   server: Server,
   create: () => Promise<Session>,

@@ -40,7 +40,6 @@ export const burst: Stage = {
     report.add(`${name}.wall`, walls)
     report.add(`${name}.command`, commands)
     report.add(`${name}.destroy`, destroys)
-    // The worst round counts, not the median.
     const worst = Math.max(...failures)
     report.add(`${name}.failures`, { p50: worst, p95: worst, count: failures.length }, 'failures')
     if (worst > 0) report.fail(name, [...reasons].slice(0, 3).join('; '))

@@ -122,7 +122,6 @@ async function forkTurns(
   ]
 }
 
-/** A sandbox created from a snapshot on top of this many others. */
 async function restoreTurn(ours: Ours, depth: number, closing: (() => Promise<unknown>)[]): Promise<Turn> {
   const sandbox = await ours.create({ image: ours.rootfs })
   const snapshots: string[] = []

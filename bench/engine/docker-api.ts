@@ -27,7 +27,6 @@ export class DockerApi {
     return JSON.parse(await this.call(method, path, body)) as T
   }
 
-  /** For responses that should not be collected. */
   async open(
     method: string,
     path: string,

@@ -103,7 +103,6 @@ export async function openOurs(
   return { name, place, rootfs, create, command, destroy, cold, deleteSnapshot, remainsOf: remains }
 }
 
-/** Only the ids of sandboxes in our own folder. */
 function freeIds(root: string): void {
   let entries: string[] = []
   try {

@@ -1,4 +1,3 @@
-/** Bare processes of this machine, without isolation. */
 import { timed } from '../measure.ts'
 import { serve } from '../worker.ts'
 import { runBare } from './spawn.ts'

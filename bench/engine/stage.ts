@@ -20,7 +20,6 @@ export interface Bench {
 
 /** A container with a changed disk, to be committed repeatedly. */
 export interface Commits {
-  /** Milliseconds; removes the image afterwards. */
   commit(): Promise<number>
   close(): Promise<unknown>
 }

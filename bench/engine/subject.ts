@@ -1,7 +1,6 @@
 /** A participant of the comparison. Each measures itself, so that only the call itself is timed. */
 export interface Subject {
   readonly name: string
-  /** From create to the end of the first command. */
   cold(): Promise<{ ms: number; box: Box }>
 }
 

@@ -47,7 +47,6 @@ export function groupRoots(): string[] {
     .map((line) => line.split(' ')[4]!)
 }
 
-/** Running processes, without zombies. */
 export function processes(): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry) && isAlive(Number(entry)))
@@ -66,7 +65,6 @@ export function readOr(path: string): string | undefined {
   }
 }
 
-/** Ends the processes that `find` returns, and waits for them. */
 export async function end(find: () => number[]): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     const found = find()

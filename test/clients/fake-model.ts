@@ -9,7 +9,6 @@ import type { AddressInfo } from 'node:net'
  */
 export interface FakeModel {
   readonly url: string
-  /** The number of requests. */
   readonly turns: number
   stop(): Promise<void>
 }

@@ -51,7 +51,6 @@ describe.skipIf(noDocker)(`isolator: docker${noDocker ? ` (skipped: ${noDocker})
     const daemon = await startTestDaemon({
       isolator: 'docker',
       docker: { host: `unix://${docker.socketPath}` },
-      // The daemon of this test has its own /run.
       run_dir: path.join(folder, 'run'),
     })
     try {

@@ -14,7 +14,6 @@ const create = /^POST \/api\/sandbox$/
 const list = /^GET \/api\/sandbox$/
 const look = /^GET \/api\/sandbox\/[^/]+$/
 const remove = /^DELETE \/api\/sandbox\/[^/]+$/
-/** A response of the vendor's gateway, with a request id. */
 const answer = (status: number, body = html, headers: Record<string, string> = {}): Fault => ({
   kind: 'answer',
   status,

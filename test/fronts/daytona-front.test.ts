@@ -7,7 +7,6 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
-/** What the vendor's SDK can do on the front, and what others cannot. */
 describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let sandbox: Sandbox

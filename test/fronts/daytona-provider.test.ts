@@ -8,7 +8,6 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
-/** Features of the Daytona provider beyond the contract and the kit. */
 describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let provider: DaytonaProvider

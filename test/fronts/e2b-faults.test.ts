@@ -150,7 +150,6 @@ describe('the E2B provider under faults', () => {
       sandbox = (await provider().create()) as unknown as SandboxHandle
     })
     afterAll(() => sandbox?.destroy())
-    /** Appends a line each time it runs. */
     const counted = (file: string) => ({ cmd: 'sh', args: ['-c', `echo ran >> ${file}; seq 1 50000`] })
     const runs = async (file: string) => {
       const text = (await sandbox.files.exists(file)) ? await sandbox.files.readFile(file, 'utf8') : ''

@@ -8,7 +8,6 @@ interface Sent {
   readonly options: Record<string, unknown>
 }
 
-/** A stub of the SDK that records calls and creates nothing. */
 function stub(commands: object = {}) {
   const sent: Sent[] = []
   const now = { state: 'running', startedAt: new Date(0), endAt: new Date(8e15), metadata: {} }

@@ -30,7 +30,6 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     const response = await fetch(`${url}${where}`, { headers: { 'x-api-key': daemon.key } })
     return { status: response.status, body: await response.json() }
   }
-  /** A call whose response has begun. */
   const begin = (
     method: string,
     message: object,
@@ -52,7 +51,6 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
       },
     })
   }
-  /** The frames of a response, until its end. */
   const framesOf = async (response: Response) => {
     const bytes = Buffer.from(await response.arrayBuffer())
     const frames: Anything[] = []

@@ -103,7 +103,6 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       expect(await other.Sandbox.kill(box.sandboxId)).toBe(false)
       expect(await other.Sandbox.list().nextItems()).toEqual([])
       const own = await other.Sandbox.create()
-      // A token opens only its own sandbox.
       const { envdAccessToken } = own as unknown as { envdAccessToken: string }
       const headers = { 'x-access-token': envdAccessToken, 'e2b-sandbox-id': box.sandboxId }
       const [known, unknown] = await Promise.all(

@@ -2,7 +2,6 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { connect, type Socket } from 'node:net'
 import type { Duplex, Writable } from 'node:stream'
 
-/** The fault of one request. */
 export type Fault =
   /** Answered by the proxy; the server does not see the request. */
   | {
@@ -43,7 +42,6 @@ export class FaultProxy {
   })
   readonly #open = new Set<Socket>()
   #rules: Array<FaultRule & { seen: number }> = []
-  /** The address of the server. */
   target = ''
   url = ''
   /** The requests that reached the server, in order. */
@@ -60,7 +58,6 @@ export class FaultProxy {
     return proxy
   }
 
-  /** Replaces all rules. */
   rules(...rules: FaultRule[]): void {
     this.#rules = rules.map((rule) => ({ ...rule, seen: 0 }))
     this.passed.length = 0
@@ -81,7 +78,6 @@ export class FaultProxy {
     socket.once('close', () => this.#open.delete(socket))
   }
 
-  /** The first rule that is not used up. */
   #faultOf(line: string): Fault | undefined {
     for (const rule of this.#rules) {
       const { after = 0, times = 1 } = rule

@@ -28,7 +28,6 @@ type Operation = (typeof operations)[number]
 interface Vendor {
   readonly front: 'e2b' | 'daytona' | 'vercel'
   provider(at: string, key: string, requestTimeoutMs: number): SandboxProvider
-  /** The request of each operation. */
   readonly requests: Record<Operation, RegExp>
   /** The outcome for the user: `ok`, or a code of the table, and remarks. */
   readonly seen: Record<Operation, Record<Kind, string>>

@@ -25,13 +25,10 @@ require('node:net').createServer((socket) => {
 }).listen(3000, '127.0.0.1', () => console.log('ready'))
 `
 
-/** A way to reach port 3000 of a sandbox. */
 interface Way {
   readonly listener: string
   readonly host: string
-  /** The prefix of the path. */
   readonly prefix: string
-  /** The headers that select the sandbox. */
   readonly headers: readonly string[]
 }
 

@@ -73,7 +73,6 @@ const bodies = [
   '',
 ]
 const parameters = ['%', '%00', '%2e%2e%2f', '..', '%ff', 'x', `${'a'.repeat(200)}`, '%F0%9F%92%A5']
-/** The same message in a Connect frame. */
 const framed = (text: string) => {
   const bytes = Buffer.from(text)
   const head = Buffer.alloc(5)

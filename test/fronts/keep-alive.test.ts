@@ -25,7 +25,6 @@ describe.skipIf(missing !== undefined)(`keepAlive${missing ? ` (${missing})` : '
   })
   afterAll(() => daemon?.stop())
 
-  /** The only session, as the daemon itself reports it. */
   const session = async () => (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions[0]
   const endOf = async (sandbox: SandboxCore) => (await sandbox.info()).expiresAt!.getTime()
   const thrown: unknown[] = []

@@ -53,7 +53,6 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     }
   }
   const execd = (where: string, sandbox = id) => `/sandboxes/${sandbox}/port/44772${where}`
-  /** The events of an execution, without times. */
   const stream = async (where: string, body: unknown) => {
     const response = await send('POST', execd(where), body)
     if (response.status !== 200) return [response.status, ((await response.json()) as Anything).code]
@@ -279,7 +278,6 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     socket.destroy()
     // The server does not wait for the rest.
     await expect.poll(writing).toBe(0)
-    // The same for a truncated form.
     const cut = await send('POST', execd('/files/upload'), undefined, daemon.key, {
       body: `${part('metadata', '{"path":"/tmp/half/cut"}')}\r\n${part('file', 'x'.repeat(100_000))}`,
       headers: {
@@ -361,7 +359,6 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
         .join('')
         .split('\n'),
     ).toHaveLength(100_001)
-    // A large result is truncated.
     expect((await run('"y" * 3_000_000')).at(-1)![1]).toHaveLength(500_001)
     expect((await run('"\\ud800"')).at(-1)).toEqual(['result', "'\\ud800'"])
     // Two concurrent runs are serialized.

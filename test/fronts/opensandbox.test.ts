@@ -251,7 +251,6 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
       }
       expect(heard.slice(0, 12)).toBe('again\nagain\n')
       await commands.interrupt(busy.id!)
-      // A command that ignores SIGTERM is killed.
       const deaf = await commands.run("trap '' TERM; while :; do sleep 1; done", { background: true })
       await commands.interrupt(deaf.id!)
       await expect.poll(async () => (await commands.getCommandStatus(deaf.id!)).running).toBe(false)

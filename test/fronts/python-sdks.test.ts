@@ -47,7 +47,6 @@ describe.skipIf(missing)(
       const { e2b, opensandbox, daytona, vercel } = daemon.daemon.fronts
       return {
         PATH: process.env.PATH,
-        // Identifies the sandboxes of a tour.
         TOUR: randomUUID(),
         OPEN_SANDBOX_DOMAIN: new URL(opensandbox!).host,
         OPEN_SANDBOX_API_KEY: key,

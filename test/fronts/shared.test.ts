@@ -11,7 +11,6 @@ const missing = await isolationMissing()
 type Anything = any
 type FrontName = 'daytona' | 'e2b' | 'opensandbox' | 'vercel'
 
-/** Requirements for every front, for callers and operators. */
 describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
   beforeAll(async () => {
@@ -88,7 +87,6 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     async (name, method, where, status, more) => {
       const head = await headOf(name, method, where, more)
       expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-      // The server does not wait for the rest.
       expect(head.toLowerCase()).toContain('\r\nconnection: close')
     },
   )
@@ -143,7 +141,6 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
         entry.target,
       ])
     for (const entry of expected) await expect.poll(entries).toContainEqual(entry)
-    // Reads are not recorded.
     const actions: string[] = (await entries()).map(([action]: [string]) => action)
     expect(actions).not.toContain('opensandbox GET /v1/sandboxes/:id')
     expect(actions.filter((action) => action === 'vercel GET /v2/sandboxes/:name')).toHaveLength(1)
@@ -213,7 +210,6 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
       () => 'whole',
       () => 'cut',
     )
-    // All of them have begun.
     const { commands } = daemon.daemon.sessions
     const project = { projectId: 'default', keyId: 'test', scopes: [], requestId: 'test' }
     await expect.poll(async () => (await commands.list(project, open, 10)).length).toBe(2)
@@ -235,7 +231,6 @@ function frame(message: object): Buffer {
   return Buffer.concat([head, json])
 }
 
-/** The frames of the Connect protocol, until the end of the stream. */
 async function framesOf(response: Response): Promise<Array<{ flags: number; message: Anything }>> {
   const bytes = Buffer.from(await response.arrayBuffer())
   const frames: Array<{ flags: number; message: Anything }> = []

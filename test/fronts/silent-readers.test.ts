@@ -42,7 +42,6 @@ describe('a WebSocket client that never reads', () => {
     const { body } = await daemon.call('POST', `/v1/sessions/${id}/terminals`, {})
     return `${daemon.daemon.url}/v1/sessions/${id}/terminals/${body.terminal_id ?? body.id}/ws`
   }
-  /** A masked frame with a mask of zeros. */
   const frame = (opcode: number, text = '') =>
     Buffer.from([0x80 | opcode, 0x80 | text.length, 0, 0, 0, 0, ...Buffer.from(text)])
 

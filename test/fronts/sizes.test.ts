@@ -178,7 +178,6 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
     })
   }
 
-  /** The sandbox of each front, and further headers. */
   const sandboxes = new Map<FrontName, { id: string; headers: Record<string, string> }>()
   const sandboxOf = async (front: FrontName) => {
     const known = sandboxes.get(front)
@@ -200,7 +199,6 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
     sandboxes.set(front, { id, headers })
     return { id, headers }
   }
-  /** Ends what a row created, to stay within the quota. */
   const endOthers = async () => {
     const kept = new Set([...sandboxes.values()].map(({ id }) => id))
     const { sessions } = (await daemon.call('GET', '/v1/sessions?status=running,stopped,paused')).body

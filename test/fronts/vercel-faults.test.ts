@@ -159,7 +159,6 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
 
   describe('in a sandbox', () => {
     const make = (options = {}) => provider(options).create({ lifetimeMs: 600_000 })
-    /** Appends a line to a file each time it runs. */
     const once = (file: string) => ({
       cmd: 'sh',
       args: ['-c', 'echo ran >>"$1"; echo out; echo end', 'sh', file],
@@ -271,7 +270,6 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
     })
 
     const broken: Fault = { kind: 'answer', status: 500, body: '{}' }
-    /** The results of the copies, including the failed one. */
     const sorted = (copies: ReadonlyArray<unknown>) => ({
       good: copies.filter((copy) => !(copy instanceof Error)) as Array<{ destroy(): Promise<boolean> }>,
       failed: copies.filter((copy) => SandboxError.is(copy)),

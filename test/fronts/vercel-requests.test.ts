@@ -13,7 +13,6 @@ interface Asked {
 class Vendor {
   readonly asked: Asked[] = []
   snapshots: Array<{ id: string; creationMethod?: string; status?: string }> = []
-  /** Requests that get a 500 instead. */
   broken: RegExp | undefined
   #name = 'none'
   #tags: Record<string, string> = {}

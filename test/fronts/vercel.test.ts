@@ -143,7 +143,6 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     expect(log).toEqual(['created', 'resumed'])
     expect(String(await second.readFileToBuffer({ path: 'made' }))).toBe('once')
     expect(second.currentSession().sessionId).not.toBe(before)
-    // The old session has ended, and reports it.
     expect(await refused(first.currentSession().runCommand('true'))).toEqual([410, 'sandbox_stopped'])
     await second.delete()
   })

@@ -89,7 +89,6 @@ const visit = (port: number) =>
     )
     asked.on('error', () => resolve()).end()
   })
-/** A refused request that announces a long body and never sends it. */
 const refusedUpload = () =>
   new Promise<void>((resolve) => {
     const { hostname, port } = new URL(options.url)

@@ -78,7 +78,6 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
 
     let round = 0
     const failures: string[] = []
-    /** One round of a neighbour's work: a program, the shell and a file. Returns its duration. */
     const work = async (): Promise<number> => {
       round += 1
       const text = `round-${round}`
@@ -173,7 +172,6 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     for (const name of ['large result', 'forks', 'creates', 'visits', 'refused uploads', 'labels'])
       expect(counts[name], name).toBeGreaterThan(0)
 
-    // Nothing is left: sessions, sandboxes, connections.
     for (const key of keys) await endSessions(key)
     await expect.poll(() => descriptors(), { timeout: 30_000 }).toBeLessThan(descriptorsBefore + 40)
     const metrics = await fetch(`${daemon.url}/metrics`, { headers: { authorization: `Bearer ${admin}` } })

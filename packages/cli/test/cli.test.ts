@@ -12,7 +12,6 @@ const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-'))
 const env = { ...process.env, SANDKASTEN_HOME: home }
 const isolated = await canIsolate()
 
-/** Runs the command as a user types it. */
 function sandkasten(
   args: string[],
   input?: string,

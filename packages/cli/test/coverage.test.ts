@@ -70,7 +70,6 @@ const leftOut: Record<string, string> = {
   'listSnapshots?cursor': 'as above',
 }
 
-/** Records which parts of the API a request uses. */
 function note(seen: Set<string>, method: string, url: string, body: Buffer): void {
   const { pathname, searchParams } = new URL(url, 'http://x')
   const [, methods] = Object.entries(document.paths)

@@ -51,7 +51,6 @@ describe('the place of sandboxes and images', () => {
     )
     const { stdout } = await inProject(['config', 'check', '--json'])
     expect(JSON.parse(stdout).engine_dir).toBe(store)
-    // Another folder has another store.
     expect((await sandkasten(['image', 'list'])).stdout).not.toContain('tool:latest')
   })
 

@@ -152,7 +152,6 @@ describe('exec', () => {
     const [text] = await once(second.stdout!.setEncoding('utf8'), 'data')
     expect(text).toBe('mine\n')
     expect((await once(second, 'exit'))[0]).toBe(0)
-    // A slow command does not print a notice.
     expect((await sandkasten(['exec', id, '--', 'sleep 2'], env)).stderr).toBe('')
   })
 })
@@ -214,7 +213,6 @@ describe('names', () => {
       expect(ran).toMatchObject({ code: 125, stderr: expect.stringMatching(/is destroyed \(.*\)/) })
     }
     expect((await inProcess(['sessions', 'get', 'short'], env)).stdout).toMatch(/^status: +destroyed$/m)
-    // From now on the name means the new session.
     const again = (await inProcess(['sessions', 'create', '--name', 'short'], env)).stdout.trim()
     expect(JSON.parse((await inProcess(['sessions', 'get', 'short', '--json'], env)).stdout).id).toBe(again)
   })

@@ -139,7 +139,6 @@ describe('coming from Docker', () => {
       await type('sandkasten sessions start web')
     const theirs = await type(filled(docker))
     expect(theirs.code).toBe(docker.startsWith('docker run IMAGE') ? 127 : 125)
-    // The hint names the command of the second column.
     const [, verb] = ours.split(' ')
     expect(theirs.stderr).toMatch(
       docker.includes(' -u ')

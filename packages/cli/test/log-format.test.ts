@@ -7,7 +7,6 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 
-/** The stderr of `sandkasten up`, from start to shutdown. */
 async function logOf(args: string[], { terminal }: { terminal: boolean }): Promise<string> {
   const home = mkdtempSync(path.join(tmpdir(), 'sandkasten-log-'))
   onTestFinished(() => rmSync(home, { recursive: true, force: true }))

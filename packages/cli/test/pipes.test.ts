@@ -149,7 +149,6 @@ describe('a closed reader', () => {
     const endless = ['exec', id, '--', 'yes | head -200000']
     expect(await unread(endless, env, { after: 2 })).toEqual(quiet)
     expect(await unread(['exec', id, '--', 'yes'], env, { after: 2 })).toEqual(quiet)
-    // The shell is available again.
     expect(await sandkasten(['exec', id, '--', 'echo next'], env)).toMatchObject({
       code: 0,
       stdout: 'next\n',

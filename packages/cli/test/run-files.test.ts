@@ -8,8 +8,6 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { planOut } from '../src/copy-out.ts'
 import { parseMount, parseOut } from '../src/mount-option.ts'
 
-/** Input and output files of `sandkasten run`. */
-
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-run-files-'))
 await chmod(home, 0o755)

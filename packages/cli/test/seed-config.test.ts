@@ -9,7 +9,6 @@ import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { makeArchive } from './tool-archive.ts'
 
-/** The configuration of the first plan, verbatim. */
 const seed = `listen: "127.0.0.1:8080"
 api_key: "sk-sandbox-..."          # single key for MVP
 default_image: "sandbox-runtime:base"

@@ -78,7 +78,7 @@ describe('sandkasten cp', () => {
     expect(await readdir(back)).toEqual(['run.sh', 'sub'])
     expect((await readFile(path.join(back, 'sub/ä b.bin'))).equals(Buffer.alloc(300_000, 1))).toBe(true)
     expect((await stat(path.join(back, 'run.sh'))).mode & 0o777).toBe(0o755)
-    // One file, into a folder that is there, and under another name.
+    // One file, into an existing folder, and under another name.
     await sandkasten('cp', path.join(tree, 'run.sh'), `${id}:tree/sub`)
     expect((await sandkasten('cp', `${id}:tree/sub/run.sh`, path.join(home, 'one'))).stdout).toBe(
       '1 file, 10 B\n',

@@ -111,7 +111,6 @@ function oneLineLists(text: string): string {
     .replace(/\](,?)\s*\}/g, ']$1 }')
 }
 
-/** Normalizes blanks in empty brackets. */
 function blankEmpties(text: string): string {
   return text.replace(/([[{])\s+([\]}])/g, '$1$2')
 }

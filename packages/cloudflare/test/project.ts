@@ -21,7 +21,6 @@ export const PACKAGE = fileURLToPath(new URL('..', import.meta.url))
 
 export const SHELL = sandbox('ShellSandbox')
 
-/** A sandbox file with static fields or other class members. */
 export function sandbox(className: string, body = ''): string {
   const inside = body === '' ? '{}' : `{\n\t${body.replaceAll('\n', '\n\t')}\n}`
   return `import { Sandbox } from '@cloudflare/sandbox';\n\nexport default class ${className} extends Sandbox<Env> ${inside}\n`
@@ -70,14 +69,12 @@ export function realProject(files: Files): Project {
   return made
 }
 
-/** The same, shared by all tests of a file. */
 export function sharedProject(files: Files): Project {
   const made = realProject(files)
   shared.push(...roots.splice(roots.indexOf(made.root), 1))
   return made
 }
 
-/** The problems that a promise is rejected with. */
 export async function problemsOf(promise: Promise<unknown>): Promise<Problem[]> {
   try {
     await promise

@@ -139,7 +139,6 @@ function tags(text: string): string[] {
   return (config(text).migrations ?? []).map(({ tag }: { tag: string }) => tag)
 }
 
-/** Everything that does not belong to our classes. */
 function foreign(text: string) {
   const { containers, durable_objects, migrations, ...rest } = config(text)
   const others = (list: Entry[] = []) => list.filter(({ class_name }) => !CLASSES.includes(class_name))

@@ -1,4 +1,3 @@
-/** The examples of the seed document, verbatim. */
 import { expect, test } from 'vitest'
 import { sync } from '../src/sync.ts'
 import { project, SHELL } from './project.ts'

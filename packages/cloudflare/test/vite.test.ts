@@ -41,7 +41,6 @@ function environment(plugin = {}): NodeJS.ProcessEnv {
   }
 }
 
-/** Starts Vite and waits for output. */
 function start({ root }: Project, argv: string[]) {
   const child = spawn(VITE, argv, { cwd: root, env: environment(), stdio: 'pipe' })
   children.push(child)

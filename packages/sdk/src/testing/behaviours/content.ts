@@ -91,7 +91,7 @@ export const content = group('file content', [
       equal(await files.readFile(path, 'utf8'), 'before', 'content')
       const read = await files.readFile(path)
       read.fill(0x79)
-      equal(await files.readFile(path, 'utf8'), 'before', 'content after what was read was changed')
+      equal(await files.readFile(path, 'utf8'), 'before', 'content after the buffer was changed')
     },
   },
   {
@@ -126,7 +126,7 @@ export const content = group('file content', [
         yield 'end'
       }
       await files.writeFile(path, source())
-      equal(seen, 'old', 'what was read in the middle')
+      equal(seen, 'old', 'content read during the write')
       equal((await files.stat(path)).size, 300_003, 'size afterwards')
     },
   },

@@ -151,7 +151,7 @@ export const creating = group('creating, finding and destroying', [
       const [a, b] = await Promise.all([t.create(), t.create()])
       equal(await t.provider.destroy(a.id), true, 'destroy() by id')
       equal(await t.provider.destroy(b.sandboxId), true, 'destroy() by the provider’s own id')
-      equal(await t.provider.destroy('no-such-sandbox'), false, 'destroy() of one that never was')
+      equal(await t.provider.destroy('no-such-sandbox'), false, 'destroy() of an unknown id')
       await rejects(t.provider.get(a.id), 'not_found', 'get() afterwards')
     },
   },

@@ -11,7 +11,7 @@ export const lifetimes = group('lifetimes', [
     async run(t) {
       for (const options of [{ lifetimeMs: 3_600_000 }, { timeout: 3_600_000 }]) {
         const { expiresAt, createdAt } = await (await t.create(options)).info()
-        ok(expiresAt instanceof Date, 'expiresAt is not there')
+        ok(expiresAt instanceof Date, 'expiresAt is missing')
         if (createdAt)
           ok(
             Math.abs(expiresAt.getTime() - createdAt.getTime() - 3_600_000) < 60_000,
@@ -115,7 +115,7 @@ export const lifetimes = group('lifetimes', [
       await rejects(sandbox.refreshActivity(), 'not_running', 'refreshActivity() of a stopped one')
       equal(await sandbox.status(), 'stopped', 'status')
       await sandbox.destroy()
-      await rejects(sandbox.refreshActivity(), 'not_found', 'refreshActivity() of one that is gone')
+      await rejects(sandbox.refreshActivity(), 'not_found', 'refreshActivity() of a destroyed one')
     },
   },
 ])

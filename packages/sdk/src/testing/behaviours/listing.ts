@@ -38,7 +38,7 @@ export const listing = group('labels and lists', [
       equal(
         (await t.provider.list({ labels: { kit: `${kit}-none` } })).length,
         0,
-        'number with a label that nobody has',
+        'number with an unused label',
       )
     },
   },

@@ -156,13 +156,9 @@ export const processes = group('processes', [
       const ended = await t.spawn(sandbox, t.commands.exit(6))
       await ended.wait()
       const list = new Map((await sandbox.listProcesses()).map((info) => [info.processId, info]))
-      equal(list.get(running.processId)?.running, true, 'running of the one that runs')
+      equal(list.get(running.processId)?.running, true, 'running of the running process')
       const info = list.get(ended.processId)
-      equal(
-        [info?.running, info?.exit?.exitCode],
-        [false, 6],
-        'running and exit code of the one that has ended',
-      )
+      equal([info?.running, info?.exit?.exitCode], [false, 6], 'running and exit code of the ended process')
       if (info?.cmd !== undefined)
         equal(
           [info.cmd, info.args],

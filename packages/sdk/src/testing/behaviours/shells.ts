@@ -183,7 +183,7 @@ export const shells = group('shells', [
       )
       ok(first.output.endsWith('started\n'), `the first command printed ${first.output}`)
       await sandbox.files.writeFile(`${folder}/go`, '')
-      await t.eventually(() => sandbox.files.exists(`${folder}/done`), 'The job goes on')
+      await t.eventually(() => sandbox.files.exists(`${folder}/done`), 'The job keeps running')
       const next = await shell.exec('echo next')
       equal(next.output, 'next\n', 'output of the next command')
     },

@@ -198,7 +198,7 @@ async function still(t: Trial, sandbox: AnySandbox, marker: string): Promise<voi
   const reader = new EventReader(process)
   await reader.until('watching\n')
   await t.run(sandbox, t.commands.exit(0))
-  ok((await process.status()).running, 'It was to live on, and has ended')
+  ok((await process.status()).running, 'It must keep running, but has ended')
   await process.kill('SIGKILL')
   await reader.exit()
   excludes(reader.stdout, 'gone', 'What the watcher said')
