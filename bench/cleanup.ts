@@ -1,4 +1,4 @@
-/** What must be undone whatever happens: an exception, Ctrl-C, a closed terminal. Last made, first undone. */
+/** Cleanup that always runs: after an exception, Ctrl-C or a closed terminal. In reverse order. */
 export class Cleanup {
   readonly #steps: { name: string; undo: () => unknown }[] = []
 
@@ -6,7 +6,7 @@ export class Cleanup {
     this.#steps.push({ name, undo })
   }
 
-  /** Every step is tried. Returns what went wrong. */
+  /** Tries every step. Returns the errors. */
   async run(): Promise<string[]> {
     const problems: string[] = []
     for (let step = this.#steps.pop(); step; step = this.#steps.pop()) {

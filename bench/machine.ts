@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, release, totalmem } from 'node:os'
 
-/** What the numbers depend on. */
 export function machineFacts(): string[] {
   const gib = (totalmem() / 1024 ** 3).toFixed(1)
   return [
@@ -14,7 +13,6 @@ export function machineFacts(): string[] {
   ]
 }
 
-/** Where a program is; undefined when it is not installed. */
 export function findProgram(name: string): string | undefined {
   try {
     return execFileSync('/bin/sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).trim()

@@ -1,4 +1,7 @@
-/** `npm run bench -- <suite>`: measures, prints, cleans up. A missed target is a result (exit 0); what could not be measured is not (exit 1). */
+/**
+ * `npm run bench -- <suite>`: measures, prints, cleans up. A missed target is a result (exit 0); a failed measurement
+ * is an error (exit 1).
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Cleanup } from './cleanup.ts'
@@ -14,9 +17,9 @@ const SUITES: readonly Suite[] = [engineSuite, daemonSuite]
 const USAGE = `usage: npm run bench -- ${SUITES.map(({ name }) => name).join('|')} [--quick] [--json] [--only id,id]
 
 ${SUITES.map(({ name, about }) => `  ${name.padEnd(8)} ${about}`).join('\n')}
-  --quick  under a minute: to see that it works. Numbers for documents come from a full run
-  --json   one object a line; everything for people goes to stderr
-  --only   these measurements: an id of the table, or its beginning, such as docker, engine.idle or engine.command@`
+  --quick  under a minute, to check that it works. Numbers for documents come from a full run
+  --json   one object per line; text goes to stderr
+  --only   these measurements: an id of the table, or a prefix, such as docker, engine.idle or engine.command@`
 
 const STOP_MS = 10_000
 
@@ -31,7 +34,7 @@ const { suite } = options
 const measured = suite.run(report, cleanup, options).catch((error: unknown) => {
   if (exitCode() === undefined) report.fail(suite.name, error)
 })
-// Once stopped it comes to rest by itself; whatever hangs does not keep us from cleaning up.
+// After a signal the measurement stops by itself; a hang does not prevent the cleanup.
 await Promise.race([measured, stopped.then(() => Promise.race([measured, sleep(STOP_MS)]))])
 const problems = await cleanup.run()
 if (exitCode() !== undefined) process.exit(exitCode())
@@ -40,7 +43,7 @@ say(
   `\ntook ${Math.round((performance.now() - startedAt) / 1000)} s; this process had ${rssMib} MiB at the end`,
 )
 report.close()
-// Kept connections would hold the process for some seconds more.
+// Kept connections would delay the exit by seconds.
 process.exit(report.failures.length > 0 || problems.length > 0 ? 1 : 0)
 
 function read(argv: string[]): SuiteOptions & { suite: Suite; json: boolean } {
@@ -68,7 +71,7 @@ function read(argv: string[]): SuiteOptions & { suite: Suite; json: boolean } {
     const known = suite.ids(quick)
     const wrong = only.filter((chosen) => !known.some((id) => matches(id, chosen)))
     if (wrong.length > 0)
-      throw new Error(`nothing is called ${wrong.join(', ')}; there is: ${known.join(' ')}`)
+      throw new Error(`unknown measurement ${wrong.join(', ')}; known: ${known.join(' ')}`)
     return { suite, quick, json, only }
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)

@@ -1,4 +1,3 @@
-/** Measuring: take turns, sort, take the middle. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -12,32 +11,30 @@ export interface Sample {
 
 export function sampleOf(values: readonly number[]): Sample {
   const sorted = [...values].sort((a, b) => a - b)
-  // Nearest rank: with few values p95 is simply the worst.
+  // Nearest rank: with few values p95 is the maximum.
   const at = (share: number) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN
   return { p50: at(0.5), p95: at(0.95), count: sorted.length }
 }
 
-/** Milliseconds that one call takes. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
   await work()
   return performance.now() - startedAt
 }
 
-/** One who takes turns. `measure` gives the milliseconds of one sample, so that preparing and checking stay outside. */
+/** A participant. `measure` returns the milliseconds of one sample, so that preparation and checks are not timed. */
 export interface Turn {
   readonly id: string
-  /** Samples in a row each time it is its turn. */
   readonly samples: number
   measure(): Promise<number>
 }
 
 /**
- * Whatever else the machine does hits everyone alike when all take turns. A turn is several samples in a row after one that does not
- * count: the first pays for the caches that the one before has filled, which is nobody's own time. A short rest before it lets that one's
- * daemons finish. Who follows whom changes every round.
+ * Subjects take turns, so that other load on the machine affects all alike. A turn is several consecutive samples
+ * after one that does not count, because the first pays for cold caches. A short pause lets daemons of the previous
+ * subject finish. The order changes every round.
  *
- * One who fails is out; the others go on.
+ * A subject that fails is removed; the others continue.
  */
 export async function takeTurns(
   turns: readonly Turn[],
@@ -69,7 +66,7 @@ export async function takeTurns(
   return values
 }
 
-/** Runs `work` for each of `count`, at most `atOnce` at a time: for all of them, whoever fails. Then the first failure is thrown. */
+/** Runs `work` `count` times with limited concurrency. Runs all, even if some fail, then throws the first failure. */
 export async function inParallel<T>(
   count: number,
   atOnce: number,
@@ -94,7 +91,7 @@ export async function inParallel<T>(
   return results
 }
 
-/** Gives back what earlier measurements have left in memory: what this process starts would be slower for it. */
+/** Frees memory of earlier measurements, which would slow down starting processes. */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()

@@ -1,6 +1,6 @@
 import { type Sample, sampleOf, type Turn, takeTurns } from './measure.ts'
 
-/** What was measured; and, where something was promised, how it stands: `met` is `ratio <= target`. */
+/** A measurement and, if it has a target, its result: `met` is `ratio <= target`. */
 export interface Line {
   readonly id: string
   readonly p50: number
@@ -9,12 +9,12 @@ export interface Line {
   readonly count: number
   readonly ratio?: number
   readonly target?: number
-  /** What the ratio is to: the id of another line, or a number with its unit. */
+  /** The denominator of the ratio: the id of another line, or a number with its unit. */
   readonly against?: string
   readonly met?: boolean
 }
 
-/** Collects what was measured and says, for people or for programs, what was reached. */
+/** Collects measurements and prints them with their targets, as text or JSON. */
 export class Report {
   readonly failures: string[] = []
   readonly #lines = new Map<string, Line>()
@@ -33,12 +33,12 @@ export class Report {
     if (!this.#json) console.log(row(line))
   }
 
-  /** From now on a line of this id is held against this number, in its own unit. */
+  /** Sets an absolute target for lines of this id, in their unit. */
   limit(id: string, atMost: number): void {
     this.#limits.set(id, atMost)
   }
 
-  /** A line held against another of the same run. Where one of them is missing there is nothing to say. */
+  /** Compares two lines of this run. Does nothing if one is missing. */
   compare(of: string, against: string, atMost: number): void {
     const mine = this.#lines.get(of)
     const other = this.#lines.get(against)
@@ -49,7 +49,6 @@ export class Report {
     this.recall(id)
   }
 
-  /** Says for people how a line stands that is held against something. */
   recall(id: string): void {
     const line = this.#lines.get(id)
     if (line && !this.#json) console.log(`${line.met ? '✓' : '✗'} ${sentence(line)}`)
@@ -75,7 +74,7 @@ export class Report {
       )
   }
 
-  /** The last lines: what was missed, and what could not be measured. Programs read the lines; these go to people. */
+  /** The summary: missed targets and failed measurements. Goes to stderr with --json. */
   close(): void {
     const say = this.#json ? console.error : console.log
     const held = [...this.#lines.values()].filter(({ met }) => met !== undefined)
@@ -93,7 +92,6 @@ export class Report {
   }
 }
 
-/** Those of the turns that are wanted, measured and reported in the order given. */
 export async function reportTurns(
   { report, wants }: { readonly report: Report; wants(id: string): boolean },
   turns: readonly Turn[],
@@ -120,7 +118,7 @@ function sentence({ id, p50, unit, ratio, target, against }: Line): string {
   return `${name}: ${p50} ${unit} is ${ratio} × ${against}; at most ${rounded(target ?? 0)} × was promised`
 }
 
-/** Nothing can be divided by none allowed; then the number itself stands for the ratio. */
+/** A target of zero cannot be divided by; then the value itself is the ratio. */
 function within(value: number, atMost: number, unit: string): Partial<Line> {
   const against = `${atMost} ${unit}`
   if (atMost === 0) return { ratio: value, target: 0, against, met: value === 0 }

@@ -1,4 +1,4 @@
-/** Ctrl-C, a closed terminal: whoever measures looks here before every step and throws; then everything is undone in order. */
+/** Ctrl-C or a closed terminal: measurements check this before every step and throw; then the cleanup runs. */
 const controller = new AbortController()
 
 export function assertGoingOn(): void {
@@ -9,7 +9,7 @@ export function isStopped(): boolean {
   return controller.signal.aborted
 }
 
-/** The first signal stops the measuring. Gives the exit code that a shell expects after it. */
+/** The first signal stops the measurement. Returns the exit code that a shell expects. */
 export function stopOnSignals(): { exitCode: () => number | undefined; stopped: Promise<void> } {
   let exitCode: number | undefined
   const stopped = new Promise<void>((resolve) => {

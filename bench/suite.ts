@@ -1,23 +1,19 @@
 import type { Cleanup } from './cleanup.ts'
 import type { Report } from './report.ts'
 
-/** One of the comparisons of `npm run bench`. */
 export interface Suite {
   readonly name: string
-  /** For the usage text. */
   readonly about: string
-  /** Every id that it may print. */
   ids(quick: boolean): readonly string[]
   run(report: Report, cleanup: Cleanup, options: SuiteOptions): Promise<void>
 }
 
 export interface SuiteOptions {
   readonly quick: boolean
-  /** An id, or the beginning of some up to a `.`, or with an `@` at its end. Empty: all. */
+  /** An id, a prefix up to a `.`, or a prefix that ends with `@`. Empty: all. */
   readonly only: readonly string[]
 }
 
-/** Whether an id is among those that were asked for. */
 export function wanting({ only }: SuiteOptions): (id: string) => boolean {
   return (id) => only.length === 0 || only.some((chosen) => matches(id, chosen))
 }

@@ -1,7 +1,7 @@
 /**
- * Measuring from another process. Node starts programs with `fork`, whose time grows with the memory of the process that calls it (7 ms for
- * 200 MiB here), so who is compared with us must not pay for the size that this process happens to have: each gets a fresh, small one. It
- * measures itself; asking it costs nothing of what is measured.
+ * Measures from another process. Node starts programs with `fork`, whose time grows with the memory of the caller (7
+ * ms for 200 MiB here). The subjects that we compare with must not pay for the size of this process, so each gets a
+ * new, small one. It measures itself; the request to it is not timed.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ export interface Answer {
 export type Ask = (call: string, ...args: string[]) => Promise<Answer>
 type Message = Answer | { readonly error: string }
 
-/** Starts a script of ours that calls `serve`; `wrapper` is an argv that runs it, such as `unshare -m`. */
+/** Starts a script that calls `serve`; `wrapper` is an argv that runs it, such as `unshare -m`. */
 export async function startWorker(
   cleanup: Cleanup,
   script: URL,
@@ -22,7 +22,7 @@ export async function startWorker(
 ): Promise<Ask> {
   const { args = [], wrapper = [] } = options
   const [program, ...rest] = [...wrapper, process.execPath, script.pathname, ...args] as [string, ...string[]]
-  // A session of its own: Ctrl-C is for us, and we still need it to clean up.
+  // Its own session, so that Ctrl-C does not end it: the cleanup needs it.
   const child = spawn(program, rest, { stdio: ['ignore', 2, 2, 'ipc'], detached: true })
   const ended = once(child, 'exit').then((): Message => ({ error: `the worker ${script.pathname} ended` }))
   const answer = async () =>
@@ -32,7 +32,7 @@ export async function startWorker(
     await ended
   })
   await answer()
-  // One question at a time: the answers have no numbers, and two measurements at once would disturb each other.
+  // One request at a time: responses have no ids, and concurrent measurements would disturb each other.
   let last: Promise<unknown> = Promise.resolve()
   return (...question) => {
     const result = last.then(async () => {
@@ -47,7 +47,7 @@ export async function startWorker(
   }
 }
 
-/** The worker's side. It ends when we do. */
+/** The worker's side. Ends with the parent. */
 export function serve(calls: Readonly<Record<string, (...args: string[]) => Promise<Answer>>>): void {
   const send = (message: Message) => process.send?.(message)
   process.on('message', ([call, ...args]: [string, ...string[]]) => {

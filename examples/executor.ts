@@ -1,6 +1,6 @@
 import { getSandboxExecutor } from '@sandkasten/sdk/executor'
 
-// One conversation's sandbox: this machine in development, Vercel where VERCEL=1, or any provider you pass.
+// The sandbox of one conversation: this machine in development, Vercel if VERCEL=1, or any provider that you pass.
 const executor = getSandboxExecutor({ kind: 'local', conversationId: 'task-42' })
 try {
   await executor.writeFile('answer.py', 'print(6 * 7)')

@@ -1,6 +1,6 @@
 import { LocalProvider } from '@sandkasten/sdk/local'
 
-// A folder of this machine as a sandbox. Every other provider is used the same way.
+// A folder of this machine as a sandbox. Every other provider works the same way.
 const provider = new LocalProvider({ acceptNoIsolation: true })
 const sandbox = await provider.create({ envVars: { GREETING: 'Hello' } })
 
@@ -14,7 +14,7 @@ const shell = await sandbox.openShell()
 await shell.exec('mkdir -p project && cd project && export NAME=sandbox')
 console.log((await shell.exec('echo "$NAME is in $(basename $PWD)"')).output.trim())
 
-// A process, live.
+// A running process.
 const counter = await sandbox.spawn({ cmd: 'seq', args: ['3'] })
 for await (const event of counter.output()) console.log(event.seq, event.type)
 

@@ -1,26 +1,26 @@
 import { failover, keepAlive, retry, withRetry } from '@sandkasten/sdk'
 import { ManualClock, MemoryProvider } from '@sandkasten/sdk/memory'
 
-// Two providers whose failures and whose time are in our hands; with real ones, leave `clock` out.
+// Two providers with simulated failures and time; with real ones, omit `clock`.
 const clock = new ManualClock(Date.parse('2026-01-01T12:00:00Z'))
 const first = new MemoryProvider({ clock, seed: 'first' })
 const second = new MemoryProvider({ clock, seed: 'second' })
 
-// Calls that may be made twice are, when the error table says that it may help. Commands never are.
+// Repeats calls that are safe to repeat and failed with a retryable code. Never repeats commands.
 const patient = withRetry(first, { baseMs: 1, onRetry: ({ call, error }) => console.log(call, error.code) })
 first.fault({ on: 'list', error: 'unavailable', times: 2 })
 console.log((await patient.list()).length)
 
-// The same for a call of your own, of which you know that it may be made twice.
+// The same for your own call, if it is safe to repeat.
 console.log(await retry((attempt) => Promise.resolve(`attempt ${attempt}`)))
 
-// Several providers as one; the type has what all of them can do.
+// Several providers as one; the type has their common abilities.
 await using provider = failover(patient, second, { clock })
 first.fault({ on: 'create', error: 'unavailable' })
 const sandbox = await provider.create({ lifetimeMs: 5 * 60_000 })
 console.log(String(provider.explain(sandbox)))
 
-// Alive for as long as this block runs, two hours at most; saved before it ends.
+// Keeps the sandbox alive while this block runs, for two hours at most, and saves it before it ends.
 {
   await using heart = keepAlive(sandbox, {
     clock,

@@ -7,20 +7,23 @@ import { promisify } from 'node:util'
 const execute = promisify(execFile)
 const cache = path.resolve(import.meta.dirname, '../node_modules/.cache/sandkasten-python')
 
-/** A Python that has this package, such as `e2b==1.2.3`; or why there is none here. Kept for the next time. */
+/**
+ * Returns a Python with this package, such as `e2b==1.2.3`, or the reason why it is missing. The environment is
+ * cached.
+ */
 export async function pythonWith(wanted: string): Promise<{ python: string } | { missing: string }> {
   const version = await execute('python3', ['--version']).catch(() => undefined)
-  if (!version) return { missing: 'there is no python3' }
+  if (!version) return { missing: 'python3 is not installed' }
   const folder = path.join(cache, `${wanted} ${version.stdout.trim()}`.replace(/[^\w.]+/g, '-'))
   if (existsSync(folder)) return { python: path.join(folder, 'bin/python') }
   await mkdir(cache, { recursive: true })
   const fresh = await mkdtemp(`${folder}-`)
   try {
     const made = await execute('python3', ['-m', 'venv', fresh]).catch(() => undefined)
-    if (!made) return { missing: 'python3 cannot make a venv' }
+    if (!made) return { missing: 'python3 cannot create a venv' }
     const options = ['--quiet', '--disable-pip-version-check', '--retries', '1', '--timeout', '20']
     await execute(path.join(fresh, 'bin/python'), ['-m', 'pip', 'install', ...options, wanted])
-    // At once whole: somebody else may be making it, too. Then one of both is used.
+    // Renamed atomically: another process may create it concurrently, and either is fine.
     await rename(fresh, folder).catch((error) => {
       if (!existsSync(folder)) throw error
     })
@@ -28,7 +31,7 @@ export async function pythonWith(wanted: string): Promise<{ python: string } | {
   } catch (error) {
     const { stderr = '' } = error as { stderr?: string }
     if (/connection broken by|Max retries exceeded|timed out/.test(stderr))
-      return { missing: `PyPI does not answer, and ${wanted} is not kept here` }
+      return { missing: `PyPI cannot be reached, and ${wanted} is not cached here` }
     throw error
   } finally {
     await rm(fresh, { recursive: true, force: true })

@@ -1,6 +1,6 @@
 /**
- * A hundred sessions at once, each with its first command: in the shape of the public leaderboards (see
- * bench/README.md). The pool has fewer than are asked for; most are made when they are asked for.
+ * A hundred concurrent sessions, each with its first command, as in the public leaderboards (see bench/README.md).
+ * The pool is smaller, so most sessions are created on demand.
  */
 import { timed } from '../measure.ts'
 import { coldMs } from './server.ts'
@@ -33,7 +33,6 @@ export const burst: Stage = {
       await server.destroyAll(made.map(({ session }) => session))
     }
     for (const id of ids.slice(0, -1)) report.add(id, rows[id]!)
-    // The worst round counts, not the middle one.
     const worst = Math.max(...rows[ids.at(-1)!]!)
     report.add(ids.at(-1)!, { p50: worst, p95: worst, count: rows[ids.at(-1)!]!.length }, 'failures')
     if (worst > 0) report.fail(name, [...reasons].slice(0, 3).join('; '))

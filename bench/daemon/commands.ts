@@ -1,4 +1,3 @@
-/** One more command over HTTP, beside a bare child of this very process. */
 import { spawnTurns } from '../engine/spawn.ts'
 import { timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'

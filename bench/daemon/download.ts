@@ -1,4 +1,7 @@
-/** 1 GiB out of a sandbox through the file API, with curl and with our client, beside `cat file | cat` on the host. What comes is thrown away. */
+/**
+ * Downloads 1 GiB through the file API, with curl and with our client, beside `cat file | cat` on the host. The data
+ * is discarded.
+ */
 import { execFile } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'

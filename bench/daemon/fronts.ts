@@ -1,6 +1,6 @@
 /**
- * What another vendor's wire costs: E2B's own SDK against our front, beside our client; create, one command, kill, from the same pool. E2B's SDK runs commands in a
- * login shell, so ours runs the same words here.
+ * The cost of another vendor's protocol: E2B's SDK against our front, beside our client. Both create, run one command
+ * and kill, from the same pool. E2B's SDK runs commands in a login shell, so our client runs the same command line.
  */
 import { Sandbox } from 'e2b'
 import { sampleOf, takeTurns, timed } from '../measure.ts'

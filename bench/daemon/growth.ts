@@ -1,4 +1,7 @@
-/** Does a request get slower the more sessions live? Beside it a bare spawn, which says whether the machine did. */
+/**
+ * Whether requests get slower with the number of sessions. A bare spawn beside it shows changes of the machine
+ * itself.
+ */
 import type { Session } from '@sandkasten/sdk/client'
 import { spawnTurns } from '../engine/spawn.ts'
 import { inParallel, timed } from '../measure.ts'
@@ -7,13 +10,13 @@ import type { Stage } from './stage.ts'
 
 const AMONG = 10
 
-/** Flat: with the most sessions a request takes at most this much of what it takes with one. */
+/** Flat: with the most sessions a request takes at most this multiple of its time with one. */
 export const FLAT = 1.5
 
 export function growth(quick: boolean): Stage {
   const levels = levelsOf(quick)
   return {
-    title: 'While so many sessions live (@)',
+    title: 'With this many live sessions (@)',
     ids: levels.flatMap((level) => [`daemon.run@${level}`, `daemon.exec@${level}`, `spawn.command@${level}`]),
     async run(bench) {
       const { server, bare } = bench

@@ -72,7 +72,7 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
   judge(report, quick)
 }
 
-/** What was promised in absolute numbers, in the unit of the line. */
+/** Absolute targets, in the unit of the line. */
 const LIMITS = {
   'daemon.pooled': 5,
   'daemon.cold.over-engine': 3,
@@ -84,7 +84,7 @@ const LIMITS = {
 }
 
 function judge(report: Report, quick: boolean): void {
-  report.heading('What was promised')
+  report.heading('Targets')
   report.compare('daemon.run', 'spawn.here', 1)
   report.compare('daemon.run', 'docker.command', 1 / 15)
   report.compare('daemon.exec', 'daemon.run', 1)

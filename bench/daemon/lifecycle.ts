@@ -1,12 +1,12 @@
-/** A session, from the request for it to the answer of its first command: made when asked for, and taken from the pool. */
+/** A session, from its request to the response of its first command: created on demand, and taken from the pool. */
 import type { Session } from '@sandkasten/sdk/client'
 import { sampleOf, takeTurns } from '../measure.ts'
 import { coldMs, POOL } from './server.ts'
 import type { Bench, Stage } from './stage.ts'
 
 /**
- * Before each cold create its subject is at work for so long, running commands in another sandbox: so both are measured warm, and with the next sandbox prepared. One
- * after another without a pause would measure whose destroying leaves more time for that.
+ * Before each cold create its subject runs commands in another sandbox for this long. So both are measured warm, and
+ * with the next sandbox prepared. Without a pause, the result would depend on the speed of the previous destroy.
  */
 const WORK_MS = 30
 
@@ -65,7 +65,10 @@ async function atWork(work: () => Promise<unknown>): Promise<void> {
   for (const end = performance.now() + WORK_MS; performance.now() < end; ) await work()
 }
 
-/** As many as the pool holds, one after another, then it is filled again: what is measured never waits for the filling. */
+/**
+ * Takes as many as the pool holds, one after another, then waits until it is full: the measurement never waits for
+ * refilling.
+ */
 async function pooled({ server, quick, report }: Bench): Promise<void> {
   const values: number[] = []
   for (let round = 0; round < (quick ? 2 : 8); round += 1) {
@@ -74,7 +77,6 @@ async function pooled({ server, quick, report }: Bench): Promise<void> {
     for (let count = 0; count < POOL / 2; count += 1) {
       const { ms, session } = await coldMs(server, server.createPooled)
       sessions.push(session)
-      // As everywhere, the first of a turn does not count.
       if (count > 0) values.push(ms)
     }
     await server.destroyAll(sessions)

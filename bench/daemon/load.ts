@@ -1,6 +1,6 @@
 /**
- * So many requests a second for a minute, spread over 50 sessions, at fixed times, whether or not earlier ones were answered: a daemon that
- * falls behind shows it in the time until the last answer. The one who asks shares the two cores.
+ * A fixed rate of requests for a minute over 50 sessions, at fixed times, whether or not earlier ones were answered.
+ * A daemon that falls behind shows in the time until the last response. The client shares the two cores.
  */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -52,7 +52,7 @@ async function send(
     assertGoingOn()
     const due = Math.min(rate * seconds, Math.floor(((performance.now() - startedAt) / 1000) * rate))
     for (; sent < due; sent += 1) {
-      // From when it was due: waiting for a free connection is waiting.
+      // Measured from its scheduled time: waiting for a free connection counts.
       const dueAt = startedAt + (sent / rate) * 1000
       const one = runTrue(server, agent, sessions[sent % sessions.length]!.id).then(
         () => void latencies.push(performance.now() - dueAt),
@@ -67,7 +67,7 @@ async function send(
   return { latencies, errors, lateMs: performance.now() - startedAt - seconds * 1000 }
 }
 
-/** With Node's plain client: the asking must not take the processor from those who answer. */
+/** Uses Node's plain client, which takes little CPU from the daemon. */
 function runTrue({ url, key }: Server, agent: Agent, id: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const body = '{"cmd":"true"}'
@@ -100,7 +100,7 @@ function runTrue({ url, key }: Server, agent: Agent, id: string): Promise<void> 
   })
 }
 
-/** What the daemon holds, garbage aside, near the end of the minute more than near its middle: both under the same load. */
+/** The growth of the daemon's live memory from the middle to the end of the minute, both under the same load. */
 async function growth(server: Server, seconds: number): Promise<number> {
   await sleep(seconds * 400)
   const before = await server.memoryHeld()

@@ -1,4 +1,6 @@
-/** The daemon as a user runs it: a process of its own, SQLite, isolated sandboxes; reached over HTTP on loopback. */
+/**
+ * The daemon as a user runs it: a separate process with SQLite and isolated sandboxes, reached over HTTP on loopback.
+ */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,20 +16,16 @@ export const POOL = 24
 export interface Server {
   readonly url: string
   readonly key: string
-  /** Where each front is reached. */
   readonly fronts: Readonly<Record<string, string>>
   readonly client: SandboxClient
-  /** A session that is made when it is asked for: its size is none that the pool keeps. */
+  /** A session that is created on demand, because the pool has none of its size. */
   create(): Promise<Session>
-  /** One of the pool's size. */
   createPooled(): Promise<Session>
   run(session: Session): Promise<void>
   destroyAll(sessions: readonly Session[]): Promise<void>
-  /** Resolves when the pool is full. */
   poolFilled(): Promise<void>
-  /** Bytes that are the daemon's own now. */
   memory(): number
-  /** The same, without its garbage. */
+  /** The same, after garbage collection. */
   memoryHeld(): Promise<number>
 }
 
@@ -40,7 +38,7 @@ export async function openServer(place: Workplace): Promise<Server> {
     engine_dir: join(place.folder, 'daemon', 'engine'),
     api_key: key,
     isolator: 'oci',
-    // As the engine beside it, so that both make the same sandbox.
+    // The same setting as the engine beside it, so that both create the same sandbox.
     defaults: { disk_limit_mb: 0 },
     log_level: 'error',
     pool: [{ size: POOL }, { size: 6, account: 'user' }],
@@ -52,7 +50,6 @@ export async function openServer(place: Workplace): Promise<Server> {
       for (const { id } of await client.listSessions({ status: 'running' }))
         await client.session(id).destroy()
     } finally {
-      // It removes the pool's by itself.
       await daemon.end('SIGTERM')
     }
   })
@@ -106,7 +103,6 @@ export async function openServer(place: Workplace): Promise<Server> {
   return server
 }
 
-/** From the request for it to the answer of the first command. */
 export async function coldMs(
   server: Server,
   create: () => Promise<Session>,

@@ -5,7 +5,7 @@ import type { Workplace } from '../engine/workplace.ts'
 import type { Report } from '../report.ts'
 import type { Server } from './server.ts'
 
-/** What a stage works with. A subject that could not be opened is missing; the stage says nothing about it. */
+/** The context of a stage. A subject that could not be opened is missing, and the stage skips it. */
 export interface Bench {
   readonly place: Workplace
   readonly report: Report

@@ -1,4 +1,4 @@
-/** Many at once: how long until the last one is there, and does any fail. */
+/** Many concurrent creates: the time until the last is ready, and the number of failures. */
 import { timed } from '../measure.ts'
 import type { Sandbox } from './ours.ts'
 import type { Bench, Stage } from './stage.ts'
@@ -7,7 +7,7 @@ const COUNT = 100
 const name = `engine.burst${COUNT}`
 
 export const burst: Stage = {
-  title: `${COUNT} created at once`,
+  title: `${COUNT} created concurrently`,
   ids: [`${name}.wall`, `${name}.command`, `${name}.destroy`, `${name}.failures`],
   async run({ ours, quick, report }: Bench) {
     if (!ours) return
@@ -28,7 +28,7 @@ export const burst: Stage = {
       }
       const sandboxes: Sandbox[] = []
       walls.push(await timed(() => atOnce(async () => sandboxes.push(await ours.create()))))
-      // A sandbox that does not answer was not created.
+      // A sandbox that does not respond was not created.
       commands.push(
         await timed(() => atOnce(async (index) => sandboxes[index] && ours.command(sandboxes[index]))),
       )
@@ -40,7 +40,6 @@ export const burst: Stage = {
     report.add(`${name}.wall`, walls)
     report.add(`${name}.command`, commands)
     report.add(`${name}.destroy`, destroys)
-    // The worst round counts, not the middle one.
     const worst = Math.max(...failures)
     report.add(`${name}.failures`, { p50: worst, p95: worst, count: failures.length }, 'failures')
     if (worst > 0) report.fail(name, [...reasons].slice(0, 3).join('; '))

@@ -1,4 +1,3 @@
-/** One more command in something that is already there. */
 import { timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'
 import { spawnTurns } from './spawn.ts'

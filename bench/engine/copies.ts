@@ -1,9 +1,9 @@
 /**
- * Copies of a disk: snapshots, forks, and sandboxes that are made of a snapshot. What they cost must depend on what was changed, not on the size of the
- * image that it was changed on (`@…` is the image's size in MiB) nor on how many snapshots it stands on (`@depth…`).
+ * Copies of a disk: snapshots, forks, and sandboxes created from a snapshot. Their cost must depend on the changes,
+ * not on the size of the image (`@…`, in MiB) or the number of snapshots below (`@depth…`).
  *
- * The image is a root file system with one large file in it. The file has a hole for its content: nobody reads it, and whoever copied it would
- * still need as long as its size.
+ * The image is a root file system with one large sparse file. It is never read, but copying it would still take time
+ * in proportion to its size.
  */
 import { cpSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ export function copies(quick: boolean): Stage {
   const forks = sizes.flatMap((size) => [`engine.fork.stopped@${size}`, `engine.fork.running@${size}`])
   const restores = depths.map((depth) => `engine.restore@depth${depth}`)
   return {
-    title: `Copies: ${CHANGED_BYTES / 1024 ** 2} MiB changed on an image of so many MiB (@)`,
+    title: `Copies: ${CHANGED_BYTES / 1024 ** 2} MiB changed on an image of this many MiB (@)`,
     ids: [
       'engine.create',
       'engine.snapshot.stopped',
@@ -56,7 +56,6 @@ export function copies(quick: boolean): Stage {
   }
 }
 
-/** What is promised of them. */
 export function judgeCopies({ report, quick }: Pick<Bench, 'report' | 'quick'>): void {
   report.compare(`engine.fork.stopped@${USUAL}`, 'engine.create', 1.5)
   if (!quick)
@@ -69,7 +68,6 @@ export function judgeCopies({ report, quick }: Pick<Bench, 'report' | 'quick'>):
     report.compare(`engine.restore@depth${depth}`, 'engine.create', 1.2)
 }
 
-/** In milliseconds. */
 export const COPY_LIMITS = { [`engine.fork.running@${USUAL}`]: 100 }
 
 async function forkTurns(
@@ -101,7 +99,7 @@ async function forkTurns(
     return ms
   }
   const snapshot = (sandbox: Sandbox) => async () => {
-    // A stopped disk that has not changed since is no work at all.
+    // A stopped disk without changes would need no work.
     if (sandbox === stopped) await touch(sandbox)
     let snapshotId = ''
     const ms = await timed(async () => {
@@ -124,7 +122,6 @@ async function forkTurns(
   ]
 }
 
-/** A sandbox made of a snapshot that stands on so many others. */
 async function restoreTurn(ours: Ours, depth: number, closing: (() => Promise<unknown>)[]): Promise<Turn> {
   const sandbox = await ours.create({ image: ours.rootfs })
   const snapshots: string[] = []

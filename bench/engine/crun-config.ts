@@ -1,8 +1,11 @@
-/** The strictest bundle that plain crun takes, with everything done by crun itself: it compiles the filter and makes the control groups. */
+/**
+ * The strictest bundle that plain crun accepts, with everything done by crun: it compiles the filter and creates the
+ * control groups.
+ */
 import { policyFor, type Rule } from '../../packages/engine/src/isolators/oci/seccomp/policy.ts'
 import { LIMITS, USER } from './subject.ts'
 
-/** Just above the ids that our own sandboxes take, so that the two never meet. */
+/** Above the ids of our own sandboxes, so that they do not overlap. */
 const FIRST_ID = 0x70000000
 
 export function crunConfig(rootfs: string, cgroupsPath: string): object {
@@ -29,7 +32,7 @@ export function crunConfig(rootfs: string, cgroupsPath: string): object {
         { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
       ],
     },
-    // Read-only and shared by all: cheaper than the overlay that each of our sandboxes gets.
+    // Read-only and shared by all: cheaper than the overlay of each of our sandboxes.
     root: { path: rootfs, readonly: true },
     mounts: [
       mount('/proc', 'proc', ['nodev', 'noexec']),
@@ -65,7 +68,10 @@ export function crunConfig(rootfs: string, cgroupsPath: string): object {
   }
 }
 
-/** Our own policy as an OCI profile. What libseccomp cannot say in one rule (several values that are not allowed) is reduced to the first. */
+/**
+ * Our policy as an OCI profile. Several forbidden values, which libseccomp cannot express in one rule, are reduced to
+ * the first.
+ */
 function seccompProfile(): object {
   const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
   const { allow, rules, absent } = policyFor(architecture)
@@ -89,7 +95,7 @@ interface Argument {
   readonly op: string
 }
 
-/** A rule of libseccomp compares each argument once, so every combination becomes one. */
+/** A libseccomp rule compares each argument once, so every combination becomes a rule. */
 function argumentsOf({ cases }: Rule): Argument[][] {
   return cases.flatMap((checks) =>
     checks.reduce<Argument[][]>(

@@ -1,6 +1,6 @@
 /**
- * Calls crun, in a process of its own because crun refuses to start where control groups v1 and v2 are mounted side by side: this process
- * lives in a mount namespace without v2, and crun's callers pay for no wrapper.
+ * Calls crun from a separate process, because crun does not start where control groups v1 and v2 are mounted side by
+ * side. This process lives in a mount namespace without v2, so calls of crun need no wrapper.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const root = join(folder, 'state')
 const log = join(folder, 'log')
 const streams = openSync(join(folder, 'streams'), 'w+')
 
-// `crun exec` takes neither the user nor the lock on privileges from the bundle.
+// `crun exec` does not take the user or no-new-privileges from the bundle.
 const user = ['--user', `${USER}:${USER}`, '--no-new-privs']
 
 serve({
@@ -51,8 +51,8 @@ function exec(id: string): Promise<void> {
 }
 
 /**
- * Without pipes: a detached container would keep them open, and waiting for its output would never end. And without /dev/null: crun gives its
- * standard streams to the container's root, and with it the machine's own device.
+ * No pipes: a detached container would keep them open. No /dev/null: crun gives its standard streams to the
+ * container's root, and with it the machine's own device.
  */
 function crun(args: string[]): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -7,7 +7,7 @@ import { startWorker } from '../worker.ts'
 import { assertHardened, type Box, type Subject } from './subject.ts'
 import { folderIn, groupRoots, type Workplace } from './workplace.ts'
 
-/** Why crun cannot take part; undefined when it can. */
+/** Why crun cannot be measured; undefined if it can. */
 export function crunMissing(): string | undefined {
   if (process.getuid?.() !== 0) return 'it needs root'
   return findProgram('crun') ? undefined : 'crun is not installed: apt-get install crun'
@@ -26,7 +26,10 @@ export async function openCrun(place: Workplace, rootfs: string): Promise<Subjec
     for (const id of live) await ask('destroy', id)
   })
 
-  /** On a busy machine crun 1.8 now and then fails to enter what it has just started (`setns`: EPERM). Once is bad luck. */
+  /**
+   * On a busy machine crun 1.8 sometimes fails to enter a container that it has just started (`setns`: EPERM), so one
+   * retry is allowed.
+   */
   async function cold(tries = 2): Promise<{ ms: number; box: Box }> {
     assertGoingOn()
     count += 1

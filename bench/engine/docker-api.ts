@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
-/** The Engine API over a Unix socket, with connections that are kept: as cheap as a client can be. */
+/** The Engine API over a Unix socket, with keep-alive connections. */
 export class DockerApi {
   readonly #agent = new Agent({ keepAlive: true })
   readonly #socketPath: string
@@ -11,7 +11,7 @@ export class DockerApi {
     this.#socketPath = socketPath
   }
 
-  /** The answer's body; any status that is not a success throws. */
+  /** The body of the response. Throws unless the status is a success. */
   async call(
     method: string,
     path: string,
@@ -27,7 +27,6 @@ export class DockerApi {
     return JSON.parse(await this.call(method, path, body)) as T
   }
 
-  /** For answers that are better not collected. */
   async open(
     method: string,
     path: string,

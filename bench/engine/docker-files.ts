@@ -1,4 +1,4 @@
-/** Files through Docker's archive calls, which carry a tar. */
+/** Files through Docker's archive calls, which use tar. */
 import { basename, dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import type { DockerApi } from './docker-api.ts'
@@ -16,7 +16,6 @@ export function dockerFiles(api: DockerApi, id: string, close: () => Promise<unk
   }
 }
 
-/** One file, in the format that every tar reads (ustar). */
 async function* tarOf(
   name: string,
   chunks: AsyncIterable<Uint8Array>,

@@ -1,4 +1,4 @@
-/** The Docker Engine API: create, start and exec of a container that is as closed as Docker's own options make it. */
+/** The Docker Engine API: create, start and exec of a container, hardened with Docker's own options. */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -101,7 +101,7 @@ const container = {
   },
 }
 
-/** Three calls, because a result without an exit code is none: our own `runCommand` has it too. */
+/** Needs three calls, because the exit code is part of the result, as in our `runCommand`. */
 async function exec(api: DockerApi, id: string, argv: readonly string[]): Promise<string> {
   const made = await api.json<{ Id: string }>('POST', `/containers/${id}/exec`, {
     Cmd: argv,
@@ -126,6 +126,6 @@ async function importImage(api: DockerApi, rootfs: string): Promise<void> {
     tar.stdout,
     'application/x-tar',
   )
-  // It answers 200 before it has tried.
+  // Docker responds with 200 before the import.
   if (answer.includes('"error"')) throw new Error(`docker import: ${answer}`)
 }

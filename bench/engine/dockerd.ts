@@ -1,4 +1,3 @@
-/** A Docker daemon of our own for the benchmark. */
 import {
   dockerMissing,
   startDockerd as startPrivate,

@@ -1,4 +1,4 @@
-/** 100 MiB in and out, streamed. Beside it the same through Node's own file system calls, and through Docker's archive calls. */
+/** Streams 100 MiB in and out, beside Node's own file system calls and Docker's archive calls. */
 import { createHash, randomBytes } from 'node:crypto'
 import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ export const files: Stage = {
   },
 }
 
-/** As a program would produce them: from memory, a piece at a time. */
+/** Produced in memory, chunk by chunk, as by a program. */
 async function* chunks(): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < BYTES; at += CHUNK)
     yield block.subarray(at % block.length, (at % block.length) + CHUNK)
@@ -62,7 +62,7 @@ async function hostTurns(folder: string): Promise<Turn[]> {
   ]
 }
 
-/** A tar each way, which is all that Docker's API has. */
+/** A tar in each direction, the only way in Docker's API. */
 async function dockerTurns(container: Files): Promise<Turn[]> {
   const write = () => container.write('/tmp/big', chunks(), BYTES)
   await write()
@@ -101,7 +101,7 @@ async function assertSame(sandbox: Sandbox): Promise<void> {
   const hash = createHash('sha256')
   for await (const chunk of chunks()) hash.update(chunk)
   const { stdout } = await sandbox.runCommand({ cmd: 'sha256sum', args: ['big'] })
-  if (!stdout.startsWith(hash.digest('hex'))) throw new Error('what was written is not what is there')
+  if (!stdout.startsWith(hash.digest('hex'))) throw new Error('the file differs from what was written')
 }
 
 async function drain(stream: AsyncIterable<Uint8Array | string>): Promise<void> {

@@ -1,22 +1,22 @@
 /**
- * Does it get slower the more there are? One more command, one more box and its end, while so many others live and idle. Bare spawns take
- * turns with them: if `spawn.command` gets slower as well, it is the machine; if `spawn.here`, it is the size of this process, which starts
- * a shim for every sandbox and pays for its own memory each time (see `worker.ts`).
+ * Whether commands, creates and destroys get slower with the number of idle sandboxes. Bare spawns take turns with
+ * them. If `spawn.command` gets slower too, the machine is the cause. If `spawn.here` does, the cause is the size of
+ * this process, which starts a shim for every sandbox (see `worker.ts`).
  *
- * Commands go to boxes spread over all of them, not to the one whose pages happen to be warm.
+ * Commands go to sandboxes spread over all of them, not to one with warm pages.
  */
 import { collectGarbage, inParallel, sampleOf, takeTurns } from '../measure.ts'
 import { spawnTurns } from './spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 import type { Box, Subject } from './subject.ts'
 
-/** Docker takes a third of a second for each: at 500 the run would wait for it and for nothing else. */
+/** Docker takes a third of a second for each, so 500 would take too long. */
 const FULL = { engine: [1, 10, 100, 500], crun: [1, 10, 100], docker: [1, 10, 50] }
 const QUICK = { engine: [1, 20], crun: [], docker: [] }
 const AMONG = 10
 const CONTROLS = ['spawn.command', 'spawn.here']
 
-/** Flat: with the most boxes one more command takes at most this much of what it takes with one. */
+/** Flat: with the most boxes one more command takes at most this multiple of its time with one. */
 export const FLAT = 1.5
 
 export function growth(quick: boolean): Stage {
@@ -25,7 +25,7 @@ export function growth(quick: boolean): Stage {
     counts.flatMap((count) => ['command', 'cold', 'destroy'].map((what) => `${name}.${what}@${count}`)),
   )
   return {
-    title: 'While so many live (@)',
+    title: 'With this many live (@)',
     ids: [...ids, ...levels.engine!.flatMap((count) => CONTROLS.map((id) => `${id}@${count}`))],
     async run(bench: Bench) {
       for (const subject of [bench.crun, bench.docker, bench.ours])

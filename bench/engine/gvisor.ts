@@ -1,4 +1,4 @@
-/** A gVisor that works here: the machine's own, or the one that `scripts/prepare.ts` has fetched for the tests. */
+/** Finds a working gVisor: the installed one, or the one that `scripts/prepare.ts` downloaded for the tests. */
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { locateRunner, OciIsolator } from '@sandkasten/engine'
@@ -7,7 +7,7 @@ const fetched = fileURLToPath(
   new URL('../../node_modules/.cache/sandkasten-tools/usr/bin/runsc', import.meta.url),
 )
 
-/** Its path, or why there is none. Whether one works, only trying can tell. */
+/** Its path, or the reason why it is missing. Only a trial shows whether one works. */
 export async function findGvisor(): Promise<{ runtime: string } | { missing: string }> {
   const runner = await locateRunner()
   let missing = ''

@@ -1,11 +1,13 @@
 /**
- * What a sandbox with an idle shell costs. Two ways that must agree roughly:
+ * The memory of a sandbox with an idle shell, measured in two ways that must roughly agree:
  *
- * `engine.idle.memory` is what its processes hold (PSS: a page that n processes share counts 1/n), plus what the kernel's own memory grew by
- * (unreclaimable slab, page tables, per-CPU data, stacks and other vmalloc), divided by the sandboxes made. Kernel memory is taken from
- * the whole machine because much of it (network namespaces, mounts) is on no control group's account.
+ * `engine.idle.memory` is the memory of its processes (PSS: a page shared by n processes counts 1/n), plus the growth
+ * of kernel memory (unreclaimable slab, page tables, per-CPU data, stacks and other vmalloc), divided by the number
+ * of sandboxes. Kernel memory is taken from the whole machine, because much of it (network namespaces, mounts) is not
+ * accounted to a control group.
  *
- * `engine.idle.available` is how much MemAvailable fell, divided likewise. It also counts what other programs and this one did meanwhile.
+ * `engine.idle.available` is the decrease of MemAvailable, divided likewise. It includes the effects of other
+ * programs and of this one.
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -24,7 +26,7 @@ export const idle: Stage = {
     const fill = async () => {
       const made = await inParallel(size, 4, () => createIdle(ours))
       all.push(...made)
-      // The kernel frees some things (RCU) only after a while.
+      // The kernel frees some objects (RCU) with a delay.
       await sleep(500)
       return made
     }
@@ -35,7 +37,7 @@ export const idle: Stage = {
       available: [] as number[],
     }
     try {
-      // Not counted: it fills pools that are there once for all.
+      // Not counted: it fills pools that are allocated once.
       await fill()
       for (let batch = 0; batch < batches; batch += 1) {
         const before = memory()
@@ -71,7 +73,7 @@ function pss(pid: number): number {
 function memory(): { kernel: number; available: number } {
   const text = readFileSync('/proc/meminfo', 'utf8')
   const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0)
-  // Stacks are part of vmalloc where the kernel maps them so, which is the rule today.
+  // On most kernels stacks are part of vmalloc.
   const pages = Math.max(field('VmallocUsed'), field('KernelStack'))
   return {
     kernel: field('SUnreclaim') + field('PageTables') + field('Percpu') + pages,

@@ -25,7 +25,7 @@ import { openSpawn } from './spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 import { folderIn, openWorkplace, type Workplace } from './workplace.ts'
 
-/** Files come last: they make this process larger, and so everything that it starts slower. */
+/** Files come last: they grow this process, which slows down everything that it starts. */
 function engineStages(quick: boolean): Stage[] {
   return [commands, lifecycle, port, burst, copies(quick), idle, growth(quick), files]
 }
@@ -61,7 +61,7 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
   judge(report, quick)
 }
 
-/** Each is tried by itself: without Docker the rest is still worth knowing. */
+/** Each is opened separately: without Docker the rest is still measured. */
 async function openSubjects(
   place: Workplace,
   report: Report,
@@ -88,7 +88,7 @@ async function openSubjects(
     }
   }
   const crun = await open(isNeeded('crun'), 'crun', crunMissing(), () => openCrun(place, rootfs))
-  // Ours on Docker needs Docker's own daemon, whether or not that is measured.
+  // Our isolator `docker` needs the Docker daemon, whether or not Docker itself is measured.
   const wanted = isNeeded('docker') || isNeeded('engine-docker')
   const docker = await open(wanted, 'docker', dockerMissing(), () => openDocker(place, rootfs))
   const oursOnDocker =
@@ -97,7 +97,7 @@ async function openSubjects(
       openOursOnDocker(place, docker.socketPath),
     ))
   const ours = await open(isNeeded('engine'), 'engine', crunMissing(), () => openOurs(place, rootfs))
-  const gvisor = isNeeded('engine-gvisor') ? await findGvisor() : { missing: 'nobody asked for it' }
+  const gvisor = isNeeded('engine-gvisor') ? await findGvisor() : { missing: 'not requested' }
   const missing = 'missing' in gvisor ? gvisor.missing : undefined
   const oursInGvisor = await open(isNeeded('engine-gvisor'), 'engine-gvisor', missing, () =>
     openOurs(place, rootfs, { name: 'engine-gvisor', ...gvisor }),
@@ -112,16 +112,16 @@ async function openSubjects(
   }
 }
 
-/** What was promised in absolute numbers, in the unit of the line. */
+/** Absolute targets, in the unit of the line. */
 const LIMITS = {
   'engine.idle.memory': 4096,
   'engine.burst100.wall': 2000,
   'engine.burst100.failures': 0,
 }
 
-/** What was promised. Numbers are p50 of this very run. */
+/** Compares with the targets. Values are the p50 of this run. */
 function judge(report: Report, quick: boolean): void {
-  report.heading('What was promised')
+  report.heading('Targets')
   report.compare('engine.command', 'spawn.command', 1)
   report.compare('engine.command', 'docker.command', 1 / 20)
   report.compare('engine.shell', 'spawn.command', 1)

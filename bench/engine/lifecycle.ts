@@ -1,4 +1,4 @@
-/** From nothing to the end of the first command, and to nothing again. Both are measured on the same box. */
+/** From create to the end of the first command, and the destroy, measured on the same box. */
 import { sampleOf, takeTurns } from '../measure.ts'
 import type { Bench, Stage } from './stage.ts'
 import type { Subject } from './subject.ts'

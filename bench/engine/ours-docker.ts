@@ -1,4 +1,4 @@
-/** The engine on the isolator `docker`, on the very daemon that it is compared with. */
+/** The engine with the isolator `docker`, on the same Docker daemon that it is compared with. */
 import { join } from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
 import { timed } from '../measure.ts'
@@ -31,7 +31,7 @@ export async function openOursOnDocker(place: Workplace, socketPath: string): Pr
     return { ms, box: { command: () => timed(command), destroy: () => timed(() => sandbox!.destroy()) } }
   }
 
-  // The first one also imports the image `host`, and finds out whether the daemon sees our disk.
+  // The first create also imports the image `host` and checks whether the daemon sees our disk.
   const first = await provider.create()
   assertHardened(
     'engine-docker',

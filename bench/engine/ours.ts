@@ -1,4 +1,4 @@
-/** Ours, as a user gets it: `EngineProvider` on the isolator `oci`, in folders and control groups of this run alone. */
+/** `EngineProvider` with the isolator `oci`, as a user gets it, in folders and control groups of this run only. */
 import { copyFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
@@ -12,29 +12,29 @@ export type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 export interface Ours extends Subject {
   readonly place: Workplace
-  /** A small root file system, for those who want an image. */
+  /** A small root file system, for subjects that need an image. */
   readonly rootfs: string
   create(options?: { image?: string; snapshotId?: string }): Promise<Sandbox>
   deleteSnapshot(snapshotId: string): Promise<unknown>
   command(sandbox: Sandbox): Promise<void>
-  /** Destroys it and makes sure that nothing is left. Gives the milliseconds of the destroying alone. */
+  /** Destroys the sandbox and asserts that nothing is left. Returns the milliseconds of the destroy alone. */
   destroy(sandbox: Sandbox): Promise<number>
-  /** For those who destroy many at once: take the remains before, ask them after. */
+  /** For destroying many concurrently: call it before, and check the result after. */
   remainsOf(sandbox: Sandbox): Remains
 }
 
 const IDS_FOLDER = '/var/lib/sandkasten/ids'
 
-/** With a runtime of its own it is another subject, of another name. */
+/** With another runtime it is another subject with another name. */
 export async function openOurs(
   place: Workplace,
   rootfs: string,
   { name = 'engine', runtime }: { name?: string; runtime?: string } = {},
 ): Promise<Ours> {
   const root = folderIn(place, name)
-  // Sockets need a short path. The id ranges stay those of the machine: another sandbox here must never get the same.
+  // Sockets need a short path. The id ranges are the machine's own, so that no other sandbox gets the same ids.
   const runFolder = join('/run', place.name, ...(runtime ? [name] : []))
-  // A copy: somebody may build another while we measure.
+  // A copy, because the binary may be rebuilt during the measurement.
   const runner = join(place.folder, `runner-${name}`)
   copyFileSync(await locateRunner(), runner)
   const provider = new EngineProvider({
@@ -53,7 +53,7 @@ export async function openOurs(
       for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
       await provider.close()
     } finally {
-      // Whatever went wrong above. A shim mounts its stage in there, where nobody else sees it: that is how it is found.
+      // Also after a failure. A shim mounts its stage there in its own namespace, which identifies it.
       const stage = `${runFolder}/`
       await end(() =>
         processes().filter((pid) => pid !== process.pid && readOr(`/proc/${pid}/mountinfo`)?.includes(stage)),
@@ -94,7 +94,7 @@ export async function openOurs(
     return { ms, box: { command: () => timed(() => command(made)), destroy: () => destroy(made) } }
   }
 
-  // The first one also makes the image `host`.
+  // The first create also builds the image `host`.
   const first = await create()
   const { stdout } = await first.runCommand({ cmd: 'cat', args: ['/proc/self/status'] })
   assertHardened(name, stdout, { ownKernel: provider.isolation === 'gvisor' })
@@ -103,7 +103,6 @@ export async function openOurs(
   return { name, place, rootfs, create, command, destroy, cold, deleteSnapshot, remainsOf: remains }
 }
 
-/** Only those of sandboxes that were in our own folder. */
 function freeIds(root: string): void {
   let entries: string[] = []
   try {

@@ -1,4 +1,6 @@
-/** A request to a server inside and back, on a connection that is kept; beside it the same server without a sandbox. */
+/**
+ * An HTTP round trip to a server in a sandbox on a keep-alive connection, beside the same server without a sandbox.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,7 +9,7 @@ import { reportTurns } from '../report.ts'
 import { plainEnv } from './spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 
-/** In Perl, which every Debian has, and in one write: two would wait for each other's acknowledgement. */
+/** In Perl, which every Debian has, and in one write: two writes would wait for an acknowledgement. */
 const SERVER = `
 use IO::Socket::INET; $| = 1; $SIG{CHLD} = 'IGNORE';
 my $server = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => $ARGV[0], Listen => 64, ReuseAddr => 1) or die $!;

@@ -1,12 +1,14 @@
-/** Destroyed means: no process, no mount, no control group, no folder. Looked at from outside, without asking the engine. */
+/**
+ * After a destroy there must be no process, mount, control group or folder. Checked from outside, without the engine.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { groupRoots, isAlive, processes, readOr } from './workplace.ts'
 
 export interface Remains {
-  /** Its processes, as the host numbers them: the shim, the runner, and what runs inside. */
+  /** Host pids of the shim, the runner and the processes inside. */
   readonly pids: readonly number[]
-  /** Call it as soon as destroying has returned: what goes away a moment later is left too. */
+  /** Call it directly after the destroy: anything that disappears later counts as left. */
   assertNone(): void
 }
 
@@ -14,21 +16,18 @@ export interface Whose {
   readonly sandboxId: string
   readonly folder: string
   readonly runFolder: string
-  /** The parent control group. */
   readonly group: string
 }
 
 const RANGE_SIZE = 65536
 
-/** Taken while the sandbox lives, because only then its processes and its ids are known. */
+/** Call it while the sandbox lives, because its processes and ids are known only then. */
 export function remainsOf({ sandboxId, folder, runFolder, group }: Whose): Remains {
   const shim = JSON.parse(readOr(join(folder, 'disk/shim.json')) ?? '{}') as { pid?: number; group?: string }
   const groups = groupRoots().map((root) => join(root, group, shim.group ?? 'unknown'))
   const firstId = Number(readOr(join(folder, 'disk/range')))
   if (shim.pid === undefined || !firstId || !groups.some(existsSync))
-    throw new Error(
-      `the sandbox ${sandboxId} is not where it was expected, so nobody could say what is left of it`,
-    )
+    throw new Error(`the sandbox ${sandboxId} is not in the expected place, so leftovers cannot be detected`)
   const lived = new Map([shim.pid, ...groups.flatMap(membersOf)].map((pid) => [pid, startOf(pid)]))
   return {
     pids: [...lived.keys()],
@@ -49,7 +48,10 @@ export function remainsOf({ sandboxId, folder, runFolder, group }: Whose): Remai
   }
 }
 
-/** Mounts in anybody's namespace, control groups and sockets. Slow with many processes: for the end of a stage. */
+/**
+ * Checks mounts in all namespaces, control groups and sockets. Slow with many processes: call it at the end of a
+ * stage.
+ */
 export function assertNothingLeft(group: string, runFolder: string): void {
   const all = processes().filter((pid) => pid !== process.pid && !isSpare(pid))
   const left = [
@@ -66,7 +68,7 @@ export function assertNothingLeft(group: string, runFolder: string): void {
   )
 }
 
-/** What waits for the next sandbox, of which nothing exists yet: a shim, and the children that it has prepared. */
+/** A prepared shim with its children, which waits for the next sandbox. */
 function isSpare(pid: number): boolean {
   const parent = /^PPid:\s+(\d+)/m.exec(readOr(`/proc/${pid}/status`) ?? '')?.[1]
   return [pid, parent].some((one) => readOr(`/proc/${one}/comm`)?.trim() === 'shim-spare')
@@ -76,12 +78,15 @@ function membersOf(path: string): number[] {
   return (readOr(join(path, 'cgroup.procs')) ?? '').split('\n').filter(Boolean).map(Number)
 }
 
-/** A number alone may be somebody else's by now. */
+/** A pid may have been reused, so its start time is compared too. */
 function startOf(pid: number): string | undefined {
   return readOr(`/proc/${pid}/stat`)?.split(') ').at(-1)?.split(' ')[19]
 }
 
-/** Tests that run beside us may use the same ids, in control groups of their own. Whoever escaped from ours is in those of this process. */
+/**
+ * Concurrent tests may use the same ids in other control groups. A process that escaped from ours is in the control
+ * group of this process.
+ */
 function isOurs(pid: number, group: string): boolean {
   const groups = readOr(`/proc/${pid}/cgroup`)
   return groups === readOr('/proc/self/cgroup') || groups?.includes(`/${group}/`) === true

@@ -3,7 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, realpathSync, writeFileSync } from 
 import { dirname, join } from 'node:path'
 import { findProgram } from '../machine.ts'
 
-/** A root file system just large enough for `sh -c true`, from this machine's own files, for those who need an image. */
+/** A root file system just large enough for `sh -c true`, copied from this machine. */
 export function makeRootfs(folder: string): string {
   for (const name of ['bin', 'dev', 'etc', 'proc', 'sys', 'tmp', 'run', 'workspace'])
     mkdirSync(join(folder, name), { recursive: true, mode: 0o755 })
@@ -18,7 +18,7 @@ export function makeRootfs(folder: string): string {
   return folder
 }
 
-/** In the shell `true` is built in, so its own search would not name a file. */
+/** `true` is a shell builtin, so `command -v` would not return a file. */
 function findProgramFile(name: string): string {
   return findProgram(`/bin/${name}`) ?? `/usr/bin/${name}`
 }

@@ -1,4 +1,4 @@
-/** Bare processes of this machine, without any isolation: what every command costs from Node. */
+/** Bare processes of this machine, without isolation: the cost of a command from Node. */
 import { spawn } from 'node:child_process'
 import type { Turn } from '../measure.ts'
 import { timed } from '../measure.ts'
@@ -8,7 +8,7 @@ import type { Workplace } from './workplace.ts'
 
 export type SpawnSubject = (what: 'command' | 'output' | 'silent') => Promise<number>
 
-/** `npm run` puts folders in front; searching them would be counted for the bare processes alone. */
+/** `npm run` prepends folders to PATH; searching them would only count for bare processes. */
 export const plainEnv = {
   ...process.env,
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
@@ -19,7 +19,7 @@ export async function openSpawn({ cleanup }: Workplace): Promise<SpawnSubject> {
   return async (what) => (await ask(what)).ms
 }
 
-/** From a small process; `here` is the same from this one, which holds the engine and is larger. */
+/** From a small process; `here` is the same from this one, which is larger because of the engine. */
 export function spawnTurns(bare: SpawnSubject, samples: number): Turn[] {
   return [
     { id: 'spawn.command', samples, measure: () => bare('command') },

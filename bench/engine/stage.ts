@@ -4,7 +4,7 @@ import type { SpawnSubject } from './spawn.ts'
 import type { Subject } from './subject.ts'
 import type { Workplace } from './workplace.ts'
 
-/** What a stage works with. A subject that could not be opened is missing; the stage says nothing about it. */
+/** The context of a stage. A subject that could not be opened is missing, and the stage skips it. */
 export interface Bench {
   readonly place: Workplace
   readonly report: Report
@@ -13,16 +13,13 @@ export interface Bench {
   readonly ours?: Ours
   readonly crun?: Subject
   readonly docker?: Subject & { openFiles(): Promise<Files>; openCommit(bytes: number): Promise<Commits> }
-  /** The engine’s isolator `docker`, on the same daemon. */
   readonly oursOnDocker?: Subject
-  /** The engine in a gVisor. */
   readonly oursInGvisor?: Subject
   wants(id: string): boolean
 }
 
-/** A container whose disk has changed, to be committed as an image again and again. */
+/** A container with a changed disk, to be committed repeatedly. */
 export interface Commits {
-  /** Milliseconds; the image is removed afterwards. */
   commit(): Promise<number>
   close(): Promise<unknown>
 }

@@ -1,4 +1,4 @@
-/** The folder, the control groups and the mounts of one run of the benchmark, all under one name that nobody else uses. */
+/** The folder, control groups and mounts of one run of the benchmark, all under a unique name. */
 import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
@@ -16,11 +16,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cleanup } from '../cleanup.ts'
 
 export interface Workplace {
-  /** Also the parent control group of what crun and Docker start. */
+  /** Also the parent control group of crun's and Docker's containers. */
   readonly name: string
-  /** The parent control group of our own sandboxes. */
   readonly group: string
-  /** Others may walk through it: a container's root is nobody on the host. */
+  /** World-accessible, because a container's root is an unprivileged user on the host. */
   readonly folder: string
   readonly cleanup: Cleanup
 }
@@ -41,7 +40,6 @@ export function folderIn({ folder }: Workplace, name: string): string {
   return path
 }
 
-/** The roots of all mounted control group hierarchies. */
 export function groupRoots(): string[] {
   return readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
@@ -49,7 +47,6 @@ export function groupRoots(): string[] {
     .map((line) => line.split(' ')[4]!)
 }
 
-/** Running processes, without those that are dead and not yet reaped. */
 export function processes(): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry) && isAlive(Number(entry)))
@@ -68,7 +65,6 @@ export function readOr(path: string): string | undefined {
   }
 }
 
-/** Ends processes that were just found to be ours, and waits for it. */
 export async function end(find: () => number[]): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     const found = find()

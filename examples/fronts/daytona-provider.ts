@@ -1,7 +1,7 @@
 import { keepAlive } from '@sandkasten/sdk'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 
-// Without options: DAYTONA_API_KEY, and DAYTONA_API_URL where it is not the vendor's cloud.
+// Reads DAYTONA_API_KEY, and DAYTONA_API_URL if it is not the vendor's cloud.
 const provider = new DaytonaProvider()
 const sandbox = await provider.create({
   name: 'my-agent',
@@ -14,7 +14,7 @@ const { stdout, stderr } = await sandbox.runCommand({
 })
 console.log(stdout.trim(), '|', stderr.trim())
 
-// Work in the background is no use of it, and it would be stopped after the idle time: this is its heartbeat.
+// Background work does not count as activity, so the sandbox would stop when idle. The heartbeat prevents that.
 const heart = keepAlive(sandbox)
 await (await sandbox.spawn({ cmd: 'sleep', args: ['1'], detached: true })).wait()
 await heart.stop()

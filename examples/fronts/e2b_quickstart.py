@@ -1,4 +1,4 @@
-"""E2B's Python SDK, as its documentation shows it. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL lead it to a daemon of yours."""
+"""E2B's Python SDK, as in its documentation. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL select your daemon."""
 
 from e2b import CommandExitException, Sandbox
 

@@ -1,6 +1,7 @@
 import { ConnectionConfig, Sandbox, SandboxException, SandboxManager } from '@alibaba-group/opensandbox'
 
-// OpenSandbox's own SDK, as it is. OPEN_SANDBOX_DOMAIN names the front of one's own daemon, OPEN_SANDBOX_API_KEY holds one of its keys.
+// OpenSandbox's own SDK, unmodified. OPEN_SANDBOX_DOMAIN is the front of your daemon, OPEN_SANDBOX_API_KEY one of its
+// keys.
 const config = new ConnectionConfig()
 const sandbox = await Sandbox.create({
   connectionConfig: config,
@@ -10,7 +11,7 @@ const sandbox = await Sandbox.create({
   metadata: { team: 'docs' },
 })
 
-// Commands, with their output as it comes
+// Commands, with streamed output
 const execution = await sandbox.commands.run("echo 'Hello Sandbox!'")
 console.log(execution.logs.stdout[0]?.text)
 const failed = await sandbox.commands.run('echo "$GREETING" >&2; exit 3', undefined, {
@@ -18,7 +19,7 @@ const failed = await sandbox.commands.run('echo "$GREETING" >&2; exit 3', undefi
 })
 console.log('exit code', failed.exitCode)
 
-// One in the background: its state, and what it has said
+// A background command: its state and its output so far
 const { id } = await sandbox.commands.run('echo working; sleep 1; echo done', { background: true })
 while ((await sandbox.commands.getCommandStatus(id!)).running) await new Promise((go) => setTimeout(go, 100))
 console.log((await sandbox.commands.getBackgroundCommandLogs(id!)).content.trim().split('\n').join(', '))
@@ -47,14 +48,14 @@ let page = await fetch(`${url}/hello.txt`)
 while (!page.ok) page = await fetch(`${url}/hello.txt`)
 console.log(await page.text())
 
-// What it is, what it uses, and until when
+// State, usage and expiry
 console.log((await sandbox.getInfo()).status.state, (await sandbox.getMetrics()).memoryUsedMiB > 0)
 await sandbox.pause()
 console.log((await sandbox.getInfo()).status.state)
 const resumed = await sandbox.resume()
 await resumed.renew(30 * 60)
 
-// A snapshot, a sandbox made from it, and all that there are
+// A snapshot, a sandbox created from it, and all snapshots
 const manager = SandboxManager.create({ connectionConfig: config })
 await resumed.commands.run('cp /tmp/demo/hello.txt ~/kept.txt')
 const snapshot = await manager.createSnapshot(resumed.id, { name: 'greeting' })

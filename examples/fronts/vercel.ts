@@ -23,7 +23,7 @@ const page =
   'require("http").createServer((_, answer) => answer.end("served\\n")).listen(3000, () => console.log("up"))'
 const web = await sandbox.runCommand({ cmd: 'node', args: ['-e', page], detached: true })
 for await (const line of web.logs()) if (line.data.includes('up')) break
-// `sandbox.domain(3000)` is always an address of Vercel's; the routes have the one of this server.
+// `sandbox.domain(3000)` is always an address at Vercel; the routes have the address of this server.
 const { url } = sandbox.routes.find((route) => route.port === 3000)!
 console.log('port:', (await (await fetch(url)).text()).trim())
 await web.kill('SIGKILL')

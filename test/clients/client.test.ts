@@ -28,7 +28,7 @@ describe('the client of the daemon’s API', () => {
     >()
   })
 
-  it('does what the first plan says: create, exec, write, read, list, get, destroy', async () => {
+  it('implements the first plan: create, exec, write, read, list, get, destroy', async () => {
     const own = await client.createSession()
     await own.write('dir/hello.sh', 'echo "hello $NAME"')
     await own.exec('cd dir && export NAME=you', { timeoutMs: 20_000 })
@@ -43,13 +43,13 @@ describe('the client of the daemon’s API', () => {
     expect((await own.info()).status).toBe('destroyed')
   })
 
-  it('keeps the streams of a program apart, and its arguments as they are', async () => {
+  it('separates the streams of a program, and passes its arguments unchanged', async () => {
     const args = ['-c', 'cat; printf %s "$1" >&2; exit 4', 'sh', 'it’s * $HOME']
     const result = await session.run('sh', { args, stdin: 'in\n', env: { A: 'b' } })
     expect(result).toMatchObject({ stdout: 'in\n', stderr: 'it’s * $HOME', exitCode: 4, timedOut: false })
   })
 
-  it('goes on with output where the connection was cut: nothing is missed, nothing comes twice', async () => {
+  it('resumes output after a lost connection, without loss or repetition', async () => {
     let cuts = 0
     const urls: string[] = []
     const cutting = new SandboxClient({
@@ -79,7 +79,7 @@ describe('the client of the daemon’s API', () => {
     expect(urls.slice(1).every((url) => url.includes('/output?after='))).toBe(true)
   })
 
-  it('a repeat with the same execId is the first command again', async () => {
+  it('a repeat with the same execId returns the first command', async () => {
     const options = { execId: 'mine-1' }
     const [one, two] = [
       await session.exec('echo $RANDOM', options),
@@ -90,7 +90,7 @@ describe('the client of the daemon’s API', () => {
     expect((await session.command('mine-1').info()).status).toBe('done')
   })
 
-  it('hears output while a command runs, feeds one, and signals one', async () => {
+  it('receives output while a command runs, writes to one, and signals one', async () => {
     let heard = ''
     await session.exec('echo one; echo two', { onOutput: (text) => (heard += text) })
     expect(heard).toBe('one\ntwo\n')
@@ -105,7 +105,7 @@ describe('the client of the daemon’s API', () => {
     expect(await sleeper.signal('SIGKILL')).toBe(false)
   })
 
-  it('input that a program does not want is refused, and the connection is good for the next request', async () => {
+  it('rejects input for a program without stdin, and keeps the connection usable', async () => {
     const waiting = await session.start('sleep', { args: ['1000000'], stdinOpen: true })
     const writing = waiting.write(new Uint8Array(2 * 1024 * 1024)).catch((error: unknown) => error)
     await waiting.signal('SIGKILL')
@@ -114,7 +114,7 @@ describe('the client of the daemon’s API', () => {
     expect(next.map(({ stdout }) => stdout)).toEqual(next.map(() => 'on\n'))
   })
 
-  it('cancelling ends the command, and the shell goes on', async () => {
+  it('cancelling ends the command, and the shell still works', async () => {
     const controller = new AbortController()
     const running = session.exec('echo begun; sleep 1000000', {
       signal: controller.signal,
@@ -124,7 +124,7 @@ describe('the client of the daemon’s API', () => {
     expect((await session.exec('echo on')).output).toBe('on\n')
   })
 
-  it('streams files, in parts too, and says what is wrong with one', async () => {
+  it('streams files, also ranges, and reports errors', async () => {
     const block = new TextEncoder().encode('0123456789abcdef'.repeat(4096))
     async function* blocks() {
       for (let at = 0; at < 48; at += 1) yield block
@@ -151,7 +151,7 @@ describe('the client of the daemon’s API', () => {
     })
   })
 
-  it('a source that breaks off is the error of the write, and the old content stays', async () => {
+  it('a failing source is the error of the write, and the old content stays', async () => {
     await session.write('kept', 'old')
     async function* broken() {
       for (let at = 0; at < 40; at += 1) yield new Uint8Array(65_536)
@@ -161,7 +161,7 @@ describe('the client of the daemon’s API', () => {
     expect(String(await session.files.read('kept'))).toBe('old')
   })
 
-  it('snapshots, forks, stops, starts, labels, and tells what happened', async () => {
+  it('snapshots, forks, stops, starts, labels, and lists events', async () => {
     const own = await client.createSession({ name: 'origin', idempotencyKey: 'once' })
     expect((await client.createSession({ name: 'origin', idempotencyKey: 'once' })).id).toBe(own.id)
     await own.write('note', 'saved')
@@ -193,7 +193,7 @@ describe('the client of the daemon’s API', () => {
     expect(types).toEqual(['session.running', 'snapshot.created', 'session.stopped', 'session.running'])
   })
 
-  it('a bound session is refused once it was started anew', async () => {
+  it('rejects a bound session after a restart', async () => {
     const own = await client.createSession()
     const bound = client.session(own.id, { bound: 1 })
     await bound.exec('true')
@@ -203,7 +203,7 @@ describe('the client of the daemon’s API', () => {
     await expect(bound.files.list()).rejects.toMatchObject({ code: 'interrupted' })
   })
 
-  it('wrong keys, daemons that are away, and ids that are paths are errors that say so', async () => {
+  it('reports wrong keys, unreachable daemons, and ids that are paths', async () => {
     const wrong = new SandboxClient({ url: daemon.daemon.url, apiKey: 'sk-wrong-key' })
     await expect(wrong.listSessions()).rejects.toMatchObject({ code: 'unauthenticated', status: 401 })
     expect([await wrong.isReady(), await client.isReady()]).toEqual([false, true])
@@ -218,7 +218,7 @@ describe('the client of the daemon’s API', () => {
     expect(() => new SandboxClient({ url: daemon.daemon.url, apiKey: 'a\nb' })).toThrow(/key/)
   })
 
-  it('runs where there is no Node', async () => {
+  it('runs without Node', async () => {
     const contents = `import { SandboxClient } from './client/index.ts'
       import { DaemonProvider } from './providers/daemon/index.ts'
       ;(async () => {
@@ -263,7 +263,7 @@ async function unusedPort(): Promise<number> {
   return port
 }
 
-/** A body whose connection is lost after so many bytes. */
+/** A body whose connection is lost after this many bytes. */
 function cutAfter(body: ReadableStream<Uint8Array>, bytes: number): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let left = bytes

@@ -14,7 +14,7 @@ import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testi
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 
-/** The whole contract through real HTTP: client, then in a process of its own the daemon with store, engine, crun. */
+/** The whole contract over real HTTP: the client, and in its own process the daemon with store, engine and crun. */
 const noIsolation = await reasonToSkip()
 run('SQLite', noIsolation, async () => ({}))
 
@@ -38,7 +38,7 @@ function run(name: string, skipped: string | undefined, config: () => Promise<{ 
   let store: Store | undefined
   const provider = () => new DaemonProvider({ url: daemon!.url, apiKey })
   describe(`on ${name}`, () => {
-    // Registered first, so run last: the kit ends its sandboxes before that.
+    // Registered first, so it runs last: the kit ends its sandboxes before.
     afterAll(async () => {
       await store?.close()
       await daemon?.end('SIGTERM')

@@ -14,7 +14,7 @@ const file = (name: string) => path.join(root, 'examples', name)
 const answer = 'It printed: 0 1 1 2 3 5 8 13\n'
 const hasCurl = existsSync('/usr/bin/curl')
 
-/** The examples as a user runs them, in processes of their own, against a real daemon and a model that is none. */
+/** The examples as a user runs them, in their own processes, against a real daemon and a fake model. */
 describe('examples of the daemon', () => {
   let daemon: TestDaemon
   let model: FakeModel
@@ -45,12 +45,12 @@ describe('examples of the daemon', () => {
   const node = (name: string) => run(process.execPath, ['--conditions=sandkasten-source', file(name)])
   const left = async () => (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions.length
 
-  it.each(['daemon/client', 'daemon/provider'])('%s.ts prints what is written beside it', async (name) => {
+  it.each(['daemon/client', 'daemon/provider'])('%s.ts prints the content of its .out file', async (name) => {
     expect(await node(`${name}.ts`)).toBe(readFileSync(file(`${name}.out`), 'utf8'))
     expect(await left()).toBe(0)
   })
 
-  it('daemon/session.sh does it with curl', async ({ skip }) => {
+  it('daemon/session.sh works with curl', async ({ skip }) => {
     if (!hasCurl) skip('curl is not installed')
     expect(await run('sh', [file('daemon/session.sh')])).toBe(
       readFileSync(file('daemon/session.out'), 'utf8'),
@@ -59,7 +59,7 @@ describe('examples of the daemon', () => {
   })
 
   it.each(['agents/openai-agents.ts', 'agents/ai-sdk.ts'])(
-    '%s writes a script, runs it, and says what it printed',
+    '%s writes a script, runs it, and prints its output',
     async (name) => {
       const before = model.turns
       expect(await node(name)).toBe(answer)

@@ -3,13 +3,12 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /**
- * A model that always does the same: it writes a script, runs it, and repeats what it printed. Speaks as much of OpenAI's
- * wire as an agent's loop needs, without streams: `/v1/responses` and `/v1/chat/completions`. It fails when a tool that it
- * needs was not offered, or when what a tool answered does not come back.
+ * A deterministic model: it writes a script, runs it, and repeats its output. Implements the part of OpenAI's API
+ * that an agent loop needs, without streams: `/v1/responses` and `/v1/chat/completions`. Fails if a required tool is
+ * missing, or if a tool's result is not returned.
  */
 export interface FakeModel {
   readonly url: string
-  /** How often it was asked. */
   readonly turns: number
   stop(): Promise<void>
 }
@@ -129,7 +128,7 @@ function complete(body: { model: string; messages: Item[]; tools: Array<{ functi
   }
 }
 
-/** The next call of a tool; after the last, what that one said. */
+/** The next tool call; after the last one, its output. */
 function step(outputs: readonly string[], tools: ReadonlyArray<{ name: string }>) {
   const call = calls[outputs.length]
   if (!call) return `It printed: ${outputs.at(-1)?.split('---').at(-1)?.trim()}`

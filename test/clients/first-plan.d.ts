@@ -1,4 +1,7 @@
-/** The first plan’s TypeScript, word for word but for `export` and a formatter's commas; what it leaves open (`SessionInfo`) is ours. */
+/**
+ * The TypeScript of the first plan, verbatim except for `export` and formatting. `SessionInfo`, which it leaves open,
+ * is ours.
+ */
 import type { SessionInfo } from '@sandkasten/sdk/client'
 
 export class SandboxClient {

@@ -11,7 +11,7 @@ import {
   startDockerd,
 } from '../../packages/engine/src/isolators/docker/testing/daemons.ts'
 
-/** What the kit does not ask of a daemon: that its configuration chooses what isolates, and that a restart finds it all again. */
+/** Beyond the kit: the configuration chooses the isolator, and a restart finds everything again. */
 async function works(daemon: TestDaemon): Promise<void> {
   const id = await daemon.session({ env: { GIVEN: 'env' }, limits: { memory_mb: 128 } })
   const base = `/v1/sessions/${id}`
@@ -47,11 +47,10 @@ describe.skipIf(noDocker)(`isolator: docker${noDocker ? ` (skipped: ${noDocker})
     removeDaemonFolder(folder)
   }, 60_000)
 
-  it('sessions are containers of the daemon that is named', async () => {
+  it('creates sessions as containers of the configured Docker daemon', async () => {
     const daemon = await startTestDaemon({
       isolator: 'docker',
       docker: { host: `unix://${docker.socketPath}` },
-      // The daemon of this test has a /run of its own.
       run_dir: path.join(folder, 'run'),
     })
     try {
@@ -62,7 +61,7 @@ describe.skipIf(noDocker)(`isolator: docker${noDocker ? ` (skipped: ${noDocker})
     }
   }, 180_000)
 
-  it('a daemon that is not there is a clear error, and sessions are made when it is', async () => {
+  it('reports an unreachable Docker daemon, and creates sessions once it runs', async () => {
     const host = `unix://${path.join(folder, 'none.sock')}`
     const daemon = await startTestDaemon({ isolator: 'docker', docker: { host } }).catch((error) => error)
     if (daemon instanceof Error) expect(daemon).toMatchObject({ code: 'unavailable' })
@@ -77,7 +76,7 @@ describe.skipIf(noDocker)(`isolator: docker${noDocker ? ` (skipped: ${noDocker})
 const runc = ['/usr/sbin/runc', '/usr/bin/runc'].find((file) => existsSync(file))
 const noRunc = (await isolationMissing()) ?? (runc ? undefined : 'runc is not installed')
 describe.skipIf(noRunc)(`runtime: runc${noRunc ? ` (skipped: ${noRunc})` : ''}`, () => {
-  it('is what runs the sandboxes', async () => {
+  it('runs the sandboxes', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'skt-runc-'))
     const runtime = path.join(folder, 'runc')
     writeFileSync(runtime, `#!/bin/sh\necho used >> ${folder}/log\nexec ${runc} "$@"\n`, { mode: 0o755 })
@@ -91,7 +90,7 @@ describe.skipIf(noRunc)(`runtime: runc${noRunc ? ` (skipped: ${noRunc})` : ''}`,
     }
   }, 120_000)
 
-  it('one that is not there is said to be missing', async () => {
+  it('is reported if it is missing', async () => {
     const daemon = await startTestDaemon({ isolator: 'oci', runtime: 'no-such-runtime' }).catch((e) => e)
     if (daemon instanceof Error) expect(daemon.message).toMatch(/no-such-runtime/)
     else {

@@ -43,7 +43,7 @@ describe('the Python client', () => {
     expect(stderr).toMatch(/Ran \d\d tests[\s\S]*\nOK\n/)
   })
 
-  it('runs the first plan’s snippet as it stands', async ({ skip }) => {
+  it('runs the first plan’s snippet unchanged', async ({ skip }) => {
     if (python) skip(python)
     const snippet = readFileSync(path.join(folder, 'tests/first_plan_snippet.py'), 'utf8')
     const placed = snippet
@@ -62,7 +62,7 @@ describe('the Python client', () => {
     expect(body.sessions).toEqual([])
   })
 
-  it('the README’s scripts run as they stand', { timeout: 60_000 }, async ({ skip }) => {
+  it('runs the README’s scripts unchanged', { timeout: 60_000 }, async ({ skip }) => {
     if (python) skip(python)
     const scripts = [...readme.matchAll(/```python\n(.*?)```/gs)].map(([, script]) => script!)
     expect(scripts).toHaveLength(2)
@@ -82,7 +82,7 @@ describe('the Python client', () => {
     expect(body.sessions).toEqual([])
   })
 
-  it('the README’s pip line installs it, and leaves nothing in the source tree', {
+  it('installs with the README’s pip line, and leaves nothing in the source tree', {
     timeout: 180_000,
   }, async ({ skip }) => {
     if (python) skip(python)

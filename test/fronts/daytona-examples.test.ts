@@ -9,7 +9,7 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 const root = path.resolve(import.meta.dirname, '../..')
 const missing = await isolationMissing()
 
-/** The vendor's SDK used as its own documentation shows it, in a process of its own, against the front. */
+/** The vendor's SDK as in its documentation, in its own process, against the front. */
 describe.skipIf(missing !== undefined)(`Daytona’s SDK on the front${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   beforeAll(async () => {
@@ -24,7 +24,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s SDK on the front${missing ? 
   const left = async () => (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions.length
 
   it.each(['daytona', 'migrate-from-daytona', 'daytona-provider'])(
-    'examples/fronts/%s.ts prints what is written beside it, ends by itself, and leaves nothing',
+    'examples/fronts/%s.ts prints the content of its .out file, ends by itself, and leaves nothing',
     async (name) => {
       const file = path.join(root, 'examples/fronts', name)
       const url = `${daemon.daemon.fronts.daytona}/api`

@@ -14,7 +14,6 @@ const create = /^POST \/api\/sandbox$/
 const list = /^GET \/api\/sandbox$/
 const look = /^GET \/api\/sandbox\/[^/]+$/
 const remove = /^DELETE \/api\/sandbox\/[^/]+$/
-/** What the vendor's own gateway would answer, with the number of the request. */
 const answer = (status: number, body = html, headers: Record<string, string> = {}): Fault => ({
   kind: 'answer',
   status,
@@ -25,7 +24,7 @@ const answer = (status: number, body = html, headers: Record<string, string> = {
 const overQuota = (message: string) =>
   answer(403, JSON.stringify({ statusCode: 403, message }), { 'content-type': 'application/json' })
 
-/** Our provider on the vendor's SDK, when what lies between goes wrong. */
+/** Our provider on the vendor's SDK, with faults in between. */
 describe.skipIf(missing !== undefined)(
   `faults under the Daytona provider${missing ? ` (${missing})` : ''}`,
   () => {
@@ -68,29 +67,21 @@ describe.skipIf(missing !== undefined)(
     }
 
     const creates: Array<[string, Fault, SandboxErrorCode[]]> = [
-      ['a key that is not accepted', answer(401), ['unauthenticated']],
-      ['what this key may not', answer(403), ['forbidden']],
+      ['an invalid key', answer(401), ['unauthenticated']],
+      ['a missing permission', answer(403), ['forbidden']],
+      ['an exceeded quota', overQuota('Total CPU limit exceeded. Maximum allowed: 10.'), ['quota_exceeded']],
       [
-        'a quota that is used up',
-        overQuota('Total CPU limit exceeded. Maximum allowed: 10.'),
-        ['quota_exceeded'],
-      ],
-      [
-        'more than one sandbox may have',
+        'an exceeded limit of one sandbox',
         overQuota('Disk request 20GB exceeds maximum allowed per sandbox (10GB).'),
         ['quota_exceeded'],
       ],
       ['a gateway’s page with 502', answer(502), ['unavailable']],
-      ['a server’s error', answer(500, '{"message":"oops"}'), ['provider_error']],
-      ['a page that says 200', answer(200), ['provider_error', 'not_found', 'invalid_argument']],
-      ['a connection that ends before', { kind: 'cut-before' }, ['connection_lost']],
-      ['a connection that ends after', { kind: 'cut-after' }, ['connection_lost']],
-      ['half an answer', { kind: 'half' }, ['connection_lost', 'provider_error']],
-      [
-        'an answer with other bytes',
-        { kind: 'corrupt' },
-        ['provider_error', 'not_found', 'invalid_argument'],
-      ],
+      ['a server error', answer(500, '{"message":"oops"}'), ['provider_error']],
+      ['an HTML page with 200', answer(200), ['provider_error', 'not_found', 'invalid_argument']],
+      ['a connection lost before the request', { kind: 'cut-before' }, ['connection_lost']],
+      ['a connection lost after the request', { kind: 'cut-after' }, ['connection_lost']],
+      ['half a response', { kind: 'half' }, ['connection_lost', 'provider_error']],
+      ['a corrupted response', { kind: 'corrupt' }, ['provider_error', 'not_found', 'invalid_argument']],
     ]
     it.each(creates)('create: %s is one error of the table, and nothing is left', async (_, fault, codes) => {
       proxy.rules({ on: create, fault })
@@ -102,14 +93,14 @@ describe.skipIf(missing !== undefined)(
       expect(await left()).toBe(0)
     })
 
-    it('create: a limit says how long to wait', async () => {
+    it('create: a rate limit has the time to wait', async () => {
       proxy.rules({ on: create, fault: answer(429, '{}', { 'retry-after': '7' }) })
       const error = await failure(provider.create())
       expect([error.code, error.retryable, error.details.retryAfterMs]).toEqual(['rate_limited', true, 7000])
       expect(error.requestId).toBe('req-429')
     })
 
-    it('create: a region that does not exist, a wrong key, a server that is not there', async () => {
+    it('create: an unknown region, a wrong key, an unreachable server', async () => {
       expect((await failure(providerAt({ target: 'mars' }).create())).code).toBe('not_found')
       expect((await failure(providerAt({ apiKey: 'wrong-key-wrong' }).create())).code).toBe('unauthenticated')
       const nowhere = new DaytonaProvider({ apiKey: 'x', apiUrl: 'http://127.0.0.1:9/api', target: 'local' })
@@ -121,10 +112,10 @@ describe.skipIf(missing !== undefined)(
       ])
     })
 
-    // The SDK waits for the start in the same call: what fails then looks as if it had been the create.
+    // The SDK waits for the start in the same call, so a failure then looks like a failed create.
     const isCreating: Fault = { kind: 'corrupt', from: '"state":"started"', to: '"state":"creating"' }
     it.each([401, 403, 404, 409, 429, 500])(
-      'create: %i while it starts leaves nothing either',
+      'create: %i during the start leaves nothing either',
       async (status) => {
         proxy.rules({ on: create, fault: isCreating }, { on: look, fault: answer(status) })
         const error = await failure(provider.create())
@@ -133,7 +124,7 @@ describe.skipIf(missing !== undefined)(
       },
     )
 
-    it('create: one that is still being made is deleted as soon as that may be', async () => {
+    it('create: a sandbox that is still being created is deleted as soon as possible', async () => {
       proxy.rules(
         { on: create, fault: isCreating },
         { on: look, fault: answer(429) },
@@ -143,7 +134,7 @@ describe.skipIf(missing !== undefined)(
       expect(await left()).toBe(0)
     })
 
-    it('create: what could not be cleaned up is named, by its label or its id', async () => {
+    it('create: leftovers are named by label or id', async () => {
       proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: answer(503), times: 100 })
       const lost = await failure(provider.create())
       expect(lost).toMatchObject({ code: 'connection_lost', provider: 'daytona' })
@@ -162,7 +153,7 @@ describe.skipIf(missing !== undefined)(
       expect(await left()).toBe(0)
     })
 
-    it('create: in an image without perl is unsupported, and leaves nothing', async () => {
+    it('create: an image without perl is unsupported, and nothing is left', async () => {
       const body = JSON.stringify({ exitCode: 127, result: 'sh: 1: exec: perl: not found\n' })
       const noPerl = answer(200, body, { 'content-type': 'application/json' })
       proxy.rules({ on: execute, fault: noPerl, times: 100 })
@@ -174,7 +165,7 @@ describe.skipIf(missing !== undefined)(
     it.each([
       ['is refused', create, answer(500)],
       ['fails while it starts', look, answer(500)],
-    ])('create: a program ends by itself after one that %s', async (_, on, fault) => {
+    ])('create: a program exits by itself after a create that %s', async (_, on, fault) => {
       proxy.rules({ on: create, fault: isCreating, times: on === create ? 0 : 1 }, { on, fault })
       const program = `
         import { DaytonaProvider } from '@sandkasten/sdk/daytona'
@@ -205,7 +196,7 @@ describe.skipIf(missing !== undefined)(
         const [failed] = await sandbox.fork()
         expect(failed).toMatchObject({ code: 'provider_error', requestId: 'req-500' })
         expect(await left()).toBe(1)
-        // The answer to the fork itself is lost: it is found by its name.
+        // The response of the fork is lost: the copy is found by its name.
         proxy.rules({ on: /^POST .*\/fork$/, fault: { kind: 'cut-after' } })
         expect(await sandbox.fork()).toMatchObject([{ code: 'connection_lost' }])
         expect(await left()).toBe(1)
@@ -224,7 +215,7 @@ describe.skipIf(missing !== undefined)(
       }
     })
 
-    it('start() of an archived one unarchives it', async () => {
+    it('start() unarchives an archived sandbox', async () => {
       const sandbox = await provider.create()
       try {
         await sandbox.files.writeFile('note', 'kept')
@@ -242,7 +233,7 @@ describe.skipIf(missing !== undefined)(
       }
     })
 
-    it('create: nothing but silence is a timeout, and nothing is left', async () => {
+    it('create: silence is a timeout, and nothing is left', async () => {
       proxy.rules({ on: create, fault: { kind: 'silence' } })
       const impatient = new DaytonaProvider({
         apiKey: daemon.key,
@@ -255,21 +246,21 @@ describe.skipIf(missing !== undefined)(
     })
 
     const passing: Array<[string, Fault, number]> = [
-      ['a connection that ends before', { kind: 'cut-before' }, 1],
-      ['a connection that ends after', { kind: 'cut-after' }, 1],
-      ['half an answer', { kind: 'half' }, 1],
-      ['an answer with other bytes', { kind: 'corrupt' }, 1],
+      ['a connection lost before the request', { kind: 'cut-before' }, 1],
+      ['a connection lost after the request', { kind: 'cut-after' }, 1],
+      ['half a response', { kind: 'half' }, 1],
+      ['a corrupted response', { kind: 'corrupt' }, 1],
       ['two pages with 503', answer(503), 2],
-      ['a page that says 200', answer(200), 1],
-      ['a request that arrives twice', { kind: 'duplicate' }, 1],
-      ['a limit with a short wait', answer(429, '{}', { 'retry-after': '1' }), 1],
+      ['an HTML page with 200', answer(200), 1],
+      ['a duplicated request', { kind: 'duplicate' }, 1],
+      ['a rate limit with a short wait', answer(429, '{}', { 'retry-after': '1' }), 1],
       ['a delay', { kind: 'delay', ms: 500 }, 1],
     ]
-    it.each(passing)('command: %s is survived, and the command runs once', async (_, fault, times) => {
+    it.each(passing)('command: survives %s, and the command runs once', async (_, fault, times) => {
       const sandbox = await provider.create()
       try {
         const script = 'echo x >> ran; echo out; echo err >&2; sleep 0.3; exit 3'
-        // The first request starts it, the next ones read.
+        // The first request starts it, the others read.
         for (const after of [0, 1]) {
           await sandbox.files.rm('ran', { force: true })
           proxy.rules({ on: execute, fault, times, after })
@@ -283,7 +274,7 @@ describe.skipIf(missing !== undefined)(
       }
     })
 
-    it('command: what does not pass is one error of the table, with the number of the request', async () => {
+    it('command: a permanent fault is one error of the table, with the request id', async () => {
       const sandbox = await provider.create()
       try {
         for (const [status, code] of [
@@ -307,7 +298,7 @@ describe.skipIf(missing !== undefined)(
       }
     })
 
-    it('command: silence is a timeout; what was started is found again', async () => {
+    it('command: silence is a timeout; the started command is found again', async () => {
       const impatient = providerAt({ requestTimeoutMs: 2_000 })
       const sandbox = await impatient.create()
       try {
@@ -326,7 +317,7 @@ describe.skipIf(missing !== undefined)(
       }
     })
 
-    it('a sandbox that was deleted behind our back is not_found, everywhere', async () => {
+    it('a sandbox deleted by another client is not_found in every call', async () => {
       const sandbox = await provider.create()
       await daemon.call('DELETE', `/v1/sessions/${sandbox.sandboxId}`)
       expect((await failure(sandbox.runCommand({ cmd: 'true' }))).code).toBe('not_found')
@@ -335,7 +326,7 @@ describe.skipIf(missing !== undefined)(
       expect(await sandbox.destroy()).toBe(false)
     })
 
-    it('files: a large one that is cut off is an error, never a shorter file; the old one stays', async () => {
+    it('files: a truncated transfer is an error, never a shorter file; the old one stays', async () => {
       const sandbox = await provider.create()
       try {
         const large = Buffer.alloc(3_000_000, 'abc')

@@ -7,7 +7,6 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
-/** What the vendor's SDK finds at the front, and what nobody else does. */
 describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let sandbox: Sandbox
@@ -43,7 +42,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await daemon?.stop()
   })
 
-  it('lets nobody in without a key, and a key only to what it may', async () => {
+  it('requires a key, and limits it to its scopes', async () => {
     for (const path of [
       '/api/sandbox',
       `/api/sandbox/${sandbox.id}`,
@@ -64,7 +63,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await status(seen.process.createPty({ id: 'x', onData: () => {} }))).not.toBe(200)
   })
 
-  it('another project’s sandbox is not there, by id or by name', async () => {
+  it('hides another project’s sandbox, by id and by name', async () => {
     const { body } = await daemon.call('POST', '/v1/projects', { name: 'others' })
     const stranger = client(await keyOf(body.id, ['admin']))
     for (const name of [sandbox.id, 'main', 'no-such-sandbox'])
@@ -81,7 +80,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(answer.status).toBe(404)
   })
 
-  it('who did what is in the audit log', async () => {
+  it('records callers and actions in the audit log', async () => {
     await sandbox.process.executeCommand('true')
     await expect
       .poll(async () => (await daemon.call('GET', '/v1/audit?limit=100')).body.entries)
@@ -90,7 +89,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
       )
   })
 
-  it('a fork has the files, and the name that it is given', async () => {
+  it('a fork has the files and its given name', async () => {
     await sandbox.fs.uploadFile(Buffer.from('then'), 'forked.txt')
     const copy = await sandbox.fork({ name: 'a-copy' })
     expect((await client().get('a-copy')).id).toBe(copy.id)
@@ -124,7 +123,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await status(client().get(made.id))).toBe(404)
   })
 
-  it('what it cannot do, it says; what is wrong, too', async () => {
+  it('reports unsupported and invalid requests', async () => {
     const daytona = client()
     expect(await status(sandbox.archive())).toBe(501)
     expect(await status(sandbox.resize({ cpu: 2 }))).toBe(501)
@@ -150,7 +149,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(form.status).toBe(400)
   })
 
-  it('many files travel at once, and what fails is said for each', async () => {
+  it('transfers many files at once, and reports each failure', async () => {
     const files = Array.from({ length: 20 }, (_, index) => ({
       source: Buffer.from(`content ${index}`),
       destination: `many/${index}/file ü.txt`,
@@ -188,7 +187,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await status(sandbox.fs.getFileDetails('many'))).toBe(404)
   })
 
-  it('a search finds names and contents, leaves out what may not be read, and is never half an answer', async () => {
+  it('a search finds names and contents, skips unreadable files, and is never partial', async () => {
     await sandbox.process.executeCommand(
       'mkdir -p find/a/b find/closed && echo needle > find/a/b/one.txt && touch find/two.txt find/-3.txt find/four.md && chmod 0 find/closed',
     )
@@ -205,7 +204,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await sandbox.process.executeCommand('chmod 755 find/closed; rm -r find')
   })
 
-  it('input that comes right after the start waits for the command’s turn; logs of one that waits do not', async () => {
+  it('input right after the start waits for the command’s turn; logs of a waiting command do not block', async () => {
     await sandbox.process.createSession('turns')
     const start = async (command: string) =>
       (await sandbox.process.executeSessionCommand('turns', { command, runAsync: true })).cmdId!
@@ -221,7 +220,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await sandbox.process.deleteSession('turns')
   })
 
-  it('one who leaves while his command waits for its turn does not keep the sandbox in use', async () => {
+  it('a client that leaves while its command waits does not keep the sandbox in use', async () => {
     await sandbox.process.createSession('left')
     await sandbox.process.executeSessionCommand('left', { command: 'sleep 1000', runAsync: true })
     const { live } = daemon.daemon.sessions.context
@@ -241,7 +240,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await sandbox.process.deleteSession('left')
   })
 
-  it('git: what begins with a dash is no option, and what is wrong is said', async () => {
+  it('git: a leading dash is not an option, and errors are reported', async () => {
     await sandbox.process.executeCommand(
       'git init -q -b main dash && cd dash && echo kept > file && git add file',
     )
@@ -265,7 +264,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     )
   })
 
-  it('signed addresses of files need no key, and end with the signing key and with the key that signed', async () => {
+  it('signed file URLs need no key, and end with the signing key and with the key that signed', async () => {
     const { key, id } = (await daemon.call('POST', '/v1/keys', { name: 'signer', scopes: ['read', 'exec'] }))
       .body
     const own = await client(key).get(sandbox.id)
@@ -293,12 +292,12 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await refused(again)).toBe(401)
   })
 
-  it('a stopped sandbox is deleted after a while, if it was to be', async () => {
+  it('deletes a stopped sandbox after its configured time', async () => {
     const made = await client().create({ autoDeleteInterval: 30 })
     const kept = await client().create()
     for (const one of [made, kept]) await one.stop()
     const { reaper, context } = daemon.daemon.sessions
-    /** They were stopped so many minutes ago. */
+    /** Pretends that they were stopped this many minutes ago. */
     const past = async (minutes: number) => {
       for (const { id } of [made, kept])
         await context.store.sessions.update(id, undefined, { status_at: Date.now() - minutes * 60_000 })
@@ -372,7 +371,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await status(sandbox.process.killPtySession('none'))).toBe(404)
   })
 
-  it('a port is open to its token, its links, and nobody else; the server inside sees neither', async () => {
+  it('a port is open only to its token and links, which the server inside does not see', async () => {
     await sandbox.process.createSession('serve')
     const code =
       "require('http').createServer((q, s) => s.end(JSON.stringify(q.headers) + q.url)).listen(4000)"
@@ -401,7 +400,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await sandbox.process.deleteSession('serve')
   })
 
-  it('tells its client of changes, those of its own project only, and nothing without a key', async () => {
+  it('sends events of the client’s own project only, and nothing without a key', async () => {
     const other = (await daemon.call('POST', '/v1/projects', { name: 'listeners' })).body.id
     const [own, stranger] = [await listen(daemon.key), await listen(await keyOf(other, ['read']))]
     const changing = await client().create()
@@ -425,7 +424,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await expect(listen('wrong-key-wrong')).rejects.toThrow('Unauthorized')
   })
 
-  it('the SDK under its old name works as well', async () => {
+  it('works with the SDK under its old name', async () => {
     const older = new OlderDaytona({ apiKey: daemon.key, apiUrl: `${url()}/api`, target: 'eu' })
     const made = await older.create()
     expect((await made.process.executeCommand('echo old')).result).toBe('old\n')
@@ -433,7 +432,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     await older[Symbol.asyncDispose]()
   })
 
-  it('of more output than is kept, a session has the newest; the next command is whole again', async () => {
+  it('keeps the newest output of a session; the next command is complete again', async () => {
     await sandbox.process.createSession('loud')
     const command = 'yes 0123456789abcde | head -c 12000000; echo end; exit_code() { return 5; }; exit_code'
     const loud = await sandbox.process.executeSessionCommand('loud', { command })
@@ -481,7 +480,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
 
   const auth = () => ({ headers: { authorization: `Bearer ${daemon.key}` } })
 
-  /** The client's socket, by hand: so that what is told is seen, and not what is asked. */
+  /** The client's socket, opened manually to see the events. */
   async function listen(token: string) {
     const socket = new WebSocket(`${url().replace('http', 'ws')}/api/socket.io/?EIO=4&transport=websocket`)
     const messages: Array<[string, { id?: string; sandbox?: { id: string }; newState?: string }]> = []

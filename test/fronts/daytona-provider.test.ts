@@ -8,7 +8,6 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
-/** What the Daytona provider has beyond the contract, and what of it the kit does not see. */
 describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let provider: DaytonaProvider
@@ -36,14 +35,14 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     expect([stdout, await sandbox.destroy()]).toEqual(['Hello\n', true])
   })
 
-  it('getSignedUrl() is a link that needs no header, and that nobody can change', async () => {
+  it('getSignedUrl() is a link that needs no header and cannot be changed', async () => {
     const sandbox = await provider.create()
     const script = `require('node:http').createServer((_, a) => a.end('served')).listen(3000, () => console.log('ready'))`
     const server = await sandbox.spawn({ cmd: 'node', args: ['-e', script] })
     for await (const event of server.output()) if (event.type === 'stdout') break
     const url = await provider.getSignedUrl(sandbox.id, 3000, { expiresInSeconds: 60 })
     expect(await visit(url)).toEqual([200, 'served'])
-    // The link without what signs it, and the endpoint without its header, are nobody's.
+    // Without its signature the link is useless, and so is the endpoint without its header.
     const { url: plain, headers } = await sandbox.getEndpoint(3000)
     expect((await visit(plain))[0]).not.toBe(200)
     expect(await visit(plain, headers)).toEqual([200, 'served'])
@@ -52,7 +51,7 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     await expect(provider.getSignedUrl(sandbox.id, 3000)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('resources are taken with an image, and refused without one, before anything is made', async () => {
+  it('accepts resources with an image, and rejects them without one before anything is created', async () => {
     const resources = { vcpus: 1, memoryMb: 1024 }
     await expect(provider.create({ resources })).rejects.toMatchObject({
       code: 'unsupported',
@@ -66,10 +65,10 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     await sandbox.destroy()
   })
 
-  it('auto-stop is the session’s idle time, and none is refused', async () => {
+  it('auto-stop is the session’s idle time, and disabling it is rejected', async () => {
     const forever = { providerOptions: { autoStopInterval: 0 } }
     await expect(provider.create(forever)).rejects.toMatchObject({ code: 'invalid_argument' })
-    // The front cannot pause by itself; that it is asked to is what counts.
+    // The front cannot pause by itself; this checks the request.
     const paused = { providerOptions: { autoPauseInterval: 5 } }
     await expect(provider.create(paused)).rejects.toMatchObject({ code: 'unsupported' })
     const sandbox = await provider.create()
@@ -78,7 +77,7 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     expect(await provider.list()).toEqual([])
   })
 
-  it('listSnapshots() has what was saved here, and nobody else’s', async () => {
+  it('listSnapshots() returns only snapshots made here', async () => {
     const sandbox = await provider.create()
     const { snapshotId } = await sandbox.snapshot({ name: 'mine' })
     const vendor = new Daytona({ apiKey: daemon.key, apiUrl: `${daemon.daemon.fronts.daytona}/api` })
@@ -89,7 +88,7 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     expect(await provider.listSnapshots()).toEqual([
       expect.objectContaining({ snapshotId, name: 'mine', sandboxId: sandbox.sandboxId }),
     ])
-    // Another's can be used all the same, by whoever knows it.
+    // A snapshot of another origin can still be used by its name.
     const copy = await provider.create({ snapshotId: 'theirs' })
     await copy.destroy()
     await sandbox.destroy()
@@ -98,7 +97,7 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     await vendor[Symbol.asyncDispose]()
   })
 
-  it('a quota that is used up is quota_exceeded, not forbidden', async () => {
+  it('an exceeded quota is quota_exceeded, not forbidden', async () => {
     const project = (await daemon.call('POST', '/v1/projects', { name: 'small', quotas: { sessions: 1 } }))
       .body.id
     const { key } = (

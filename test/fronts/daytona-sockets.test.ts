@@ -7,7 +7,7 @@ import { FaultProxy } from './fault-proxy.ts'
 
 const missing = await isolationMissing()
 
-/** The WebSockets of Daytona's front: terminals, logs that are followed, and the client's events; how each of them ends. */
+/** The WebSockets of Daytona's front: terminals, followed logs and client events, and how each of them ends. */
 describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let proxy: FaultProxy
@@ -33,7 +33,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     const { body } = await daemon.call('POST', '/v1/keys', { name: 'test', scopes: ['read', 'exec'] })
     return { key: body.key as string, revoke: () => daemon.call('DELETE', `/v1/keys/${body.id}`) }
   }
-  /** A WebSocket by hand: what it is told, and how it is closed. */
+  /** A WebSocket opened manually: its messages and its close code. */
   const open = async (path: string, key: string | undefined = daemon.key) => {
     const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
     const socket = new WebSocket(`${front().replace('http', 'ws')}${path}`, { headers })
@@ -66,7 +66,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
   const logsAt = (session: string, id: string) =>
     `/toolbox/${sandbox.id}/process/session/${session}/command/${id}/logs?follow=true`
 
-  it('a terminal that said more than is kept can be joined again, at the newest', async () => {
+  it('a terminal with more output than is kept can be rejoined at the newest', async () => {
     const first = await open(terminalAt('loud'))
     first.socket.send(Buffer.from('stty -echo; yes 0123456789 | head -c 6000000; echo the-"end"\n'))
     await expect.poll(() => first.text.slice(-200), { timeout: 30_000 }).toContain('the-end')
@@ -79,13 +79,13 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     expect(again.text).toContain('"exitCode":3')
   })
 
-  it('a client that types faster than is read is not read meanwhile', async () => {
+  it('applies backpressure to a client that types faster than the terminal reads', async () => {
     const terminal = await open(terminalAt('slow'))
     const wait = 'until [ -e /tmp/go ]; do sleep 0.1; done'
     terminal.socket.send(Buffer.from(`stty raw -echo; echo rea"dy"; ${wait}; head -c 4000000 | wc -c\n`))
     await expect.poll(() => terminal.text).toContain('ready')
     for (let sent = 0; sent < 64; sent += 1) terminal.socket.send(Buffer.alloc(1_000_000, 'x'))
-    // Long enough for all of it to be taken, if anybody took it; a part is in the kernel's buffers.
+    // Long enough to transfer everything without backpressure; a part is in the kernel's buffers.
     for (let tenth = 0; tenth < 30 && terminal.socket.bufferedAmount > 0; tenth += 1)
       await new Promise((resolve) => setTimeout(resolve, 100))
     expect(terminal.socket.bufferedAmount).toBeGreaterThan(30_000_000)
@@ -94,7 +94,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     terminal.socket.terminate()
   })
 
-  it('a key that is revoked takes its terminals, its logs and its events with it', async () => {
+  it('a revoked key closes its terminals, logs and events', async () => {
     const { key, revoke } = await newKey()
     const id = await running('watched', 'echo on; sleep 1000')
     const sockets = [
@@ -129,7 +129,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     await events.text()
   })
 
-  it('connections that do not say who they are are few', async () => {
+  it('limits unauthenticated connections', async () => {
     const strangers = await Promise.all(Array.from({ length: 100 }, () => open(eventsPath, undefined)))
     await expect(open(eventsPath, undefined)).rejects.toThrow('429')
     for (const { socket } of strangers) socket.terminate()
@@ -143,7 +143,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
       .not.toBe('full')
   })
 
-  it('what is no address is refused, not a defect', async () => {
+  it('rejects an invalid address without an internal error', async () => {
     for (const path of [
       '/toolbox/%ff/process/pty/x/connect',
       `/toolbox/${sandbox.id}/process/pty/%ff/connect`,
@@ -153,7 +153,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
       await expect(open(path), path).rejects.toThrow(/40[04]/)
   })
 
-  it('logs and terminals through a connection that breaks are whole when they are asked for again', async () => {
+  it('logs and terminals are complete after a broken connection', async () => {
     const id = await running('cut', 'for i in $(seq 1 3000); do echo line $i; done; exit 4')
     const whole = Array.from({ length: 3000 }, (_, at) => `line ${at + 1}\n`).join('')
     const follow = async () => {
@@ -189,7 +189,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     expect(await again.wait()).toMatchObject({ exitCode: 7 })
   })
 
-  it('a terminal and a log that fall silent can be left, and what runs goes on', async () => {
+  it('silent terminals and logs can be left, and their programs keep running', async () => {
     const id = await running('silent', 'echo one; read line; echo "$line"')
     proxy.rules({ on: /^UPGRADE/, fault: { kind: 'stall-at', bytes: 4 }, times: 1 })
     const stalled = new WebSocket(`${proxy.url.replace('http', 'ws')}${logsAt('silent', id)}`, {
@@ -207,7 +207,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s sockets${missing ? ` (${miss
     await sandbox.process.deleteSession('silent')
   })
 
-  it('a sandbox that ends, and a daemon that does, close what is open with a code', async () => {
+  it('the end of a sandbox or of the daemon closes open sockets with a code', async () => {
     const other = await daytona.create()
     const at = (path: string) => path.replace(sandbox.id, other.id)
     const terminal = await open(at(terminalAt('ending')))

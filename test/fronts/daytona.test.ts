@@ -9,10 +9,13 @@ import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testi
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 
-/** The whole contract: our provider, the vendor's SDK as it is, our front in a process of its own, real isolated sandboxes. */
+/**
+ * The whole contract: our provider, the vendor's unmodified SDK, our front in its own process, real isolated
+ * sandboxes.
+ */
 const title = 'conformance: daytona (its own SDK, on the front of a daemon with the isolator oci)'
 const skipped = await reasonToSkip()
-// Everything goes through two HTTP servers and the vendor's SDK: on a machine that does other things too, that takes its time.
+// Everything passes two HTTP servers and the vendor's SDK, which is slow on a busy machine.
 const limits = { behaviourMs: 170_000 }
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
@@ -28,7 +31,7 @@ else {
   const provider = () =>
     new DaytonaProvider({ apiKey, apiUrl: `${daemon!.fronts.daytona}/api`, target: 'local' })
   describe('on the front', () => {
-    // Registered first, so run last: the kit ends its sandboxes before that.
+    // Registered first, so it runs last: the kit ends its sandboxes before.
     afterAll(async () => {
       await store?.close()
       await daemon?.end('SIGTERM')

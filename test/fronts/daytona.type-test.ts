@@ -1,4 +1,4 @@
-/** The vendor's real SDKs fit the part of them that our provider describes. Never run; `tsc` is its test. */
+/** Checks that the vendor's SDKs match the types of our provider. Never run; `tsc` is the test. */
 import type * as current from '@daytona/sdk'
 import type * as older from '@daytonaio/sdk'
 import type { DaytonaModule } from '@sandkasten/sdk/daytona'

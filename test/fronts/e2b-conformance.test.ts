@@ -9,7 +9,7 @@ import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testi
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 
-/** Our provider on E2B's own SDK, and behind it our front, a daemon in a process of its own, and isolated sandboxes. */
+/** Our provider on E2B's SDK, our front, a daemon in its own process, and isolated sandboxes. */
 const title = 'conformance: e2b (its SDK, our front, isolator oci)'
 const skipped = await reasonToSkip()
 if (skipped !== undefined)
@@ -26,7 +26,7 @@ else
       const url = daemon!.fronts.e2b!
       return new E2BProvider({ apiKey, apiUrl: url, sandboxUrl: url })
     }
-    // Registered first, so run last: the kit ends its sandboxes before that.
+    // Registered first, so it runs last: the kit ends its sandboxes before.
     afterAll(async () => {
       await store?.close()
       await daemon?.end('SIGTERM')

@@ -16,7 +16,7 @@ const create = /^POST \/v2\/sandboxes$/
 const start = /^POST \/process\.Process\/Start$/
 const files = /^(GET|POST) \/files$/
 
-/** What somebody sees whose vendor misbehaves: one code, the request's id, nothing done twice, nothing left. */
+/** What a user sees if the vendor misbehaves: one code, the request id, nothing done twice, nothing left. */
 describe('the E2B provider under faults', () => {
   let daemon: TestDaemon
   let proxy: FaultProxy
@@ -53,22 +53,22 @@ describe('the E2B provider under faults', () => {
 
   describe('of a create', () => {
     const table: Array<[name: string, fault: Fault, code: string, requestTimeoutMs?: number]> = [
-      ['a page for people', page(200), 'provider_error'],
-      ['a page for people with 502', page(502), 'unavailable'],
+      ['an HTML page', page(200), 'provider_error'],
+      ['an HTML page with 502', page(502), 'unavailable'],
       ['500', json(500, { code: 500, message: 'broken' }), 'provider_error'],
       ['503', json(503, { code: 503, message: 'busy' }), 'unavailable'],
       ['504', page(504), 'timeout'],
       ['401', json(401, { code: 401, message: 'expired' }), 'unauthenticated'],
-      ['a plan that is used up', json(402, { code: 402, message: 'pay' }), 'quota_exceeded'],
+      ['an exceeded plan', json(402, { code: 402, message: 'pay' }), 'quota_exceeded'],
       ['403', json(403, { code: 403, message: 'not yours' }), 'forbidden'],
-      ['a template that is not there', json(404, { code: 404, message: 'no template' }), 'not_found'],
-      ['a region that is not there', json(400, { code: 400, message: 'no such region' }), 'invalid_argument'],
-      ['a limit without a time', json(429, { code: 429, message: 'too many' }), 'rate_limited'],
+      ['a missing template', json(404, { code: 404, message: 'no template' }), 'not_found'],
+      ['a missing region', json(400, { code: 400, message: 'no such region' }), 'invalid_argument'],
+      ['a rate limit without a time', json(429, { code: 429, message: 'too many' }), 'rate_limited'],
       ['no connection', { kind: 'cut-before' }, 'connection_lost'],
-      ['an answer that is lost', { kind: 'cut-after' }, 'connection_lost'],
-      ['half an answer', { kind: 'half' }, 'connection_lost'],
-      ['an answer with other bytes in it', { kind: 'corrupt' }, 'provider_error'],
-      ['nothing for too long', { kind: 'silence' }, 'timeout', 1500],
+      ['a lost response', { kind: 'cut-after' }, 'connection_lost'],
+      ['half a response', { kind: 'half' }, 'connection_lost'],
+      ['a corrupted response', { kind: 'corrupt' }, 'provider_error'],
+      ['silence', { kind: 'silence' }, 'timeout', 1500],
     ]
     it.each(table)('%s', async (_, fault, code, requestTimeoutMs = 30_000) => {
       proxy.rules({ on: create, fault })
@@ -78,7 +78,7 @@ describe('the E2B provider under faults', () => {
       expect(await running()).toBe(0)
     })
 
-    it('a limit with a time is waited for, and one sandbox is made', async () => {
+    it('waits for a rate limit with a time, and creates one sandbox', async () => {
       proxy.rules({
         on: create,
         fault: json(429, { code: 429, message: 'too many' }, { 'retry-after': '1' }),
@@ -95,7 +95,7 @@ describe('the E2B provider under faults', () => {
       retryable: true,
       details: { status: 429, retryAfterMs: 120_000, traceId: 'trace-1' },
     }
-    it('a limit that is longer than the SDK waits is said, with when to come again and the vendor’s id', async () => {
+    it('reports a rate limit longer than the SDK waits, with the time and the vendor’s id', async () => {
       proxy.rules({ on: create, fault: limit('120') })
       expect(await failure(provider().create())).toMatchObject(limited)
       const sandbox = await provider().create()
@@ -108,7 +108,7 @@ describe('the E2B provider under faults', () => {
       await sandbox.destroy()
     })
 
-    it('what was made is ended, at the second try if need be', async () => {
+    it('removes what was created, with a second try if needed', async () => {
       const list = /^GET \/v2\/sandboxes$/
       proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: page(500) })
       const error = await failure(provider().create())
@@ -116,7 +116,7 @@ describe('the E2B provider under faults', () => {
       expect([proxy.count(list), await running()]).toEqual([1, 0])
     })
 
-    it('what was made and cannot be ended is named', async () => {
+    it('names what was created and cannot be removed', async () => {
       const list = /^GET \/v2\/sandboxes$/
       proxy.rules({ on: create, fault: { kind: 'cut-after' } }, { on: list, fault: page(500), times: 2 })
       const error = await failure(provider().create())
@@ -130,13 +130,13 @@ describe('the E2B provider under faults', () => {
       expect(await provider().destroy(left!.id)).toBe(true)
     })
 
-    it('a sandbox whose inside does not answer is not left behind', async () => {
+    it('does not leave a sandbox whose inside does not respond', async () => {
       proxy.rules({ on: /^POST \/filesystem\.Filesystem\/Stat$/, fault: page(500) })
       expect((await failure(provider().create())).code).toBe('provider_error')
       expect(await running()).toBe(0)
     })
 
-    it('a key that is none', async () => {
+    it('an invalid key', async () => {
       const wrong = provider({ apiKey: 'sk-wrong-key' })
       expect((await failure(wrong.create())).code).toBe('unauthenticated')
       expect([await wrong.healthCheck(), await provider().healthCheck()]).toEqual([false, true])
@@ -150,7 +150,6 @@ describe('the E2B provider under faults', () => {
       sandbox = (await provider().create()) as unknown as SandboxHandle
     })
     afterAll(() => sandbox?.destroy())
-    /** Leaves a line for each time that it runs. */
     const counted = (file: string) => ({ cmd: 'sh', args: ['-c', `echo ran >> ${file}; seq 1 50000`] })
     const runs = async (file: string) => {
       const text = (await sandbox.files.exists(file)) ? await sandbox.files.readFile(file, 'utf8') : ''
@@ -158,7 +157,7 @@ describe('the E2B provider under faults', () => {
     }
 
     const commands: Array<[name: string, fault: Fault, code: string, ran: number]> = [
-      ['a page for people', page(200), 'provider_error', 0],
+      ['an HTML page', page(200), 'provider_error', 0],
       ['500', page(500), 'provider_error', 0],
       ['502 although it runs', json(502, { sandboxId: 'x', message: 'gone', code: 502 }), 'unavailable', 0],
       ['401', json(401, { code: 'unauthenticated', message: 'no' }), 'unauthenticated', 0],
@@ -166,7 +165,7 @@ describe('the E2B provider under faults', () => {
       ['no connection', { kind: 'cut-before' }, 'connection_lost', 0],
       ['a stream that is cut in the middle', { kind: 'cut-at', bytes: 20_000 }, 'connection_lost', 1],
     ]
-    it.each(commands)('a command is run once at most: %s', async (_, fault, code, ran) => {
+    it.each(commands)('a command runs at most once: %s', async (_, fault, code, ran) => {
       const file = `ran-${Math.random().toString(36).slice(2)}`
       await sandbox.files.writeFile(file, '')
       proxy.rules({ on: start, fault })
@@ -176,7 +175,7 @@ describe('the E2B provider under faults', () => {
       await expect.poll(() => runs(file)).toBe(ran)
     })
 
-    it('a command’s stream that says nothing any more can be left, and its program is ended', async () => {
+    it('a silent command stream can be cancelled, and its program is ended', async () => {
       proxy.rules({ on: start, fault: { kind: 'stall-at', bytes: 400 } })
       const controller = new AbortController()
       const running = sandbox.runCommand({ cmd: 'sleep', args: ['1000000'], signal: controller.signal })
@@ -186,7 +185,7 @@ describe('the E2B provider under faults', () => {
       expect(await running.catch((error: unknown) => (error as SandboxError).code)).toBe('aborted')
     })
 
-    it('a line on a shell whose stream is cut runs on; the next one waits for its end, in the same shell', async () => {
+    it('a shell command whose stream is cut keeps running; the next one waits for it in the same shell', async () => {
       const shell = await sandbox.openShell()
       await shell.exec('KEPT=yes')
       proxy.rules({ on: start, fault: { kind: 'cut-at', bytes: 100_000 } })
@@ -197,7 +196,7 @@ describe('the E2B provider under faults', () => {
       expect(await shell.close()).toBe(true)
     })
 
-    it('a file that did not come whole is an error, never a shorter file', async () => {
+    it('a truncated file is an error, never a shorter file', async () => {
       await sandbox.files.writeFile('long', 'x'.repeat(300_000))
       for (const [fault, code] of [
         [{ kind: 'cut-at', bytes: 100_000 }, 'connection_lost'],
@@ -212,7 +211,7 @@ describe('the E2B provider under faults', () => {
       expect((await failure(impatient.files.readFile('long'))).code).toBe('timeout')
     })
 
-    it('a write that fails leaves the old content; one that comes twice is written once', async () => {
+    it('a failed write keeps the old content; a duplicated one is written once', async () => {
       await sandbox.files.writeFile('kept', 'old')
       for (const fault of [page(500), { kind: 'cut-before' }, { kind: 'half' }] satisfies Fault[]) {
         proxy.rules({ on: files, fault })
@@ -225,7 +224,7 @@ describe('the E2B provider under faults', () => {
       expect((await sandbox.files.readdir('.')).filter((name) => name.startsWith('.sandkasten'))).toEqual([])
     })
 
-    it('a sandbox that somebody else deleted is not_found', async () => {
+    it('a sandbox deleted by another client is not_found', async () => {
       const own = await provider().create()
       await daemon.call('DELETE', `/v1/sessions/${own.sandboxId}`)
       expect((await failure(own.runCommand({ cmd: 'true' }))).code).toBe('not_found')
@@ -234,7 +233,7 @@ describe('the E2B provider under faults', () => {
     })
   })
 
-  it('an SDK that is none, or another one, is said with the line that installs it', async () => {
+  it('an invalid or other SDK is reported with the install command', async () => {
     for (const sdk of [{}, { Sandbox: class Old {} }, () => ({ default: {} })]) {
       const error = await failure(new E2BProvider({ apiKey: 'x', sdk }).create())
       expect([error.code, error.hint]).toEqual(['sdk_missing', expect.stringContaining('npm install e2b@2')])

@@ -46,7 +46,7 @@ describe.skipIf(skipped !== undefined)('ports of the front for E2B’s SDK', () 
     })
     await expect.poll(() => ready).toBe(true)
   }
-  /** Node resolves no names below localhost, so the host is said by hand. */
+  /** Node does not resolve names below localhost, so the host header is set manually. */
   const visit = (host: string, headers: Record<string, string> = {}) =>
     new Promise<{ status: number; text: string }>((resolve, reject) => {
       const { hostname, port } = new URL(url)
@@ -64,7 +64,7 @@ describe.skipIf(skipped !== undefined)('ports of the front for E2B’s SDK', () 
         .end()
     })
 
-  it('are reached by host and by headers, with WebSockets, and a closed one is said to be', async () => {
+  it('are reached by host and by headers, with WebSockets; a closed one is reported', async () => {
     await serving(box)
     const byHost = await visit(box.getHost(3000), { cookie: 'a=b' })
     expect(JSON.parse(byHost.text)).toMatchObject({
@@ -84,7 +84,7 @@ describe.skipIf(skipped !== undefined)('ports of the front for E2B’s SDK', () 
     expect(await visit(`3000-aaaaaaaaaaaaaaaa.${box.getHost(1).split('.')[1]}`)).toMatchObject({
       status: 502,
     })
-    // A host of another domain is no sandbox's: it is the control plane that answers.
+    // A host of another domain is not a sandbox: the control plane responds.
     expect((await visit(`3000-${box.sandboxId}.example.com`)).status).toBe(404)
     const socket = new WebSocket(url.replace('http', 'ws'), { headers })
     const said = await new Promise((resolve, reject) =>
@@ -106,7 +106,7 @@ describe.skipIf(skipped !== undefined)('ports of the front for E2B’s SDK', () 
     await own.kill()
   })
 
-  it('of a session that was not made here are closed', async () => {
+  it('of a session that was created elsewhere are closed', async () => {
     const id = await daemon.session({})
     const found = await e2b.Sandbox.connect(id)
     expect((await found.commands.run('echo ours')).stdout).toBe('ours\n')
@@ -118,7 +118,7 @@ describe.skipIf(skipped !== undefined)('ports of the front for E2B’s SDK', () 
     await found.kill()
   })
 
-  it('are cut when the daemon ends, also those that nobody closes', async () => {
+  it('are closed when the daemon ends, even if no side closes them', async () => {
     const own = await e2b.Sandbox.create()
     await serving(own)
     const headers = { 'e2b-sandbox-id': own.sandboxId, 'e2b-sandbox-port': '3000' }

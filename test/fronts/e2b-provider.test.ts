@@ -8,7 +8,6 @@ interface Sent {
   readonly options: Record<string, unknown>
 }
 
-/** In the SDK's place: remembers what it is asked for. It makes nothing. */
 function stub(commands: object = {}) {
   const sent: Sent[] = []
   const now = { state: 'running', startedAt: new Date(0), endAt: new Date(8e15), metadata: {} }
@@ -43,7 +42,7 @@ const made = async (create: object, options: E2BProviderOptions = {}) => {
   return sent[0]!
 }
 
-describe('what the provider e2b asks its SDK for', () => {
+describe('what the provider e2b asks of its SDK', () => {
   it.each<[name: string, create: object, options: E2BProviderOptions, template: string]>([
     ['the template base', {}, {}, 'base'],
     ['the provider’s template', {}, { template: 'mine' }, 'mine'],
@@ -53,7 +52,7 @@ describe('what the provider e2b asks its SDK for', () => {
     expect((await made(create, options)).template).toBe(template)
   })
 
-  it('is what create() was given, in the vendor’s words; it is stopped when its time is up, and closed', async () => {
+  it('create() passes the options in the vendor’s words; the sandbox is stopped at its timeout, and closed', async () => {
     const { options } = await made({
       lifetimeMs: 60_000,
       envVars: { A: 'b' },
@@ -70,7 +69,7 @@ describe('what the provider e2b asks its SDK for', () => {
     })
   })
 
-  it('is the vendor’s own options as they are', async () => {
+  it('passes the vendor’s own options unchanged', async () => {
     const own = {
       allowInternetAccess: false,
       lifecycle: { onTimeout: 'kill' },
@@ -85,7 +84,7 @@ describe('what the provider e2b asks its SDK for', () => {
     expect(open.options.network).toEqual({ allowPublicTraffic: true })
   })
 
-  it('is nothing where an option is unknown, or has a name of ours', async () => {
+  it('makes no call for an unknown option, or one with a name of ours', async () => {
     const { sdk, sent } = stub()
     const provider = new E2BProvider({ apiKey: 'key', sdk })
     for (const option of ['colour', 'apiKey', 'metadata', 'timeoutMs', 'template', 'headers'])
@@ -97,7 +96,7 @@ describe('what the provider e2b asks its SDK for', () => {
     expect(sent).toEqual([])
   })
 
-  it('after a create whose answer was lost is all that it made, running or paused, on every page; and its end', async () => {
+  it('after a lost create response, lists all pages, running and paused, and removes the sandbox', async () => {
     const { sdk } = stub()
     const queries: object[] = []
     const killed: string[] = []
@@ -125,7 +124,7 @@ describe('what the provider e2b asks its SDK for', () => {
     expect(killed).toEqual(['a', 'b', 'c'])
   })
 
-  it('of a fork that is cancelled is the end of all copies', async () => {
+  it('a cancelled fork removes all copies', async () => {
     const { sdk } = stub()
     const killed: string[] = []
     const controller = new AbortController()
@@ -146,7 +145,7 @@ describe('what the provider e2b asks its SDK for', () => {
     expect(killed.sort()).toEqual(['one', 'two'])
   })
 
-  it('of a fork is each copy, or why there is none; one that can be neither used nor ended is named', async () => {
+  it('a fork returns each copy or its error; a copy that can be neither used nor removed is named', async () => {
     const { sdk } = stub()
     const copies = ['good', 'bad'].map((sandboxId) => Object.assign(new sdk.Sandbox(), { sandboxId }))
     const broken = Object.assign(new Error('500: broken'), { statusCode: 500 })
@@ -164,7 +163,7 @@ describe('what the provider e2b asks its SDK for', () => {
     ])
   })
 
-  it('for a port is a host of its own, where no one address serves all', async () => {
+  it('a port has its own host if no single address serves all', async () => {
     const { sdk } = stub()
     const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create()
     expect(await sandbox.getEndpoint(3000)).toEqual({
@@ -173,7 +172,7 @@ describe('what the provider e2b asks its SDK for', () => {
     })
   })
 
-  it('is no command of an SDK whose client of processes is not where it was', async () => {
+  it('rejects an SDK whose process client is missing', async () => {
     for (const commands of [{}, { rpc: {} }, { rpc: { start: () => {} } }]) {
       const { sdk } = stub(commands)
       const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create()
@@ -202,7 +201,7 @@ describe('the provider e2b on its front', () => {
     return new E2BProvider({ apiKey: daemon.key, apiUrl: url, sandboxUrl: url })
   }
 
-  it('a time that was given is not shortened by who gets or starts the sandbox', async () => {
+  it('get and start do not shorten a given lifetime', async () => {
     const sandbox = await provider().create({ lifetimeMs: 3_600_000 })
     const end = async () => (await sandbox.info()).expiresAt!.getTime()
     const before = await end()
@@ -213,7 +212,7 @@ describe('the provider e2b on its front', () => {
     await sandbox.destroy()
   })
 
-  it('clones a repository with its token, which stays in no file', async () => {
+  it('clones a repository with its token, which is not stored in a file', async () => {
     const { url, token } = server
     const sandbox = await provider().create({ repo: url, gitToken: token })
     expect(server.requests).toContain(server.authorization)
@@ -224,7 +223,7 @@ describe('the provider e2b on its front', () => {
     await sandbox.destroy()
   })
 
-  it('a clone that fails leaves no sandbox, and the token is not in the error, even if the server repeats it', async () => {
+  it('a failed clone leaves no sandbox, and the error does not contain the token, even if the server echoes it', async () => {
     const { url, token } = server
     server.answer = ({ headers }) => headers.authorization && `you sent ${token} and ${headers.authorization}`
     const error = await provider()

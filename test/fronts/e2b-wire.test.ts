@@ -8,7 +8,7 @@ const missing = await isolationMissing()
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
 type Anything = any
 
-/** What E2B's SDK does not say, or says only when all is well. */
+/** Requests that E2B's SDK does not make, or not in case of errors. */
 describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let url: string
@@ -30,7 +30,6 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     const response = await fetch(`${url}${where}`, { headers: { 'x-api-key': daemon.key } })
     return { status: response.status, body: await response.json() }
   }
-  /** A call that has begun to be answered. */
   const begin = (
     method: string,
     message: object,
@@ -52,7 +51,6 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
       },
     })
   }
-  /** The frames of an answer, to its end. */
   const framesOf = async (response: Response) => {
     const bytes = Buffer.from(await response.arrayBuffer())
     const frames: Anything[] = []
@@ -62,7 +60,7 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
   }
   const call = async (...args: Parameters<typeof begin>) => framesOf(await begin(...args))
 
-  it('a terminal that said more than is kept is joined again, with what is left', async () => {
+  it('a terminal with more output than is kept can be rejoined with the rest', async () => {
     const pty = await box.pty.create({ cols: 80, rows: 24, onData: () => {}, timeoutMs: 0 })
     await pty.disconnect()
     const line = 'head -c 20000000 /dev/zero | tr "\\0" x; touch said; echo; echo the-end-$((40+2))\n'
@@ -81,7 +79,7 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     await again.kill()
   })
 
-  it('a terminal whose sandbox ends under it has not ended well', async () => {
+  it('a terminal whose sandbox ends reports an error', async () => {
     const own = await e2b.Sandbox.create()
     const message = { process: { cmd: 'sleep', args: ['1000000'] }, pty: { size: { cols: 80, rows: 24 } } }
     const answer = await begin('process.Process/Start', message, {}, own)
@@ -89,7 +87,7 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     expect((await framesOf(answer)).at(-1).error?.code).toBe('unavailable')
   })
 
-  it('times that no timer can hold are long ones', async () => {
+  it('treats times beyond the range of timers as long ones', async () => {
     const process = { cmd: 'sleep', args: ['0.5'] }
     const frames = await call(
       'process.Process/Start',
@@ -108,7 +106,7 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     await running.wait()
   })
 
-  it('a file is never a page of ours in a browser', async () => {
+  it('a file is never rendered as a page of ours in a browser', async () => {
     await box.files.write('page.html', '<script>alert(1)</script>')
     const { headers } = await fetch(await box.downloadUrl('page.html'))
     expect(headers.get('content-disposition')).toMatch(/^attachment;/)
@@ -121,7 +119,7 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     expect(twice.status).toBe(400)
   })
 
-  it('metrics of several leave out those that are gone, and are not for any number', async () => {
+  it('metrics of several sandboxes skip missing ones, and are limited in number', async () => {
     const { body } = await ask(`/sandboxes/metrics?sandbox_ids=${box.sandboxId},aaaaaaaaaaaaaaaa`)
     expect(Object.keys(body.sandboxes)).toEqual([box.sandboxId])
     const many = Array.from({ length: 101 }, (_, at) => `id${at}`).join(',')
@@ -133,13 +131,13 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     expect((await metrics(`start=${now + 3600}`)).body).toEqual([])
   })
 
-  it('a project with very many is listed whole, and the oldest snapshot is found by its name', async () => {
+  it('lists a project with very many sandboxes completely, and finds the oldest snapshot by its name', async () => {
     const { sessions } = daemon.daemon
     const project = { projectId: 'default', keyId: 'test', scopes: [], requestId: 'test' }
     const own = await sessions.get(project, box.sandboxId)
     const snapshot = await box.createSnapshot({ name: 'oldest' })
     const row = await sessions.snapshots.get(project, snapshot.snapshotId)
-    /** As the store lists: newest first, a page at a time. */
+    /** Like the store: newest first, in pages. */
     const pages =
       <T extends { created_at: number; id: string }>(all: T[]) =>
       async (_: unknown, { limit, after }: { limit: number; after?: { createdAt: number } }) =>
@@ -161,7 +159,7 @@ describe.skipIf(missing)(`E2B’s wire${missing ? ` (skipped: ${missing})` : ''}
     }
   })
 
-  it('logs are read from a moment on, backwards, a few at a time, and searched', async () => {
+  it('logs can be read from a time on, backwards, in pages, and searched', async () => {
     const own = await e2b.Sandbox.create()
     await own.pause()
     await own.connect()

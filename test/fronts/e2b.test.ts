@@ -12,7 +12,7 @@ import { pythonWith } from '../python.ts'
 const root = path.resolve(import.meta.dirname, '../..')
 const skipped = await isolationMissing()
 
-/** E2B's SDK as it is, on our front: what its users do, and what the front must not let them do. */
+/** E2B's unmodified SDK on our front: what its users do, and what the front must prevent. */
 describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
   let daemon: TestDaemon
   let url: string
@@ -43,7 +43,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
     E2B_SANDBOX_URL: url,
   })
 
-  it('runs the quick start of its documentation, and what docs/migrate-from-e2b.md changes is all that is needed', async () => {
+  it('runs the quick start of its documentation with only the changes of docs/migrate-from-e2b.md', async () => {
     const page = readFileSync(path.join(root, 'docs/migrate-from-e2b.md'), 'utf8')
     const changed = [...page.matchAll(/^export (E2B_\w+)=/gm)].map(([, name]) => name)
     expect(Object.keys(variables()).filter((name) => name.startsWith('E2B_'))).toEqual(changed)
@@ -57,7 +57,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
     expect(stdout).toBe(readFileSync(named('e2b-provider.out'), 'utf8'))
   })
 
-  // The older one sends allow_internet_access with every create, and takes only keys in the vendor's form.
+  // The older one sends allow_internet_access with every create, and accepts only keys in the vendor's form.
   it.for(['2.63.0', '2.45.1'])(
     'runs the quick start of its Python package %s',
     { timeout: 300_000 },
@@ -71,8 +71,8 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
     },
   )
 
-  describe('who may come', () => {
-    it('takes our keys, also in the form that older SDKs insist on', async () => {
+  describe('access', () => {
+    it('accepts our keys, also in the form that older SDKs require', async () => {
       const hex = `e2b_${Buffer.from(daemon.key).toString('hex')}`
       expect(hex).toMatch(/^e2b_[0-9a-f]+$/)
       expect((await client(hex).Sandbox.getInfo(box.sandboxId)).sandboxId).toBe(box.sandboxId)
@@ -86,7 +86,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
         })
     })
 
-    it('keeps projects apart: another one’s sandbox is not there', async () => {
+    it('separates projects: hides another project’s sandbox', async () => {
       const project = await daemon.call('POST', '/v1/projects', { name: 'other' })
       const { body } = await daemon.call('POST', '/v1/keys', {
         name: 'k',
@@ -103,7 +103,6 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       expect(await other.Sandbox.kill(box.sandboxId)).toBe(false)
       expect(await other.Sandbox.list().nextItems()).toEqual([])
       const own = await other.Sandbox.create()
-      // A token opens the sandbox that it was given for, and no other.
       const { envdAccessToken } = own as unknown as { envdAccessToken: string }
       const headers = { 'x-access-token': envdAccessToken, 'e2b-sandbox-id': box.sandboxId }
       const [known, unknown] = await Promise.all(
@@ -116,7 +115,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await own.kill()
     })
 
-    it('holds scopes, and a key that is revoked takes its tokens with it', async () => {
+    it('enforces scopes, and a revoked key invalidates its tokens', async () => {
       const make = async (scope: string) =>
         (await daemon.call('POST', '/v1/keys', { name: scope, scopes: [scope] })).body
       const reader = client((await make('read')).key)
@@ -139,7 +138,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
   })
 
   describe('processes', () => {
-    it('streams both outputs, takes input, says how it ended', async () => {
+    it('streams both outputs, accepts input, and reports the exit', async () => {
       const seen: string[] = []
       const handle = await box.commands.run(
         'while read line; do echo "got $line"; echo "$line" >&2; done; exit 5',
@@ -162,7 +161,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await expect(box.commands.connect(12_345)).rejects.toMatchObject({ name: 'NotFoundError' })
     })
 
-    it('goes on when its client has gone, and is killed when its time is over', async () => {
+    it('keeps running after its client has left, and is killed at its timeout', async () => {
       const handle = await box.commands.run('sleep 1000000', { background: true, timeoutMs: 0 })
       await handle.disconnect()
       expect((await box.commands.list()).map(({ pid }) => pid)).toContain(handle.pid)
@@ -183,7 +182,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
         .toBe('gone\n')
     })
 
-    it('refuses what cannot be, in its words', async () => {
+    it('rejects invalid requests in the vendor’s words', async () => {
       await expect(box.commands.run('true', { cwd: '/no/such' })).rejects.toMatchObject({
         name: 'InvalidArgumentError',
       })
@@ -195,7 +194,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       })
     })
 
-    it('has terminals with a size, found again by their number', async () => {
+    it('has terminals with a size, which are found again by pid', async () => {
       let screen = ''
       const onData = (data: Uint8Array) => {
         screen += Buffer.from(data)
@@ -214,7 +213,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
   })
 
   describe('files', () => {
-    it('writes one, many, streams and zipped ones, and reads them in every form', async () => {
+    it('writes single files, many, streams and compressed ones, and reads them in every form', async () => {
       await box.files.write('deep/er/a.txt', 'text')
       await box.files.write([
         { path: 'many/"one"', data: 'one' },
@@ -235,7 +234,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await expect(box.files.read('deep')).rejects.toMatchObject({ name: 'InvalidArgumentError' })
     })
 
-    it('lists, moves, removes, tells facts and keeps what was written down about a file', async () => {
+    it('lists, moves, removes, describes files and keeps their metadata', async () => {
       await box.files.write('facts/a', '12345', { metadata: { kind: 'note' } })
       expect(await box.files.makeDir('facts/dir/inner')).toBe(true)
       expect(await box.files.makeDir('facts/dir/inner')).toBe(false)
@@ -262,7 +261,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await expect(box.files.rename('none', 'x')).rejects.toMatchObject({ name: 'FileNotFoundError' })
     })
 
-    it('tells of changes', async () => {
+    it('reports changes', async () => {
       await box.files.makeDir('watched')
       const events: string[] = []
       const handle = await box.files.watchDir(
@@ -277,7 +276,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await expect(box.files.watchDir('none', () => {})).rejects.toMatchObject({ name: 'FileNotFoundError' })
     })
 
-    it('a form that ends too soon leaves the old content, and holds nothing up', async () => {
+    it('a truncated form keeps the old content and blocks nothing', async () => {
       await box.files.write('form', 'old')
       const upload = new URL(await box.uploadUrl('form'))
       const sending = request(upload, {
@@ -294,7 +293,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       expect(await box.files.read('form')).toBe('old')
     })
 
-    it('opens one file to whoever has its signed address, until it ends', async () => {
+    it('opens one file with its signed URL until it expires', async () => {
       await box.files.write('shared', 'for you')
       expect(await (await fetch(await box.downloadUrl('shared'))).text()).toBe('for you')
       const form = new FormData()
@@ -313,7 +312,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
   })
 
   describe('life', () => {
-    it('ends at its timeout, which can be set to more and to less', async () => {
+    it('ends at its timeout, which can be raised and lowered', async () => {
       const own = await e2b.Sandbox.create({ timeoutMs: 600_000 })
       const end = async () => (await own.getInfo()).endAt.getTime() - Date.now()
       await own.setTimeout(3_600_000)
@@ -324,7 +323,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await expect(own.files.read('x')).rejects.toMatchObject({ name: 'TimeoutError' })
     })
 
-    it('pauses with its memory or without, and connect goes on', async () => {
+    it('pauses with or without its memory, and connect resumes it', async () => {
       const own = await e2b.Sandbox.create({ timeoutMs: 600_000 })
       const counter = 'i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.05; done'
       const handle = await own.commands.run(counter, { background: true, timeoutMs: 0 })
@@ -340,7 +339,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await again.kill()
     })
 
-    it('is paused at its timeout if asked for, and woken by use', async () => {
+    it('is paused at its timeout on request, and woken by use', async () => {
       const own = await e2b.Sandbox.create({
         timeoutMs: 1000,
         lifecycle: { onTimeout: 'pause', autoResume: true },
@@ -353,7 +352,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       await own.kill()
     })
 
-    it('snapshots by id and by name, forks, and templates that are images', async () => {
+    it('creates snapshots by id and by name, forks, and templates that are images', async () => {
       const own = await e2b.Sandbox.create('named', { metadata: { of: 'snapshots' } })
       await own.files.write('note', 'then')
       const snapshot = await own.createSnapshot({ name: 'my-snapshot' })
@@ -397,7 +396,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       for (const one of made) await one.kill()
     })
 
-    it('tells what it uses and what happened to it', async () => {
+    it('reports its usage and its events', async () => {
       const [metric] = await box.getMetrics()
       expect(metric).toMatchObject({ cpuCount: 1, memTotal: 512 * 1_048_576 })
       expect(metric!.memUsed).toBeGreaterThan(0)
@@ -407,7 +406,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
       expect(logs.logs[0].line).toBe('session.running')
     })
 
-    it('says what it does not have', async () => {
+    it('reports unsupported features', async () => {
       const refused = [
         { network: { allowOut: ['1.1.1.1'], denyOut: ['0.0.0.0/0'] } },
         { network: { egressProxy: { address: 'proxy:1080' } } },
@@ -431,7 +430,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
     })
   })
 
-  it('takes the vendor’s default of internet access for what is allowed here, and says so', async () => {
+  it('limits the vendor’s default of internet access to what is allowed here, and reports it', async () => {
     const answer = await fetch(`${url}/sandboxes`, {
       method: 'POST',
       headers: { 'x-api-key': daemon.key, 'content-type': 'application/json' },
@@ -464,13 +463,13 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
     // Only the runner is root in a sandbox.
     await expect(again.commands.run('id', { user: 'root' })).rejects.toThrow('There is no user')
     for (const one of [copy, again]) await one.kill()
-    // Sessions of the daemon's own API are as they were.
+    // Sessions of the daemon's own API are not affected.
     const own = await daemon.session()
     const { body } = await daemon.call('POST', `/v1/sessions/${own}/run`, { cmd: 'whoami' })
     expect(body.stdout).toBe('sandbox\n')
   })
 
-  it('survives a restart of the daemon, with what runs and the tokens', async () => {
+  it('survives a restart of the daemon, with processes and tokens', async () => {
     const handle = await box.commands.run('sleep 1000000', { background: true, timeoutMs: 0 })
     handle.wait().catch(() => {})
     await box.files.write('note', 'kept')

@@ -2,51 +2,49 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { connect, type Socket } from 'node:net'
 import type { Duplex, Writable } from 'node:stream'
 
-/** What goes wrong with one request. */
 export type Fault =
-  /** Answered here; the server never sees it. */
+  /** Answered by the proxy; the server does not see the request. */
   | {
       readonly kind: 'answer'
       readonly status: number
       readonly headers?: Record<string, string>
       readonly body: string
     }
-  /** Nothing, for as long as the client waits. */
+  /** No response while the client waits. */
   | { readonly kind: 'silence' }
   | { readonly kind: 'delay'; readonly ms: number }
-  /** The connection ends before the server has seen it, or after it has done what was asked. */
+  /** The connection ends before the server has seen the request, or after it was carried out. */
   | { readonly kind: 'cut-before' }
   | { readonly kind: 'cut-after' }
-  /** The first half of the answer, or one with other bytes in it: each third one, or these instead of those. */
+  /** The first half of the response, or a corrupted one: every third byte, or a replacement. */
   | { readonly kind: 'half' }
   | { readonly kind: 'corrupt'; readonly from?: string; readonly to?: string }
-  /** So many bytes of the answer as it comes; then the connection ends, or nothing more comes. */
+  /** This many bytes of the response; then the connection ends or stalls. */
   | { readonly kind: 'cut-at'; readonly bytes: number }
   | { readonly kind: 'stall-at'; readonly bytes: number }
-  /** The server gets it twice, and the second answer counts. */
+  /** The server gets the request twice, and the second response is used. */
   | { readonly kind: 'duplicate' }
 
 export interface FaultRule {
   readonly fault: Fault
-  /** Which requests: `POST /path`, as a pattern; a WebSocket is `UPGRADE /path`. */
+  /** Matches `POST /path`; a WebSocket is `UPGRADE /path`. */
   readonly on: RegExp
-  /** How many of them. Default 1. */
+  /** How many requests. Default 1. */
   readonly times?: number
-  /** How many of them first pass unharmed. */
+  /** How many requests pass first. */
   readonly after?: number
 }
 
-/** Between a client and a server: passes everything on as it comes, except what the rules say. */
+/** A proxy between a client and a server that applies faults by rules. */
 export class FaultProxy {
   readonly #server = createServer((incoming, answer) => {
     this.#handle(incoming, answer).catch(() => answer.destroy())
   })
   readonly #open = new Set<Socket>()
   #rules: Array<FaultRule & { seen: number }> = []
-  /** Where it passes on to. */
   target = ''
   url = ''
-  /** What the server was asked, in order. */
+  /** The requests that reached the server, in order. */
   readonly passed: string[] = []
 
   static async start(): Promise<FaultProxy> {
@@ -60,7 +58,6 @@ export class FaultProxy {
     return proxy
   }
 
-  /** From now on these go wrong, and none of before. */
   rules(...rules: FaultRule[]): void {
     this.#rules = rules.map((rule) => ({ ...rule, seen: 0 }))
     this.passed.length = 0
@@ -81,7 +78,6 @@ export class FaultProxy {
     socket.once('close', () => this.#open.delete(socket))
   }
 
-  /** The first rule that has not had its share yet. */
   #faultOf(line: string): Fault | undefined {
     for (const rule of this.#rules) {
       const { after = 0, times = 1 } = rule
@@ -115,7 +111,7 @@ export class FaultProxy {
     return sendAsItComes(got, answer, fault)
   }
 
-  /** A WebSocket: bytes both ways. What is cut, stalled or changed is what the server says after its head. */
+  /** A WebSocket: bytes in both directions. Faults apply to what the server sends after its head. */
   async #tunnel({ method, url, rawHeaders }: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
     const line = `UPGRADE ${url?.split('?')[0]}`
     const fault = this.#faultOf(line)
@@ -166,7 +162,7 @@ export class FaultProxy {
     })
   }
 
-  /** Addresses that the server names are ours, so that the client comes back through here. */
+  /** Replaces the server's addresses by ours, so that the client returns through the proxy. */
   #renamed(got: IncomingMessage, body: Buffer): Buffer {
     return isJson(got) ? Buffer.from(body.toString().replaceAll(this.target, this.url)) : body
   }
@@ -193,7 +189,7 @@ async function sendAsItComes(
   else if (fault?.kind !== 'stall-at') answer.end()
 }
 
-/** Both listeners go with the first event. A race of two `once` would leave one behind for every chunk. */
+/** Removes both listeners on the first event. Racing two `once` would leak one for every chunk. */
 function drainedOrClosed(stream: Writable): Promise<void> {
   return new Promise((resolve) => {
     const settle = () => {
@@ -209,7 +205,7 @@ async function sendFrames(server: Socket, client: Duplex, fault: Fault | undefin
   let upgraded = false
   let left = fault?.kind === 'cut-at' || fault?.kind === 'stall-at' ? fault.bytes : Infinity
   for await (const chunk of server as AsyncIterable<Buffer>) {
-    // The head comes in one piece: it is short.
+    // The head is short and arrives in one chunk.
     const end = upgraded ? 0 : chunk.indexOf('\r\n\r\n') + 4
     upgraded = true
     const body = fault?.kind === 'corrupt' ? corrupted(chunk.subarray(end), fault) : chunk.subarray(end)
@@ -228,13 +224,13 @@ function isJson({ headers }: IncomingMessage): boolean {
   return /^application\/(problem\+)?json/.test(headers['content-type'] ?? '')
 }
 
-/** What came of it, even if it breaks off. */
+/** The bytes received, even if the stream breaks. */
 async function bytesOf(message: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   try {
     for await (const chunk of message) chunks.push(chunk as Buffer)
   } catch {
-    // The other side went away.
+    // The other side closed the connection.
   }
   return Buffer.concat(chunks)
 }

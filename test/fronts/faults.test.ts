@@ -9,7 +9,7 @@ import { type Fault, FaultProxy } from './fault-proxy.ts'
 
 const missing = await isolationMissing()
 
-/** Every kind of fault, for every provider and everything that is done with it. Each happens once. */
+/** Every kind of fault for every provider and operation. Each happens once. */
 const faults = {
   delay: { kind: 'delay', ms: 300 },
   cut: { kind: 'cut-at', bytes: 20 },
@@ -28,13 +28,12 @@ type Operation = (typeof operations)[number]
 interface Vendor {
   readonly front: 'e2b' | 'daytona' | 'vercel'
   provider(at: string, key: string, requestTimeoutMs: number): SandboxProvider
-  /** The request that does it. */
   readonly requests: Record<Operation, RegExp>
-  /** What the user sees: `ok`, or a code of the table; and what else there is to it. */
+  /** The outcome for the user: `ok`, or a code of the table, and remarks. */
   readonly seen: Record<Operation, Record<Kind, string>>
 }
 
-/** In the order of the kinds; `a|b` where it depends on who is faster. */
+/** In the order of the kinds; `a|b` if it depends on timing. */
 const row = (...seen: string[]) =>
   Object.fromEntries(kinds.map((kind, at) => [kind, seen[at]])) as Record<Kind, string>
 const garbled = 'provider_error'
@@ -50,7 +49,7 @@ const vendors: Vendor[] = [
       upload: /^POST \/files$/,
       download: /^GET \/files$/,
     },
-    // Nothing of this vendor's wire tells a repeat from a second request, or a file's bytes from others.
+    // This vendor's protocol cannot distinguish a repeat from a second request, or detect changed bytes of a file.
     seen: {
       create: row('ok', 'connection_lost', 'ok, 2 of them', garbled, garbled, 'unavailable', 'timeout'),
       command: row('ok', 'connection_lost', 'ok, twice', garbled, garbled, 'unavailable', 'timeout'),
@@ -80,7 +79,7 @@ const vendors: Vendor[] = [
       create: row('ok', 'connection_lost', 'ok, 2 of them', garbled, garbled, 'unavailable', 'timeout'),
       command: row('ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'timeout'),
       stream: row('ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'timeout'),
-      // It is looked what has arrived, whatever was answered.
+      // The provider checks what has arrived, whatever the response.
       upload: row('ok', 'connection_lost', 'ok', 'ok', 'connection_lost', 'unavailable', 'timeout'),
       download: row('ok', garbled, 'ok', garbled, garbled, 'unavailable', 'timeout'),
     },
@@ -139,7 +138,7 @@ describe.skipIf(missing !== undefined).each(vendors)(
     const provider = (requestTimeoutMs: number) => vendor.provider(proxy.url, daemon.key, requestTimeoutMs)
     const sessions = async () =>
       (await daemon.call('GET', '/v1/sessions?status=creating,running,paused,stopped')).body.sessions.length
-    /** `ok`, or the code of the error; anything else is none of ours. */
+    /** `ok`, or the code of the error; other errors are rethrown. */
     const outcome = (work: Promise<unknown>) =>
       work.then(
         () => 'ok',
@@ -183,7 +182,7 @@ describe.skipIf(missing !== undefined).each(vendors)(
       },
       async stream(own) {
         const start = () => own.spawn({ cmd: 'sh', args: ['-c', print], detached: true })
-        // Where one cannot be found again, its start is what streams.
+        // Without reattach, the start itself streams.
         const process = own.capabilities.reattach
           ? await own.getProcess((await start()).processId)
           : undefined
@@ -196,7 +195,7 @@ describe.skipIf(missing !== undefined).each(vendors)(
         }
         proxy.rules(rule)
         const seen = await outcome(read())
-        // Nothing is missed, changed or told twice, however it ends.
+        // Nothing is missing, changed or repeated, whatever the end.
         expect(seen === 'ok' ? text === lines : lines.startsWith(text), text.slice(-100)).toBe(true)
         return seen
       },

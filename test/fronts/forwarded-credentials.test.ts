@@ -7,8 +7,7 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 const missing = await isolationMissing()
 
 /**
- * Runs in the sandbox: answers every request with the bytes of its head, as they arrived. `/raw` answers with the bytes
- * that the query holds in base64.
+ * Runs in the sandbox: responds with the bytes of the request's head. `/raw` responds with the base64-decoded query.
  */
 const echo = `
 require('node:net').createServer((socket) => {
@@ -26,13 +25,10 @@ require('node:net').createServer((socket) => {
 }).listen(3000, '127.0.0.1', () => console.log('ready'))
 `
 
-/** A way to port 3000 of a sandbox. */
 interface Way {
   readonly listener: string
   readonly host: string
-  /** Before the path. */
   readonly prefix: string
-  /** Headers that lead there. */
   readonly headers: readonly string[]
 }
 
@@ -146,7 +142,7 @@ describe.skipIf(missing)(`requests to ports${missing ? ` (skipped: ${missing})` 
     const { body: made } = await daemon.call('POST', '/v1/keys', { name: 'k', scopes: ['read'] })
     await daemon.call('DELETE', `/v1/keys/${made.id}`)
     Object.assign(secrets, {
-      // Chosen by the operator, so its form says nothing.
+      // Chosen by the operator, so its form is arbitrary.
       configured: daemon.key,
       revoked: made.key,
       link: link.token,
@@ -158,7 +154,7 @@ describe.skipIf(missing)(`requests to ports${missing ? ` (skipped: ${missing})` 
   })
   afterAll(() => daemon?.stop())
 
-  /** Sends these bytes and gives everything that comes back until the connection ends. */
+  /** Sends these bytes and returns everything until the connection ends. */
   const exchange = async (
     { listener, host, prefix, headers }: Way,
     path: string,
@@ -183,7 +179,7 @@ describe.skipIf(missing)(`requests to ports${missing ? ` (skipped: ${missing})` 
 
   const basic = (text: string) => Buffer.from(text).toString('base64')
   const hex = (text: string) => Buffer.from(text).toString('hex')
-  /** What a client may do with a secret of ours, by mistake or because a vendor's SDK does so. */
+  /** How a client may send a secret of ours, by mistake or because a vendor's SDK does. */
   const attempts: Record<string, (secret: string) => { path?: string; lines?: string[] }> = {
     'Authorization: Bearer': (s) => ({ lines: [`Authorization: Bearer ${s}`] }),
     'Authorization in another case': (s) => ({ lines: [`aUTHORIZATION: bEARER   ${s}`] }),
@@ -216,7 +212,7 @@ describe.skipIf(missing)(`requests to ports${missing ? ` (skipped: ${missing})` 
     'a parameter twice': (s) => ({ path: `/?sandkasten_token=x&sandkasten_token=${s}` }),
     'Daytona’s parameter': (s) => ({ path: `/?DAYTONA_SANDBOX_AUTH_KEY=${s}` }),
   }
-  /** Places where a key that the operator chose cannot be told from anything else. */
+  /** Places where a key chosen by the operator cannot be recognised. */
   const byFormAlone: typeof attempts = {
     Referer: (s) => ({ lines: [`Referer: http://x.localhost/?sandkasten_token=${s}`] }),
     'X-Original-Url': (s) => ({ lines: [`X-Original-Url: /p/3000-x/~${s}/`] }),
@@ -246,7 +242,7 @@ describe.skipIf(missing)(`requests to ports${missing ? ` (skipped: ${missing})` 
         expectHidden(await seen(way, path, lines), secret, `${which}, ${what}`)
       }
     }
-    // The credentials that led here are hidden, too.
+    // The credentials that selected the sandbox are hidden, too.
     const plain = await seen(way, '/', [])
     for (const [which, secret] of Object.entries(secrets)) expectHidden(plain, secret, which)
     expect(plain.toLowerCase()).not.toMatch(/e2b-|daytona|sandkasten/)

@@ -8,7 +8,9 @@ import { allFronts } from '../../packages/daemon/src/fronts/index.ts'
 import type { DaemonProvider } from '../../packages/daemon/src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 
-/** Requests that are well-formed HTTP and nothing else. Programs of this provider are functions, so nothing is run. */
+/**
+ * Well-formed HTTP requests with arbitrary content. Programs of this provider are functions, so nothing is executed.
+ */
 let daemon: TestDaemon
 const logged: string[] = []
 beforeAll(async () => {
@@ -41,7 +43,7 @@ interface Found {
   readonly url: string
 }
 
-/** The routes of a front, as it registers them. Nothing is called, so its services can be anything. */
+/** The routes that a front registers. Nothing is called, so its services can be anything. */
 function routesOf(name: string): Found[] {
   const anything: unknown = new Proxy(() => {}, {
     get: (_, key) => (key === Symbol.toPrimitive ? () => '' : anything),
@@ -71,7 +73,6 @@ const bodies = [
   '',
 ]
 const parameters = ['%', '%00', '%2e%2e%2f', '..', '%ff', 'x', `${'a'.repeat(200)}`, '%F0%9F%92%A5']
-/** The same message as Connect frames it. */
 const framed = (text: string) => {
   const bytes = Buffer.from(text)
   const head = Buffer.alloc(5)
@@ -93,7 +94,7 @@ describe.each(['e2b', 'vercel', 'daytona', 'opensandbox'] as const)('the front %
       },
       signal: stop,
     })
-    // The first of a stream is enough.
+    // The first chunk of a stream is enough.
     const reader = response.body?.getReader()
     const quiet = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 200))
     const first = await Promise.race([reader?.read(), quiet])
@@ -123,7 +124,7 @@ describe.each(['e2b', 'vercel', 'daytona', 'opensandbox'] as const)('the front %
       const { status, text } = await send(method, path, { ...init, headers })
       const label = `${method} ${path} ${String(init.body)} → ${status} ${text.slice(0, 300)}`
       expect(status, label).not.toBe(500)
-      // Connect streams tell of errors in their last frame.
+      // Connect streams report errors in their last frame.
       expect(text, label).not.toMatch(/"code":"internal"/)
       return status
     }

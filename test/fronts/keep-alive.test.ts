@@ -9,7 +9,7 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 const missing = await isolationMissing()
 const leaseMs = 600_000
 
-/** One helper on three vendors' SDKs: what their servers know of the sandbox's end is what counts. */
+/** One helper on three vendors' SDKs, checked against the servers' end times. */
 describe.skipIf(missing !== undefined)(`keepAlive${missing ? ` (${missing})` : ''}`, () => {
   let daemon: TestDaemon
   beforeAll(async () => {
@@ -25,19 +25,18 @@ describe.skipIf(missing !== undefined)(`keepAlive${missing ? ` (${missing})` : '
   })
   afterAll(() => daemon?.stop())
 
-  /** The only session that there is, as the daemon itself knows it. */
   const session = async () => (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions[0]
   const endOf = async (sandbox: SandboxCore) => (await sandbox.info()).expiresAt!.getTime()
   const thrown: unknown[] = []
   const options = { leaseMs, everyMs: 100, onError: (error: unknown) => thrown.push(error) }
 
-  it('puts the end of E2B’s sandbox off, to a lease from now and no more', async () => {
+  it('extends E2B’s sandbox to one lease from now', async () => {
     const url = daemon.daemon.fronts.e2b!
     const provider = new E2BProvider({ apiKey: daemon.key, apiUrl: url, sandboxUrl: url })
     await putsOff(await provider.create({ lifetimeMs: 60_000 }))
   })
 
-  it('puts the end of Vercel’s sandbox off, to a lease from now and no more', async () => {
+  it('extends Vercel’s sandbox to one lease from now', async () => {
     const baseUrl = daemon.daemon.fronts.vercel!
     const provider = new VercelProvider({ token: daemon.key, teamId: 'team', projectId: 'project', baseUrl })
     await putsOff(await provider.create({ lifetimeMs: 60_000 }))
@@ -50,7 +49,7 @@ describe.skipIf(missing !== undefined)(`keepAlive${missing ? ` (${missing})` : '
       await heart.beat()
       const first = await endOf(sandbox)
       expect(first - before).toBeGreaterThan(leaseMs - 120_000)
-      // And again, each time that less than a lease is left.
+      // It extends again whenever less than a lease is left.
       await expect.poll(() => endOf(sandbox)).toBeGreaterThan(first)
       expect((await endOf(sandbox)) - Date.now()).toBeLessThan(leaseMs + 30_000)
     }
@@ -58,14 +57,14 @@ describe.skipIf(missing !== undefined)(`keepAlive${missing ? ` (${missing})` : '
     await sandbox.destroy()
   }
 
-  it('is use of Daytona’s sandbox, which is stopped when nobody uses it', async () => {
+  it('counts as use of Daytona’s sandbox, which stops when idle', async () => {
     const apiUrl = `${daemon.daemon.fronts.daytona}/api`
     const provider = new DaytonaProvider({ apiKey: daemon.key, apiUrl, target: 'local' })
     const sandbox = await provider.create({ providerOptions: { autoStopInterval: 1 } })
     const begun = Date.now()
     const beats: boolean[] = []
     const heart = keepAlive(sandbox, { ...options, onBeat: ({ extended }) => beats.push(extended) })
-    // It was given a minute from its last use, which was before.
+    // It was given a minute after its last use.
     const end = async () => Date.parse((await session()).expires_at)
     await expect.poll(end).toBeGreaterThan(begun + 60_000)
     await expect.poll(() => beats.length).toBeGreaterThan(2)

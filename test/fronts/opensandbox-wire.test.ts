@@ -8,7 +8,7 @@ const missing = await isolationMissing()
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
 type Anything = any
 
-/** What no SDK says, or says only when all is well: keys, scopes, code contexts, connections that are cut. */
+/** Requests that no SDK makes, or not in case of errors: keys, scopes, code contexts, broken connections. */
 describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let id: string
@@ -53,7 +53,6 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     }
   }
   const execd = (where: string, sandbox = id) => `/sandboxes/${sandbox}/port/44772${where}`
-  /** The events of an execution, without times. */
   const stream = async (where: string, body: unknown) => {
     const response = await send('POST', execd(where), body)
     if (response.status !== 200) return [response.status, ((await response.json()) as Anything).code]
@@ -117,7 +116,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
   ]
   const none = 'aaaaaaaaaaaaaaaa'
 
-  it('without a key that holds, nothing is answered but 401', async () => {
+  it('responds with 401 without a valid key', async () => {
     const revoked = await daemon.call('POST', '/v1/keys', { name: 'old', scopes: ['exec'] })
     expect((await ask('GET', '/v1/sandboxes', undefined, revoked.body.key)).status).toBe(200)
     await daemon.call('DELETE', `/v1/keys/${revoked.body.id}`)
@@ -138,7 +137,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect((await ask('GET', `/v1/sandboxes/${id}`)).body.status.state).toBe('Running')
   })
 
-  it('the token of an endpoint opens execd of its sandbox alone, and ends with its key', async () => {
+  it('the token of an endpoint opens only execd of its sandbox, and ends with its key', async () => {
     const key = await daemon.call('POST', '/v1/keys', { name: 'token', scopes: ['exec'] })
     const other = await ask('POST', '/v1/sandboxes', { image: { uri: 'host' }, timeout: 3600 })
     const at = `/v1/sandboxes/${id}/endpoints/44772`
@@ -159,7 +158,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     await ask('DELETE', `/v1/sandboxes/${other.body.id}`)
   })
 
-  it('another project’s sandbox is not there, in the same words as none', async () => {
+  it('another project’s sandbox looks like a missing one', async () => {
     const project = await daemon.call('POST', '/v1/projects', { name: 'other' })
     const other = await daemon.call('POST', '/v1/keys', {
       project_id: project.body.id,
@@ -183,7 +182,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect((await ask('GET', `/v1/sandboxes/${id}`)).body.status.state).toBe('Running')
   })
 
-  it('a key that may only read looks, and changes nothing', async () => {
+  it('a read-only key can read, but not change', async () => {
     const reader = (await daemon.call('POST', '/v1/keys', { name: 'reader', scopes: ['read'] })).body.key
     for (const [method, route, body] of routes) {
       const { status, body: answer } = await ask(method, route.replace(':id', id), body, reader)
@@ -197,7 +196,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect(JSON.stringify(audit.body)).toContain('opensandbox POST /sandboxes/:id/port/44772/command')
   })
 
-  it('nonsense is refused with a code', async () => {
+  it('rejects invalid input with a code', async () => {
     const cases: Array<[string, string, unknown, number, string]> = [
       ['GET', '/v1/nothing', undefined, 404, 'NOT_FOUND'],
       ['POST', '/v1/sandboxes', { image: 3 }, 400, 'SANDBOX::INVALID_PARAMETER'],
@@ -240,7 +239,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect([broken.status, ((await broken.json()) as Anything).code]).toEqual([400, 'INVALID_REQUEST_BODY'])
   })
 
-  it('output comes while a command runs, and who goes away ends it', async () => {
+  it('streams output while a command runs, and ends the command when the client leaves', async () => {
     const leave = new AbortController()
     const response = await send('POST', execd('/command'), { command: 'echo here; sleep 600' }, daemon.key, {
       signal: leave.signal,
@@ -248,7 +247,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     })
     expect(response.headers.get('content-type')).toContain('text/event-stream')
     let command = ''
-    // By hand: a loop that is left would cut the connection.
+    // Manually: leaving a loop would close the connection.
     const events = eventsOf(response)
     for (let next = await events.next(); next.value?.event !== 'stdout'; next = await events.next())
       if (next.value?.event === 'init') command = next.value.data.text
@@ -259,7 +258,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect((await state()).exit_code).toBe(137)
   })
 
-  it('half an upload leaves nothing', async () => {
+  it('a partial upload leaves nothing', async () => {
     const { hostname, port } = new URL(front())
     const socket = connect(Number(port), hostname)
     socket.on('error', () => {})
@@ -277,9 +276,8 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     const writing = () => daemon.daemon.sessions.context.live.holds(id)
     await expect.poll(writing).toBe(1)
     socket.destroy()
-    // Nobody waits for the rest of it.
+    // The server does not wait for the rest.
     await expect.poll(writing).toBe(0)
-    // The same of a form that ends too soon.
     const cut = await send('POST', execd('/files/upload'), undefined, daemon.key, {
       body: `${part('metadata', '{"path":"/tmp/half/cut"}')}\r\n${part('file', 'x'.repeat(100_000))}`,
       headers: {
@@ -292,7 +290,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect((await files()).map(({ path }: Anything) => path)).toEqual(['/tmp/half/whole'])
   })
 
-  it('metrics are told again and again', async () => {
+  it('metrics are sent repeatedly', async () => {
     const leave = new AbortController()
     const response = await send('GET', execd('/metrics/watch'), undefined, daemon.key, {
       signal: leave.signal,
@@ -313,7 +311,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     return made.body as { id: string; language: string }
   }
 
-  it('Python keeps its variables, and tells output, results and errors apart', async () => {
+  it('Python keeps its variables, and separates output, results and errors', async () => {
     const context = await contextOf('python')
     const run = (code: string) => brief('/code', { code, context })
     const first = await stream('/code', { code: 'x = 6\nx * 7', context })
@@ -347,7 +345,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
       expect.stringContaining('line 2, in f'),
       "NameError: name 'oops' is not defined",
     ])
-    // What looks like a frame is only text.
+    // Text that looks like a frame is only text.
     expect(await run('print(\'{"id":"","type":"done","execution_time":0}\')')).toEqual([
       count,
       ['stdout', '{"id":"","type":"done","execution_time":0}\n'],
@@ -361,15 +359,14 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
         .join('')
         .split('\n'),
     ).toHaveLength(100_001)
-    // Too much of a result is cut.
     expect((await run('"y" * 3_000_000')).at(-1)![1]).toHaveLength(500_001)
     expect((await run('"\\ud800"')).at(-1)).toEqual(['result', "'\\ud800'"])
-    // Two at once, one after the other.
+    // Two concurrent runs are serialized.
     const both = await Promise.all([run('import time; time.sleep(0.3); x += 1; x'), run('x += 1; x')])
     expect(both.map((events) => events.at(-1)![1])).toEqual(['7', '8'])
   })
 
-  it('contexts are apart, are listed and deleted, and end with their interpreter', async () => {
+  it('contexts are separate, are listed and deleted, and end with their interpreter', async () => {
     const [one, two] = [await contextOf('python'), await contextOf('python')]
     await stream('/code', { code: 'y = 1', context: one })
     expect((await brief('/code', { code: 'y', context: two })).at(-1)).toEqual([
@@ -389,7 +386,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     await expect
       .poll(() => stream('/code', { code: '1', context: two }).catch(String))
       .toEqual([404, 'CONTEXT_NOT_FOUND'])
-    // Who names no context has one of his own, and a new one when it has died.
+    // Without a context, a default one is used, and replaced when it has died.
     const usual = (code: string) => brief('/code', { code, context: { language: 'python' } })
     await usual('z = 3')
     expect((await usual('z')).at(-1)).toEqual(['result', '3'])
@@ -403,7 +400,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     ])
   })
 
-  it('code is interrupted, by a request and by going away; the context lives on', async () => {
+  it('a request or a disconnect interrupts code; the context stays', async () => {
     const context = await contextOf('python')
     const begun = async (code: string, signal?: AbortSignal) => {
       const response = await send('POST', execd('/code'), { code, context }, daemon.key, {
@@ -445,7 +442,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     expect(await stream('/code', { code: 'true', context })).toEqual([404, 'CONTEXT_NOT_FOUND'])
   })
 
-  it('a restart of the daemon loses no context, session, command or key’s place', async () => {
+  it('a restart of the daemon keeps contexts, sessions, commands and keys', async () => {
     const context = await contextOf('python')
     await stream('/code', { code: 'kept = "yes"', context })
     const session = (await ask('POST', execd('/session'), {})).body.session_id

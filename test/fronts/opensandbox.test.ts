@@ -70,7 +70,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
   }
   const textOf = (messages: Array<{ text: string }>) => messages.map(({ text }) => text)
 
-  it('examples/fronts/opensandbox.ts prints what is written beside it', async () => {
+  it('examples/fronts/opensandbox.ts prints the content of its .out file', async () => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ['--conditions=sandkasten-source', path.join(root, 'examples/fronts/opensandbox.ts')],
@@ -86,7 +86,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
     expect(stdout).toBe(readFileSync(path.join(root, 'examples/fronts/opensandbox.out'), 'utf8'))
   })
 
-  it('a sandbox is a session with what was asked for; what nothing would hold is refused, and leaves nothing', async () => {
+  it('a sandbox is a session with the requested options; unsupported ones are rejected, and leave nothing', async () => {
     await within(
       async ({ id }) => {
         const { body } = await daemon.call('GET', `/v1/sessions/${id}`)
@@ -158,11 +158,11 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
     expect(await refused(manager.killSandbox(first!.id))).toEqual([404, 'NOT_FOUND'])
   })
 
-  it('a timeout ends a sandbox, and is renewed; without one it does not expire', async () => {
+  it('a timeout ends a sandbox and can be renewed; without one it does not expire', async () => {
     await within(
       async (sandbox) => {
         const before = (await sandbox.getInfo()).expiresAt!
-        // Never shortened; the answer says what holds.
+        // Never shortened; the response has the effective time.
         expect((await sandbox.renew(30)).expiresAt).toEqual(before)
         expect((await sandbox.getInfo()).expiresAt).toEqual(before)
         const { expiresAt } = await sandbox.renew(1200)
@@ -241,7 +241,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
       const ended = await commands.getCommandStatus(other.id!)
       expect([ended.running, ended.exitCode]).toEqual([false, 143])
       expect((await commands.getBackgroundCommandLogs(other.id!)).content).toBe('one\n')
-      // One that never rests is read all the same, piece by piece.
+      // A command with endless output can be read, chunk by chunk.
       const busy = await commands.run('while :; do echo again; done', { background: true })
       let [heard, cursor] = ['', 0 as number | undefined]
       for (let times = 0; times < 3; times += 1) {
@@ -251,7 +251,6 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
       }
       expect(heard.slice(0, 12)).toBe('again\nagain\n')
       await commands.interrupt(busy.id!)
-      // One that does not listen is killed.
       const deaf = await commands.run("trap '' TERM; while :; do sleep 1; done", { background: true })
       await commands.interrupt(deaf.id!)
       await expect.poll(async () => (await commands.getCommandStatus(deaf.id!)).running).toBe(false)
@@ -333,7 +332,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
       expect(Buffer.from(await files.readBytes('/tmp/odd')).toString('hex')).toBe('ffc3a462c3bcc3a462')
       expect((await files.getFileInfo(['/tmp/odd']))['/tmp/odd']!.mode).toBe(640)
 
-      // The SDK has a code of its own for downloads and uploads.
+      // The SDK uses another code path for downloads and uploads.
       expect((await refused(files.readFile('/tmp/none')))[0]).toBe(404)
       expect((await refused(files.readFile('/tmp/a')))[0]).toBe(400)
       expect(await refused(files.getFileInfo(['/tmp/none']))).toEqual([404, 'FILE_NOT_FOUND'])
@@ -347,7 +346,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
     })
   })
 
-  it('ports: open to all, with a header, or signed', async () => {
+  it('ports: public, with a header, or signed', async () => {
     const serve = async ({ commands, getEndpoint }: Sandbox) => {
       await commands.run('mkdir -p /tmp/www && echo page > /tmp/www/index.html')
       await commands.run('python3 -m http.server 8000', { background: true, workingDirectory: '/tmp/www' })
@@ -376,7 +375,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
     )
   })
 
-  it('says what it cannot do as OpenSandbox does', async () => {
+  it('reports unsupported features as OpenSandbox does', async () => {
     await within(async (sandbox) => {
       expect(await sandbox.getEgressPolicy()).toEqual({ defaultAction: 'deny', egress: [] })
       const rule = { action: 'allow', target: 'example.com' } as const

@@ -31,7 +31,7 @@ describe.skipIf(missing)(`visits to ports${missing ? ` (skipped: ${missing})` : 
     return response.statusCode as number
   }
 
-  it('2,000 without a key to ports where nothing listens leave nothing behind', async () => {
+  it('2,000 visits without a key to closed ports leave nothing behind', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 20 })
     await Promise.all(Array.from({ length: 100 }, (_, index) => visit(60_000 + index, agent)))
     globalThis.gc?.()
@@ -48,7 +48,7 @@ describe.skipIf(missing)(`visits to ports${missing ? ` (skipped: ${missing})` : 
     agent.destroy()
   })
 
-  it('that last are limited for each session, and take nothing from its commands', async () => {
+  it('long visits are limited for each session, and take nothing from its commands', async () => {
     const silent = `require('net').createServer(() => {}).listen(3000, '127.0.0.1', () => console.log('ready'))`
     const run = { cmd: 'node', args: ['-e', silent], exec_id: 'silent', detach: true }
     await daemon.call('POST', `/v1/sessions/${id}/run`, run)

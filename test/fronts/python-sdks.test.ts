@@ -24,7 +24,7 @@ const sdks: ReadonlyArray<readonly [string, string, string]> = [
   ['vercel-sandbox', '0.4.0', 'vercel_tour.py'],
 ]
 
-/** The vendors' Python SDKs, unmodified, each in a virtual environment of its own, against the fronts. */
+/** The vendors' Python SDKs, unmodified, each in its own virtual environment, against the fronts. */
 describe.skipIf(missing)(
   `the vendors’ Python SDKs on their fronts${missing ? ` (skipped: ${missing})` : ''}`,
   { concurrent: true },
@@ -47,7 +47,6 @@ describe.skipIf(missing)(
       const { e2b, opensandbox, daytona, vercel } = daemon.daemon.fronts
       return {
         PATH: process.env.PATH,
-        // What a tour finds its own sandboxes by.
         TOUR: randomUUID(),
         OPEN_SANDBOX_DOMAIN: new URL(opensandbox!).host,
         OPEN_SANDBOX_API_KEY: key,

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 import { descriptors } from '../../packages/daemon/src/testing/usage.ts'
 
-/** A refused request whose body is never sent to its end. It gets its answer, and its connection closes. */
+/** A refused request whose body never ends gets its response, and its connection is closed. */
 let daemon: TestDaemon
 let reader: string
 const sockets: Socket[] = []
@@ -25,7 +25,7 @@ interface Case {
   readonly listener: 'api' | 'preview' | 'e2b' | 'vercel' | 'daytona' | 'opensandbox'
   readonly line: string
   readonly status: number
-  /** Which key is sent: one with enough scope, a read-only key, or none. */
+  /** The key to send: one with enough scope, a read-only key, or none. */
   readonly key?: 'admin' | 'reader'
   readonly headers?: string
 }
@@ -101,7 +101,7 @@ describe.each([
           setTimeout(() => reject(new Error(`${label} is still open; got: ${got.text}`)), 8_000),
         )
         await Promise.race([closed, late]).finally(() => clearInterval(timer))
-        // 504: the time of the body is over. Vendors' words for that differ.
+        // 504: the time limit of the body has passed. Vendors' words for that differ.
         if (one.status === 504) expect(statusOf(got.text), label).toBeGreaterThanOrEqual(400)
         else expect(statusOf(got.text), label).toBe(one.status)
         expect(got.text.toLowerCase(), label).toContain('\r\nconnection: close')
@@ -111,7 +111,7 @@ describe.each([
   })
 })
 
-it('a body larger than is allowed is answered while it is sent', async () => {
+it('answers a body above the limit while it is being sent', async () => {
   for (const listener of ['api', 'e2b', 'vercel', 'daytona', 'opensandbox'] as const) {
     const line = {
       api: 'POST /v1/sessions',
@@ -123,7 +123,7 @@ it('a body larger than is allowed is answered while it is sent', async () => {
     const { socket, got, closed } = open(listener)
     socket.write(headOf({ listener, line, status: 413, key: 'admin' }, 'transfer-encoding: chunked'))
     const chunk = Buffer.from(`10000\r\n${' '.repeat(65_536)}\r\n`)
-    // The client sends on without looking, and still gets the answer.
+    // The client keeps sending without reading, and still gets the response.
     for (let sent = 0; sent < 40 && socket.writable; sent += 1) {
       socket.write(chunk)
       await new Promise((resolve) => setTimeout(resolve, 5))
@@ -133,7 +133,7 @@ it('a body larger than is allowed is answered while it is sent', async () => {
   }
 })
 
-it('many at once leave no connection behind, and others are served', async () => {
+it('many concurrent ones leave no connection behind, and other requests are served', async () => {
   const before = descriptors().open
   const all = Array.from({ length: 300 }, (_, index) => {
     const one = cases[index % cases.length]!
@@ -161,7 +161,7 @@ it('refused upgrades do not keep their connections either', async () => {
   }
 })
 
-it('a refused request whose body has come keeps its connection', async () => {
+it('a refused request with a complete body keeps its connection', async () => {
   for (const one of cases.filter(({ status, listener }) => status === 404 && listener !== 'preview')) {
     const { socket, got } = open(one.listener)
     for (let n = 1; n <= 3; n += 1) {

@@ -16,7 +16,7 @@ const three = { token: 't', teamId: 't', projectId: 'p' }
 
 class Old {}
 
-/** Of another version, as far as this is asked. */
+/** A module that looks like another version. */
 const vercelOf = (version: string) =>
   Object.assign(class {}, {
     list: ({ fetch }: { fetch: typeof globalThis.fetch }) =>
@@ -36,7 +36,7 @@ const vendors = [
     real: vercel as object,
     asks: (sdk: unknown) => new VercelProvider({ ...three, fetch: refusing, sdk }).list(),
     answer: 'unauthenticated',
-    // 1.x, where a sandbox was one run; 2.x looks like 3.x, and is known by what it sends.
+    // 1.x, where a sandbox was one run; 2.x looks like 3.x, and is recognised by its requests.
     old: [
       { Sandbox: Old, Snapshot: Old },
       { Sandbox: vercelOf('2.9.2'), Snapshot: Old, Session: Old },
@@ -51,7 +51,7 @@ const vendors = [
     install: 'npm install e2b@2',
     real: e2b as object,
     asks: (sdk: unknown) => new E2BProvider({ apiKey: 'k', apiUrl: 'http://127.0.0.1:1', sdk }).list(),
-    // A port that fetch refuses to call.
+    // A port that fetch refuses.
     answer: 'connection_lost',
     // 1.x has neither snapshots nor forks.
     old: [{ Sandbox: Old }, { Sandbox: Object.assign(class {}, { create: () => {}, connect: () => {} }) }],
@@ -59,13 +59,13 @@ const vendors = [
 ]
 
 describe.each(vendors)('the SDK $name', (vendor) => {
-  it('can be handed in: as a module, its promise, or a function that imports it', async () => {
+  it('can be passed in: as a module, its promise, or a function that imports it', async () => {
     const { real } = vendor
     for (const sdk of [real, { default: real }, Promise.resolve(real), () => real, async () => real])
       await expect(vendor.asks(sdk)).rejects.toMatchObject({ code: vendor.answer })
   })
 
-  it('that is none, or another major version, is refused when it is handed in too', async () => {
+  it('is rejected if it is another module or another major version', async () => {
     for (const sdk of [{}, { Sandbox: {} }, () => undefined, ...vendor.old])
       await expect(vendor.asks(sdk)).rejects.toMatchObject({
         code: 'sdk_missing',
@@ -80,7 +80,7 @@ describe.each(vendors)('the SDK $name', (vendor) => {
     })
     afterAll(() => rm(folder, { recursive: true, force: true }))
 
-    /** What a user sees whose package is these two files. */
+    /** What a user sees if the package consists of these two files. */
     const told = async (module: string, version: string): Promise<{ code: string; message: string }> => {
       const file = async (name: string, text: string) => {
         await writeFile(path.join(folder, name), text)
@@ -120,14 +120,14 @@ describe.each(vendors)('the SDK $name', (vendor) => {
       for (const version of ['1.9.3', '4.1.0'])
         expect(await told(module, version)).toEqual({
           code: 'sdk_missing',
-          message: `${vendor.name} ${version} is installed; this provider knows ${vendor.version}.`,
+          message: `${vendor.name} ${version} is installed; this provider supports ${vendor.version}.`,
         })
     })
 
-    it('and misses a package of its own is not called missing itself', async () => {
+    it('with a missing dependency is not reported as missing itself', async () => {
       expect(await told("import 'sandkasten-no-such-package'", '3.5.0')).toEqual({
         code: 'sdk_missing',
-        message: `The package ${vendor.name} is there, but does not load.`,
+        message: `The package ${vendor.name} is installed, but does not load.`,
       })
     })
   })

@@ -11,7 +11,6 @@ const missing = await isolationMissing()
 type Anything = any
 type FrontName = 'daytona' | 'e2b' | 'opensandbox' | 'vercel'
 
-/** What every front owes to those who ask it, and to those who run it. */
 describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
   beforeAll(async () => {
@@ -49,7 +48,7 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     if (!response.ok) throw new Error(`${args[1]} ${args[2]}: ${response.status} ${text}`)
     return text === '' ? undefined : JSON.parse(text)
   }
-  /** The head of an answer to a request whose body never comes. */
+  /** The head of the response to a request whose body never comes. */
   const headOf = (name: FrontName, method: string, where: string, headers: string[] = []) =>
     new Promise<string>((resolve, reject) => {
       const { hostname, port } = new URL(front(name))
@@ -83,19 +82,21 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     ['opensandbox', 'POST', '/nowhere', 404],
     ['vercel', 'POST', '/v3/sandboxes', 401],
     ['vercel', 'POST', '/nowhere', 404],
-  ])('%s answers %s %s of a stranger before it reads his body', async (name, method, where, status, more) => {
-    const head = await headOf(name, method, where, more)
-    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-    // The rest is not waited for.
-    expect(head.toLowerCase()).toContain('\r\nconnection: close')
-  })
+  ])(
+    '%s answers %s %s of an unauthenticated client before it reads the body',
+    async (name, method, where, status, more) => {
+      const head = await headOf(name, method, where, more)
+      expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+      expect(head.toLowerCase()).toContain('\r\nconnection: close')
+    },
+  )
 
   it.each<[FrontName, string]>([
     ['daytona', '/api/sandbox'],
     ['e2b', '/v2/sandboxes'],
     ['opensandbox', '/v1/sandboxes'],
     ['vercel', '/v2/sandboxes'],
-  ])('%s says that its answers are for nobody else', async (name, where) => {
+  ])('%s marks its responses as private', async (name, where) => {
     for (const path of [where, '/nowhere']) {
       const { headers } = await send(name, 'GET', path)
       expect(headers.get('cache-control')).toBe('no-store')
@@ -104,7 +105,7 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     }
   })
 
-  it('what was changed is in the audit log with what it was changed of, also by a GET', async () => {
+  it('the audit log records changes with their target, also by GET', async () => {
     const { id: open } = await ask('opensandbox', 'POST', '/v1/sandboxes', { image: { uri: 'host' } })
     await ask('opensandbox', 'GET', `/v1/sandboxes/${open}`)
     await ask('opensandbox', 'GET', `/v1/sandboxes/${open}/endpoints/8000`)
@@ -140,14 +141,13 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
         entry.target,
       ])
     for (const entry of expected) await expect.poll(entries).toContainEqual(entry)
-    // Looking is not changing.
     const actions: string[] = (await entries()).map(([action]: [string]) => action)
     expect(actions).not.toContain('opensandbox GET /v1/sandboxes/:id')
     expect(actions.filter((action) => action === 'vercel GET /v2/sandboxes/:name')).toHaveLength(1)
     for (const one of await live()) await daemon.call('DELETE', `/v1/sessions/${one.id}`)
   })
 
-  it('a copy that cannot be finished is its own failure, and nothing of it is left', async () => {
+  it('a copy that cannot be finished is a failure, and nothing of it is left', async () => {
     const { sandboxID: id } = await ask('e2b', 'POST', '/sandboxes', {})
     const { sessions } = daemon.daemon
     vi.spyOn(sessions, 'setLifetime').mockRejectedValueOnce(new Error('no'))
@@ -162,7 +162,7 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     ['e2b', '/sandboxes', {}],
     ['opensandbox', '/v1/sandboxes', { image: { uri: 'host' } }],
     ['vercel', '/v3/sandboxes', {}],
-  ])('%s leaves nothing of a sandbox that it cannot remember', async (name, where, body) => {
+  ])('%s leaves nothing of a sandbox that it cannot record', async (name, where, body) => {
     const { fronts } = daemon.daemon.sessions.context.store
     const put = vi.fn(() => Promise.reject(new Error('no')))
     const before = fronts.put
@@ -176,7 +176,7 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     expect(await live()).toEqual([])
   })
 
-  it('what is cut off by the end of the daemon does not look as if it were over', async () => {
+  it('streams that are cut by a shutdown do not look complete', async () => {
     const { sandboxID: id, envdAccessToken } = await ask('e2b', 'POST', '/sandboxes', {})
     const access = { 'e2b-sandbox-id': id, 'x-access-token': envdAccessToken }
     const begin = (method: string, message: object) =>
@@ -210,7 +210,6 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
       () => 'whole',
       () => 'cut',
     )
-    // All of them have begun.
     const { commands } = daemon.daemon.sessions
     const project = { projectId: 'default', keyId: 'test', scopes: [], requestId: 'test' }
     await expect.poll(async () => (await commands.list(project, open, 10)).length).toBe(2)
@@ -232,7 +231,6 @@ function frame(message: object): Buffer {
   return Buffer.concat([head, json])
 }
 
-/** The frames of the Connect protocol, to the end of the stream. */
 async function framesOf(response: Response): Promise<Array<{ flags: number; message: Anything }>> {
   const bytes = Buffer.from(await response.arrayBuffer())
   const frames: Array<{ flags: number; message: Anything }> = []

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 
-/** WebSocket clients that send and never read. Their answers must not pile up in the daemon. */
+/** WebSocket clients that send and never read. Responses must not accumulate in the daemon. */
 describe('a WebSocket client that never reads', () => {
   let daemon: TestDaemon
   const sockets: Socket[] = []
@@ -42,11 +42,10 @@ describe('a WebSocket client that never reads', () => {
     const { body } = await daemon.call('POST', `/v1/sessions/${id}/terminals`, {})
     return `${daemon.daemon.url}/v1/sessions/${id}/terminals/${body.terminal_id ?? body.id}/ws`
   }
-  /** A masked frame with a mask of zeros. */
   const frame = (opcode: number, text = '') =>
     Buffer.from([0x80 | opcode, 0x80 | text.length, 0, 0, 0, 0, ...Buffer.from(text)])
 
-  /** Sends 400,000 of them, or as many as are taken, and says by how much memory grew. */
+  /** Sends 400,000 frames, or as many as are accepted, and returns the growth of memory. */
   const flood = async (socket: Socket, one: Buffer): Promise<number> => {
     const many = Buffer.concat(Array.from({ length: 10_000 }, () => one))
     const before = process.memoryUsage()
@@ -63,17 +62,17 @@ describe('a WebSocket client that never reads', () => {
     return after.heapUsed + after.external - before.heapUsed - before.external
   }
 
-  it('and pings a terminal costs one answer at a time', async () => {
+  it('and pings a terminal costs one response at a time', async () => {
     expect(await flood(await upgraded(await terminal()), frame(9, 'x'.repeat(100)))).toBeLessThan(80_000_000)
   })
 
-  it('and pings Daytona’s event socket is cut off, by either kind of ping', async () => {
+  it('and pings Daytona’s event socket is disconnected, with either kind of ping', async () => {
     const url = `${daemon.daemon.fronts.daytona}/api/socket.io/?EIO=4&transport=websocket`
     expect(await flood(await upgraded(url), frame(9, 'x'.repeat(100)))).toBeLessThan(80_000_000)
     expect(await flood(await upgraded(url), frame(1, '2'))).toBeLessThan(80_000_000)
   })
 
-  it('a client that reads gets its answers, the newest last', async () => {
+  it('a client that reads gets its responses, the newest last', async () => {
     const url = (await terminal()).replace('http', 'ws')
     const socket = new WebSocket(url, { headers: { authorization: `Bearer ${daemon.key}` } })
     await once(socket, 'open')
@@ -85,7 +84,7 @@ describe('a WebSocket client that never reads', () => {
     socket.terminate()
   })
 
-  it('a message of many fragments is refused', async () => {
+  it('rejects a message of many fragments', async () => {
     const socket = await upgraded(await terminal())
     const fragment = Buffer.from([0x00, 0x81, 0, 0, 0, 0, 0x61])
     const closed = once(socket, 'close')

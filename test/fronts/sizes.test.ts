@@ -7,7 +7,7 @@ const missing = await isolationMissing()
 
 type FrontName = 'daytona' | 'e2b' | 'opensandbox' | 'vercel'
 
-/** One request in which one number (`n`) or one text (`s`) is the caller's choice. */
+/** One request with a variable number (`n`) or text (`s`). */
 interface Row {
   readonly front: FrontName
   readonly request: string
@@ -178,7 +178,6 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
     })
   }
 
-  /** The front's sandbox that requests refer to, and what else they need to send. */
   const sandboxes = new Map<FrontName, { id: string; headers: Record<string, string> }>()
   const sandboxOf = async (front: FrontName) => {
     const known = sandboxes.get(front)
@@ -200,7 +199,6 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
     sandboxes.set(front, { id, headers })
     return { id, headers }
   }
-  /** Ends what a row created, so that the quota is not used up. */
   const endOthers = async () => {
     const kept = new Set([...sandboxes.values()].map(({ id }) => id))
     const { sessions } = (await daemon.call('GET', '/v1/sessions?status=running,stopped,paused')).body
@@ -208,7 +206,7 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
   }
 
   for (const front of ['e2b', 'daytona', 'vercel', 'opensandbox'] as const)
-    it(`${front}: every number and length gets an answer, never a fault`, { timeout: 240_000 }, async () => {
+    it(`${front}: answers every number and length without a fault`, { timeout: 240_000 }, async () => {
       const faults: string[] = []
       const statuses = new Set<number>()
       for (const { request, body, kind } of rows.filter((row) => row.front === front)) {
@@ -216,7 +214,7 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
           const { id, headers } = await sandboxOf(front)
           const text = kind === 'n' ? String(size) : 'a'.repeat(size)
           const where = request.replace(':id', id).replace(':size', text)
-          // Longer heads are refused as a whole; that is tested once, below.
+          // Longer heads are rejected as a whole; that is tested once, below.
           if (where.length > 16_000) continue
           const plane = request.includes('.') || request.includes('/files') ? headers : {}
           const value = kind === 'n' ? size : text

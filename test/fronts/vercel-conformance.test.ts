@@ -9,10 +9,10 @@ import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testi
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 
-/** Our provider, the vendor's own SDK, our front, and a sandbox that crun isolates: the whole contract through all of them. */
+/** The whole contract through our provider, the vendor's SDK, our front, and a sandbox isolated by crun. */
 const title = 'conformance: vercel (@vercel/sandbox → the front → isolator oci)'
 const skipped = await reasonToSkip()
-// Output comes as text, piece by piece: 64 MiB of it are thousands of small programs, which take their time on a machine that does other things too.
+// Output comes as text in chunks: 64 MiB are thousands of small programs, which is slow on a busy machine.
 const limits = { behaviourMs: 170_000 }
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
@@ -30,7 +30,7 @@ function run(): void {
   const provider = () =>
     new VercelProvider({ token, teamId: 'team', projectId: 'project', baseUrl: daemon!.fronts.vercel! })
   describe('on the front', () => {
-    // Registered first, so run last: the kit ends its sandboxes before that.
+    // Registered first, so it runs last: the kit ends its sandboxes before.
     afterAll(async () => {
       await store?.close()
       await daemon?.end('SIGTERM')

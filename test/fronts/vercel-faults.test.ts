@@ -8,7 +8,10 @@ import { type Fault, FaultProxy } from './fault-proxy.ts'
 
 const missing = await isolationMissing()
 
-/** What a user of the provider sees when the vendor, or the way to it, fails. The SDK, the front and the sandbox are real. */
+/**
+ * What a user of the provider sees if the vendor or the connection fails. The SDK, the front and the sandbox are
+ * real.
+ */
 describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
   let proxy: FaultProxy
@@ -67,7 +70,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       { code: 'forbidden', requestId: 'fra1::abc', details: { status: 403, vendorCode: 'forbidden' } },
     ],
     [
-      'a rate limit, with when to come again',
+      'a rate limit with a time',
       {
         kind: 'answer',
         status: 429,
@@ -77,38 +80,38 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       { code: 'rate_limited', retryable: true, requestId: 'fra1::abc', details: { retryAfterMs: 7000 } },
     ],
     [
-      'a plan that is used up',
+      'an exceeded plan',
       { kind: 'answer', status: 402, body: '{"error":{"code":"payment_required","message":"Upgrade"}}' },
       { code: 'quota_exceeded', details: { vendorCode: 'payment_required' } },
     ],
     [
-      'a region that does not exist',
+      'an unknown region',
       { kind: 'answer', status: 400, body: '{"error":{"code":"bad_request","message":"Invalid region"}}' },
       { code: 'invalid_argument', message: expect.stringContaining('Invalid region') },
     ],
     [
-      'a page for people, with 200',
+      'an HTML page with 200',
       { kind: 'answer', status: 200, headers: html, body: '<html>' },
       { code: 'provider_error', requestId: 'fra1::abc' },
     ],
     [
-      'a page for people, with 500',
+      'an HTML page with 500',
       { kind: 'answer', status: 500, headers: html, body: '<html>' },
       { code: 'provider_error', requestId: 'fra1::abc' },
     ],
     [
-      'a gateway that is away',
+      'an unreachable gateway',
       { kind: 'answer', status: 502, headers: html, body: '<html>' },
       { code: 'unavailable', retryable: true, requestId: 'fra1::abc' },
     ],
     ['maintenance', { kind: 'answer', status: 503, body: '{}' }, { code: 'unavailable', retryable: true }],
     [
-      'an answer that is not what was asked for',
+      'an unexpected response',
       { kind: 'answer', status: 200, headers: { 'content-type': 'application/json' }, body: '{"sandbox":1}' },
       { code: 'provider_error' },
     ],
-    ['a connection that is cut', { kind: 'cut-before' }, { code: 'unavailable', retryable: true }],
-    ['half an answer', { kind: 'cut-at', bytes: 40 }, { code: 'unavailable' }],
+    ['a lost connection', { kind: 'cut-before' }, { code: 'unavailable', retryable: true }],
+    ['half a response', { kind: 'cut-at', bytes: 40 }, { code: 'unavailable' }],
   ]
   it.each(answers)('create: %s', async (_, fault, seen) => {
     proxy.rules({ on: /^POST \/v3\/sandboxes/, fault, times: 10 })
@@ -121,12 +124,12 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       provider: 'vercel',
       ...seen,
     })
-    // Asked once: the SDK alone would have asked three times.
+    // One request: the SDK alone would have made three.
     expect(asked).toBe(1)
     expect(await left()).toBe(0)
   })
 
-  it('nothing for a while is a timeout; what was made meanwhile is taken away', async () => {
+  it('silence is a timeout; what was created meanwhile is removed', async () => {
     proxy.rules({ on: /^POST \/v3/, fault: { kind: 'silence' } })
     expect(await failure(provider({ requestTimeoutMs: 300 }).create())).toMatchObject({
       code: 'timeout',
@@ -137,7 +140,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
     expect(await left()).toBe(0)
   })
 
-  it('a create that fails leaves somebody else’s sandbox of that name alone', async () => {
+  it('a failed create does not affect another caller’s sandbox of that name', async () => {
     const first = await provider().create({ name: 'theirs' })
     proxy.rules({ on: /^POST \/v3/, fault: { kind: 'answer', status: 500, body: '{}' } })
     expect(await failure(provider().create({ name: 'theirs' }))).toMatchObject({ code: 'provider_error' })
@@ -146,7 +149,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
     await first.destroy()
   })
 
-  it('no or wrong credentials, in the vendor’s own words or ours', async () => {
+  it('missing or wrong credentials, in the vendor’s words or ours', async () => {
     expect(await failure(provider({ token: 'sk-wrong' }).list())).toMatchObject({ code: 'unauthenticated' })
     expect([await provider({ token: 'sk-wrong' }).healthCheck(), await provider().healthCheck()]).toEqual([
       false,
@@ -156,19 +159,18 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
 
   describe('in a sandbox', () => {
     const make = (options = {}) => provider(options).create({ lifetimeMs: 600_000 })
-    /** Makes a line in a file each time that it runs. */
     const once = (file: string) => ({
       cmd: 'sh',
       args: ['-c', 'echo ran >>"$1"; echo out; echo end', 'sh', file],
     })
 
     it.each<[string, Fault]>([
-      ['is answered with 500', { kind: 'answer', status: 500, body: '{}' }],
+      ['gets a 500', { kind: 'answer', status: 500, body: '{}' }],
       ['is cut off', { kind: 'cut-before' }],
-      ['is done, and its answer lost', { kind: 'cut-after' }],
-      ['is answered by half', { kind: 'cut-at', bytes: 20 }],
-      ['is answered with a page', { kind: 'answer', status: 200, headers: html, body: '<html>' }],
-    ])('a command whose start %s is never run twice', async (_, fault) => {
+      ['succeeds, but loses its response', { kind: 'cut-after' }],
+      ['gets half a response', { kind: 'cut-at', bytes: 20 }],
+      ['gets an HTML page', { kind: 'answer', status: 200, headers: html, body: '<html>' }],
+    ])('a command whose start %s never runs twice', async (_, fault) => {
       const sandbox = await make()
       const file = `ran-${randomUUID()}`
       proxy.rules({ on: /^POST .*\/cmd$/, fault })
@@ -184,7 +186,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
     it('a start that the network repeats is still one start', async () => {
       const sandbox = await make()
       proxy.rules({ on: /^POST .*\/cmd$/, fault: { kind: 'duplicate' } })
-      // Whose answer is the one that we get: if it is not the first to start, it cannot know where the other's output is, and ends it.
+      // If our response belongs to the second start, it does not know where the output of the first is, and ends it.
       const answer = await sandbox.runCommand(once('ran')).catch((error: unknown) => error)
       expect(answer).toMatchObject(
         SandboxError.is(answer) ? { code: 'connection_lost' } : { stdout: 'out\nend\n' },
@@ -195,7 +197,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
-    it('output goes on where a log was cut, and nothing is missed or told twice', async () => {
+    it('output resumes after a cut log, without loss or repetition', async () => {
       const sandbox = await make()
       const lines = Array.from({ length: 400 }, (_, line) => `line ${line}\n`).join('')
       const args = [
@@ -212,7 +214,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
-    it('a log that always breaks off is connection_lost, and the process can be found again', async () => {
+    it('a log that always breaks is connection_lost, and the process can be found again', async () => {
       const sandbox = await make()
       const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo one; sleep 1000'], detached: true })
       proxy.rules({ on: /\/logs$/, fault: { kind: 'cut-at', bytes: 10 }, times: 100 })
@@ -222,7 +224,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       expect((await process.status()).running).toBe(true)
       await process.kill('SIGKILL')
       expect(await process.wait()).toMatchObject({ stdout: 'one\n', signal: 'SIGKILL' })
-      // Its output once more, now that it has ended: two readings break off, the third is whole.
+      // Reads the output again after the end: two attempts break, the third is complete.
       proxy.rules({ on: /\/logs$/, fault: { kind: 'cut-at', bytes: 30 }, times: 2 })
       expect(await process.wait()).toMatchObject({ stdout: 'one\n', signal: 'SIGKILL' })
       expect(proxy.count(/\/logs$/)).toBe(3)
@@ -230,7 +232,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
-    it('a log that falls silent is noticed when its command has ended', async () => {
+    it('a silent log is detected when its command has ended', async () => {
       const sandbox = await make({ silenceMs: 300 })
       const process = await sandbox.spawn({
         cmd: 'sh',
@@ -242,7 +244,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
-    it('a log that was changed on its way is an error, not output', async () => {
+    it('a corrupted log is an error, not output', async () => {
       const sandbox = await make()
       proxy.rules({ on: /\/logs$/, fault: { kind: 'corrupt', from: 'stdout', to: 'stdxut' }, times: 100 })
       expect(await failure(sandbox.runCommand({ cmd: 'echo', args: ['x'] }))).toMatchObject({
@@ -252,7 +254,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
-    it('files: half a download is an error; a failed upload leaves the old content and nothing else', async () => {
+    it('files: a partial download is an error; a failed upload keeps the old content and leaves nothing else', async () => {
       const sandbox = await make()
       await sandbox.files.writeFile('dir/file', 'x'.repeat(200_000))
       proxy.rules({ on: /\/fs\/read/, fault: { kind: 'cut-at', bytes: 1000 } })
@@ -268,13 +270,12 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
     })
 
     const broken: Fault = { kind: 'answer', status: 500, body: '{}' }
-    /** What became of the copies, the failed one among them. */
     const sorted = (copies: ReadonlyArray<unknown>) => ({
       good: copies.filter((copy) => !(copy instanceof Error)) as Array<{ destroy(): Promise<boolean> }>,
       failed: copies.filter((copy) => SandboxError.is(copy)),
     })
 
-    it('a fork that fails is an error beside the copies that were made', async () => {
+    it('a failed fork is an error beside the successful copies', async () => {
       const sandbox = await make()
       proxy.rules({ on: /\/fork$/, fault: broken }, { on: /^DELETE/, fault: broken, times: 10 })
       const { good, failed } = sorted(await sandbox.fork({ count: 2 }))
@@ -284,7 +285,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       expect(await left()).toBe(0)
     })
 
-    it('a fork whose answer is lost is taken away; where that fails too, it is named', async () => {
+    it('a fork whose response is lost is removed; if that fails too, it is named', async () => {
       const sandbox = await make()
       proxy.rules({ on: /\/fork$/, fault: { kind: 'cut-after' } }, { on: /^DELETE/, fault: broken })
       const first = sorted(await sandbox.fork({ count: 2 }))
@@ -305,7 +306,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       expect(await left()).toBe(0)
     })
 
-    it('a create whose answer is lost, and that cannot be taken away either, is named', async () => {
+    it('a create whose response is lost, and that cannot be removed, is named', async () => {
       proxy.rules(
         { on: /^POST \/v3/, fault: { kind: 'cut-after' } },
         { on: /^DELETE/, fault: broken, times: 2 },
@@ -316,7 +317,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       expect(await left()).toBe(0)
     })
 
-    it('forks that are cancelled on their way leave nothing', async () => {
+    it('cancelled forks leave nothing', async () => {
       const controller = new AbortController()
       const cancelling: typeof fetch = (url, init) => {
         if (String(url).includes('/fork')) controller.abort()
@@ -329,7 +330,7 @@ describe.skipIf(missing)(`faults under the provider vercel${missing ? ` (skipped
       await sandbox.destroy()
     })
 
-    it('a sandbox that was deleted behind our back is not_found; one that was stopped is not_running', async () => {
+    it('a sandbox deleted by another client is not_found; a stopped one is not_running', async () => {
       const [gone, stopped] = [await make(), await make()]
       const id = (sandbox: { sandboxId: string }) =>
         sandbox.sandboxId.slice(0, sandbox.sandboxId.indexOf('.'))

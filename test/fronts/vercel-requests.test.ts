@@ -9,11 +9,10 @@ interface Asked {
   readonly body: any
 }
 
-/** In the vendor's place: remembers what its own SDK sends, and answers in the vendor's shapes. It runs nothing. */
+/** A double of the vendor: records what its SDK sends, and responds in the vendor's format. It runs nothing. */
 class Vendor {
   readonly asked: Asked[] = []
   snapshots: Array<{ id: string; creationMethod?: string; status?: string }> = []
-  /** Answered with 500 instead. */
   broken: RegExp | undefined
   #name = 'none'
   #tags: Record<string, string> = {}
@@ -90,7 +89,7 @@ const made = async (create = {}, options: VercelProviderOptions = three) => {
   return { vendor, provider, sandbox }
 }
 
-describe('what the provider vercel sends', () => {
+describe('requests of the provider vercel', () => {
   const { VERCEL_OIDC_TOKEN: before } = process.env
   const setInEnvironment = (token: string | undefined) => {
     if (token === undefined) delete process.env.VERCEL_OIDC_TOKEN
@@ -103,7 +102,7 @@ describe('what the provider vercel sends', () => {
   it.each([
     ['an OIDC token', { oidcToken: mine }],
     ['a token that looks like one', { token: mine, teamId: 'team_mine', projectId: 'prj' }],
-  ])('is the caller’s token with every request, whatever the environment says: %s', async (_, options) => {
+  ])('send the caller’s token with every request, whatever the environment: %s', async (_, options) => {
     setInEnvironment(undefined)
     const { vendor, provider, sandbox } = await made({}, options)
     expect(process.env.VERCEL_OIDC_TOKEN).toBeUndefined()
@@ -169,7 +168,7 @@ describe('what the provider vercel sends', () => {
       { region: 'fra1', failoverRegions: ['iad1'], snapshotExpiration: 86_400_000 },
     ],
   ]
-  it.each(options)('is %s, as the vendor names it', async (_, create, line, body) => {
+  it.each(options)('contain %s in the vendor’s words', async (_, create, line, body) => {
     const { vendor } = await made(create)
     expect(vendor.asked).toHaveLength(1)
     expect(vendor.asked[0]).toMatchObject({ line, body })
@@ -181,16 +180,16 @@ describe('what the provider vercel sends', () => {
     vendor.of(/^DELETE/).map(({ query }) => query.get('deleteOrphanSnapshots'))
 
   it.each([
-    ['that the vendor made by itself go with their sandbox', [{ creationMethod: 'auto' }], 'true'],
-    ['of which there are none are no matter', [], 'true'],
+    ['that the vendor made by itself are deleted with their sandbox', [{ creationMethod: 'auto' }], 'true'],
+    ['are ignored if there are none', [], 'true'],
     [
-      'stay, all, where somebody asked for one',
+      'all stay if one was made by the user',
       [{ creationMethod: 'auto' }, { creationMethod: 'manual' }],
       null,
     ],
-    ['stay where nobody knows', [{}], null],
-    ['that are deleted already are nobody’s', [{ creationMethod: 'manual', status: 'deleted' }], 'true'],
-  ])('at the end: snapshots %s', async (_, snapshots, asked) => {
+    ['stay if their origin is unknown', [{}], null],
+    ['that are already deleted are ignored', [{ creationMethod: 'manual', status: 'deleted' }], 'true'],
+  ])('at destroy: snapshots %s', async (_, snapshots, asked) => {
     for (const end of ['sandbox', 'provider'] as const) {
       const { vendor, provider, sandbox } = await made()
       vendor.snapshots = snapshots.map((facts, at) => ({ id: `snap_${at}`, ...facts }))
@@ -200,25 +199,25 @@ describe('what the provider vercel sends', () => {
     }
   })
 
-  it('at the end: a sandbox is deleted, its snapshots not, when they cannot be listed', async () => {
+  it('at destroy: if snapshots cannot be listed, the sandbox is deleted and they stay', async () => {
     const { vendor, sandbox } = await made()
     vendor.broken = /^GET .*\/snapshots/
     expect(await sandbox.destroy()).toBe(true)
     expect(deleted(vendor)).toEqual([null])
   })
 
-  it('for a fork is a snapshot that ends by itself, and is nobody’s', async () => {
+  it('for a fork, a snapshot expires by itself and is not listed', async () => {
     const { vendor, sandbox } = await made()
     expect(await sandbox.fork({ count: 2 })).toHaveLength(2)
     expect(vendor.of(/\/snapshot$/).map(({ body }) => body)).toEqual([{ expiration: 86_400_000 }])
-    // The sandbox and its copies start from it again, until each has one of its own.
+    // The sandbox and its copies start from it until each has its own.
     expect(vendor.of(/^DELETE/)).toEqual([])
     vendor.snapshots = [{ id: 'snap_1', creationMethod: 'manual' }]
     await sandbox.destroy()
     expect(deleted(vendor)).toEqual(['true'])
   })
 
-  it('a snapshot that was made is said, also when its sandbox does not start again', async () => {
+  it('a created snapshot is reported, even if its sandbox does not start again', async () => {
     const { vendor, sandbox } = await made()
     vendor.broken = /resume=true/
     const error = await sandbox.snapshot().catch((caught: unknown) => caught)

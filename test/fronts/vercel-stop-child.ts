@@ -1,5 +1,5 @@
 /**
- * A user's process with Vercel's SDK, in which a sandbox ends under a command. Prints what the SDK threw; an unhandled
+ * A user's process with Vercel's SDK, whose sandbox ends during a command. Prints what the SDK threw; an unhandled
  * rejection ends the process with an error, as in any Node program.
  */
 import { Sandbox } from '@vercel/sandbox'
@@ -61,5 +61,5 @@ const results = runs!.split(' ').map((each) => {
   return run(ending, reader)
 })
 for (const result of await Promise.all(results)) console.log(JSON.stringify(result))
-// Whatever is still to be rejected gets its turn.
+// Gives pending rejections time to surface.
 await new Promise((resolve) => setTimeout(resolve, 300))

@@ -7,7 +7,7 @@ import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
-/** The vendor's SDK in a process of its own: an unhandled rejection would end it. */
+/** The vendor's SDK in its own process: an unhandled rejection would end it. */
 describe.skipIf(missing)(
   `a sandbox of Vercel’s front that ends under a command${missing ? ` (skipped: ${missing})` : ''}`,
   () => {
@@ -36,7 +36,7 @@ describe.skipIf(missing)(
         .split('\n')
         .map((line) => JSON.parse(line))
       const stopped = { error: 'StreamError', code: 'sandbox_stopped' }
-      // A wait is not a stream: it is answered with the exit code of a killed program.
+      // A wait is not a stream: it returns the exit code of a killed program.
       const expected = (reader: string) => (reader === 'wait' ? { value: { exitCode: 137 } } : stopped)
       expect(seen).toEqual(readers.map((reader) => ({ ending, reader, ...expected(reader) })))
       expect(stderr).toBe('')

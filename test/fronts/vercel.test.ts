@@ -41,7 +41,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
   }
 
   it.each(['vercel', 'vercel-provider'])(
-    'examples/fronts/%s.ts prints what is written beside it',
+    'examples/fronts/%s.ts prints the content of its .out file',
     async (name) => {
       const { stdout } = await promisify(execFile)(
         process.execPath,
@@ -55,7 +55,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     },
   )
 
-  it('takes the SDK’s own prefix too: then only the host is replaced', async () => {
+  it('accepts the SDK’s own prefix too: then only the host is replaced', async () => {
     const sandbox = await Sandbox.create({
       ...access(),
       fetch: ((url, init) => fetch(String(url).replace('https://vercel.com', front()), init)) as typeof fetch,
@@ -64,7 +64,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     await sandbox.delete()
   })
 
-  it('a key sees its project alone; a wrong one sees nothing; a reader may look', async () => {
+  it('a key sees only its project; a wrong one sees nothing; a reader may read', async () => {
     const mine = await Sandbox.create({ ...access(), name: 'mine' })
     const project = await daemon.call('POST', '/v1/projects', { name: 'other' })
     const other = await daemon.call('POST', '/v1/keys', {
@@ -98,7 +98,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     expect(JSON.stringify(audit.body)).toContain('vercel DELETE /v2/sandboxes/:name')
   })
 
-  it('names are taken once; lists are filtered, sorted and paged', async () => {
+  it('names are unique; lists are filtered, sorted and paged', async () => {
     const made = []
     for (const [name, team] of [
       ['list-b', 'red'],
@@ -123,7 +123,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     expect(await names({ namePrefix: 'list-' })).toEqual([])
   })
 
-  it('getOrCreate finds what it made, and a stopped one goes on with a session of its own', async () => {
+  it('getOrCreate finds what it created, and a stopped sandbox continues with a new session', async () => {
     const log: string[] = []
     const get = () =>
       Sandbox.getOrCreate({
@@ -143,12 +143,11 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     expect(log).toEqual(['created', 'resumed'])
     expect(String(await second.readFileToBuffer({ path: 'made' }))).toBe('once')
     expect(second.currentSession().sessionId).not.toBe(before)
-    // The old one is over, and says so.
     expect(await refused(first.currentSession().runCommand('true'))).toEqual([410, 'sandbox_stopped'])
     await second.delete()
   })
 
-  it('output is text, whole and in order, and can be read again; a timeout ends the command', async () => {
+  it('output is complete text in order, and can be read again; a timeout ends the command', async () => {
     const sandbox = await Sandbox.create(access())
     const text = 'Grüße 你好 🏖️ '.repeat(2000)
     const echo = await sandbox.runCommand({ cmd: 'cat', args: ['/dev/stdin'], env: {}, cwd: '/' })
@@ -165,7 +164,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     await sandbox.delete()
   })
 
-  it('its time ends a sandbox, extending adds to it, and one that is not persistent is gone', async () => {
+  it('the timeout ends a sandbox, extending adds to it, and one that is not persistent is removed', async () => {
     const sandbox = await Sandbox.create({ ...access(), name: 'short', timeout: 60_000 })
     const before = sandbox.expiresAt!.getTime()
     await sandbox.extendTimeout(30_000)
@@ -177,7 +176,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     await sandbox.delete()
   })
 
-  it('snapshots are listed, expire, and go with their sandbox when that is asked for', async () => {
+  it('snapshots are listed, expire, and are deleted with their sandbox on request', async () => {
     const sandbox = await Sandbox.create({ ...access(), name: 'saved' })
     const short = await sandbox.snapshot({ expiration: 1 })
     const long = await sandbox.snapshot()
@@ -195,7 +194,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     ])
   })
 
-  it('nothing is made from a snapshot whose time is over, and it is removed though nobody looks', async () => {
+  it('an expired snapshot cannot be used, and is removed without a request', async () => {
     const sandbox = await Sandbox.create({ ...access(), name: 'over' })
     const [first, second] = [
       await sandbox.snapshot({ expiration: 1 }),
@@ -212,7 +211,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
   })
 
   describe('git', () => {
-    /** No server is needed: git asks this line instead of ssh, and it is one. Ids follow from the dates. */
+    /** Needs no server: git runs this line instead of ssh. Commit ids follow from the dates. */
     const env = {
       GIT_SSH_VARIANT: 'simple',
       GIT_SSH_COMMAND:
@@ -237,18 +236,18 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
       return (await log.stdout()).trim().split(' ') as [string, string]
     }
 
-    it('a revision is a branch, a tag, or a commit by its id, whole or short', async () => {
+    it('a revision is a branch, a tag, or a commit by its full or short id', async () => {
       const [two] = await subject(undefined, 1)
       expect(two).toBe('two')
       expect((await subject('main'))[0]).toBe('two')
-      // Digits alone, and yet a tag.
+      // Digits only, but still a tag.
       const [one, id] = await subject('20240101')
       expect(one).toBe('one')
       for (const revision of [id, id.slice(0, 8)])
         expect(await subject(revision, 1), revision).toEqual(['one', id])
     })
 
-    it('a source that does not come is given up with its client, and nothing is left', async () => {
+    it('a source that does not respond is abandoned with its client, and nothing is left', async () => {
       const leaving = new AbortController()
       const asking = fetch(`${front()}/v3/sandboxes`, {
         method: 'POST',
@@ -271,7 +270,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     })
   })
 
-  it('what is not here is refused in the vendor’s shape, once, and leaves nothing', async () => {
+  it('unsupported requests are rejected in the vendor’s format, once, and leave nothing', async () => {
     let requests = 0
     const counting = {
       ...access(),
@@ -299,7 +298,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     expect(await refused(sandbox.openInteractive())).toEqual(bad)
     expect(await refused(sandbox.update({ networkPolicy: 'allow-all' }))).toEqual(bad)
     await sandbox.delete()
-    // No network in the sandbox: the clone fails, and the sandbox that was made for it is gone.
+    // The sandbox has no network: the clone fails, and its sandbox is removed.
     const source = { type: 'git', url: 'https://example.invalid/repo.git' } as const
     expect(
       (await refused(Sandbox.create({ ...access(), name: 'cloned', source })))[0],

@@ -1,6 +1,6 @@
 /**
- * One project that misuses everything it may use, for as long as it is told. Runs as a process of its own, so that its
- * own work does not delay the neighbour's client. Prints what it did as one line of JSON.
+ * A project that misuses everything that it may use, for a given time. Runs in its own process, so that its work does
+ * not delay the neighbour's client. Prints its counts as one line of JSON.
  */
 import { randomUUID } from 'node:crypto'
 import { request } from 'node:http'
@@ -11,7 +11,7 @@ import { exhaust, stopChildren } from './inside.ts'
 export interface AttackOptions {
   url: string
   key: string
-  /** Of the E2B front: it shows every port of its sandboxes without a key. */
+  /** The E2B front, which exposes every port of its sandboxes without a key. */
   frontUrl: string
   seconds: number
 }
@@ -42,7 +42,7 @@ async function session(body: object = {}): Promise<string> {
   return (made.body as { id: string }).id
 }
 
-/** Repeats an attack. An answer that refuses it is not a failure of the attack. */
+/** Repeats an attack. A refusal counts as a response, not as a failure. */
 async function repeat(name: string, attack: () => Promise<unknown>, pauseMs = 0): Promise<void> {
   while (going()) {
     await attack().then(
@@ -89,7 +89,6 @@ const visit = (port: number) =>
     )
     asked.on('error', () => resolve()).end()
   })
-/** A refused request that announces a long body and never sends it. */
 const refusedUpload = () =>
   new Promise<void>((resolve) => {
     const { hostname, port } = new URL(options.url)
@@ -109,7 +108,7 @@ const nextPort = () => {
   return lastPort
 }
 await Promise.all([
-  // Results that are large, and grow when they are encoded.
+  // Large results that grow when they are encoded.
   repeat('large result', () =>
     call('POST', `/v1/sessions/${victim}/run`, {
       cmd: 'sh',
@@ -125,7 +124,7 @@ await Promise.all([
       max_output_bytes: 67_108_864,
     }),
   ),
-  // Quotas, by every way to make something run.
+  // Quotas, through every way to start something.
   repeat(
     'forks',
     () =>
@@ -138,7 +137,7 @@ await Promise.all([
       Promise.all(Array.from({ length: 8 }, () => call('POST', '/v1/sessions', { labels: largeLabels() }))),
     300,
   ),
-  // Keyless visits to ports where nothing listens.
+  // Visits without a key to closed ports.
   repeat('visits', () => Promise.all(Array.from({ length: 20 }, () => visit(nextPort())))),
   repeat('refused uploads', () => Promise.all(Array.from({ length: 50 }, refusedUpload)), 1000),
   repeat('labels', () => call('PATCH', `/v1/sessions/${victim}`, { labels: largeLabels() }), 100),
@@ -150,7 +149,7 @@ await Promise.all([
 process.stdout.write(`${JSON.stringify(counts)}\n`)
 process.exit(0)
 
-/** Far more than is allowed, in a body that is just not too large. */
+/** Far more than allowed, in a body just below the size limit. */
 function largeLabels(): Record<string, string> {
   return Object.fromEntries(Array.from({ length: 125 }, (_, at) => [`label-${at}`, 'x'.repeat(4000)]))
 }

@@ -11,12 +11,12 @@ import type { AttackOptions } from './attack.ts'
 
 const missing = await isolationMissing()
 const seconds = Number(process.env.SANDKASTEN_ATTACK_SECONDS ?? 60)
-/** One processor: on a machine of two, the attacker may keep half of it busy. */
+/** One CPU: on a machine with two, the attacker may use half of it. */
 const quotas = { sessions: 6, cpu: 1, mem_mb: 4096 }
 
 /**
- * One project attacks for a minute, with everything it may use. The other project works, and must not notice more than
- * that the machine is busy.
+ * One project attacks for a minute with everything that it may use. The other project works and must notice only that
+ * the machine is busy.
  */
 describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: SpawnedDaemon
@@ -36,7 +36,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     })
   })
   afterAll(async () => {
-    // Sandboxes outlive the daemon, also those of a test that failed.
+    // Sandboxes outlive the daemon, also those of a failed test.
     if (daemon?.process.exitCode === null) for (const key of keys) await endSessions(key)
     await daemon?.end('SIGTERM')
     rmSync(folder, { recursive: true, force: true })
@@ -78,7 +78,6 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
 
     let round = 0
     const failures: string[] = []
-    /** One round of a neighbour's work: a program, the shell and a file. How long it took. */
     const work = async (): Promise<number> => {
       round += 1
       const text = `round-${round}`
@@ -120,7 +119,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
       seconds,
     }
     const script = path.join(import.meta.dirname, 'attack.ts')
-    // The attacker's own computer is elsewhere: its requests must not take the processor from the daemon.
+    // A real attacker has another computer: its client must not take CPU from the daemon.
     const attack = spawn('nice', ['-n', '19', process.execPath, script, JSON.stringify(options)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
@@ -134,13 +133,13 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     const watch = setInterval(() => {
       highestMib = Math.max(highestMib, rssMib())
     }, 200)
-    /** What the attacker has, every second: never more than its quotas. */
+    /** The attacker's usage, every second: never above its quotas. */
     const usage = (async () => {
       const excess: string[] = []
       while (!over) {
         const statuses = 'creating,running,paused,stopped'
         const answer = await call(attacker.key, 'GET', `/v1/sessions?limit=100&status=${statuses}`)
-        // A large answer would be refused now: the attacker has used up its memory for answers.
+        // A large response could be refused: the attacker has used up its memory for responses.
         const live: Array<{ status: string; limits: { cpu: number } }> = answer.body?.sessions ?? []
         const running = live.filter(({ status }) => status === 'running' || status === 'creating')
         const cpu = running.reduce((sum, { limits }) => sum + limits.cpu, 0)
@@ -166,14 +165,13 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     expect(failures).toEqual([])
     expect(excess).toEqual([])
     expect(highestMib).toBeLessThan(1024)
-    // The goal is 3 ×; measured are 3.5 to 5 on two processors, which attacker, neighbour and daemon share here.
+    // The goal is 3 ×; measured are 3.5 to 5 on two CPUs, which attacker, neighbour and daemon share here.
     expect(ratio).toBeLessThan(15)
-    // The attacks took place: each was made, and each was answered.
+    // Every attack was made and answered.
     const counts = JSON.parse(report)
     for (const name of ['large result', 'forks', 'creates', 'visits', 'refused uploads', 'labels'])
       expect(counts[name], name).toBeGreaterThan(0)
 
-    // Nothing is left: sessions, sandboxes, connections.
     for (const key of keys) await endSessions(key)
     await expect.poll(() => descriptors(), { timeout: 30_000 }).toBeLessThan(descriptorsBefore + 40)
     const metrics = await fetch(`${daemon.url}/metrics`, { headers: { authorization: `Bearer ${admin}` } })

@@ -1,6 +1,6 @@
-/** Programs of the attacker that run inside its sandbox. */
+/** The attacker's programs inside its sandbox. */
 
-/** Takes as much as it gets of everything that the kernel counts, again and again. */
+/** Repeatedly takes as much as possible of every kernel resource. */
 export const exhaust = `
 import ctypes, os, time, signal, resource
 libc = ctypes.CDLL(None, use_errno=True)
@@ -55,7 +55,7 @@ while True:
         os.closerange(3, 100000)
 `
 
-/** Sends SIGSTOP to every new process of its user as early as it can. */
+/** Sends SIGSTOP to every new process of its user as early as possible. */
 export const stopChildren = `
 import os, signal, time
 me = os.getpid()

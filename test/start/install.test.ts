@@ -23,7 +23,7 @@ const skipped =
     ? undefined
     : 'needs root on Debian, and script(1)'
 
-/** Stands in for apt, which would change the machine: it writes down its arguments and knows two versions of Rust. */
+/** A double of apt, which would change the machine: records its arguments and knows two versions of Rust. */
 const bin = path.join(folder, 'bin')
 const calls = path.join(folder, 'calls')
 mkdirSync(bin)
@@ -80,13 +80,13 @@ async function install(how: { terminal: boolean; answer?: string; args?: string[
 
 const installed = /^install -y .*crun cargo-web rustc-web$/m
 
-describe('what is missing', () => {
+describe('missing packages', () => {
   beforeEach(({ skip }) => {
     if (skipped) skip(skipped)
     rmSync(calls, { force: true })
   })
 
-  it('is named with its reason, and installed where there is no terminal', async () => {
+  it('are named with their reason, and installed if there is no terminal', async () => {
     const { code, said, calls } = await install({ terminal: false })
     expect(code).toBe(0)
     expect(said).toMatch(/crun +isolated sandboxes/)
@@ -98,13 +98,13 @@ describe('what is missing', () => {
     expect(calls).toMatch(installed)
   })
 
-  it.each(['\r', 'y\r', 'YES\r'])('is installed after the answer %j on a terminal', async (answer) => {
+  it.each(['\r', 'y\r', 'YES\r'])('are installed after the answer %j on a terminal', async (answer) => {
     const { said, calls } = await install({ terminal: true, answer })
     expect(said).toContain('Install them now? [Y/n]')
     expect(calls).toMatch(installed)
   })
 
-  it.each(['n\r', 'what\r', '\x04'])('is not installed after %j, and named again', async (answer) => {
+  it.each(['n\r', 'what\r', '\x04'])('are not installed after %j, and named again', async (answer) => {
     const { code, said, calls } = await install({ terminal: true, answer })
     expect(code).toBe(0)
     expect(said).toContain('Not installed. This machine still lacks:')
@@ -112,19 +112,19 @@ describe('what is missing', () => {
     expect(calls).not.toMatch(installed)
   })
 
-  it('is not installed after Ctrl-C, which ends the command', async () => {
+  it('are not installed after Ctrl-C, which ends the command', async () => {
     const { code, calls } = await install({ terminal: true, answer: '\x03' })
     expect(code).toBe(130)
     expect(calls).not.toMatch(installed)
   })
 
-  it('is installed on a terminal without a question with --yes', async () => {
+  it('are installed on a terminal without a question with --yes', async () => {
     const { said, calls } = await install({ terminal: true, args: ['--yes'] })
     expect(said).not.toContain('[Y/n]')
     expect(calls).toMatch(installed)
   })
 
-  it('leaves nothing that keeps services from starting', async () => {
+  it('leaves nothing that prevents services from starting', async () => {
     const before = existsSync('/usr/sbin/policy-rc.d')
     await install({ terminal: false })
     expect(existsSync('/usr/sbin/policy-rc.d')).toBe(before)

@@ -30,7 +30,7 @@ interface Started {
   said(): string
 }
 
-/** `npm start`, as a user types it, with a data folder of its own. */
+/** Runs `npm start` as a user types it, with its own data folder. */
 function npmStart(args: string[] = [], env: Record<string, string> = {}): Started {
   const home = mkdtempSync(path.join(folder, 'home-'))
   const npm = spawn('npm', ['start', '--', '--listen', '127.0.0.1:0', ...args], {
@@ -67,7 +67,7 @@ describe('npm start', () => {
       started.npm.kill(signal)
       await started.ended
       await expect.poll(() => isAlive(pid)).toBe(false)
-      // An orderly end releases the data folder.
+      // A clean shutdown releases the data folder.
       expect(readdirSync(started.home)).not.toContain('daemon.lock')
     },
   )
@@ -89,7 +89,7 @@ describe('npm start', () => {
     await started.ended
   })
 
-  it('does not start without isolation, and says how to get it', async ({ skip }) => {
+  it('does not start without isolation, and prints how to get it', async ({ skip }) => {
     if (needsIsolation) skip(needsIsolation)
     const started = npmStart([], { SANDKASTEN_RUNNER: '/no/such/runner' })
     expect((await started.ended) as unknown[]).not.toEqual([0, null])
@@ -99,22 +99,22 @@ describe('npm start', () => {
     expect(started.said()).not.toContain('listens on')
   })
 
-  it('does not start when a sandbox does not start, even if there may be no isolation', async ({ skip }) => {
+  it('does not start if a trial sandbox fails, even if no isolation is accepted', async ({ skip }) => {
     if (needsIsolation) skip(needsIsolation)
     const bin = path.join(folder, 'bin')
     mkdirSync(bin)
-    // Says what crun says, and then fails.
+    // Prints crun's version, and fails otherwise.
     const script = '#!/bin/sh\n[ "$1" = --version ] && echo "crun version 1.8.1" && exit\nexit 1\n'
     writeFileSync(path.join(bin, 'crun'), script, { mode: 0o755 })
     const started = npmStart(['--accept-no-isolation'], { PATH: `${bin}:${process.env.PATH}` })
     expect((await started.ended) as unknown[]).not.toEqual([0, null])
-    expect(started.said()).toContain('one was started to try it, and failed')
+    expect(started.said()).toContain('a trial sandbox failed to start')
     expect(started.said()).toContain('does not start without isolation')
     expect(started.said()).not.toContain('listens on')
     expect(readdirSync(path.join(started.home, 'engine/sandboxes'))).toEqual([])
   })
 
-  it('runs without isolation when a person types that', async ({ skip }) => {
+  it('runs without isolation on explicit request', async ({ skip }) => {
     if (needsIsolation) skip(needsIsolation)
     const started = npmStart(['--accept-no-isolation'], { SANDKASTEN_RUNNER: '/no/such/runner' })
     await listening(started)
@@ -123,7 +123,7 @@ describe('npm start', () => {
     await started.ended
   })
 
-  it('reports a wrong option before it touches the machine', async () => {
+  it('reports a wrong option before it changes the machine', async () => {
     const started = npmStart(['--lisen', 'x'], {
       PATH: `${path.join(root, 'node_modules/.bin')}:/usr/bin:/bin`,
     })

@@ -1,4 +1,4 @@
-"""The client with ``await``. Every call waits in a thread, so the standard library is enough."""
+"""The client for asyncio. Calls run in threads, so that the standard library suffices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Threads:
         return await loop.run_in_executor(self._pool, partial(work, *args, **options))
 
     async def cancellable(self, work: Callable[..., T], *args: Any, **options: Any) -> T:
-        """Whoever stops waiting ends the request, and with it the command."""
+        """Cancelling the task ends the request, and with it the command."""
         cancel = Cancel()
         try:
             return await self.call(work, *args, _cancel=cancel, **options)
@@ -70,7 +70,7 @@ class SandboxClient:
     async def create_session(
         self, *, image: Optional[str] = None, ttl_seconds: Optional[float] = None, **options: Any
     ) -> "Session":
-        """Running when this returns. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
+        """Returns a running session. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
         create = self._sync.create_session
         made = await self._threads.call(create, image=image, ttl_seconds=ttl_seconds, **options)
         return Session(made, self._threads)
@@ -91,7 +91,7 @@ class SandboxClient:
         return await self._threads.call(self._sync.delete_snapshot, id)
 
     async def close(self) -> None:
-        """Lets go of connections and threads. Sessions live on."""
+        """Closes connections and threads. Sessions keep running."""
         self._sync.close()
         self._threads.close()
 
@@ -116,17 +116,17 @@ class Session:
         await self.destroy()
 
     async def exec(self, cmd: str, timeout_ms: Optional[int] = None, **options: Any) -> ExecResult:
-        """In the session's shell: directory, variables, functions and background jobs live on."""
+        """Runs a command in the session's shell, which keeps directory, variables, functions and background jobs."""
         return await self._threads.cancellable(self._sync.exec, cmd, timeout_ms, **options)
 
     async def run(self, cmd: str, args: Sequence[str] = (), **options: Any) -> RunResult:
-        """A program with its arguments, no shell between; stdout and stderr apart."""
+        """Runs a program with its arguments, without a shell. Returns stdout and stderr separately."""
         return await self._threads.cancellable(self._sync.run, cmd, args, **options)
 
     def stream(
         self, cmd: str, timeout_ms: Optional[int] = None, *, shell: Optional[str] = None
     ) -> AsyncIterator[Event]:
-        """As ``exec``, with output as it comes; goes on through lost connections."""
+        """Like ``exec``, but streams the output and resumes after a lost connection."""
         return self._threads.each(self._sync.stream(cmd, timeout_ms, shell=shell))
 
     async def write(self, path: str, content: sync.Content, *, mode: Optional[int] = None) -> None:
@@ -179,12 +179,12 @@ class Session:
 
 
 def _later(make: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """Nothing is asked before the first item is wanted."""
+    """Sends no request before the first item is consumed."""
     yield from make()
 
 
 def _quietly(close: Callable[[], Union[None, Any]]) -> None:
     try:
         close()
-    except Exception:  # A generator that runs in another thread closes by itself.
+    except Exception:  # A generator that is running in another thread closes itself.
         pass

@@ -1,4 +1,4 @@
-"""What the daemon could not do, as an exception."""
+"""Errors of the daemon and the connection to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 
 class SandboxError(Exception):
-    """Compare ``code``; show the message and ``hint``. A command that exits with 3 is a result, never one of these."""
+    """Compare ``code``; show the message and ``hint``. A command that exits with 3 is a result, not an error."""
 
     def __init__(
         self,
@@ -35,10 +35,10 @@ class SandboxError(Exception):
 
 
 def from_problem(problem: Dict[str, Any], status: int, request_id: Optional[str] = None) -> SandboxError:
-    """RFC 9457, with the fields of the daemon's error table."""
+    """Parses an RFC 9457 problem with the fields of the daemon's error table."""
     return SandboxError(
         str(problem.get("code") or _BY_STATUS.get(status, "provider_error")),
-        str(problem.get("detail") or f"The daemon answered with {status}."),
+        str(problem.get("detail") or f"The daemon responded with {status}."),
         status=int(problem.get("status") or status),
         hint=str(problem.get("hint") or ""),
         retryable=bool(problem.get("retryable", status in (429, 502, 503, 504))),
@@ -68,9 +68,9 @@ def lost(cause: BaseException) -> SandboxError:
     if isinstance(cause, (TimeoutError, socket.timeout)):
         return SandboxError(
             "timeout",
-            "The daemon did not answer in time.",
+            "The daemon did not respond in time.",
             status=504,
-            hint="What was asked for may have been done. Check that the daemon runs; raise timeout for a slow network.",
+            hint="The request may have been carried out. Check that the daemon runs; raise timeout for a slow network.",
         )
     return SandboxError("connection_lost", "The connection to the daemon was lost.", status=502, retryable=True)
 

@@ -1,4 +1,4 @@
-"""Server-sent events, and a command's output that goes on through lost connections."""
+"""Parses server-sent events, and resumes a command's output after a lost connection."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _parse(block: str) -> Optional[Event]:
 
 
 def output_bytes(event: Event) -> bytes:
-    """What an event of output holds."""
+    """The bytes of an output event."""
     return event["text"].encode() if "text" in event else base64.b64decode(event["base64"])
 
 
@@ -51,7 +51,7 @@ def follow(
     again: Callable[[int], Iterator[bytes]],
     status: Callable[[], str],
 ) -> Iterator[Event]:
-    """All events of a command up to ``exit``: nothing is missed, nothing comes twice."""
+    """Yields each event of a command exactly once, up to ``exit``."""
     last, since, wait, opened = 0, None, 0.05, False  # type: int, Optional[float], float, bool
     while True:
         came = False
@@ -69,7 +69,7 @@ def follow(
                     return
             now = status()
             if now == "lost":
-                raise SandboxError("interrupted", "How the command ended is not known.", status=409)
+                raise SandboxError("interrupted", "The exit code of the command is unknown.", status=409)
             if now == "done" and not came:
                 return
         except SandboxError as error:

@@ -1,4 +1,4 @@
-"""Requests to the daemon: each is made once, on a connection of its own or one that was left open."""
+"""Requests to the daemon. Each is sent once, on a new or an idle connection."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .errors import SandboxError, from_answer, lost
 
 Body = Union[bytes, Iterable[bytes], None]
 
-# Seconds. A daemon that says nothing for longer than SILENCE is asked whether it is still there, or given up.
+# Seconds. After SILENCE_TIMEOUT without data, the daemon is probed, or the request fails.
 CONNECT_TIMEOUT = 10.0
 SILENCE_TIMEOUT = 60.0
-# What a command may take beyond its own timeout: the daemon ends it, collects its output and answers.
+# Added to a command's own timeout: the daemon has to end it, collect its output and respond.
 GRACE_SECONDS = 30.0
 
-# The daemon keeps an idle connection for 72 seconds; one that is older than this might just be closing.
+# The daemon closes idle connections after 72 seconds, so older ones are not reused.
 IDLE_SECONDS = 60.0
 
 
 class Cancel:
-    """Ends the request that it was given to, from another thread."""
+    """Cancels a request from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class Http:
     ) -> None:
         if url and base_url and url != base_url:
             raise SandboxError(
-                "invalid_argument", "url and base_url are both given, and differ.", hint="Pass url alone."
+                "invalid_argument", "url and base_url have different values.", hint="Pass url alone."
             )
         url = url or base_url or os.environ.get("SANDKASTEN_URL") or ""
         key = api_key or os.environ.get("SANDKASTEN_API_KEY") or ""
@@ -72,7 +72,7 @@ class Http:
             )
         if not key:
             raise SandboxError(
-                "invalid_argument", "An API key is needed.", hint="Pass api_key, or set SANDKASTEN_API_KEY."
+                "invalid_argument", "An API key is required.", hint="Pass api_key, or set SANDKASTEN_API_KEY."
             )
         for name, seconds in (("timeout", timeout), ("connect_timeout", connect_timeout)):
             if not isinstance(seconds, (int, float)) or not 0 < seconds <= 86400:
@@ -101,7 +101,7 @@ class Http:
         return data
 
     def chunks(self, method: str, path: str, **options: Any) -> Iterator[bytes]:
-        """As they come. Whoever leaves the loop lets go of the connection."""
+        """Yields the body as it arrives. Leaving the loop closes the connection."""
         connection, response = self._request(method, path, **options)
         return self._chunks(connection, response, options.get("cancel"))
 
@@ -119,9 +119,9 @@ class Http:
             while True:
                 data = response.read1(65536)
                 if not data:
-                    # A body that was to be longer ends without an error here.
+                    # A truncated body ends without an error here.
                     if response.length:
-                        raise lost(ConnectionError("The answer was cut off."))
+                        raise lost(ConnectionError("The response was truncated."))
                     whole = True
                     return
                 yield data
@@ -147,7 +147,7 @@ class Http:
         patient: bool = False,
         deadline: Optional[float] = None,
     ) -> Tuple[HTTPConnection, HTTPResponse]:
-        """``patient``: the answer may take long, so silence is no failure while the daemon answers others. ``deadline``: seconds for all of it."""
+        """``patient``: the response may take long; silence is accepted while the daemon answers a probe. ``deadline``: seconds in total."""
         sent: Dict[str, str] = {"Authorization": f"Bearer {self._key}", **(headers or {})}
         if data is not None:
             body = json.dumps(_given(data)).encode()
@@ -188,20 +188,20 @@ class Http:
         return make(self._host, self._port, timeout=self._connect_timeout)
 
     def _await_answer(self, connection: HTTPConnection, deadline: Optional[float]) -> None:
-        """Until the answer begins. Raises ``TimeoutError`` when the daemon is not there any more, or the time is over."""
+        """Waits for the response. Raises ``TimeoutError`` if the daemon is unreachable or the deadline has passed."""
         end = None if deadline is None else time.monotonic() + deadline
         while True:
             left = self._timeout if end is None else min(self._timeout, end - time.monotonic())
             if left <= 0:
-                raise TimeoutError("The command's time is over.")
-            # Nothing was read yet, so nothing can wait in a buffer. A cancelled request is readable: its end.
+                raise TimeoutError("The deadline of the command has passed.")
+            # Nothing was read yet, so no buffer can hold data. A cancelled request is readable: end-of-file.
             if _readable(connection.sock, left):
                 return
             if end is None or time.monotonic() < end:
                 self._probe()
 
     def _probe(self) -> None:
-        """On a connection of its own."""
+        """Probes the daemon on a separate connection."""
         make: Callable[..., HTTPConnection] = HTTPSConnection if self._scheme == "https" else HTTPConnection
         connection = make(self._host, self._port, timeout=min(self._timeout, self._connect_timeout))
         try:
@@ -232,7 +232,7 @@ def _shut(connection: HTTPConnection) -> None:
 
 
 def _readable(sock: socket.socket, seconds: float) -> bool:
-    if hasattr(select, "poll"):  # select() takes no descriptor above 1023.
+    if hasattr(select, "poll"):  # select() does not support descriptors above 1023.
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
@@ -244,7 +244,7 @@ def _streams(body: Body) -> bool:
 
 
 def _given(data: Any) -> Any:
-    """Without what was left out."""
+    """Omits options that are None."""
     return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 

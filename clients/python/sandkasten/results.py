@@ -1,4 +1,4 @@
-"""How commands end."""
+"""Results of commands."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Dict, Optional, Type, TypeVar
 
 @dataclass(frozen=True)
 class ExecResult:
-    """Of a command in a session's shell."""
+    """The result of a command in a session's shell."""
 
     exit_code: int
     cwd: str
     """The shell's directory after the command."""
     output: str
-    """stdout and stderr as they came."""
+    """stdout and stderr, in order of arrival."""
     truncated: bool
     duration_ms: float
     timed_out: bool = False
@@ -25,7 +25,7 @@ class ExecResult:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Of a program that was run without a shell."""
+    """The result of a program that ran without a shell."""
 
     exit_code: int
     stdout: str
@@ -42,6 +42,6 @@ T = TypeVar("T", ExecResult, RunResult)
 
 
 def result(kind: Type[T], answer: Dict[str, Any]) -> T:
-    """Fields that a newer daemon adds are ignored."""
+    """Ignores fields that a newer daemon adds."""
     known = {field.name for field in fields(kind)}
     return kind(**{name: value for name, value in answer.items() if name in known})

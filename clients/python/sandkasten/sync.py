@@ -1,4 +1,4 @@
-"""The client, waiting for each answer. ``sandkasten.SandboxClient`` is the same with ``await``."""
+"""The blocking client. ``sandkasten.SandboxClient`` is the same with ``await``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Info = Dict[str, Any]
 class SandboxClient:
     """``url`` and ``api_key`` default to ``SANDKASTEN_URL`` and ``SANDKASTEN_API_KEY``.
 
-    ``connect_timeout`` and ``timeout`` are seconds. A call fails with ``timeout`` when the daemon says nothing for that long; a call that may take long
-    (a command, a create, a snapshot) goes on while the daemon answers ``/healthz``. ``base_url`` is the old name of ``url``.
+    ``connect_timeout`` and ``timeout`` are seconds. A call fails with ``timeout`` if the daemon sends nothing for that long.
+    A long call (a command, a create, a snapshot) continues while the daemon answers ``/healthz``. ``base_url`` is the old name of ``url``.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class SandboxClient:
     def create_session(
         self, *, image: Optional[str] = None, ttl_seconds: Optional[float] = None, **options: Any
     ) -> "Session":
-        """Running when this returns. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
+        """Returns a running session. Further options have the API's names: ``env``, ``labels``, ``name``, ``limits``, …"""
         body = {"image": image, "ttl_seconds": ttl_seconds, **options}
         return Session(self._http, self._http.json("POST", "/v1/sessions", data=body, patient=True)["id"])
 
     def get_session(self, id: str) -> "Session":
-        """Raises ``not_found``. Looking does not put off its end."""
+        """Raises ``not_found``. Does not extend the session's lifetime."""
         session = Session(self._http, id)
         session.info()
         return session
@@ -54,7 +54,7 @@ class SandboxClient:
         name: Optional[str] = None,
         labels: Optional[Mapping[str, str]] = None,
     ) -> List[Info]:
-        """All that match, newest first."""
+        """All matching sessions, newest first."""
         query = {
             "status": status,
             "name": name,
@@ -74,7 +74,7 @@ class SandboxClient:
         return bool(self._http.json("DELETE", f"/v1/snapshots/{_segment(id)}")["deleted"])
 
     def close(self) -> None:
-        """Lets go of connections. Sessions live on."""
+        """Closes the connections. Sessions keep running."""
         self._http.close()
 
     def __enter__(self) -> "SandboxClient":
@@ -107,7 +107,7 @@ class Session:
         max_output_bytes: Optional[int] = None,
         _cancel: Optional[Cancel] = None,
     ) -> ExecResult:
-        """In the session's shell: directory, variables, functions and background jobs live on."""
+        """Runs a command in the session's shell, which keeps directory, variables, functions and background jobs."""
         body = {
             "cmd": cmd,
             "timeout_ms": timeout_ms,
@@ -130,7 +130,7 @@ class Session:
         max_output_bytes: Optional[int] = None,
         _cancel: Optional[Cancel] = None,
     ) -> RunResult:
-        """A program with its arguments, no shell between; stdout and stderr apart."""
+        """Runs a program with its arguments, without a shell. Returns stdout and stderr separately."""
         body = {
             "cmd": cmd,
             "args": list(args),
@@ -141,12 +141,12 @@ class Session:
             "exec_id": exec_id,
             "max_output_bytes": max_output_bytes,
         }
-        # A program waits for no other, so its own timeout bounds the whole call. A command of a shell may have to wait for its turn.
+        # A program does not wait for others, so its timeout bounds the whole call. A shell command may wait for an earlier one.
         deadline = None if timeout_ms is None else timeout_ms / 1000 + GRACE_SECONDS
         return result(RunResult, self._post("/run", body, _cancel, deadline))
 
     def stream(self, cmd: str, timeout_ms: Optional[int] = None, *, shell: Optional[str] = None) -> Iterator[Event]:
-        """As ``exec``, with output as it comes: events ``output`` with ``text`` or ``base64``, and at last ``exit``."""
+        """Like ``exec``, but streams: events ``output`` with ``text`` or ``base64``, and finally ``exit``."""
         exec_id = uuid.uuid4().hex
         body = {"cmd": cmd, "timeout_ms": timeout_ms, "shell": shell, "exec_id": exec_id, "stream": True}
         path = f"{self._path}/execs/{exec_id}"
@@ -157,13 +157,13 @@ class Session:
         )
 
     def write(self, path: str, content: Content, *, mode: Optional[int] = None) -> None:
-        """Makes parent folders; appears whole or not at all. An iterable of bytes is sent as it comes."""
+        """Creates parent folders and writes atomically. An iterable of bytes is streamed."""
         body = _encoded(content) if isinstance(content, (str, bytes)) else content
         query = {"path": path, "mode": None if mode is None else format(mode, "o")}
         self._http.json("PUT", f"{self._path}/files", query=query, body=body)
 
     def read(self, path: str, max_bytes: Optional[int] = None) -> bytes:
-        """All of it, or the first ``max_bytes``."""
+        """Returns the whole file, or its first ``max_bytes``."""
         if max_bytes is not None and max_bytes <= 0:
             self.stat(path)
             return b""
@@ -177,7 +177,7 @@ class Session:
             raise
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
-        """As it comes, for files of any size."""
+        """Streams a file of any size."""
         return self._http.chunks("GET", f"{self._path}/files", query={"path": path})
 
     def list(self, path: str = ".", *, recursive: bool = False) -> List[Info]:
@@ -204,7 +204,7 @@ class Session:
         return self._post("/start", {})
 
     def stop(self) -> Info:
-        """Ends all that runs in it and keeps its disk."""
+        """Ends all processes and keeps the disk."""
         return self._post("/stop", {})
 
     def pause(self) -> Info:
@@ -214,14 +214,14 @@ class Session:
         return self._post("/resume", {})
 
     def extend(self, ttl_seconds: float) -> Info:
-        """From now on it lives at least this long. Never shortens."""
+        """The session lives at least this long from now. Never shortens its lifetime."""
         return self._post("/extend", {"ttl_seconds": ttl_seconds})
 
     def snapshot(self, name: Optional[str] = None) -> Info:
         return self._post("/snapshots", {"name": name})
 
     def destroy(self) -> bool:
-        """For good, with its disk. False when it had ended already."""
+        """Deletes the session and its disk. Returns false if it had already ended."""
         return bool(self._http.json("DELETE", self._path, patient=True)["destroyed"])
 
     def _post(
@@ -241,5 +241,5 @@ def _encoded(content: Union[str, bytes]) -> bytes:
 
 def _segment(text: str) -> str:
     if text in ("", ".", ".."):
-        raise SandboxError("not_found", f"There is nothing called {text!r}.", status=404)
+        raise SandboxError("not_found", f"{text!r} is not an id.", status=404)
     return quote(text, safe="")

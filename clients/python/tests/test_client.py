@@ -1,4 +1,4 @@
-"""Against a real daemon at SANDKASTEN_URL; started by test/clients/python.test.ts."""
+"""Uses a real daemon at SANDKASTEN_URL; test/clients/python.test.ts starts it."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertFalse(result.truncated)
         self.assertGreater(result.duration_ms, 0)
 
-    async def test_run_keeps_streams_apart(self):
+    async def test_run_separates_streams(self):
         result = await self.session.run("sh", ["-c", 'cat; printf %s "$1" >&2', "sh", "it's *"], stdin=b"in\n")
         self.assertEqual((result.stdout, result.stderr, result.exit_code), ("in\n", "it's *", 0))
 
@@ -52,7 +52,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((events[-1]["event"], events[-1]["exit_code"]), ("exit", 4))
         self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
 
-    async def test_many_at_once(self):
+    async def test_concurrent_commands(self):
         results = await asyncio.gather(*(self.session.run("echo", [str(number)]) for number in range(20)))
         self.assertEqual([result.stdout for result in results], [f"{number}\n" for number in range(20)])
 
@@ -63,7 +63,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
         running.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await running
-        # The shell takes one command after the other: this one runs because that one was ended.
+        # The shell runs one command at a time: this one runs only because the first was ended.
         self.assertEqual((await self.session.exec("echo on")).output, "on\n")
 
     async def test_list_and_get(self):
@@ -84,7 +84,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
 
 
 class Sync(unittest.TestCase):
-    def test_the_same_without_await(self):
+    def test_the_blocking_client(self):
         with SyncClient() as client:
             session = client.create_session()
             try:
@@ -107,7 +107,7 @@ class Sync(unittest.TestCase):
                 self.assertTrue(session.destroy())
             self.assertFalse(session.destroy())
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors(self):
         with self.assertRaises(SandboxError) as caught:
             SyncClient(api_key="sk-wrong-key").create_session()
         self.assertEqual((caught.exception.code, caught.exception.status), ("unauthenticated", 401))

@@ -1,4 +1,4 @@
-"""A daemon that stops answering: no call waits for ever. Needs no daemon."""
+"""A daemon that stops responding: no call waits forever. Needs no daemon."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ ID = "a" * 16
 
 
 class Server:
-    """Accepts connections. ``answers`` says by the request's first line what it sends; without an answer it says nothing."""
+    """Accepts connections. ``answers`` maps the request's first line to the response; without one it sends nothing."""
 
     def __init__(self, answers=lambda line, count: None):
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -72,7 +72,7 @@ class Timeouts(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, within)
         self.assertEqual(caught.exception.code, "timeout")
 
-    def test_every_call_gives_up_on_a_server_that_never_answers(self):
+    def test_every_call_times_out_on_a_silent_server(self):
         self.addCleanup(setattr, events, "PATIENCE_SECONDS", events.PATIENCE_SECONDS)
         events.PATIENCE_SECONDS = 0.5
         with Server() as server:
@@ -109,7 +109,7 @@ class Timeouts(unittest.TestCase):
                 with self.subTest(name):
                     self.gives_up(call)
 
-    def test_the_same_with_await(self):
+    def test_the_async_client_times_out_too(self):
         async def main(server):
             async with SandboxClient(server.url, "sk-test", timeout=0.3, connect_timeout=0.3) as client:
                 await client.create_session()
@@ -117,13 +117,13 @@ class Timeouts(unittest.TestCase):
         with Server() as server:
             self.gives_up(lambda: asyncio.run(main(server)))
 
-    def test_an_answer_that_stops_in_the_middle(self):
+    def test_a_truncated_response(self):
         with Server(lambda line, count: b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{") as server:
             self.gives_up(lambda: self.client(server).list_sessions())
         with Server(lambda line, count: b"HTTP/1.1 200") as server:
             self.gives_up(lambda: self.client(server).list_sessions())
 
-    def test_a_long_command_is_waited_for_while_the_daemon_lives(self):
+    def test_a_long_command_continues_while_the_daemon_responds(self):
         done = {"exit_code": 0, "cwd": "/", "output": "late", "truncated": False, "duration_ms": 1}
 
         def answers(line, count):
@@ -136,12 +136,12 @@ class Timeouts(unittest.TestCase):
             self.assertEqual(session.exec("sleep 1").output, "late")
             self.assertGreaterEqual(sum("healthz" in line for line in server.asked), 2)
 
-    def test_a_program_has_its_own_timeout_and_some_grace(self):
+    def test_a_program_has_its_own_timeout_plus_grace(self):
 
 
         self.addCleanup(setattr, sync, "GRACE_SECONDS", sync.GRACE_SECONDS)
         sync.GRACE_SECONDS = 0.5
-        # The daemon lives, but never answers this request.
+        # The daemon runs, but never answers this request.
         with Server(lambda line, count: answer({}) if "healthz" in line else None) as server:
             session = sync.Session(self.client(server)._http, ID)
             self.gives_up(lambda: session.run("sleep", ["9"], timeout_ms=500), within=3.0)

@@ -1,4 +1,7 @@
-/** A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `DELETE` ends the sandbox, `GET /health` asks how it is. */
+/**
+ * A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `DELETE` ends the sandbox,
+ * `GET /health` returns its state.
+ */
 import { destroy, health, preview, sandboxOf } from './sandboxes.ts'
 
 // Cloudflare finds the classes by these names; ContainerProxy is for outbound handlers and bucket mounts.

@@ -8,19 +8,20 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { MountOption, OutOption } from './mount-option.ts'
 import { sizeText } from './progress.ts'
 
-/** More than this is hardly a result, and fills the disk with names. */
+/** A larger result is most likely a mistake and would use up the disk's inodes. */
 const MOST_ENTRIES = 100_000
 const MOST_DEPTH = 100
 
 export interface PlannedOut {
   readonly from: string
-  /** The file or folder that will be made. */
   readonly to: string
 }
 
 /**
- * Where results will be put, decided before the sandbox starts. As `cp -r` does: into a folder that is there, else under the given name.
- * A sandbox that can write to the destination could put a symbolic link there, so a destination in a writable mount is refused.
+ * Decides where results go, before the sandbox starts. Like `cp -r`: into an existing folder, else under the given
+ * name.
+ * A sandbox with write access to the destination could put a symbolic link there, so a destination in a writable
+ * mount is refused.
  */
 export function planOut(outs: readonly OutOption[], mounts: readonly MountOption[]): PlannedOut[] {
   const writable = mounts.filter(({ readOnly }) => !readOnly).map(({ source }) => realPath(source))
@@ -40,8 +41,8 @@ export function planOut(outs: readonly OutOption[], mounts: readonly MountOption
 }
 
 /**
- * Copies files and folders out of a sandbox. Names that come out of a sandbox are hostile: each is one part of a path or nothing, and
- * symbolic links, devices and the like are left out.
+ * Copies files and folders out of a sandbox. Names from a sandbox are hostile: each must be a single path component.
+ * Symbolic links, devices and other special files are skipped.
  */
 export async function copyOut(
   files: SandboxFiles,
@@ -50,7 +51,7 @@ export async function copyOut(
 ): Promise<void> {
   const { type, mode } = await files.stat(from, { signal: budget.signal }).catch((error: unknown) => {
     if (!SandboxError.is(error, 'file_not_found')) throw error
-    throw new SandboxError('file_not_found', `There is no ${from} in the sandbox, so --out copied nothing.`, {
+    throw new SandboxError('file_not_found', `--out copied nothing: ${from} does not exist in the sandbox.`, {
       cause: error,
       hint: 'Relative paths start in the command’s working folder.',
     })
@@ -61,7 +62,7 @@ export async function copyOut(
   else throw new SandboxError('invalid_argument', `${from} is not a file or a folder.`)
 }
 
-/** What all `--out` of one run may take together. */
+/** The limit shared by all `--out` options of one run. */
 export class OutBudget {
   #bytes = 0
   #entries = 0
@@ -107,11 +108,11 @@ async function copyFolder(
       entry.name !== '' && entry.name !== '.' && entry.name !== '..' && !/[/\\\0]/.test(entry.name)
     if (plain && entry.type === 'directory') await copyFolder(files, inside, outside, budget, depth + 1)
     else if (plain && entry.type === 'file') await copyFile(files, inside, outside, entry.mode, budget)
-    else console.error(`sandkasten: ${JSON.stringify(inside)} is not a file or a folder; left out.`)
+    else console.error(`sandkasten: skipped ${JSON.stringify(inside)}, which is not a file or a folder.`)
   }
 }
 
-/** The file appears whole or not at all; what is in its place is replaced, not written through. */
+/** Writes the file atomically. Replaces an existing link instead of following it. */
 async function copyFile(
   files: SandboxFiles,
   from: string,
@@ -140,7 +141,7 @@ async function copyFile(
   }
 }
 
-/** The path without links, as far as it exists. */
+/** Resolves links in the part of the path that exists. */
 function realPath(file: string): string {
   try {
     return realpathSync(file)

@@ -22,17 +22,17 @@ export interface DoctorOptions extends PlaceOptions {
 interface Finding {
   readonly what: string
   readonly ok: boolean
-  /** False: it answers, but no sandbox could be started to try it. */
+  /** False: it responds, but no trial sandbox could be started. */
   readonly tried?: false
   readonly detail: string
-  /** The exact thing to do; undefined where nothing is wrong. */
+  /** The command that fixes it; undefined if nothing is wrong. */
   readonly fix?: string
-  /** What works less well than it could, and the exact things that would change it. */
+  /** Missing isolation measures, and the commands that add them. */
   readonly weaker?: readonly string[]
   readonly better?: readonly string[]
 }
 
-/** What this machine can do. The exit code is 0 when sandboxes are isolated here without further options. */
+/** Reports what this machine supports. The exit code is 0 if sandboxes are isolated by default. */
 export async function doctor(options: DoctorOptions): Promise<number> {
   const place = await enginePlace(options)
   const oci = await lookAtOci(place)
@@ -44,10 +44,15 @@ export async function doctor(options: DoctorOptions): Promise<number> {
     oci,
     ...runtimes,
     await lookAtNetwork(),
-    await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, not pulled'),
-    await lookAt('images: build', 'mmdebstrap', 'mmdebstrap', 'images can be pulled and imported, not built'),
+    await lookAt('images: pull', 'skopeo', 'skopeo', 'images can be imported and built, but not pulled'),
+    await lookAt(
+      'images: build',
+      'mmdebstrap',
+      'mmdebstrap',
+      'images can be pulled and imported, but not built',
+    ),
     ...daemons,
-    { what: 'isolator process', ok: true, detail: 'always there; commands are NOT isolated' },
+    { what: 'isolator process', ok: true, detail: 'always available; commands are NOT isolated' },
   ]
   const chosen = automatic()
   const isolated = chosen === 'docker' ? daemons.some(({ ok }) => ok) : chosen === 'oci' && oci.ok
@@ -66,7 +71,6 @@ function show(findings: readonly Finding[], verdict: string): void {
   console.log(`\nSandboxes on this machine ${verdict}.`)
 }
 
-/** What `auto` chooses here. */
 function automatic(): 'oci' | 'docker' | undefined {
   try {
     const { isolator } = new EngineProvider().decision
@@ -82,7 +86,7 @@ async function lookAtOci(place: EnginePlace): Promise<Finding> {
   )
 }
 
-/** Any one of them is enough as root; an ordinary account needs crun. */
+/** As root any runtime is enough; an ordinary account needs crun. */
 async function lookAtRuntime(place: EnginePlace, kind: RuntimeKind): Promise<Finding> {
   const what = `runtime ${kind}`
   try {
@@ -96,7 +100,7 @@ async function lookAtRuntime(place: EnginePlace, kind: RuntimeKind): Promise<Fin
     return isolator.probe().finally(() => isolator.close())
   })
   if (found.ok || kind !== 'runsc') return found
-  return { ...found, fix: 'Get a newer one, and name its path: --runtime /path/to/runsc.' }
+  return { ...found, fix: 'Get a newer version, and pass its path: --runtime /path/to/runsc.' }
 }
 
 async function lookAtDaemons(place: EnginePlace): Promise<Finding[]> {
@@ -104,7 +108,7 @@ async function lookAtDaemons(place: EnginePlace): Promise<Finding[]> {
   for (const host of daemonsHere()) found.push(await lookAtDaemon(place, host))
   if (found.length > 0) return found
   const fix = 'For --isolator docker, start Docker or Podman, or name one with DOCKER_HOST.'
-  return [{ what: 'isolator docker', ok: false, detail: 'no Docker daemon and no Podman is here', fix }]
+  return [{ what: 'isolator docker', ok: false, detail: 'no Docker daemon and no Podman found', fix }]
 }
 
 async function lookAtDaemon(place: EnginePlace, host: string): Promise<Finding> {
@@ -119,7 +123,7 @@ async function lookAtDaemon(place: EnginePlace, host: string): Promise<Finding> 
   return { ...found, weaker }
 }
 
-/** A probe, and then a sandbox: only starting one shows that it works. */
+/** Probes, then starts a sandbox: only that proves that isolation works. */
 async function trial(
   what: string,
   place: EnginePlace,
@@ -127,7 +131,7 @@ async function trial(
   probe: (runner: string) => Promise<ProbeResult>,
 ): Promise<Finding> {
   try {
-    const runner = await locateRunner({ onBuild: () => console.error('Building the runner, this once…') })
+    const runner = await locateRunner({ onBuild: () => console.error('Building the runner, once…') })
     const result = await probe(runner)
     if (!result.ok) return { what, ok: false, detail: result.reason, fix: result.fix }
     const { detail, weaker = [], better = [] } = result
@@ -144,8 +148,7 @@ async function startOne(
 ): Promise<Omit<Finding, 'what'>> {
   await using provider = engineAt(place, options)
   const result = await tryIsolation(provider)
-  if (result.ok)
-    return { ok: true, detail: `${detail}; a sandbox ran a command ${result.ms} ms after it was asked for` }
+  if (result.ok) return { ok: true, detail: `${detail}; a sandbox ran a command after ${result.ms} ms` }
   const { detail: reason, fix } = said(result.error)
   if (result.untried) return { ok: false, tried: false, detail: `${detail}; not tried: ${reason}`, fix }
   return { ok: false, detail: `${detail}; but a sandbox does not start: ${reason}`, fix }
@@ -156,21 +159,20 @@ function said(error: unknown): { detail: string; fix: string } {
   return { detail: message, fix: hint || 'Use another isolator, or another runtime.' }
 }
 
-/** pasta opens a device that some machines keep for root. */
+/** pasta opens a device that only root can open on some machines. */
 async function lookAtNetwork(): Promise<Finding> {
-  const found = await lookAt('network open', 'pasta', 'passt', 'sandboxes can only have the network none')
+  const found = await lookAt('network open', 'pasta', 'passt', 'sandboxes can only use the network none')
   if (!found.ok || process.getuid?.() === 0) return found
   try {
     accessSync('/dev/net/tun', constants.R_OK | constants.W_OK)
     return found
   } catch {
-    const detail = 'this account may not open /dev/net/tun; its sandboxes can only have the network none'
-    const fix = 'Run, as root: chmod 666 /dev/net/tun (and modprobe tun, if it is not there)'
+    const detail = 'this account cannot open /dev/net/tun; its sandboxes can only use the network none'
+    const fix = 'Run as root: chmod 666 /dev/net/tun (and modprobe tun, if it is missing)'
     return { ...found, ok: false, detail, fix }
   }
 }
 
-/** A program that something optional needs. */
 async function lookAt(what: string, program: string, name: string, without: string): Promise<Finding> {
   const found = await new Promise<boolean>((resolve) =>
     execFile(program, ['--version'], (error) => resolve(!error)),

@@ -3,36 +3,37 @@ import path from 'node:path'
 import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
 import type { Command } from 'commander'
 
-/** How a command is told where sandboxes and images are. */
 export interface PlaceOptions {
   config?: string
   dataDir?: string
 }
 
 export interface EnginePlace {
-  /** Undefined: the engine’s default. */
+  /** Undefined: the engine's default. */
   readonly folder?: string
-  /** For sockets; undefined: the default. */
+  /** Folder for sockets; undefined: the default. */
   readonly runFolder?: string
 }
 
-/** Variables that decide where sandboxes and images are. */
 const variables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map((name) => `SANDKASTEN_${name}`)
 
 export function withPlaceOptions(command: Command): Command {
   return command
-    .option('--config <file>', 'the daemon’s configuration; default: sandkasten.yaml here, if there is one')
-    .option('--data-dir <folder>', 'the daemon’s data folder, with its images')
+    .option(
+      '--config <file>',
+      'the daemon’s configuration; default: sandkasten.yaml in the current folder, if it exists',
+    )
+    .option('--data-dir <folder>', 'the daemon’s data folder, which contains its images')
 }
 
 /**
- * Where sandboxes and images are: the same place that `sandkasten up` would use with these options, this folder and this environment. Another place
- * than the default is printed.
+ * Locates sandboxes and images: the place that `sandkasten up` would use with these options, folder and environment.
+ * Prints it if it is not the default.
  */
 export async function enginePlace(options: PlaceOptions): Promise<EnginePlace> {
   const set = variables.filter((name) => process.env[name])
   const isSet = options.config !== undefined || options.dataDir !== undefined || set.length > 0
-  // The configuration takes a tenth of a second to load.
+  // Loading the configuration takes about 100 ms.
   if (!isSet && !existsSync('sandkasten.yaml')) return {}
   const { loadConfig } = await import('@sandkasten/daemon/config')
   const overrides = options.dataDir === undefined ? {} : { data_dir: path.resolve(options.dataDir) }
@@ -45,7 +46,6 @@ export async function enginePlace(options: PlaceOptions): Promise<EnginePlace> {
   return { folder: config.engine_dir, ...(config.run_dir ? { runFolder: config.run_dir } : {}) }
 }
 
-/** An engine at this place. */
 export function engineAt({ folder, runFolder }: EnginePlace, options: EngineProviderOptions): EngineProvider {
   const run = runFolder === undefined ? {} : { runFolder }
   const placed = { ...options, oci: { ...run, ...options.oci }, docker: { ...run, ...options.docker } }

@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { widthOf, wrap } from './format.ts'
 
-/** Says what is wrong and what to change. Returns the exit code: 126 and 127 as shells use them, else 125. */
+/** Prints the error and its hint. Returns the exit code: 126 and 127 as in shells, otherwise 125. */
 export function reportError(error: unknown): number {
-  if (isOfTheSystem(error)) {
+  if (isSystemError(error)) {
     say(`sandkasten: ${error.message}`)
     return error.code === 'EACCES' || error.code === 'EPERM' ? 126 : 125
   }
@@ -17,12 +17,12 @@ export function reportError(error: unknown): number {
   return error.code === 'permission_denied' ? 126 : 125
 }
 
-/** A line for people on stderr; on a terminal no word is broken at its edge. */
+/** Prints a line to stderr, wrapped between words on a terminal. */
 export function say(text: string): void {
   console.error(wrap(text, widthOf(process.stderr), '  '))
 }
 
-/** A missing file or a full disk on this machine: the system's message says enough, and our stack does not help. */
-function isOfTheSystem(error: unknown): error is NodeJS.ErrnoException {
+/** An error of the operating system, such as a missing file or a full disk: its message is enough without a stack. */
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'syscall' in error && 'code' in error && !SandboxError.is(error)
 }

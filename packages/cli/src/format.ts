@@ -1,6 +1,4 @@
-/** Texts for people: sizes, times, lines that fit. Programs read `--json`. */
-
-/** The width of the terminal behind a stream; undefined where there is none and nothing may be cut. */
+/** The width of the terminal behind a stream; undefined if it is not a terminal. */
 export function widthOf(stream: NodeJS.WriteStream): number | undefined {
   return stream.isTTY ? Math.max(stream.columns || 80, 20) : undefined
 }
@@ -18,7 +16,7 @@ const units = [
   ['s', 1],
 ] as const
 
-/** `90` → `1 min 30 s`; at most two units, and nothing below a second. */
+/** `90` → `1 min 30 s`; at most two units, whole seconds. */
 export function durationText(seconds: number): string {
   const whole = Math.round(seconds)
   const first = units.findIndex(([, size]) => whole >= size)
@@ -30,7 +28,7 @@ export function durationText(seconds: number): string {
   return `${Math.floor(whole / size)} ${name}${next && amount > 0 ? ` ${amount} ${next[0]}` : ''}`
 }
 
-/** `3 min ago`, `in 2 h`. With `iso` the time itself. */
+/** `3 min ago`, `in 2 h`; with `iso`, the timestamp. */
 export function timeText(
   time: string | null | undefined,
   { iso = false, now = Date.now() }: { iso?: boolean; now?: number } = {},
@@ -44,7 +42,7 @@ export function timeText(
   return seconds < 0 ? `${amount} ago` : `in ${amount}`
 }
 
-/** Breaks lines between words. A word that is longer than the line stays whole: it is a path or an id to copy. */
+/** Wraps between words. A word longer than the line is not broken: it is a path or an id to copy. */
 export function wrap(text: string, width: number | undefined, indent = ''): string {
   if (width === undefined) return text
   return text
@@ -66,7 +64,7 @@ export function wrap(text: string, width: number | undefined, indent = ''): stri
     .join('\n')
 }
 
-/** One line without control characters: names and commands come from others and must not steer the terminal. */
+/** Removes control characters: names and commands are untrusted and must not control the terminal. */
 export function oneLine(text: string): string {
   return text
     .replace(/\s+/g, ' ')

@@ -6,20 +6,19 @@ import { sizeText, timeText } from './format.ts'
 import { Progress } from './progress.ts'
 import { endings } from './steer.ts'
 
-/** `sandkasten image …`: the images that sandboxes on this machine are made of. */
 export function addImageCommands(program: Command): void {
   const image = program
     .command('image')
-    .description('Images that sandboxes are made of: build, pull, import, list, remove, prune.')
+    .description('Manage images of sandboxes: build, pull, import, list, remove, prune.')
   withPlaceOptions(image.command('build'))
     .description(`Build an image from a recipe: ${recipeNames().join(', ')}, or a folder with a recipe.json.`)
     .argument('<recipe>')
-    .option('--name <name>', 'what to call it; the recipe’s name unless said')
+    .option('--name <name>', 'name of the image; default: the recipe’s name')
     .action((recipe: string, options: PlaceOptions & { name?: string }) =>
       making(options, (store, progress) => store.build(recipe, { ...options, ...progress })),
     )
   withPlaceOptions(image.command('pull'))
-    .description('Get an image from a registry, with skopeo.')
+    .description('Pull an image from a registry, with skopeo.')
     .argument('<image>', 'such as python:3.12, registry.example/tool, name@sha256:…')
     .option('--authfile <file>', 'credentials, as `skopeo login --authfile` writes them')
     .action((name: string, options: PlaceOptions & { authfile?: string }) =>
@@ -27,27 +26,27 @@ export function addImageCommands(program: Command): void {
     )
   withPlaceOptions(image.command('import'))
     .description(
-      'Take an image from this disk: an OCI layout (a folder or a tar archive), or what docker save wrote.',
+      'Import an image from disk: an OCI layout (folder or tar archive), or an archive of docker save.',
     )
     .argument('<path>', 'such as oci:/path, docker-archive:/path, ./archive.tar')
-    .option('--name <name>', 'what to call it; what it calls itself unless said')
+    .option('--name <name>', 'name of the image; default: the name in the archive')
     .action((path: string, options: PlaceOptions & { name?: string }) =>
       making(options, (store, progress) => store.import(path, { ...options, ...progress })),
     )
   withPlaceOptions(image.command('list'))
     .alias('ls')
-    .description('What is here.')
+    .description('List images.')
     .option('--json', 'for programs')
     .option('--iso', 'exact times')
     .action(list)
   withPlaceOptions(image.command('remove'))
     .alias('rm')
-    .description('Forget images. Sandboxes and snapshots that stand on them keep what they need.')
+    .description('Remove images. Existing sandboxes and snapshots keep the layers that they use.')
     .argument('<image...>')
     .action(remove)
   withPlaceOptions(image.command('prune'))
-    .description('Remove layers that no image, sandbox or snapshot needs.')
-    .option('--all', 'and images that no sandbox and no snapshot stands on')
+    .description('Remove layers that no image, sandbox or snapshot uses.')
+    .option('--all', 'also remove images that no sandbox or snapshot uses')
     .action(prune)
 }
 
@@ -63,7 +62,7 @@ async function making(
   place: PlaceOptions,
   work: (store: Store, watching: Watching) => Promise<ImageRecord & { changed?: boolean }>,
 ): Promise<void> {
-  await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
+  await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, once…') })
   const store = await storeAt(place)
   const leaving = new AbortController()
   const leave = () => leaving.abort()
@@ -104,7 +103,7 @@ async function list({
     sizeText(size),
     timeText(new Date(addedAt).toISOString(), { iso }),
   ])
-  if (rows.length === 0) console.error('There are none yet. Try: sandkasten image build base')
+  if (rows.length === 0) console.error('No images yet. Try: sandkasten image build base')
   else
     console.log(
       table(
@@ -118,7 +117,7 @@ async function remove(names: string[], place: PlaceOptions): Promise<void> {
   const store = await storeAt(place)
   for (const name of names) {
     const { bytes, kept } = await store.remove(name)
-    const still = kept ? '; what others need of it stays' : ''
+    const still = kept ? '; shared layers stay' : ''
     console.log(`${name} is removed: ${sizeText(bytes)} free${still}.`)
   }
 }
@@ -126,5 +125,5 @@ async function remove(names: string[], place: PlaceOptions): Promise<void> {
 async function prune({ all, ...place }: PlaceOptions & { all?: boolean }): Promise<void> {
   const { images, layers, bytes } = await (await storeAt(place)).prune({ unused: all ?? false })
   for (const name of images) console.log(`${name} is removed.`)
-  console.log(`${layers} layers are removed: ${sizeText(bytes)} free.`)
+  console.log(`${layers} layers removed, ${sizeText(bytes)} freed.`)
 }

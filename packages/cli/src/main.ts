@@ -14,7 +14,10 @@ import { type RunOptions, run } from './run.ts'
 
 export { exitWhenOutputFails } from './output.ts'
 
-/** The command line: arguments in, exit code out. Our own failures are 125, so that they are not taken for a command's. */
+/**
+ * The command line: takes arguments, returns the exit code. Our own failures exit with 125, to distinguish them from
+ * a command's.
+ */
 export async function main(argv: readonly string[], setup?: UpSetup): Promise<number> {
   const { program, exitCode } = commandLine(setup)
   try {
@@ -31,69 +34,63 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
   }
 }
 
-/** All commands, and the exit code of the one that ran. */
 export function commandLine(setup?: UpSetup): { program: Command; exitCode: () => number } {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
     .version(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
     .showSuggestionAfterError()
-    .showHelpAfterError('Add --help for what there is.')
+    .showHelpAfterError('Use --help to list commands and options.')
     .enablePositionalOptions()
-    // Below its default of 40 characters Commander does not wrap, and a narrow terminal breaks words.
+    // Below its default of 40 characters Commander does not wrap, and a narrow terminal would break words.
     .configureHelp({ minWidthToWrap: 16, subcommandTerm: (command) => command.name() })
     .exitOverride()
   withPlaceOptions(program.command('run'))
-    .description('Run a command in a fresh, isolated sandbox; nothing of it stays.')
+    .description('Run a command in a fresh, isolated sandbox and remove the sandbox afterwards.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
-    .option('--image <image>', '`host`, the name of an image, or the folder of a root file system', 'host')
+    .option('--image <image>', '`host`, the name of an image, or a folder with a root file system', 'host')
     .option(
       '--mount <source:target[:rw]>',
-      'show a folder or file of this machine: read-only, or writable with :rw (again for more)',
+      'mount a folder or file of this machine: read-only, or writable with :rw (repeatable)',
       parseMount,
       [],
     )
     .addOption(
-      new Option('-v, --volume <source:target[:rw]>', 'as --mount, for those who know it from Docker')
+      new Option('-v, --volume <source:target[:rw]>', 'like --mount, with Docker’s name')
         .argParser(parseVolume)
         .default([])
         .hideHelp(),
     )
     .option(
       '--out <path[:destination]>',
-      'copy a file or folder out of the sandbox afterwards, to here or to the destination (again for more)',
+      'afterwards, copy a file or folder out of the sandbox, to the current folder or the destination (repeatable)',
       parseOut,
       [],
     )
-    .option('--out-limit <size>', 'the most that --out copies, such as 512m or 2g', parseSize, 4096)
-    .addOption(new Option('--rm', 'as always: nothing of a run stays').hideHelp())
+    .option('--out-limit <size>', 'size limit for all --out, such as 512m or 2g', parseSize, 4096)
+    .addOption(new Option('--rm', 'accepted for Docker users: a run is always removed').hideHelp())
     .option(
       '-e, --env <name=value>',
-      'set a variable; only a name takes this machine’s value (again for more)',
+      'set a variable; a bare name takes the value from this machine (repeatable)',
       parseEnv,
       {},
     )
     .option('-m, --memory <size>', 'such as 512m or 2g', parseSize)
     .option('--cpus <number>', 'such as 0.5', Number)
-    .option('-w, --workdir <folder>', 'where in the sandbox to run it')
+    .option('-w, --workdir <folder>', 'working folder in the sandbox')
+    .addOption(new Option('--network <network>', 'network access').choices(['none', 'open']).default('none'))
     .addOption(
-      new Option('--network <network>', 'what it can reach').choices(['none', 'open']).default('none'),
-    )
-    .addOption(
-      new Option('--isolator <isolator>', 'what isolates it')
+      new Option('--isolator <isolator>', 'how to isolate the command')
         .choices(['auto', 'oci', 'docker', 'process'])
         .default('auto'),
     )
-    .option(
-      '--runtime <runtime>',
-      'what starts it: crun, runc, runsc (gVisor), or the path of one (isolator oci)',
-    )
-    .option('--timeout <time>', 'end it after this time, such as 90s or 30m', parseDuration)
-    .option('-i, --interactive', 'keep stdin open (it is forwarded anyway when it is no terminal)')
-    .option('-t, --tty', 'give it a terminal')
+    .option('--runtime <runtime>', 'for isolator oci: crun, runc, runsc (gVisor), or a path')
+    .option('--timeout <time>', 'time limit, such as 90s or 30m', parseDuration)
+    .option('-i, --interactive', 'keep stdin open (stdin is always forwarded unless it is a terminal)')
+    .option('-t, --tty', 'allocate a terminal')
     .passThroughOptions()
     .action(async (command: string[], options: RunOptions) => {
-      // It ends the command and removes the sandbox first.
+      // `run` ends the command and removes the sandbox first.
       surviveOutputFailures()
       try {
         code = await run(command, options)
@@ -112,14 +109,14 @@ export function commandLine(setup?: UpSetup): { program: Command; exitCode: () =
   )
   addImageCommands(program)
   withPlaceOptions(program.command('doctor'))
-    .description('What this machine can do, what is missing, and what installs it.')
+    .description('Check what this machine supports, what is missing, and how to install it.')
     .option('--json', 'for programs')
     .action(async (options: DoctorOptions) => {
       code = await doctor(options)
     })
   program
     .command('cloudflare')
-    .description('Turn *.sandbox.ts files into Cloudflare configuration (sync, check, migrate, types).')
+    .description('Generate Cloudflare configuration from *.sandbox.ts files (sync, check, migrate, types).')
     .allowUnknownOption()
     .helpOption(false)
     .argument('[arguments...]')

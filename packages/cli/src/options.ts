@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 
-/** `512m`, `2g`, `1048576`: as mebibytes. */
+/** Parses `512m`, `2g` or `1048576` to mebibytes. */
 export function parseSize(text: string): number {
   const match = /^(\d+(?:\.\d+)?)([kmg]?)b?$/i.exec(text)
   if (!match) throw new InvalidArgumentError('Use a number and a unit, such as 512m or 2g.')
@@ -10,7 +10,7 @@ export function parseSize(text: string): number {
   return Number(match[1]) * unit
 }
 
-/** `90`, `90s`, `30m`, `2h`, `7d`: as seconds. */
+/** Parses `90`, `90s`, `30m`, `2h` or `7d` to seconds. */
 export function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(s|m|min|h|d)?$/i.exec(text.trim())
   const seconds = match ? Number(match[1]) * unitSeconds[(match[2]?.toLowerCase() ?? 's') as 's'] : 0
@@ -26,26 +26,26 @@ export function parseNumber(text: string): number {
   throw new InvalidArgumentError('Use a number.')
 }
 
-/** `755`, `0644`: octal digits, as chmod takes them. */
+/** Parses octal digits such as `755` or `0644`. */
 export function parseMode(text: string): string {
   if (/^0?[0-7]{3,4}$/.test(text)) return text.slice(-4)
   throw new InvalidArgumentError('Use octal digits, such as 755.')
 }
 
-/** `key=value`, again for more. */
+/** Parses a repeatable `key=value`. */
 export function parseLabel(text: string, before: Record<string, string> = {}): Record<string, string> {
   const equals = text.indexOf('=')
   if (equals < 1) throw new InvalidArgumentError('Use key=value.')
   return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) }
 }
 
-/** A value on the command line is seen by everyone on the machine (`ps`); a name alone is not. */
+/** Parses `NAME=value` or `NAME`. A value on the command line is visible to all users (`ps`); a bare name is not. */
 export function parseEnv(text: string, before: Record<string, string> = {}): Record<string, string> {
   const equals = text.indexOf('=')
   if (equals === 0) throw new InvalidArgumentError('A variable needs a name.')
   if (equals > 0) return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) }
   const value = process.env[text]
   if (value === undefined)
-    throw new InvalidArgumentError(`There is no variable ${text} on this machine; use ${text}=value.`)
+    throw new InvalidArgumentError(`The variable ${text} is not set on this machine; use ${text}=value.`)
   return { ...before, [text]: value }
 }

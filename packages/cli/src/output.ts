@@ -1,13 +1,13 @@
 import { constants } from 'node:os'
 
-/** The exit code that shells report for a program that SIGPIPE ended. */
+/** The exit code that shells report after SIGPIPE. */
 export const brokenPipeCode = 128 + constants.signals.SIGPIPE
 
 let survives = false
 
 /**
- * Ends the process when its output cannot be written. A reader that has gone (`sandkasten … | head`) ends it without a
- * word, as SIGPIPE ends other programs; a full disk is reported.
+ * Exits when the output cannot be written: silently if the reader is gone (`sandkasten … | head`), like SIGPIPE, and
+ * with a message otherwise, for example on a full disk.
  */
 export function exitWhenOutputFails(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -20,12 +20,12 @@ export function exitWhenOutputFails(): void {
     })
 }
 
-/** For commands that must go on, or clean up, when their output has no reader any more. */
+/** For commands that must continue or clean up after their reader is gone. */
 export function surviveOutputFailures(): void {
   survives = true
 }
 
-/** Waits for a slow reader. */
+/** Writes with backpressure. */
 export function write(stream: NodeJS.WriteStream, data: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(error) : resolve()))

@@ -3,7 +3,7 @@ import { sizeText, widthOf } from './format.ts'
 
 export { sizeText }
 
-/** One line that changes, on a terminal; elsewhere a line for each new step, and no more than that. */
+/** On a terminal, one line that is updated; elsewhere one line for each new step. */
 export class Progress {
   readonly #out: NodeJS.WriteStream
   #last = ''
@@ -21,7 +21,6 @@ export class Progress {
     this.#out.write(`${step}\n`)
   }
 
-  /** Takes the line away. */
   end(): void {
     if (this.#out.isTTY && this.#last !== '') this.#out.write('\r\x1b[K')
     this.#last = ''
@@ -29,7 +28,7 @@ export class Progress {
 
   #rewrite(event: ImageProgress): void {
     const isNew = stepOf(event) !== this.#last
-    // People read ten lines a second at most.
+    // At most ten updates a second.
     if (!isNew && performance.now() - this.#shownAt < 100) return
     this.#last = stepOf(event)
     this.#shownAt = performance.now()
@@ -37,7 +36,7 @@ export class Progress {
   }
 }
 
-/** What does not change while it goes on. */
+/** The constant part of the progress text. */
 function stepOf(event: ImageProgress): string {
   if (event.phase === 'build') return `building: ${event.step}`
   return event.phase === 'fetch'
@@ -51,12 +50,12 @@ function lineOf(event: ImageProgress): string {
   return event.phase === 'unpack' ? `${stepOf(event)}: ${sizeText(event.bytes)}` : stepOf(event)
 }
 
-/** Shows on a terminal what is waited for, once it takes longer than a moment; elsewhere nothing. */
+/** On a terminal, shows what is being waited for if it takes longer than a moment. */
 export async function waiting<T>(what: string, work: Promise<T>, out = process.stderr): Promise<T> {
   return showing((seconds) => `${what}… ${seconds >= 1 ? `${Math.floor(seconds)} s` : ''}`, work, out)
 }
 
-/** One line that is written again while the work goes on, on a terminal; elsewhere nothing. */
+/** On a terminal, shows a line that is updated during the work. */
 export async function showing<T>(
   line: (seconds: number) => string,
   work: Promise<T>,
@@ -68,7 +67,7 @@ export async function showing<T>(
   const timer = setInterval(() => {
     shown = true
     const text = line((performance.now() - startedAt) / 1000)
-    // A line that wraps could not be taken away again.
+    // A line that wraps could not be erased.
     out.write(`\r\x1b[K${text.slice(0, (widthOf(out) ?? 80) - 1)}`)
   }, 300)
   try {
@@ -79,9 +78,9 @@ export async function showing<T>(
   }
 }
 
-/** What of a copy has been done: bytes, percent where the size is known, and the rate of the last seconds. */
+/** Progress of a copy: bytes, percent if the size is known, and the recent rate. */
 export class Meter {
-  /** Undefined where it is not known. */
+  /** Undefined: unknown. */
   total: number | undefined
   #done = 0
   #marks: Array<{ at: number; done: number }> = []

@@ -32,7 +32,7 @@ export interface RunOptions extends PlaceOptions {
 
 type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
-/** One command in one sandbox, from nothing to nothing. Returns the command's own exit code. */
+/** Runs one command in a new sandbox and removes the sandbox. Returns the command's exit code. */
 export async function run(command: readonly string[], given: RunOptions): Promise<number> {
   const options = { ...given, mount: [...given.mount, ...given.volume] }
   const { workdir = '' } = options
@@ -41,7 +41,7 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     from: path.posix.isAbsolute(out.from) ? out.from : path.posix.join(workdir, out.from),
   }))
   await using provider = engineAt(await enginePlace(options), {
-    // Whoever names a runtime wants it: `auto` would do without, where there is none.
+    // `auto` would fall back to another isolator if the requested runtime is missing.
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
     ...(options.runtime === undefined ? {} : { oci: { runtime: options.runtime } }),
     onWarning: (message) => console.error(`sandkasten: ${message}`),
@@ -49,7 +49,7 @@ export async function run(command: readonly string[], given: RunOptions): Promis
   if (provider.isolation === 'none')
     console.error('sandkasten: this command is NOT isolated (isolator process).')
   if (provider.decision.isolator === 'oci')
-    await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, this once…') })
+    await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, once…') })
   await removeAbandoned(provider)
   const leaving = new AbortController()
   const leave = () => leaving.abort()
@@ -71,7 +71,10 @@ export async function run(command: readonly string[], given: RunOptions): Promis
   }
 }
 
-/** Whether or not the command succeeded. A result that cannot be copied is a failure of ours, unless the command has failed already. */
+/**
+ * Copies results whether or not the command succeeded. A failed copy determines the exit code only if the command
+ * succeeded.
+ */
 async function copyResults(
   sandbox: Sandbox,
   outs: readonly PlannedOut[],
@@ -95,7 +98,7 @@ async function copyResults(
   return code === 0 && failed !== 0 ? 125 : code
 }
 
-/** Sandboxes of earlier runs that were killed before they could clean up after themselves. */
+/** Removes sandboxes of earlier runs that were killed before they could clean up. */
 async function removeAbandoned(provider: EngineProvider): Promise<void> {
   for (const { sandboxId, labels } of await provider.list()) {
     const owner = labels[ownerLabel]
@@ -110,18 +113,14 @@ function engineOptions(
   if (provider.decision.isolator === 'process') {
     const asked = memory !== undefined || cpus !== undefined || runtime !== undefined
     if (mount.length > 0 || asked || image !== 'host')
-      throw new SandboxError(
-        'unsupported',
-        'Without isolation there are no images, mounts, limits and runtimes.',
-        {
-          hint: 'Leave them out, or use --isolator oci.',
-        },
-      )
+      throw new SandboxError('unsupported', 'Images, mounts, limits and runtimes need isolation.', {
+        hint: 'Omit them, or use --isolator oci.',
+      })
     return {}
   }
   if (provider.decision.isolator === 'docker' && runtime !== undefined)
-    throw new SandboxError('unsupported', 'A daemon has a runtime of its own.', {
-      hint: 'Leave --runtime out, or use --isolator oci.',
+    throw new SandboxError('unsupported', 'A Docker daemon chooses its own runtime.', {
+      hint: 'Omit --runtime, or use --isolator oci.',
     })
   return {
     image,
@@ -147,7 +146,7 @@ async function stream(
     ...(forwardsInput ? { stdin: process.stdin } : {}),
   })
   const stopForwarding = forwardSignals((signal) => command.kill(signal))
-  // A write that fails says so itself; without a listener the same error would end this process before it has cleaned up.
+  // The failed write reports the error. Without a listener, the same error would end this process before the cleanup.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
     for await (const event of command.output()) {
@@ -167,7 +166,7 @@ async function stream(
   }
 }
 
-/** Waits for a slow reader. One that is gone (`| head`) ends the command, quietly, as it would without a sandbox. */
+/** Writes with backpressure. A closed reader (`| head`) silently ends the command. */
 function write(stream: NodeJS.WriteStream, data: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(error) : resolve()))

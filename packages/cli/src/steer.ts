@@ -1,13 +1,12 @@
 import type { ExitEvent, ProcessSignal } from '@sandkasten/sdk'
 
-/** Signals that mean the end of a command. */
 export const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** Passes our signals on to the command instead of ending by them; the returned function takes that back. */
+/** Forwards our signals to the command; the returned function stops that. */
 export function forwardSignals(kill: (signal: ProcessSignal) => Promise<unknown>): () => void {
   let interrupts = 0
   const forward = (signal: NodeJS.Signals) => {
-    // Who presses Ctrl-C a third time does not want to wait for the program's consent.
+    // The third Ctrl-C kills the program.
     if (signal === 'SIGINT') interrupts += 1
     void kill(interrupts >= 3 ? 'SIGKILL' : (signal as ProcessSignal)).catch(() => {})
   }
@@ -17,10 +16,10 @@ export function forwardSignals(kill: (signal: ProcessSignal) => Promise<unknown>
   }
 }
 
-/** Our exit code for a command, as `timeout` of coreutils has it for one that took too long. */
+/** The exit code after a timeout, as in coreutils' `timeout`. */
 export const timedOutCode = 124
 
-/** The exit code to pass on. Says why the command ended, where that code alone does not tell. */
+/** The exit code to return. Prints the reason if the code alone does not tell. */
 export function codeOf(
   { timedOut, oom, exitCode }: Pick<ExitEvent, 'timedOut' | 'oom' | 'exitCode'>,
   timeout: number | undefined,
@@ -28,7 +27,7 @@ export function codeOf(
   if (timedOut) console.error(`sandkasten: the command was ended after ${timeout} s (--timeout).`)
   if (oom)
     console.error(
-      'sandkasten: the command was ended because the sandbox’s memory ran out; give it more with --memory.',
+      'sandkasten: the command was ended because the sandbox ran out of memory; raise the limit with --memory.',
     )
   return timedOut ? timedOutCode : exitCode
 }

@@ -6,7 +6,7 @@ interface WithTerminals {
   openTerminal(options: object): Promise<SandboxTerminal>
 }
 
-/** The command on a terminal of its own, joined to ours: keys as they are typed, the size as it changes. */
+/** Runs the command on a terminal that is connected to ours: forwards keys and size changes. */
 export async function attachTerminal(
   sandbox: WithTerminals,
   [cmd, ...args]: readonly string[],

@@ -2,15 +2,15 @@ import type { EngineProvider } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf } from '@sandkasten/sdk/folder'
 
-/** Sandboxes with this label belong to one process. `sandkasten run` removes those whose process is gone. */
+/** Marks sandboxes with the process that owns them. `sandkasten run` removes those whose process is gone. */
 export const ownerLabel = 'sandkasten.run'
 
 export type TrialResult =
   | { readonly ok: true; readonly ms: number }
-  /** `untried`: there is no image to try it with. */
+  /** `untried`: no image is available for the trial. */
   | { readonly ok: false; readonly untried: boolean; readonly error: unknown }
 
-/** Runs a command in a sandbox of its own: only that shows that isolation works. Probes miss what the kernel or a daemon refuses. */
+/** Runs a command in a temporary sandbox. Probes miss what the kernel or a daemon refuses. */
 export async function tryIsolation(provider: EngineProvider): Promise<TrialResult> {
   const startedAt = performance.now()
   try {
@@ -26,7 +26,7 @@ export async function tryIsolation(provider: EngineProvider): Promise<TrialResul
     }
     return { ok: true, ms: Math.round(performance.now() - startedAt) }
   } catch (error) {
-    // On a Docker daemon, the image `host` needs root and this machine's disk. Other images may work.
+    // On a Docker daemon, the image `host` needs root and the local disk. Other images may work.
     const untried = provider.decision.isolator === 'docker' && SandboxError.is(error, 'unsupported')
     return { ok: false, untried, error }
   }

@@ -12,7 +12,6 @@ const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-'))
 const env = { ...process.env, SANDKASTEN_HOME: home }
 const isolated = await canIsolate()
 
-/** The command as a user types it. */
 function sandkasten(
   args: string[],
   input?: string,
@@ -38,17 +37,17 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
     if (isolator === 'oci' && isolated) skip(isolated)
   })
 
-  it('streams both outputs and ends with the command’s code', async () => {
+  it('streams both outputs and exits with the command’s code', async () => {
     const result = await run(['--', 'sh', '-c', 'echo out; echo err >&2; exit 3'])
     expect(result).toMatchObject({ code: 3, stdout: 'out\n' })
     expect(result.stderr).toContain('err\n')
   })
 
-  it('passes arguments as they are, and options after the command to the command', async () => {
+  it('passes arguments unchanged, and options after the command to the command', async () => {
     expect((await run(['echo', '--env', 'a  b', '$HOME'])).stdout).toBe('--env a  b $HOME\n')
   })
 
-  it('forwards stdin and its end', async () => {
+  it('forwards stdin and end-of-file', async () => {
     expect((await run(['--', 'cat'], 'piped in')).stdout).toBe('piped in')
   })
 
@@ -58,26 +57,26 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
     expect((await run(['-e', 'SANDKASTEN_NOT_SET', '--', 'true'])).code).toBe(125)
   })
 
-  it('a missing program is 127, and says so', async () => {
+  it('exits with 127 and a message if the program is missing', async () => {
     expect(await run(['--', 'no-such-program'])).toMatchObject({
       code: 127,
       stderr: expect.stringContaining('no-such-program'),
     })
   })
 
-  it('--timeout ends it', async () => {
+  it('--timeout ends the command', async () => {
     expect(await run(['--timeout', '0.5', '--', 'sleep', '1000'])).toMatchObject({
       code: 124,
       stderr: expect.stringContaining('0.5 s'),
     })
   })
 
-  it('--timeout ends it on a terminal too', async () => {
+  it('--timeout ends the command on a terminal too', async () => {
     const result = await run(['-t', '--timeout', '0.5', '--', 'sleep', '1000'])
     expect(result).toMatchObject({ code: 124, stderr: expect.stringContaining('0.5 s') })
   })
 
-  it('forwards a signal, and the exit code tells', async () => {
+  it('forwards a signal and returns the exit code', async () => {
     const line = 'trap "echo got it; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
     const child = spawn(process.execPath, [bin, 'run', '--isolator', isolator, '--', 'sh', '-c', line], {
       env,
@@ -92,7 +91,7 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
     expect(stdout).toBe('ready\ngot it\n')
   })
 
-  it('a reader that leaves ends the command, and nothing is left of it', async () => {
+  it('a closed reader ends the command, and the sandbox is removed', async () => {
     const line = `"${process.execPath}" "${bin}" run --isolator ${isolator} -- yes | head -2`
     const child = spawn('bash', ['-c', `${line}; echo "\${PIPESTATUS[0]}"`], {
       env,
@@ -107,7 +106,7 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
     expect(await readdir(path.join(home, 'engine/sandboxes'))).toEqual([])
   })
 
-  it('leaves nothing behind, also after it was killed: the next run sees to it', async () => {
+  it('leaves nothing behind after SIGKILL: the next run cleans up', async () => {
     const child = spawn(
       process.execPath,
       [bin, 'run', '--isolator', isolator, '--', 'sh', '-c', 'echo up; sleep 1000'],
@@ -123,9 +122,9 @@ describe.each(['oci', 'process'])('sandkasten run --isolator %s', (isolator) => 
 })
 
 describe('sandkasten run, isolated', () => {
-  it('shows a mounted folder read-only, and no other file of this machine', async ({ skip }) => {
+  it('mounts a folder read-only and exposes no other file of this machine', async ({ skip }) => {
     if (isolated) skip(isolated)
-    // A folder that everyone may read: the sandbox's user is nobody here.
+    // Readable by everyone: the sandbox's user has no account here.
     await chmod(home, 0o755)
     const data = path.join(home, 'data')
     await mkdir(data)
@@ -143,7 +142,7 @@ describe('sandkasten run, isolated', () => {
     expect(result.stderr).toMatch(/Read-only file system[\s\S]*No such file[\s\S]*Permission denied/)
   })
 
-  it('says why when the memory ran out', async ({ skip }) => {
+  it('reports that the memory ran out', async ({ skip }) => {
     if (isolated) skip(isolated)
     const result = await sandkasten([
       'run',
@@ -159,7 +158,7 @@ describe('sandkasten run, isolated', () => {
 })
 
 describe('sandkasten run --runtime', () => {
-  it('takes another runtime, and says so when it is not there', async ({ skip }) => {
+  it('uses another runtime, and reports a missing one', async ({ skip }) => {
     if (isolated) skip(isolated)
     const missing = await sandkasten(['run', '--runtime', 'no-such-runtime', '--', 'true'])
     expect(missing).toMatchObject({ code: 125, stderr: expect.stringContaining('no-such-runtime') })
@@ -171,7 +170,7 @@ describe('sandkasten run --runtime', () => {
 })
 
 describe('sandkasten', () => {
-  it('suggests what was meant, and uses a code of its own for its own failures', async () => {
+  it('suggests a correction, and has its own exit code for its own failures', async () => {
     expect(await sandkasten(['rnu'])).toMatchObject({ code: 125, stderr: expect.stringContaining('run') })
     expect(await sandkasten(['run', '--memory', 'much', '--', 'true'])).toMatchObject({
       code: 125,
@@ -184,7 +183,7 @@ describe('sandkasten', () => {
     expect(await sandkasten(['--help'])).toMatchObject({ code: 0, stdout: expect.stringContaining('doctor') })
   })
 
-  it('doctor says what this machine can do, for people and for programs', async () => {
+  it('doctor reports what this machine supports, as text and JSON', async () => {
     const { code, stdout } = await sandkasten(['doctor', '--json'])
     const { isolated: works, findings } = JSON.parse(stdout)
     expect([works, code]).toEqual(isolated ? [false, 1] : [true, 0])

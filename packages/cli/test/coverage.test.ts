@@ -22,7 +22,7 @@ const document: {
   components: { schemas: Record<string, Schema> }
 } = JSON.parse(readFileSync(path.join(root, 'protocol/http.openapi.json'), 'utf8'))
 
-/** What a caller may send: `operation`, `operation?query`, `operation.field`, `operation.field.inner`. */
+/** Everything that a caller may send: `operation`, `operation?query`, `operation.field`, `operation.field.inner`. */
 function allOf(operation: Operation): string[] {
   const fields = (schema: Schema | undefined, prefix: string): string[] => {
     if (!schema) return []
@@ -47,18 +47,18 @@ const everything = Object.values(document.paths).flatMap((methods) => Object.val
 /** What the command line does not send, and why. */
 const leftOut: Record<string, string> = {
   openapi: 'a document for programs',
-  healthz: 'status asks readyz, which says more',
-  sessionEvents: 'logs and events ask /v1/events with session_id, which has pages, too',
+  healthz: 'status uses readyz, which reports more',
+  sessionEvents: 'logs and events use /v1/events with session_id, which also has pages',
   'sessionEvents?after': 'as above',
   fsRead: 'JSON for small files; cp streams files of any size',
   'fsRead?path': 'as above',
   'fsRead?max_bytes': 'as above',
-  fsWrite: 'as fsRead; cp and files write stream',
+  fsWrite: 'like fsRead; cp and files write stream',
   'fsWrite.path': 'as above',
   'fsWrite.content': 'as above',
   'fsWrite.content_base64': 'as above',
   'fsWrite.mode': 'as above',
-  getTerminal: 'shell asks it after a lost connection; shell --list shows all terminals',
+  getTerminal: 'shell uses it after a lost connection; shell --list shows all terminals',
   resizeTerminal: 'shell resizes over its WebSocket',
   'resizeTerminal.cols': 'as above',
   'resizeTerminal.rows': 'as above',
@@ -70,7 +70,6 @@ const leftOut: Record<string, string> = {
   'listSnapshots?cursor': 'as above',
 }
 
-/** Writes down what of the API a request uses. */
 function note(seen: Set<string>, method: string, url: string, body: Buffer): void {
   const { pathname, searchParams } = new URL(url, 'http://x')
   const [, methods] = Object.entries(document.paths)
@@ -102,7 +101,7 @@ describe('the command line', () => {
     await at?.close()
   })
 
-  it('uses every operation of the API with every field, or says why not', async () => {
+  it('uses every operation of the API with every field, or lists the reason', async () => {
     const env = { SANDKASTEN_URL: proxy.url, SANDKASTEN_API_KEY: key, SECRET: 'x' }
     const failures: string[] = []
     const run = async (
@@ -117,7 +116,7 @@ describe('the command line', () => {
     const s = await run(
       'sessions create --name main --image host --ttl 30m --on-idle stop --lifetime 2h --on-lifetime destroy --wake-on-use --label a=b -e A=1 --idempotency-key once',
     )
-    // Limits and networks need an isolator; what counts here is what is sent.
+    // Limits and networks need an isolator; this test only examines the request.
     await run('sessions create -m 512m --cpus 1 --pids 64 --disk 100m --network open', { refused: true })
     await run('sessions list --all --name main --label a=b --status running')
     await run('sessions list')
@@ -187,7 +186,7 @@ describe('the command line', () => {
     expect(failures).toEqual([])
 
     expect(everything.filter((what) => !seen.has(what) && !(what in leftOut))).toEqual([])
-    // A reason that is not needed any more goes.
+    // Fails when a listed reason is no longer needed.
     const stale = Object.keys(leftOut).filter((what) => !everything.includes(what))
     expect(stale).toEqual([])
     const sent = Object.keys(leftOut).filter((what) => seen.has(what))

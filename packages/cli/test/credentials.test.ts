@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { key, sandkasten, start, testDaemon } from './helper.ts'
 
-/** A server that is not our daemon and writes down all that it is sent. */
+/** A server that is not our daemon and records what it receives. */
 async function stranger(answer: { status: number; location?: () => string }) {
   const got: Array<{ url: string; headers: string; body: string }> = []
   const server: Server = createServer((request, response) => {
@@ -28,7 +28,7 @@ async function stranger(answer: { status: number; location?: () => string }) {
   return { got, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
 }
 
-describe('the key that a local daemon has stored', () => {
+describe('the stored key of a local daemon', () => {
   let local: Awaited<ReturnType<typeof testDaemon>>
   let other: Awaited<ReturnType<typeof stranger>>
   let turning: Awaited<ReturnType<typeof stranger>>
@@ -51,7 +51,7 @@ describe('the key that a local daemon has stored', () => {
     await local?.close()
   })
 
-  it('is used for that daemon, named or not', async () => {
+  it('is used for that daemon, with and without --url', async () => {
     expect(await sandkasten(['status'], env)).toMatchObject({ code: 0 })
     expect(await sandkasten(['status'], { ...env, SANDKASTEN_URL: local.daemon.url })).toMatchObject({
       code: 0,
@@ -69,7 +69,7 @@ describe('the key that a local daemon has stored', () => {
   ])('is not sent to another address: %s', async (...args) => {
     const ran = await sandkasten(args, { ...env, SANDKASTEN_URL: other.url })
     expect(ran.code).toBe(125)
-    expect(ran.stderr).toContain(`There is no key for the daemon at ${other.url}`)
+    expect(ran.stderr).toContain(`No key is set for the daemon at ${other.url}`)
     expect(ran.stderr).toContain('SANDKASTEN_API_KEY')
     expect(other.got).toEqual([])
   })
@@ -77,10 +77,10 @@ describe('the key that a local daemon has stored', () => {
   it('is not sent to the same port under another name, or with another scheme', async () => {
     const { port } = new URL(local.daemon.url)
     for (const url of [`http://localhost:${port}`, `https://127.0.0.1:${port}`, `http://127.0.0.1:${port}0`])
-      expect((await sandkasten(['status', '--url', url], env)).stderr).toContain('There is no key for')
+      expect((await sandkasten(['status', '--url', url], env)).stderr).toContain('No key is set for')
   })
 
-  it('is not sent to a port whose daemon was killed', async () => {
+  it('is not sent to the port of a daemon that was killed', async () => {
     const home = path.join(local.home, 'killed')
     const killed = start(['up', '--isolator', 'process', '--listen', '127.0.0.1:0', '--json'], {
       SANDKASTEN_HOME: home,
@@ -98,7 +98,7 @@ describe('the key that a local daemon has stored', () => {
     try {
       await once(taken, 'listening')
       const ran = await sandkasten(['status'], { SANDKASTEN_HOME: home })
-      expect(ran).toMatchObject({ code: 125, stderr: expect.stringContaining('There is no daemon') })
+      expect(ran).toMatchObject({ code: 125, stderr: expect.stringContaining('No daemon runs') })
       expect(squatter.got).toEqual([])
     } finally {
       taken.close()
@@ -106,7 +106,7 @@ describe('the key that a local daemon has stored', () => {
     }
   })
 
-  it('and a key from the environment do not follow a redirect, nor does a body', async () => {
+  it('and a key from the environment do not follow a redirect, and neither does a body', async () => {
     const given = { SANDKASTEN_URL: turning.url, SANDKASTEN_API_KEY: key }
     for (const args of [
       ['status'],
@@ -122,7 +122,7 @@ describe('the key that a local daemon has stored', () => {
     expect(JSON.stringify([turning.got, other.got])).not.toContain(storedKey)
   })
 
-  it('a malformed address is an error that does not show its password', async () => {
+  it('a malformed address is an error that hides its password', async () => {
     const ran = await sandkasten(['status', '--url', 'ftp://me:hunter2@example'], {
       ...env,
       SANDKASTEN_API_KEY: key,

@@ -11,7 +11,7 @@ const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-up-'))
 const env = { PATH: process.env.PATH, HOME: home, SANDKASTEN_HOME: home }
 
-/** A command in this process: starting one for each would take longer than all that is tried here. */
+/** Runs the command in this process, because starting a process for each is slow. */
 async function sandkasten(
   args: string[],
   more: Record<string, string> = {},
@@ -53,7 +53,7 @@ function up(args: string[] = []) {
 afterAll(() => rm(home, { recursive: true, force: true }))
 
 describe('sandkasten config check', () => {
-  it('prints what is in force without secrets, and what is wrong with a hint', async () => {
+  it('prints the configuration without secrets, and errors with a hint', async () => {
     const file = path.join(home, 'checked.yaml')
     await writeFile(file, 'api_key: very-secret-key\nsession_ttl_seconds: 60\n')
     const good = await sandkasten(['config', 'check', '-c', file])
@@ -121,7 +121,7 @@ describe('sandkasten up', () => {
     expect(missing).toMatchObject({ code: 125, stderr: expect.stringContaining('destroyed') })
   })
 
-  it('makes, lists and revokes keys', async () => {
+  it('creates, lists and revokes keys', async () => {
     const key = JSON.parse(
       (await sandkasten(['keys', 'create', 'other', '--scope', 'read', '--json'])).stdout,
     )
@@ -142,7 +142,7 @@ describe('sandkasten up', () => {
     daemon.kill('SIGTERM')
     const [code] = await once(daemon, 'exit')
     expect(code).toBe(0)
-    expect((await sandkasten(['status'])).stderr).toContain('There is no daemon on this machine')
+    expect((await sandkasten(['status'])).stderr).toContain('No daemon runs on this machine')
     const again = up(['--json'])
     const [line] = await once(createInterface(again.stdout), 'line')
     expect(JSON.parse(line)).toEqual({

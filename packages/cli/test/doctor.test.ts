@@ -57,7 +57,7 @@ describe('sandkasten doctor', () => {
     return findings.find(({ what }) => what.startsWith('isolator docker'))!
   }
 
-  it('says that Docker works after a sandbox has run on it', async ({ skip }) => {
+  it('reports Docker as working after a sandbox has run on it', async ({ skip }) => {
     const missing = dockerMissing()
     if (missing) skip(missing)
     expect(await lookAt(startDockerd)).toMatchObject({
@@ -66,7 +66,7 @@ describe('sandkasten doctor', () => {
     })
   }, 180_000)
 
-  it('does not trust a Podman that answers but cannot start a sandbox', async ({ skip }) => {
+  it('does not trust a Podman that responds but cannot start a sandbox', async ({ skip }) => {
     const missing = podmanMissing()
     if (missing) skip(missing)
     expect(await lookAt(startPodman, { runtime: '/bin/false' })).toMatchObject({
@@ -76,7 +76,7 @@ describe('sandkasten doctor', () => {
     })
   }, 180_000)
 
-  it('tries every OCI runtime that is installed', async () => {
+  it('tries every installed OCI runtime', async () => {
     const home = mkdtempSync(path.join(tmpdir(), 'skt-doctor-'))
     folder = home
     const { findings } = await doctor(home, `unix://${home}/none.sock`)

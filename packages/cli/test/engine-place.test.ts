@@ -34,12 +34,12 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-describe('where sandboxes and images are', () => {
+describe('the place of sandboxes and images', () => {
   beforeEach(({ skip }) => {
     if (skipped) skip(skipped)
   })
 
-  it('is the folder of the daemon that sandkasten.yaml describes, and the command says so', async () => {
+  it('is the folder of the daemon in sandkasten.yaml, and the command prints it', async () => {
     const store = path.join(project, 'data/engine')
     const imported = await inProject(['image', 'import', archive, '--name', 'tool'])
     expect(imported).toMatchObject({ code: 0, stderr: expect.stringContaining(`are in ${store} (`) })
@@ -49,14 +49,12 @@ describe('where sandboxes and images are', () => {
     expect((await inProject(['run', '--image', 'tool', '--', '/tool', 'version'])).stderr).not.toContain(
       'not on this machine',
     )
-    // The daemon itself.
     const { stdout } = await inProject(['config', 'check', '--json'])
     expect(JSON.parse(stdout).engine_dir).toBe(store)
-    // Elsewhere it is another store.
     expect((await sandkasten(['image', 'list'])).stdout).not.toContain('tool:latest')
   })
 
-  it('is named by a flag, a file or a variable, for every command', async () => {
+  it('can be set by a flag, a file or a variable, for every command', async () => {
     const ways: Array<{ args?: string[]; env?: Record<string, string> }> = [
       { args: ['--data-dir', path.join(project, 'data')] },
       { args: ['--data-dir', './project/data'] },
@@ -77,12 +75,12 @@ describe('where sandboxes and images are', () => {
     expect((await inProject(['image', 'list'])).stdout).not.toContain('tool:latest')
   })
 
-  it('is the default without a word about it', async () => {
+  it('is the default, without a message', async () => {
     const { stderr } = await sandkasten(['image', 'list'], { env: { SANDKASTEN_HOME: '' } })
     expect(stderr).not.toContain('sandboxes and images are in')
   })
 
-  it('is not guessed when sandkasten.yaml is wrong', async () => {
+  it('is an error if sandkasten.yaml is invalid', async () => {
     const wrong = path.join(folder, 'wrong')
     await mkdir(wrong)
     await writeFile(path.join(wrong, 'sandkasten.yaml'), 'data_dri: ./data\n')

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => at?.close())
 
 describe('the time limit of exec', () => {
-  it('ends the command with 124, and says how to raise it', async () => {
+  it('ends the command with 124, and reports how to raise it', async () => {
     const asked = await sandkasten(['exec', '--timeout', '1s', id, '--', 'echo begun; sleep 60'], env)
     expect(asked).toMatchObject({ code: 124, stdout: 'begun\n' })
     expect(asked.stderr).toMatch(/ended after 1 s, its time limit\. Raise it with --timeout/)
@@ -32,7 +32,7 @@ describe('the time limit of exec', () => {
     expect((await sandkasten(['exec', '--timeout', '5 min.', id, '--', 'true'], env)).stderr).toContain('30m')
   })
 
-  it('is an hour unless another is asked for', async () => {
+  it('is one hour by default', async () => {
     const asked: unknown[] = []
     const proxy = await recorder(at.daemon.url, (_, url, body) => {
       if (url.endsWith('/exec')) asked.push(JSON.parse(body.toString()).timeout_ms)
@@ -47,7 +47,7 @@ describe('the time limit of exec', () => {
     }
   })
 
-  it('is the daemon’s where that is less, and then the daemon’s setting is named', async () => {
+  it('is limited by the daemon, and then the message names the daemon’s setting', async () => {
     const strict = await testDaemon({ defaults: { max_exec_timeout_ms: 1000 } })
     try {
       const there = strict.env
@@ -88,7 +88,7 @@ describe('stdin of exec', () => {
     expect(listed.stdout).not.toContain('cli-stdin-')
   })
 
-  it('need not be read, and need not end', async () => {
+  it('may stay unread or open', async () => {
     expect((await sandkasten(['exec', id, '--', 'true'], env, { input: randomBytes(1_000_000) })).code).toBe(
       0,
     )
@@ -103,7 +103,7 @@ describe('stdin of exec', () => {
 })
 
 describe('exec', () => {
-  it('with --detach leaves a command that is listed, read, fed and ended', async () => {
+  it('with --detach starts a command that can be listed, read, written to and ended', async () => {
     await sandkasten(['exec', id, '--', 'mkdir -p sub && cd sub'], env)
     const job = (await sandkasten(['exec', '-d', id, '--', 'pwd; sleep 600'], env)).stdout.trim()
     expect((await sandkasten(['commands', 'list', id], env)).stdout).toMatch(
@@ -123,7 +123,7 @@ describe('exec', () => {
     await sandkasten(['exec', id, '--', 'cd ..'], env)
   })
 
-  it('ends with 130 at Ctrl-C, and the command with it', async () => {
+  it('exits with 130 on Ctrl-C and ends the command', async () => {
     const child = start(['exec', id, '--', 'echo begun; sleep 600'], env, {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -133,7 +133,7 @@ describe('exec', () => {
     expect((await sandkasten(['exec', id, '--', 'echo next'], env)).stdout).toBe('next\n')
   })
 
-  it('says for whom it waits, when another command has the shell', async () => {
+  it('names the command that it waits for when the shell is busy', async () => {
     const first = start(['exec', id, '--', 'echo begun; sleep 600'], env, {
       stdio: ['ignore', 'pipe', 'ignore'],
     })
@@ -152,13 +152,12 @@ describe('exec', () => {
     const [text] = await once(second.stdout!.setEncoding('utf8'), 'data')
     expect(text).toBe('mine\n')
     expect((await once(second, 'exit'))[0]).toBe(0)
-    // A command that is only slow does not wait for another.
     expect((await sandkasten(['exec', id, '--', 'sleep 2'], env)).stderr).toBe('')
   })
 })
 
 describe('cp with -', () => {
-  it('reads stdin and writes stdout, bytes as they are', async () => {
+  it('reads stdin and writes stdout, byte for byte', async () => {
     const bytes = randomBytes(300_000)
     expect(await sandkasten(['cp', '-', `${id}:from-stdin`], env, { input: bytes })).toMatchObject({
       code: 0,
@@ -173,7 +172,7 @@ describe('cp with -', () => {
     expect((await sandkasten(['cp', `${id}:.`, '-'], env)).stderr).toContain('files pack')
   })
 
-  it('leaves no part of a file behind when it is interrupted', async () => {
+  it('leaves no partial file behind when it is interrupted', async () => {
     const folder = path.join(at.home, 'interrupted')
     await mkdir(folder)
     await sandkasten(['exec', id, '--', 'truncate -s 100G endless'], env)
@@ -186,7 +185,7 @@ describe('cp with -', () => {
 })
 
 describe.skipIf(process.platform !== 'linux')('a refused or interrupted upload', () => {
-  it('ends at once, however much there is to send', async () => {
+  it('ends immediately, however much is left to send', async () => {
     const big = path.join(at.home, 'big')
     await writeFile(big, '')
     await truncate(big, 500e9)
@@ -206,7 +205,7 @@ describe.skipIf(process.platform !== 'linux')('a refused or interrupted upload',
 })
 
 describe('names', () => {
-  it('of a session that has ended say why, as its id does', async () => {
+  it('of an ended session report why it ended, like its id', async () => {
     const short = (await inProcess(['sessions', 'create', '--name', 'short'], env)).stdout.trim()
     await inProcess(['sessions', 'destroy', 'short'], env)
     for (const name of ['short', short]) {
@@ -214,14 +213,13 @@ describe('names', () => {
       expect(ran).toMatchObject({ code: 125, stderr: expect.stringMatching(/is destroyed \(.*\)/) })
     }
     expect((await inProcess(['sessions', 'get', 'short'], env)).stdout).toMatch(/^status: +destroyed$/m)
-    // A new one with the name is meant from now on.
     const again = (await inProcess(['sessions', 'create', '--name', 'short'], env)).stdout.trim()
     expect(JSON.parse((await inProcess(['sessions', 'get', 'short', '--json'], env)).stdout).id).toBe(again)
   })
 
-  it('work for snapshots, if only one has it', async () => {
+  it('work for snapshots if they are unique', async () => {
     await writeFile(path.join(at.home, 'note'), 'saved')
-    // A session of its own: the first one has files that would take long to save.
+    // A new session, because the first one has files that would take long to save.
     const id = (await inProcess(['sessions', 'create'], env)).stdout.trim()
     await inProcess(['cp', path.join(at.home, 'note'), `${id}:note`], env)
     const first = (await inProcess(['snapshot', 'create', id, '--name', 'disk'], env)).stdout.trim()

@@ -4,7 +4,7 @@ import { durationText, sizeText, timeText, wrap } from '../src/format.ts'
 import { parseDuration } from '../src/options.ts'
 import { Meter } from '../src/progress.ts'
 
-describe('texts for people', () => {
+describe('text formatting', () => {
   it.each([
     [0, '0 B'],
     [1023, '1023 B'],
@@ -29,7 +29,7 @@ describe('texts for people', () => {
     ['7d', 604_800],
   ])('the duration %s is %d seconds', (text, seconds) => expect(parseDuration(text)).toBe(seconds))
 
-  it.each(['', '0', '-1', '5x', 'NaN', '1h30m', 'Infinity', '1e9'])('“%s” is no duration', (text) =>
+  it.each(['', '0', '-1', '5x', 'NaN', '1h30m', 'Infinity', '1e9'])('“%s” is not a duration', (text) =>
     expect(() => parseDuration(text)).toThrow(/30m/),
   )
 
@@ -47,7 +47,7 @@ describe('texts for people', () => {
     expect(timeText(time, { now, iso: true })).toBe(time)
   })
 
-  it('lines break between words, and ids and paths stay whole', () => {
+  it('wraps between words, and keeps ids and paths whole', () => {
     const text =
       'sandkasten: the file /a/very/long/path/that/is/longer/than/the/line was not found in the session.'
     const lines = wrap(text, 30, '  ').split('\n')
@@ -76,24 +76,24 @@ describe('a table', () => {
     ['mrmvdwn6hfm5txdu', null, 'stopped', 'host', '2 d ago'],
   ]
 
-  it.each([200, 80, 60, 40])('fits into %d columns, and ids are whole', (width) => {
+  it.each([200, 80, 60, 40])('fits into %d columns, and keeps ids whole', (width) => {
     const lines = table(columns, rows, width).split('\n')
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(width)
     expect(lines[1]).toMatch(/^ea3onomrth7xdugx {2}\S/)
     expect(lines[2]).toMatch(/^mrmvdwn6hfm5txdu {2}– +stopped/)
   })
 
-  it('is complete where there is no terminal', () => {
+  it('is complete without a terminal', () => {
     expect(table(columns, rows, undefined).split('\n')[1]).toBe(rows[0]!.join('  '))
   })
 
-  it('is not steered by what stands in it', () => {
+  it('removes control characters from values', () => {
     expect(table(['A'], [['\x1b[2Jx\ny\u0007']], 80)).toBe('A\n·[2Jx y·')
   })
 })
 
 describe('a meter', () => {
-  it('tells bytes, percent and rate', () => {
+  it('shows bytes, percent and rate', () => {
     const meter = new Meter()
     meter.total = 4 * 1_048_576
     expect(meter.line(0)).toBe('0 B of 4.0 MiB, 0 %')

@@ -9,7 +9,7 @@ import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { main } from '../src/main.ts'
 
-/** docs/from-docker.md: each line of its tables is typed, with and without Docker's words. */
+/** Runs each line of the tables in docs/from-docker.md, in Docker's form and in ours. */
 
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const page = readFileSync(path.resolve(import.meta.dirname, '../../../docs/from-docker.md'), 'utf8')
@@ -27,7 +27,7 @@ interface Said {
 function type(line: string): Promise<Said> {
   const [program, ...words] = line.split(' ')
   expect(['docker', 'sandkasten']).toContain(program)
-  // What takes over standard input has a process of its own; for the rest, starting one would take longer than all that is tried.
+  // Commands that use stdin need their own process; the others run in this one, which is faster.
   return ['run', 'shell'].includes(words[0]!) ? typeApart(words) : typeHere(words)
 }
 
@@ -71,7 +71,7 @@ const tables = page
     ),
   )
 const [same, other] = [tables[1]!, tables[2]!]
-/** The words in capitals, as things that are there. Nothing outside of this machine is asked. */
+/** Replaces the words in capitals by existing objects. Makes no request outside of this machine. */
 const filled = (line: string) =>
   line
     .replaceAll('SESSION', 'web')
@@ -112,7 +112,7 @@ describe('coming from Docker', () => {
     expect(other.length).toBeGreaterThan(10)
   })
 
-  /** Done again they would find what they have done the first time. */
+  /** These change state, so a second run would have another result. */
   const once_ = /docker (start|stop|pause|unpause|rm|commit) /
   const failing = /docker (pull|load|rmi) /
   const needsIsolation = (line: string) => / -v | -m |--image|pause|--mount|--network/.test(line)
@@ -134,12 +134,11 @@ describe('coming from Docker', () => {
 
   it.each(other)('%s gets a hint', { timeout: 30_000 }, async (docker, ours) => {
     if (ours.includes('NAME')) await type('sandkasten sessions destroy another')
-    // The tables end and destroy sessions; each line finds one that runs.
+    // The tables end and destroy sessions; each line needs a running one.
     if (ours.includes('SESSION') && (await type('sandkasten sessions create --name web')).code !== 0)
       await type('sandkasten sessions start web')
     const theirs = await type(filled(docker))
     expect(theirs.code).toBe(docker.startsWith('docker run IMAGE') ? 127 : 125)
-    // The hint names the command of the second column, as far as it is the same for everybody.
     const [, verb] = ours.split(' ')
     expect(theirs.stderr).toMatch(
       docker.includes(' -u ')
@@ -150,15 +149,15 @@ describe('coming from Docker', () => {
     expect(await type(filled(ours))).toMatchObject({ code: 0 })
   })
 
-  it('--privileged and its like are refused with the reason', async () => {
+  it('refuses --privileged and similar options with the reason', async () => {
     for (const option of ['--privileged', '--cap-add=ALL', '--gpus=all'])
       expect(await type(`sandkasten run ${option} true`)).toMatchObject({
         code: 125,
-        stderr: expect.stringMatching(/rights|devices/),
+        stderr: expect.stringMatching(/privileges|devices/),
       })
   })
 
-  it('-v without a mode is read-only and says so', async ({ skip }) => {
+  it('-v without a mode is read-only and prints a note', async ({ skip }) => {
     if (!isolates) skip('needs root on Linux with crun')
     expect(await type('sandkasten run -v ./data:/data -- touch /data/more')).toMatchObject({
       code: 1,
@@ -168,7 +167,7 @@ describe('coming from Docker', () => {
   })
 })
 
-/** Times differ from one command to the next. */
+/** Removes times, which differ between runs. */
 function timeless(said: Said): Said {
   const plain = (text: string) => text.replace(/\d{4}-\d\d-\d\d[T ][\d:.]+Z?|\d+ (ms|s)\b/g, 'TIME')
   return { ...said, stdout: plain(said.stdout), stderr: plain(said.stderr) }

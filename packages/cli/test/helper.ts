@@ -16,7 +16,7 @@ export interface Ran {
   stderr: string
 }
 
-/** The real command line in a process of its own, with nothing of this environment but PATH. */
+/** Starts the real command line in a new process, with only PATH from this environment. */
 export function start(args: readonly string[], env: Record<string, string>, options: SpawnOptions = {}) {
   return spawn(process.execPath, [bin, ...args], {
     ...options,
@@ -43,7 +43,7 @@ export async function sandkasten(
   })
 }
 
-/** The command line in this process, for tests that use many commands: starting Node for each takes longer than all they do. */
+/** Runs the command line in this process, for tests with many commands: starting Node for each is slow. */
 export async function inProcess(args: readonly string[], env: Record<string, string>): Promise<Ran> {
   const said = { stdout: '', stderr: '' }
   const note = (where: keyof typeof said) => (text: unknown, done?: unknown) => {
@@ -68,7 +68,10 @@ export async function inProcess(args: readonly string[], env: Record<string, str
   }
 }
 
-/** A daemon without isolation in a folder of its own, and the environment in which the command line finds it. */
+/**
+ * Starts a daemon without isolation in a temporary folder. Returns the environment in which the command line finds
+ * it.
+ */
 export async function testDaemon(config: object = {}): Promise<{
   home: string
   daemon: Daemon

@@ -7,24 +7,24 @@ import { parseSync } from 'oxc-parser'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inProcess, key, testDaemon } from './helper.ts'
 
-/** Words that only users of one surface can use. Settings of the daemon and its first commands are for everybody. */
+/** Words of one surface. Settings of the daemon and its first commands are allowed everywhere. */
 const words = {
   sdk: /\w\(|\bfiles\.\w|\bprovider\.\w|\{ \w+: |\b[a-z]+[A-Z]\w*/,
   http: /\b(GET|POST|PUT|PATCH|DELETE) \/|\/v1\//,
   cli: /(^|[\s(])--[a-z]|\bsandkasten (?!up\b|doctor\b|image\b|keys create\b)[a-z]+/,
 }
 
-/** Which of the surfaces' words are in a hint for one of them, or for all, though they are not its own. */
+/** The surfaces whose words appear in a hint although the hint is for another surface. */
 function foreign(surface: keyof Hints | 'all', hint: string): string[] {
-  // Paths of temporary folders are random and may look like a name in code.
+  // Random names of temporary folders may look like code.
   const text = hint.replace(/\/tmp\/\S+/g, '…')
   return (Object.keys(words) as Array<keyof Hints>).filter(
     (other) => other !== surface && words[other].test(text),
   )
 }
 
-describe('the general hints', () => {
-  it.each(Object.keys(errorTable) as SandboxErrorCode[])('of %s are in words of each surface', (code) => {
+describe('the default hints', () => {
+  it.each(Object.keys(errorTable) as SandboxErrorCode[])('of %s use only words of their surface', (code) => {
     const { hint, hints } = new SandboxError(code, 'It failed.')
     expect(hint).toBe(hints.sdk)
     for (const surface of ['sdk', 'http', 'cli'] as const)
@@ -37,7 +37,10 @@ describe('the general hints', () => {
 
 describe('hints in the source', () => {
   const root = path.resolve(import.meta.dirname, '../../..')
-  /** Code that answers over HTTP and on the command line, too. Vendors' providers, recipes and clients answer only to the SDK. */
+  /**
+   * Code that also answers over HTTP and on the command line. Providers of vendors, recipes and clients answer only
+   * to the SDK.
+   */
   const files = globSync(
     [
       'packages/daemon/src/{sessions,api,keys,store}/**/*.ts',
@@ -49,7 +52,7 @@ describe('hints in the source', () => {
     { cwd: root },
   ).filter((file) => !file.endsWith('.test.ts') && !file.includes('/testing/'))
 
-  /** Plain hints that only users of the SDK, of HTTP or of one command can meet. */
+  /** Plain hints that only users of one surface can meet. */
   const known: Array<[file: RegExp, hint: RegExp, reason: string]> = [
     [/engine\/src\/volumes\//, /./, 'the daemon and the command line have no volumes'],
     [/docker-driver\.ts/, /providerOptions/, 'as above'],
@@ -64,14 +67,15 @@ describe('hints in the source', () => {
     [/api\/server\.ts/, /openapi\.json/, 'a route that does not exist: HTTP only'],
   ]
 
-  it('are plain for all, or written for each surface', () => {
+  it('are neutral, or written for each surface', () => {
     const wrong: string[] = []
     const used = new Set<unknown>()
     const judge = (file: string, surface: keyof Hints | 'all', hint: string) => {
       const found = foreign(surface, hint)
       const allowed = found.length > 0 && known.find(([of, text]) => of.test(file) && text.test(hint))
       if (allowed) used.add(allowed)
-      else if (found.length > 0) wrong.push(`${file}: for ${surface}, but in words of ${found}: ${hint}`)
+      else if (found.length > 0)
+        wrong.push(`${file}: the hint for ${surface} uses words of ${found}: ${hint}`)
     }
     let judged = 0
     for (const file of files)
@@ -236,7 +240,7 @@ describe('a failure', () => {
       sdk: () => Promise.reject(new SandboxError('not_found', 'The client has no call for it.')),
     },
     {
-      // The last: the session is stopped.
+      // Last, because it stops the session.
       code: 'not_running',
       http: async () => {
         await session.stop()
@@ -248,7 +252,7 @@ describe('a failure', () => {
   ]
 
   it.each(cases.map((one, at) => [`${one.code} ${at + 1}`, one] as const))(
-    'is told to each caller in words of that surface: %s',
+    'use the words of the caller’s surface: %s',
     async (_, { code, http, cli, sdk, env = {} }) => {
       const problem = await http()
       expect(problem).toMatchObject({ code, hint: expect.stringMatching(/\S/) })
@@ -283,7 +287,7 @@ describe.skipIf(!isolates)('a file that cannot be written in an isolated sandbox
     ['/usr/share/x', /image is read-only here/],
     ['/etc/x', /image is read-only here/],
     [`/tmp/${'x'.repeat(300)}`, /255 bytes/],
-  ])('%s: the hint is about the path', async (file, hint) => {
+  ])('%s: the hint depends on the path', async (file, hint) => {
     const error = await session.files.write(file, 'x').then(
       () => undefined,
       (error: unknown) => error as SandboxError,

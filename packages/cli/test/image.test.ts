@@ -12,7 +12,7 @@ const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-image-'))
 const env = { ...process.env, SANDKASTEN_HOME: home }
 const archive = path.join(home, 'tool.tar')
-// The engine's `ordinary-account.test.ts` runs this as an account that has a range of ids.
+// The engine's `ordinary-account.test.ts` runs this as an account with a range of ids.
 const able = process.getuid?.() === 0 || process.env.SANDKASTEN_TEST_ACCOUNT === 'range'
 const skipped = able && process.platform === 'linux' ? undefined : 'needs root on Linux'
 
@@ -25,7 +25,7 @@ function image(...args: string[]): Promise<{ code: number; stdout: string; stder
 }
 
 afterAll(async () => {
-  // Layers have owners of their own: who made them can remove them.
+  // Layers belong to ids of the range, so the command must remove them.
   if (!skipped) await image('prune', '--all')
   await rm(home, { recursive: true, force: true })
 })
@@ -64,12 +64,12 @@ describe('sandkasten image', () => {
     })
     expect(await image('prune', '--all')).toMatchObject({
       code: 0,
-      stdout: '0 layers are removed: 0 B free.\n',
+      stdout: '0 layers removed, 0 B freed.\n',
     })
     expect((await image('list', '--json')).stdout).toBe('[]\n')
   })
 
-  it('gives sandboxes to `run`', async ({ skip }) => {
+  it('provides images for `run`', async ({ skip }) => {
     const provider = new EngineProvider({ isolator: 'oci', root: path.join(home, 'probe') })
     if (!(await provider.healthCheck().catch(() => false))) skip('needs crun')
     await image('import', archive, '--name', 'running')
@@ -78,7 +78,7 @@ describe('sandkasten image', () => {
     await image('remove', 'running')
   })
 
-  it('says what was meant, and what to do', async () => {
+  it('suggests a correction and a command', async () => {
     await image('import', archive, '--name', 'tool')
     const [typo, command, recipe, absent, path_] = await Promise.all([
       image('remove', 'tol'),
@@ -99,7 +99,7 @@ describe('sandkasten image', () => {
 })
 
 describe('progress', () => {
-  it('is one line on a terminal, and one for each step elsewhere', () => {
+  it('is one line on a terminal, and one line per step elsewhere', () => {
     const events = [0, 50, 100].map((done) => ({ phase: 'fetch', done, total: 100 }) as const)
     const shown = (isTTY: boolean) => {
       let text = ''
@@ -117,7 +117,7 @@ describe('progress', () => {
     expect(shown(true)).toBe('\r\x1b[Kfetching 100 B: 0 %\r\x1b[Kunpacking layer 1 of 2: 2.0 KiB\r\x1b[K')
   })
 
-  it('tells sizes as people do', () => {
+  it('formats sizes', () => {
     expect([0, 1023, 1024, 1536, 5 * 1024 ** 3].map(sizeText)).toEqual([
       '0 B',
       '1023 B',

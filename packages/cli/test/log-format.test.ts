@@ -7,7 +7,6 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 
-/** What `sandkasten up` writes to stderr until it listens and after it was told to end. */
 async function logOf(args: string[], { terminal }: { terminal: boolean }): Promise<string> {
   const home = mkdtempSync(path.join(tmpdir(), 'sandkasten-log-'))
   onTestFinished(() => rmSync(home, { recursive: true, force: true }))
@@ -38,7 +37,7 @@ describe('the log of sandkasten up', () => {
     expect(log).not.toContain('{"level"')
   })
 
-  it('is JSON on a terminal when that is asked for', async ({ skip }) => {
+  it('is JSON on a terminal on request', async ({ skip }) => {
     if (!existsSync('/usr/bin/script')) skip('needs script(1)')
     expect(await logOf(['--log-format', 'json'], { terminal: true })).toContain('{"level":30,')
   })

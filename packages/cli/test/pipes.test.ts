@@ -25,17 +25,17 @@ async function unread(
     })
   if (both) child.stderr!.destroy()
   const [code, signal] = await once(child, 'exit')
-  // `doctor` may have to build the runner first; a folder that is not the default is named.
+  // `doctor` may have to build the runner first, and commands print a folder that is not the default.
   const notes = /^.*(uilding the runner|sandboxes and images are in).*\n/gm
   return { code, signal, stderr: stderr.replace(notes, '') }
 }
 
 const quiet = { code: 141, signal: null, stderr: '' }
 
-describe('a reader that goes away', () => {
+describe('a closed reader', () => {
   let at: Awaited<ReturnType<typeof testDaemon>>
   let env: Record<string, string>
-  /** For each command that prints, arguments with which it does. */
+  /** For each command that prints: its arguments. */
   let printing: Record<string, string[]>
   beforeAll(async () => {
     at = await testDaemon()
@@ -99,11 +99,11 @@ describe('a reader that goes away', () => {
   })
   afterAll(() => at?.close())
 
-  /** Print nothing when they work, need a terminal or the network, or handle it themselves with tests of their own. */
+  /** Commands that print nothing, need a terminal or the network, or have their own tests. */
   const others: Record<string, string> = {
-    run: 'cli.test.ts; it has a sandbox to remove first',
-    up: 'goes on: see below',
-    shell: 'has a terminal',
+    run: 'cli.test.ts; it has to remove a sandbox first',
+    up: 'keeps running: see below',
+    shell: 'needs a terminal',
     'commands write': 'prints nothing',
     'files write': 'prints nothing',
     'files mkdir': 'prints nothing',
@@ -112,17 +112,17 @@ describe('a reader that goes away', () => {
     'files chmod': 'prints nothing',
     'files link': 'prints nothing',
     'files unpack': 'prints nothing',
-    'sessions pause': 'not without isolation; as stop',
-    'sessions resume': 'not without isolation; as start',
-    'sessions stats': 'not without isolation; as get',
-    'image build': 'minutes; as prune',
-    'image pull': 'needs a registry; as prune',
-    'image import': 'needs an image; as prune',
-    'image remove': 'needs an image; as prune',
-    'image list': 'prints a table only when there is an image; as prune',
+    'sessions pause': 'needs isolation; like stop',
+    'sessions resume': 'needs isolation; like start',
+    'sessions stats': 'needs isolation; like get',
+    'image build': 'takes minutes; like prune',
+    'image pull': 'needs a registry; like prune',
+    'image import': 'needs an image; like prune',
+    'image remove': 'needs an image; like prune',
+    'image list': 'prints a table only if an image exists; like prune',
   }
 
-  it('is tried with every command', () => {
+  it('is tested with every command', () => {
     const leaves = (command: Command, path: string[] = []): string[] =>
       command.commands.length === 0
         ? [path.join(' ')]
@@ -131,7 +131,7 @@ describe('a reader that goes away', () => {
     expect(leaves(commandLine().program).sort()).toEqual(known.sort())
   })
 
-  it('ends every command without a word', async () => {
+  it('ends every command silently', async () => {
     for (const [command, args] of Object.entries(printing))
       expect({ command, ...(await unread([...command.split(' '), ...args], env)) }).toEqual({
         command,
@@ -144,12 +144,11 @@ describe('a reader that goes away', () => {
       expect(await unread(args, env), args.join(' ')).toEqual(quiet)
   })
 
-  it('ends streams in their middle, and the command behind them', async () => {
+  it('ends streams and the command behind them', async () => {
     const id = (await sandkasten(['sessions', 'create'], env)).stdout.trim()
     const endless = ['exec', id, '--', 'yes | head -200000']
     expect(await unread(endless, env, { after: 2 })).toEqual(quiet)
     expect(await unread(['exec', id, '--', 'yes'], env, { after: 2 })).toEqual(quiet)
-    // The shell is free again.
     expect(await sandkasten(['exec', id, '--', 'echo next'], env)).toMatchObject({
       code: 0,
       stdout: 'next\n',
@@ -166,7 +165,7 @@ describe('a reader that goes away', () => {
     expect(ran).toMatchObject({ code: 141, signal: null })
   })
 
-  it('is not the same as a full disk, which is told', async () => {
+  it('differs from a full disk, which is reported', async () => {
     const full = openSync('/dev/full', 'w')
     for (const args of [
       ['sessions', 'list'],

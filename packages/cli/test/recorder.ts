@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import http from 'node:http'
 import net, { type AddressInfo } from 'node:net'
 
-/** A proxy before a real daemon, which sees each request before it is passed on. */
 export async function recorder(
   target: string,
   onRequest: (method: string, url: string, body: Buffer) => void,

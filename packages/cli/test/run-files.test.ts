@@ -8,8 +8,6 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { planOut } from '../src/copy-out.ts'
 import { parseMount, parseOut } from '../src/mount-option.ts'
 
-/** What goes into `sandkasten run` and what comes out of it. */
-
 const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-run-files-'))
 await chmod(home, 0o755)
@@ -38,7 +36,7 @@ function run(...args: string[]): Promise<{ code: number; stdout: string; stderr:
 }
 
 describe('--mount', () => {
-  it('takes a mode, and refuses what it does not know', () => {
+  it('accepts a mode, and rejects unknown ones', () => {
     const at = (name: string) => path.resolve(name)
     expect(parseMount('./a:/x', [])).toEqual([{ source: at('a'), target: '/x', readOnly: true }])
     expect(parseMount('./a:/x:ro', [])).toEqual([{ source: at('a'), target: '/x', readOnly: true }])
@@ -79,7 +77,7 @@ describe('--mount', () => {
 })
 
 describe('--out', () => {
-  it('takes a destination', () => {
+  it('accepts a destination', () => {
     const at = (name: string) => path.resolve(name)
     expect(parseOut('dist', [])).toEqual([{ from: 'dist', to: at('.') }])
     expect(parseOut('/a/b:./c/', [])).toEqual([{ from: '/a/b', to: `${at('c')}/` }])
@@ -101,7 +99,7 @@ describe('--out', () => {
     expect(readFileSync(path.join(cwd, 'new/folder/result'), 'utf8')).toBe('r\n')
   })
 
-  it('relative paths start in the working folder of the command', async () => {
+  it('relative paths start in the command’s working folder', async () => {
     expect(
       await run('-w', '/tmp', '--out', 'sk-out-file', '--', 'sh', '-c', 'echo x > sk-out-file'),
     ).toMatchObject({ code: 0 })
@@ -109,28 +107,28 @@ describe('--out', () => {
     if (!isolates) await rm('/tmp/sk-out-file', { force: true })
   })
 
-  it('a result that is not there is a failure, unless the command has failed', async () => {
+  it('a missing result is a failure, unless the command has failed', async () => {
     expect(await run('--out', 'none', '--', 'true')).toMatchObject({
       code: 125,
-      stderr: expect.stringContaining('There is no none in the sandbox'),
+      stderr: expect.stringContaining('none does not exist in the sandbox'),
     })
     expect(await run('--out', 'none', '--', 'sh', '-c', 'exit 3')).toMatchObject({ code: 3 })
   })
 
-  it('nothing but files and folders comes out, and nothing is written through a link', async () => {
+  it('copies only files and folders, and never writes through a link', async () => {
     await writeFile(path.join(cwd, 'precious'), 'kept')
     await symlink(path.join(cwd, 'precious'), path.join(cwd, 'link-here'))
     const script = `mkdir d; echo x > d/file; ln -s ${cwd}/precious d/link; ln -s / d/root; mkfifo d/fifo; echo evil > link-here; ln -s /etc/passwd top`
     const { code, stderr } = await run('--out', 'd', '--out', 'link-here:./', '--', 'sh', '-c', script)
     expect(code).toBe(0)
-    expect(stderr.match(/left out/g)).toHaveLength(3)
+    expect(stderr.match(/skipped/g)).toHaveLength(3)
     expect(readdirSync(path.join(cwd, 'd'))).toEqual(['file'])
     expect(lstatSync(path.join(cwd, 'd/file')).isFile()).toBe(true)
     expect(readFileSync(path.join(cwd, 'precious'), 'utf8')).toBe('kept')
     expect(lstatSync(path.join(cwd, 'link-here')).isFile()).toBe(true)
   })
 
-  it('no more than the limit is written', async () => {
+  it('writes no more than the limit', async () => {
     const { code, stderr } = await run(
       '--out-limit',
       '1m',
@@ -145,13 +143,13 @@ describe('--out', () => {
     expect(readdirSync(path.join(cwd, 'd'))).toEqual(['a'])
   })
 
-  it('a destination that the sandbox can write to is refused before anything runs', async () => {
+  it('refuses a destination that the sandbox can write to, before the command runs', async () => {
     await mkdir(path.join(cwd, 'shared/sub'), { recursive: true })
     await symlink(path.join(cwd, 'shared'), path.join(cwd, 'alias'))
     const mounts = [{ source: path.join(cwd, 'shared'), target: '/x', readOnly: false }]
     for (const to of ['shared', 'shared/sub/', 'shared/new/deep', 'alias/x'])
       expect(() => planOut(parseOut(`f:${path.join(cwd, to)}`, []), mounts), to).toThrow('writable mount')
-    // A result called as the mounted folder would be put into it.
+    // A result with the name of the mounted folder would end up inside it.
     expect(() => planOut([{ from: 'shared', to: cwd }], mounts)).toThrow('writable mount')
     expect(() => planOut(parseOut(`f:${path.join(cwd, 'shared-too')}`, []), mounts)).not.toThrow()
     const readOnly = mounts.map((mount) => ({ ...mount, readOnly: true }))

@@ -9,7 +9,6 @@ import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { makeArchive } from './tool-archive.ts'
 
-/** The first plan’s configuration, as it is written there. */
 const seed = `listen: "127.0.0.1:8080"
 api_key: "sk-sandbox-..."          # single key for MVP
 default_image: "sandbox-runtime:base"
@@ -48,7 +47,7 @@ describe('the first plan’s sandkasten.yaml', () => {
   beforeAll(async () => {
     if (!works) return
     await writeFile(path.join(folder, 'sandkasten.yaml'), seed)
-    // Another port: this machine's 8080 may be in use.
+    // Another port, because 8080 may be in use.
     daemon = spawn(process.execPath, [bin, 'up', '--listen', '127.0.0.1:0', '--json'], { env, cwd: folder })
     daemon.stderr!.on('data', (data) => {
       log += data
@@ -80,7 +79,7 @@ describe('the first plan’s sandkasten.yaml', () => {
     return answer
   }
 
-  it('gives sessions that work for each of its images, with the machine’s programs and a warning', async () => {
+  it('provides working sessions for each of its images, with the machine’s programs and a warning', async () => {
     for (const image of [
       undefined,
       'sandbox-runtime:base',
@@ -99,7 +98,7 @@ describe('the first plan’s sandkasten.yaml', () => {
     expect(warnings[1]).toContain('sandkasten image build python')
   })
 
-  it('uses the image of the recipe as soon as it is there', async () => {
+  it('uses the recipe’s image as soon as it is built', async () => {
     const archive = path.join(folder, 'tool.tar')
     await makeArchive(archive)
     const image = (...args: string[]) =>
@@ -107,7 +106,7 @@ describe('the first plan’s sandkasten.yaml', () => {
     await image('import', archive, '--name', 'python')
     const { id } = await post('/v1/sessions', { image: 'sandbox-runtime:python' })
     const listed = await post(`/v1/sessions/${id}/run`, { cmd: '/tool', args: ['no-such-verb'] })
-    // The archive has no shell and nothing but this program.
+    // The archive contains only this program, and no shell.
     expect(listed).toMatchObject({ exit_code: expect.any(Number) })
     expect(await post(`/v1/sessions/${id}/run`, { cmd: '/bin/ls' })).toMatchObject({
       code: 'command_not_found',
@@ -115,7 +114,7 @@ describe('the first plan’s sandkasten.yaml', () => {
   })
 })
 
-describe('an image that is not here', () => {
+describe('a missing image', () => {
   const provider = new EngineProvider({ isolator: 'oci', root: path.join(folder, 'engine') })
   afterAll(() => provider.close())
   it.each([
@@ -125,7 +124,7 @@ describe('an image that is not here', () => {
       /sandkasten image pull python:3\.12\. .*sandkasten image build FOLDER --name python:3\.12/,
     ],
     ['sandbox-runtime:ruby', /Use sandbox-runtime:base, sandbox-runtime:node, sandbox-runtime:python/],
-  ])('%s comes with the command that gets it', async (image, hint) => {
+  ])('%s is reported with the command that gets it', async (image, hint) => {
     if (!works) return
     await expect(provider.create({ image })).rejects.toMatchObject({
       code: 'not_found',

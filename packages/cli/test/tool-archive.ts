@@ -4,7 +4,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { locateRunner } from '@sandkasten/engine'
 
-/** An image as `docker save` writes it, made with this machine's tar: one program, the runner, as `/tool`. */
+/**
+ * Builds an image in the format of `docker save` with the local tar. It contains one program: the runner, as `/tool`.
+ */
 export async function makeArchive(archive: string): Promise<void> {
   const folder = await mkdtemp(path.join(path.dirname(archive), 'tool-'))
   const run = promisify(execFile)

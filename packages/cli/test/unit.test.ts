@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { locateRunner } from '@sandkasten/engine'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
-/** The unit for systemd, without systemd: its lines are read as it reads them, and its command is run. */
+/** Tests the systemd unit without systemd: parses its lines and runs its command. */
 const file = path.resolve(import.meta.dirname, '../../daemon/systemd/sandkasten.service')
 const lines = readFileSync(file, 'utf8').split('\n')
 const value = (key: string) => lines.find((line) => line.startsWith(`${key}=`))?.slice(key.length + 1)
@@ -39,7 +39,7 @@ describe('sandkasten.service', () => {
   })
   afterAll(() => rm(folder, { recursive: true, force: true }))
 
-  /** As systemd does: no shell, the words of ExecStart. */
+  /** Like systemd: runs the words of ExecStart without a shell. */
   async function start() {
     const [program, ...args] = value('ExecStart')!
       .replace('/etc/sandkasten/sandkasten.yaml', `${folder}/sandkasten.yaml`)
@@ -67,16 +67,16 @@ describe('sandkasten.service', () => {
     return (await promisify(execFile)(path.join(folder, 'sandkasten'), words, { env })).stdout.trim()
   }
 
-  it('is one that systemd understands', async ({ skip }) => {
+  it('is valid for systemd-analyze', async ({ skip }) => {
     const analyze = '/usr/bin/systemd-analyze'
     if (!existsSync(analyze)) skip('systemd-analyze is not installed')
     const { stdout, stderr } = await promisify(execFile)(analyze, ['verify', '--man=no', file])
     expect(`${stdout}${stderr}`).not.toMatch(/sandkasten\.service/)
   })
 
-  it('starts the daemon, ends it with its signal, and leaves sandboxes to the next one', async () => {
+  it('starts the daemon, ends it with its signal, and leaves sandboxes to the next daemon', async () => {
     const first = await start()
-    // What its comment tells people to look for, for the key.
+    // The pattern that the unit's comment gives for finding the key.
     const [, hint] = /grep -A2 '(.*)'/.exec(lines.join('\n'))!
     const at = first.said.split('\n').findIndex((line) => line.includes(hint!))
     expect(
@@ -87,7 +87,7 @@ describe('sandkasten.service', () => {
     ).toMatch(/sk-sandkasten-[a-z2-7]{32}/)
     const id = await sandkasten('sessions', 'create')
     await sandkasten('exec', id, '--', 'cd /tmp; KEPT=yes; sleep 600 & true')
-    // KillMode=process: only the daemon is told.
+    // KillMode=process: only the daemon gets the signal.
     expect(value('KillMode')).toBe('process')
     first.child.kill('SIGTERM')
     expect(await first.ended).toBe(0)

@@ -78,7 +78,7 @@ describe('sandkasten cp', () => {
     expect(await readdir(back)).toEqual(['run.sh', 'sub'])
     expect((await readFile(path.join(back, 'sub/ä b.bin'))).equals(Buffer.alloc(300_000, 1))).toBe(true)
     expect((await stat(path.join(back, 'run.sh'))).mode & 0o777).toBe(0o755)
-    // One file, into a folder that is there, and under another name.
+    // One file, into an existing folder, and under another name.
     await sandkasten('cp', path.join(tree, 'run.sh'), `${id}:tree/sub`)
     expect((await sandkasten('cp', `${id}:tree/sub/run.sh`, path.join(home, 'one'))).stdout).toBe(
       '1 file, 10 B\n',
@@ -86,7 +86,7 @@ describe('sandkasten cp', () => {
     expect(await readFile(path.join(home, 'one'), 'utf8')).toBe('#!/bin/sh\n')
   })
 
-  it('makes no link of a sandbox here, and writes through none', async () => {
+  it('creates no symbolic link from a sandbox, and does not write through one', async () => {
     await sandkasten('exec', id, '--', 'mkdir -p evil && ln -sf /etc evil/out && echo x > evil/plain')
     const target = path.join(home, 'evil')
     const outside = path.join(home, 'outside')
@@ -104,7 +104,7 @@ describe('sandkasten cp', () => {
     expect(await readdir(path.join(home, 'into/evil'))).toEqual(['plain'])
   })
 
-  it('says what it needs', async () => {
+  it('reports missing arguments', async () => {
     expect(await sandkasten('cp', 'a', 'b')).toMatchObject({
       code: 125,
       stderr: expect.stringContaining('SESSION:path'),
@@ -117,7 +117,7 @@ describe('sandkasten cp', () => {
 })
 
 describe('sandkasten logs', () => {
-  it('shows what a command said and what happened to the session', async () => {
+  it('shows the output of a command and the events of the session', async () => {
     const api = (body: object) =>
       fetch(`${daemon.url}/v1/sessions/${id}/run`, {
         method: 'POST',
@@ -157,7 +157,7 @@ describe('sandkasten ports and snapshot', () => {
     expect(await json('snapshot', 'list')).toEqual([])
   })
 
-  it('says what a session of a snapshot has not taken over', async () => {
+  it('lists what a session did not take over from a snapshot', async () => {
     const origin = (await sandkasten('sessions', 'create', '--env', 'TOKEN=x')).stdout.trim()
     const snapshot = (await sandkasten('snapshot', 'create', origin)).stdout.trim()
     const { stdout, stderr } = await sandkasten('sessions', 'create', '--snapshot', snapshot)
@@ -167,7 +167,7 @@ describe('sandkasten ports and snapshot', () => {
   })
 })
 
-/** The command at a real terminal: what it shows so far, and a way to wait for it. */
+/** The command on a real terminal: its output so far, and a way to wait for it. */
 async function atTerminal(args: string[], size: { cols: number; rows: number }) {
   const provider = new LocalProvider({ root: path.join(home, 'outer'), acceptNoIsolation: true })
   const sandbox = await provider.create({})
@@ -194,17 +194,19 @@ async function atTerminal(args: string[], size: { cols: number; rows: number }) 
 }
 
 describe.skipIf(process.platform !== 'linux')('sandkasten shell', () => {
-  it('is a terminal that is resized, left, found again, and ends with its own code', async () => {
+  it('can be resized, left and found again, and returns its exit code', async () => {
     const first = await atTerminal(['shell', id, '--terminal', 'work', '--', 'sh'], { cols: 100, rows: 40 })
     await first.terminal.write('KEPT=yes; echo size: $(stty size)\r')
     await first.shows(/size: 40 100\r/)
     await first.terminal.resize({ cols: 120, rows: 50 })
-    // When the size has arrived is the terminal's business: asked until it has.
+    // The size arrives asynchronously, so poll for it.
     await first.terminal.write('until [ "$(stty size)" = "50 120" ]; do sleep 0.05; done; echo resi""zed\r')
     await first.shows(/resized\r/)
     await first.terminal.write('\x1d')
     expect(await first.exit).toBe(0)
-    await first.shows(/left; it goes on\. Come back with: sandkasten shell \S+ --terminal work/)
+    await first.shows(
+      /detached; the terminal keeps running\. Return with: sandkasten shell \S+ --terminal work/,
+    )
     await first.close()
     expect(await json('shell', id, '--list')).toMatchObject([{ terminal_id: 'work', status: 'running' }])
 
@@ -223,7 +225,7 @@ describe.skipIf(process.platform !== 'linux')('sandkasten shell', () => {
 })
 
 describe('for people', () => {
-  it('a session has a name, can be stopped and started, and several are one command', async () => {
+  it('sessions have names, can be stopped and started, and one command takes several', async () => {
     const made = await json('sessions', 'create', '--name', 'by-name', '-e', 'GREETING=hello')
     expect(made).toMatchObject({ name: 'by-name', env_names: ['GREETING'] })
     expect(await sandkasten('exec', 'by-name', '--', 'echo $GREETING > f')).toMatchObject({ code: 0 })
@@ -238,7 +240,7 @@ describe('for people', () => {
     expect(both.stderr).toMatch(/no session with the id or name “no-such”[\s\S]*sandkasten sessions list/)
   })
 
-  it('says what is wrong in words, and shows nothing of our code', async () => {
+  it('reports errors as text, without a stack trace', async () => {
     const wrong: Array<[string[], RegExp]> = [
       [['cp', '/no/such', `${id}:x`], /ENOENT: no such file or directory, stat '\/no\/such'/],
       [['keys', 'create', 'k', '--scope', 'exce'], /Allowed choices are read, exec, admin/],
@@ -249,7 +251,7 @@ describe('for people', () => {
       [['snapshot', 'create', 'no-such'], /sandkasten sessions list/],
       [['logs', 'no-such'], /sandkasten sessions list/],
       [['sessions', 'create', '--snapshot', 'none'], /sandkasten snapshot list/],
-      [['status', '--url', 'http://127.0.0.1:1'], /does not answer[\s\S]*sandkasten up/],
+      [['status', '--url', 'http://127.0.0.1:1'], /does not respond[\s\S]*sandkasten up/],
     ]
     for (const [args, text] of wrong) {
       const { code, stderr } = await sandkasten(...args)
@@ -263,7 +265,7 @@ describe('for people', () => {
     expect(stderr).toMatch(/valid API key[\s\S]*SANDKASTEN_API_KEY/)
   })
 
-  it('Ctrl-C ends the command, and the shell takes the next', async () => {
+  it('Ctrl-C ends the command, and the shell accepts the next one', async () => {
     const child = spawn(
       process.execPath,
       ['--conditions=sandkasten-source', bin, 'exec', id, '--', 'echo begun; sleep 600'],
@@ -278,7 +280,7 @@ describe('for people', () => {
     expect((await sandkasten('exec', id, '--', 'echo next')).stdout).toBe('next\n')
   })
 
-  it('says what is waited for, on a terminal only', async () => {
+  it('shows what it waits for, on a terminal only', async () => {
     const out = { isTTY: true, text: '', write: (text: string) => (out.text += text) }
     const { promise, resolve } = Promise.withResolvers<number>()
     const waited = waiting('making it', promise, out as unknown as NodeJS.WriteStream & { fd: 2 })

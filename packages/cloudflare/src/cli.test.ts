@@ -1,4 +1,4 @@
-/** The command as a person or a CI job meets it. */
+/** The command as users and CI jobs see it. */
 import { describe, expect, test } from 'vitest'
 import { project, SHELL, sandbox } from '../test/project.ts'
 import { run } from './cli.ts'
@@ -19,7 +19,7 @@ async function call(cwd: string, ...argv: string[]) {
   return { code, ...out }
 }
 
-test('check, sync, check: 1, 0, 0; the difference is shown before it is written', async () => {
+test('check, sync, check: 1, 0, 0; check shows the difference first', async () => {
   const { root, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{\n  "name": "desk" // x\n}\n' })
   const before = await call(root, 'check')
   expect(before.code).toBe(1)
@@ -43,7 +43,7 @@ test('check, sync, check: 1, 0, 0; the difference is shown before it is written'
   })
 })
 
-test('an error is 2, on stderr, with place and fix', async () => {
+test('an error exits with 2 and prints place and fix on stderr', async () => {
   const { root } = project({ [FILE]: 'export default class {{', 'wrangler.jsonc': '{}' })
   const { code, stdout, stderr } = await call(root, 'sync')
   expect(code).toBe(2)
@@ -51,7 +51,7 @@ test('an error is 2, on stderr, with place and fix', async () => {
   expect(stderr).toMatch(/^src\/server\/shell\.sandbox\.ts:1:23 error: syntax error/)
 })
 
-test('--json is one object, also for errors', async () => {
+test('--json prints one object, also for errors', async () => {
   const { root } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}' })
   const good = JSON.parse((await call(root, 'check', '--json')).stdout)
   expect(good).toMatchObject({
@@ -74,9 +74,9 @@ test.each([
   [['synk'], /did you mean sync/],
   [['sync', '--dri-run'], /--dry-run/],
   [['sync', '--evn', 'x'], /--env/],
-  [['sync', 'extra'], /one word too many/],
-  [['check', '--name', 'x'], /--name does not go with check/],
-  [['check', '--dry-run'], /--dry-run does not go with check/],
+  [['sync', 'extra'], /unexpected argument/],
+  [['check', '--name', 'x'], /--name is not valid for check/],
+  [['check', '--dry-run'], /--dry-run is not valid for check/],
   [['sync', '--rename', 'A'], /OldClass=NewClass/],
   [['sync', '--config'], /config/],
   [['--json-lines'], /no option --json-lines/],
@@ -97,7 +97,7 @@ test('help, and an empty project', async () => {
   })
 })
 
-test('no config but sandbox files: what to create', async () => {
+test('sandbox files without a config: prints what to create', async () => {
   const { root } = project({ [FILE]: SHELL })
   const { code, stderr } = await call(root, 'sync')
   expect(code).toBe(2)
@@ -105,7 +105,7 @@ test('no config but sandbox files: what to create', async () => {
   expect((await call(root, 'sync', '--config', 'wrnagler.json')).stderr).toContain('wrnagler.json error')
 })
 
-test('a folder where the config should be is a sentence, not a stack', async () => {
+test('a folder in place of the config is an error without a stack', async () => {
   const { root } = project({ [FILE]: SHELL, 'wrangler.jsonc/x': '' })
   const { code, stderr } = await call(root, 'sync')
   expect(code).toBe(2)
@@ -113,7 +113,7 @@ test('a folder where the config should be is a sentence, not a stack', async () 
   expect(stderr).not.toContain('    at ')
 })
 
-test('the file that wrangler reads is the one that is written, and the other is pointed at', async () => {
+test('writes the file that wrangler reads, and points at the other', async () => {
   const { root, read } = project({ [FILE]: SHELL, 'wrangler.json': '{}', 'wrangler.jsonc': '{}' })
   const { stderr } = await call(root, 'sync')
   expect(stderr).toContain('wrangler reads wrangler.json and ignores this file')
@@ -121,7 +121,7 @@ test('the file that wrangler reads is the one that is written, and the other is 
   expect(read('wrangler.jsonc')).toBe('{}')
 })
 
-test('--strict: a warning stops the writing', async () => {
+test('--strict: a warning prevents writing', async () => {
   const { root, read } = project({
     [FILE]: sandbox('ShellSandbox', "static instance_type = 'basic'"),
     'wrangler.jsonc': '{}',
@@ -146,10 +146,10 @@ test('environments, deletion and renames by flag', async () => {
   expect(value().migrations.at(-1)).toEqual({ tag: 'v2', deleted_classes: ['ShellSandbox'] })
 })
 
-describe('TOML is read, and what to write is told', () => {
+describe('TOML is read, and instructions are printed', () => {
   const TOML = 'name = "desk"\n# mine\n[[durable_objects.bindings]]\nname = "ROOM"\nclass_name = "Room"\n'
 
-  test('check shows ready-made tables; once they are there, sync records them', async () => {
+  test('check prints tables to paste; once they are there, sync records them', async () => {
     const { root, read, write, has } = project({ [FILE]: SHELL, 'wrangler.toml': TOML })
     const { code, stdout } = await call(root, 'check')
     expect(code).toBe(1)
@@ -175,7 +175,7 @@ describe('TOML is read, and what to write is told', () => {
     expect(await call(root, 'sync')).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test('a broken one is an error with its place', async () => {
+  test('an invalid one is an error with its place', async () => {
     const { root } = project({ [FILE]: SHELL, 'wrangler.toml': 'name = "desk"\nmain = \n' })
     const { code, stderr } = await call(root, 'check')
     expect(code).toBe(2)

@@ -1,6 +1,6 @@
 /**
- * The command line as a function: arguments and streams in, exit code out. `sandkasten cloudflare …` calls it, and so
- * does the package's own `sandkasten-cloudflare`.
+ * The command line as a function: takes arguments and streams, returns the exit code. Used by `sandkasten cloudflare
+ * …` and by this package's `sandkasten-cloudflare`.
  */
 import { resolve } from 'node:path'
 import { type CliOptions, HELP, parseOptions, UsageError } from './cli/options.ts'
@@ -18,14 +18,12 @@ export interface CliIo {
 
 interface Outcome {
   exitCode: number
-  /** Lines for people. */
   lines: string[]
-  /** The same for `--json`. */
   data: { [key: string]: unknown }
   problems: Problem[]
 }
 
-/** Runs one command. Results go to stdout, problems to stderr (with `--json`, both into one object on stdout). */
+/** Runs one command. Results go to stdout, problems to stderr; with `--json`, both go into one object on stdout. */
 export async function run(argv: string[], io: CliIo): Promise<number> {
   let options: CliOptions | undefined
   try {
@@ -63,7 +61,7 @@ async function attempt(options: CliOptions, io: CliIo): Promise<Outcome> {
   } catch (error) {
     if (error instanceof CloudflareSyncError)
       return { exitCode: 2, lines: [], data: {}, problems: error.problems }
-    // The disk said no (permissions, a folder where a file should be): a sentence, not a stack.
+    // An error of the file system is printed without a stack.
     if (!(error instanceof Error) || !('syscall' in error)) throw error
     const problem: Problem = { severity: 'error', code: 'system', message: error.message }
     return { exitCode: 2, lines: [], data: {}, problems: [problem] }
@@ -74,7 +72,7 @@ const COMMANDS: {
   [name in CliOptions['command']]: (cli: CliOptions, options: SyncOptions) => Promise<Outcome>
 } = {
   async sync(cli, options) {
-    // With --strict a warning must stop the writing, so it is looked for first.
+    // With --strict a warning must prevent writing, so check first.
     const looked = cli.dryRun || cli.strict ? await check(options) : undefined
     const stop = cli.dryRun || looked?.problems.some(({ severity }) => severity === 'warning')
     const result = looked && stop ? looked : await sync(options)
@@ -107,7 +105,7 @@ const COMMANDS: {
     const { name, dryRun, keepAlias } = cli
     const result = await migrate({ ...options, dryRun, keepAlias, ...(name && { name }) })
     const steps = result.steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`)
-    const lines = [dryRun ? 'would do:' : 'done, except for what says “by hand”:', ...steps]
+    const lines = [dryRun ? 'would do:' : 'done, except for the steps marked “by hand”:', ...steps]
     if (dryRun && result.source) lines.push(`--- ${result.source.file} (new)`, result.source.text)
     if (dryRun) lines.push(result.diff + result.instructions)
     const data = {
@@ -132,7 +130,7 @@ const COMMANDS: {
       : changed
         ? `would write ${file}:\n${diff}`
         : `${file} is up to date`
-    const lines = [state, 'whoever runs `wrangler types` does not need this file']
+    const lines = [state, 'you do not need this file if you run `wrangler types`']
     const problems = result.problems.filter(({ severity }) => severity === 'error')
     return { exitCode: 0, lines, data: { file, changed, written, diff }, problems }
   },

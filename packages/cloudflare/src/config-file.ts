@@ -1,4 +1,4 @@
-/** Finding and reading the wrangler config and the record beside it. */
+/** Finds and reads the wrangler config and the record beside it. */
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Document, parseDocument, whereIn } from './apply/document.ts'
@@ -13,7 +13,6 @@ import { CloudflareSyncError, type Problem } from './problem.ts'
 export interface ConfigFile {
   path: string
   dir: string
-  /** As people see it. */
   file: string
   format: 'jsonc' | 'toml'
   text: string
@@ -25,10 +24,10 @@ export interface ConfigFile {
   recordText: string | undefined
 }
 
-/** The order in which wrangler looks; the first one is the one that it deploys. */
+/** The order in which wrangler looks; it deploys the first one. */
 const NAMES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml']
 
-/** The config's path, or undefined when the project has none. A path that was asked for must exist. */
+/** The config's path, or undefined if the project has none. A requested path must exist. */
 export function findConfig(root: string, asked: string | undefined): { path?: string; problems: Problem[] } {
   if (asked !== undefined) {
     const path = resolve(root, asked)
@@ -57,7 +56,7 @@ export function missingConfig(file: string): Problem {
   }
 }
 
-/** Reads both files. Broken ones throw with their place; nothing has been written then. */
+/** Reads both files. Invalid ones throw with their position. */
 export function readConfig(path: string, root: string): ConfigFile {
   const file = posixRelative(root, path)
   const text = readIfThere(path)
@@ -77,9 +76,9 @@ function readRecord(text: string, file: string): ManagedRecord {
   try {
     return parseRecord(text)
   } catch (error) {
-    const message = `not a record that can be read: ${(error as Error).message}`
+    const message = `the record cannot be read: ${(error as Error).message}`
     const fix =
-      'restore it from version control; or delete it: entries that match their files are recognised again, others are then reported as hand-written'
+      'restore it from version control, or delete it: entries that match their files are recognised again, others are then reported as hand-written'
     throw new CloudflareSyncError([
       { severity: 'error', code: 'broken-record', message, place: { file }, fix },
     ])

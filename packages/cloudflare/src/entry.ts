@@ -1,6 +1,6 @@
 /**
- * Cloudflare finds a class by the name under which the Worker's main module exports it. The config alone is not enough:
- * this looks whether the export is there, and whether it is the class that the sandbox file means.
+ * Cloudflare finds a class by its export name in the Worker's main module. Checks that the export exists, and that it
+ * is the class of the sandbox file.
  */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -12,7 +12,7 @@ import { CloudflareSyncError, type Problem } from './problem.ts'
 
 export const VIRTUAL_MODULE = 'virtual:sandkasten/sandboxes'
 
-/** `main` as the config says it, relative to `configDir`. A main that is not a file of ours is not judged. */
+/** `main` as in the config, relative to `configDir`. A main outside the project is not checked. */
 export function entryProblems(
   main: unknown,
   configDir: string,
@@ -73,7 +73,7 @@ function exportLine(sandbox: PlannedSandbox, main: string, configDir: string): s
   return `export { default as ${sandbox.className} } from '${target}'`
 }
 
-/** Undefined when a star export leads out of what can be read: then nobody can say what is missing. */
+/** Undefined if a star export leads to a module that cannot be read: then missing exports are unknown. */
 function exportedNames(module: SourceModule, root: string, depth = 0): Set<string> | undefined {
   const names = new Set(module.exports.keys())
   for (const star of module.stars) {

@@ -1,4 +1,4 @@
-/** Plain objects stand for the sandbox here; test/worker.test.ts asks through real stubs in the real runtime. */
+/** Uses plain objects as sandboxes; test/worker.test.ts uses real stubs in the real runtime. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { assertHealthy } from './healthcheck.ts'
@@ -8,7 +8,7 @@ const target = (status: string, exitCode: number) => ({
   exec: async () => ({ exitCode }),
 })
 
-test('assertHealthy throws with the reason, and returns the probe otherwise', async () => {
+test('assertHealthy throws with the reason, or returns the probe', async () => {
   expect(await assertHealthy(target('running', 0))).toMatchObject({ status: 'healthy' })
   await expect(assertHealthy(target('running', 2))).rejects.toThrow(/unhealthy .*exit code 2/)
   await expect(assertHealthy(target('stopped', 0))).rejects.toThrow(/asleep/)

@@ -1,41 +1,40 @@
 /**
- * Is a sandbox well? For use inside a Worker: this module imports nothing.
+ * Checks the health of a sandbox from inside a Worker: this module imports nothing.
  *
- * `exec('true')` is the honest probe: it goes all the way to a process in the container. It also starts a sleeping
- * container, which is billed from then on, and it may hang. So the state is asked first, which the Durable Object
- * answers without its container, and everything has a time limit.
+ * `exec('true')` is the real probe: it reaches a process in the container. It also starts a sleeping container, which
+ * then costs money, and it may hang. So the state is queried first, which the Durable Object answers without its
+ * container, and everything has a time limit.
  *
- *   getState ──▶ stopped ──▶ 'asleep'   (nothing was started; with `wake: true` it goes on)
+ *   getState ──▶ stopped ──▶ 'asleep'   (nothing was started; with `wake: true` it continues)
  *            └─▶ running ──▶ exec('true') ──▶ 'healthy' | 'unhealthy' | 'timeout'
  *
- * Between the two a container may still fall asleep; then the probe does wake it.
+ * If the container falls asleep between the two, the probe wakes it.
  */
 
-/** The part of the SDK's sandbox that is called; a type test holds the real one against it. */
+/** The part of the SDK's sandbox that is used; a type test checks it against the real one. */
 export interface ProbeTarget {
   exec(command: string, options?: { timeout?: number }): Promise<{ exitCode: number }>
   getState(): Promise<{ status: string }>
 }
 
 export interface ProbeOptions {
-  /** For the whole probe. A cold start takes some seconds: allow for it with `wake`. */
+  /** Time limit of the whole probe. With `wake`, allow some seconds for a cold start. */
   timeoutMs?: number
-  /** Start a sleeping container to ask it. */
+  /** Start a sleeping container to probe it. */
   wake?: boolean
 }
 
 export interface Probe {
   status: 'healthy' | 'asleep' | 'unhealthy' | 'timeout'
-  /** The container's state before the probe, in Cloudflare's words; undefined when it could not be asked. */
+  /** The container's state before the probe, in Cloudflare's words; undefined if unknown. */
   state: string | undefined
-  /** Undefined when no command ran to its end. */
+  /** Undefined if no command ran to completion. */
   exitCode: number | undefined
   durationMs: number
-  /** What was thrown, for `unhealthy`. */
   error: unknown
 }
 
-/** Never throws on account of the sandbox: what is wrong with it is the answer. */
+/** Never throws because of the sandbox: problems are part of the result. */
 export async function probeSandbox(sandbox: ProbeTarget, options: ProbeOptions = {}): Promise<Probe> {
   const { timeoutMs = 10_000, wake = false } = options
   const start = Date.now()
@@ -60,7 +59,7 @@ export async function probeSandbox(sandbox: ProbeTarget, options: ProbeOptions =
   return { ...probe, durationMs: Date.now() - start }
 }
 
-/** Throws with the reason unless the sandbox answers; an `asleep` one counts as unreachable unless `wake` is set. */
+/** Throws with the reason unless the sandbox answers. `asleep` counts as unreachable unless `wake` is set. */
 export async function assertHealthy(sandbox: ProbeTarget, options: ProbeOptions = {}): Promise<Probe> {
   const probe = await probeSandbox(sandbox, options)
   if (probe.status === 'healthy') return probe

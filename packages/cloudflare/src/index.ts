@@ -1,4 +1,4 @@
-/** `@sandkasten/cloudflare`: `*.sandbox.ts` files in, wrangler configuration out. */
+/** `@sandkasten/cloudflare`: generates wrangler configuration from `*.sandbox.ts` files. */
 export { applyEdits } from './apply/apply.ts'
 export { unifiedDiff } from './apply/diff.ts'
 export { type DiscoverOptions, type Discovery, discover, type SandboxSource } from './discover/discover.ts'

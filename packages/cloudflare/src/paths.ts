@@ -1,17 +1,16 @@
 import { relative, sep } from 'node:path'
 
-/** `to` as seen from the folder `from`, with forward slashes on every system. */
+/** `to` relative to the folder `from`, with forward slashes on every system. */
 export function posixRelative(from: string, to: string): string {
   return relative(from, to).split(sep).join('/')
 }
 
-/** The same, with the `./` that tells a path from an image reference or a package name. */
+/** The same with `./`, which distinguishes a path from an image reference or a package name. */
 export function dotRelative(from: string, to: string): string {
   const path = posixRelative(from, to)
   return path.startsWith('../') ? path : `./${path}`
 }
 
-/** The wanted word nearest to a mistyped one, or undefined when nothing is near. */
 export function nearest(word: string, known: readonly string[], limit = 2): string | undefined {
   const plain = (text: string) => text.toLowerCase().replace(/[_-]/g, '')
   let best: { word: string; distance: number } | undefined

@@ -1,6 +1,6 @@
 /**
- * The three stages in a row, up to the point where something would be written: the one path that `sync`, `check` and
- * `migrate` share, so that what a check shows is what a sync does.
+ * Runs the stages up to the point before writing. `sync`, `check` and `migrate` share it, so a check shows exactly
+ * what a sync does.
  */
 import { existsSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -21,43 +21,41 @@ import { formatRecord, isEmptyRecord, parseRecord } from './plan/record.ts'
 import { CloudflareSyncError, type Problem, throwIfErrors } from './problem.ts'
 
 export interface SyncOptions {
-  /** The project's folder; the current one by default. */
+  /** The project's folder. Default: the current one. */
   root?: string
-  /** Where the `*.sandbox.ts` files are, relative to `root`; `src/server` by default. */
+  /** The folder of `*.sandbox.ts` files, relative to `root`. Default: `src/server`. */
   dir?: string
-  /** The wrangler config, relative to `root`; found as wrangler finds it by default. */
+  /** The wrangler config, relative to `root`. Default: as wrangler finds it. */
   config?: string
-  /** Named environments to keep in step; as chosen before by default. */
+  /** Named environments to update. Default: as recorded. */
   envs?: EnvSelection
   /** Take over hand-written entries of our classes. */
   adopt?: boolean
-  /** Delete these classes, their objects and their data with the next deploy. */
+  /** Delete these classes, with their objects and data, at the next deploy. */
   deleteClasses?: string[]
-  /** Renames that cannot be seen because the file's name changed as well. */
+  /** Explicit renames, for classes whose file was renamed too. */
   renames?: Rename[]
-  /** Look through the project's sources for calls that the SDK would send to `env.Sandbox`; true by default. */
+  /** Search the project's sources for calls that use `env.Sandbox`. Default: true. */
   callSites?: boolean
-  /** `2026-01-31`; for configs whose tags are dates. */
+  /** `2026-01-31`, for configs whose tags are dates. */
   today?: string
 }
 
 export interface SyncResult {
-  /** Undefined when the project has neither sandbox files nor a config. */
+  /** Undefined if the project has neither sandbox files nor a config. */
   configFile: string | undefined
   sandboxes: PlannedSandbox[]
   edits: Edit[]
-  /** Config or record differ from what the sources say. */
   changed: boolean
   written: boolean
   diff: string
-  /** For TOML: what to write by hand. */
+  /** For TOML: instructions for manual edits. */
   instructions: string
   problems: Problem[]
   /** Absolute paths that the result depends on. */
   readFrom: string[]
 }
 
-/** A result and what writing it takes. */
 export interface Prepared extends SyncResult {
   config?: ConfigFile
   after: string
@@ -65,10 +63,10 @@ export interface Prepared extends SyncResult {
   recordChanged: boolean
 }
 
-/** Lets `migrate` change what was read before it is planned. May return edits of its own. */
+/** Lets `migrate` change the input before planning. May return edits of its own. */
 export type Adjust = (config: ConfigFile, discovery: Discovery) => Edit[]
 
-/** Everything but the writing. Throws when anything is an error. */
+/** Everything except writing. Throws if there is an error. */
 export function prepare(options: SyncOptions, adjust?: Adjust): Prepared {
   const root = rootOf(options)
   const { path, problems } = findConfig(root, options.config)
@@ -98,7 +96,7 @@ export function prepare(options: SyncOptions, adjust?: Adjust): Prepared {
     where: config.where,
     today: options.today ?? new Date().toISOString().slice(0, 10),
     envs: options.envs,
-    // A TOML file is edited by its owner, who reads what to change; there is nothing to protect from us.
+    // A TOML file is edited by the user, so no entry needs protection.
     adopt: options.adopt === true || config.format === 'toml',
     ...(options.deleteClasses && { deleteClasses: options.deleteClasses }),
     ...(options.renames && { renames: options.renames }),
@@ -111,7 +109,7 @@ export function prepare(options: SyncOptions, adjust?: Adjust): Prepared {
   const isToml = config.format === 'toml'
   const after = isToml ? config.text : applyEdits(config.text, edits, config.file)
   const recordAfter = isEmptyRecord(planned.record) ? undefined : formatRecord(planned.record)
-  // By meaning: a formatter may have laid the record out in its own way.
+  // Compared as data: a formatter may have changed the record's layout.
   const recordBefore =
     config.recordText === undefined ? undefined : formatRecord(parseRecord(config.recordText))
   const recordChanged = recordAfter !== recordBefore
@@ -133,7 +131,10 @@ export function prepare(options: SyncOptions, adjust?: Adjust): Prepared {
   }
 }
 
-/** Writes config and record. The config first: a crash in between leaves entries that say what their files say, which the next run recognises. */
+/**
+ * Writes config and record. The config first: after a crash in between, the next run recognises entries that match
+ * their files.
+ */
 export function commit({
   config,
   changed,
@@ -144,7 +145,7 @@ export function commit({
 }: Prepared): boolean {
   if (!config || !changed) return false
   if (instructions) {
-    const message = 'TOML is read but not written; bring it in step by hand'
+    const message = 'TOML is read but not written; update it manually'
     throw new CloudflareSyncError([
       { severity: 'error', code: 'toml-by-hand', message, place: { file: config.file }, fix: instructions },
     ])

@@ -1,11 +1,11 @@
 /**
- * What goes wrong is data: a place, a sentence, a fix. Nothing here prints or exits, so the command line,
- * the Vite plugin and a test show the same problem in their own way.
+ * Problems are data: a position, a sentence, a fix. Nothing here prints or exits, so that the command line, the Vite
+ * plugin and tests can each present them.
  */
 
 export type Severity = 'error' | 'warning' | 'note'
 
-/** A place in a file; line and column count from 1, as editors do. */
+/** A position in a file; line and column start at 1. */
 export interface Place {
   file: string
   line?: number
@@ -14,15 +14,15 @@ export interface Place {
 
 export interface Problem {
   severity: Severity
-  /** Stable, for `--json` and for tests; never parse the message. */
+  /** Stable, for `--json` and tests; do not parse the message. */
   code: string
   message: string
   place?: Place
-  /** What to write or run to be rid of it. */
+  /** What to write or run to fix it. */
   fix?: string
 }
 
-/** Thrown when nothing may be written. `problems` holds every error found, not only the first. */
+/** Thrown if nothing may be written. `problems` has every error, not only the first. */
 export class CloudflareSyncError extends Error {
   readonly problems: Problem[]
 
@@ -33,7 +33,7 @@ export class CloudflareSyncError extends Error {
   }
 }
 
-/** `src/server/shell.sandbox.ts:3:5 error: … ` and, on a line of its own, the fix. */
+/** `src/server/shell.sandbox.ts:3:5 error: … ` and the fix on its own line. */
 export function formatProblem(problem: Problem): string {
   const head = problem.place ? `${formatPlace(problem.place)} ` : ''
   const fix = problem.fix ? `\n  fix: ${problem.fix.replaceAll('\n', '\n       ')}` : ''
@@ -45,14 +45,14 @@ export function formatPlace(place: Place): string {
   return `${place.file}:${place.line}:${place.column ?? 1}`
 }
 
-/** The place of a character offset in a text. */
+/** The position of a character offset in a text. */
 export function placeAt(file: string, text: string, offset: number): Place {
   const before = text.slice(0, offset)
   const line = before.split('\n').length
   return { file, line, column: offset - before.lastIndexOf('\n') }
 }
 
-/** Throws when there is an error among them; otherwise hands back the warnings and notes. */
+/** Throws if there is an error; otherwise returns the warnings and notes. */
 export function throwIfErrors(problems: Problem[]): Problem[] {
   const errors = problems.filter((problem) => problem.severity === 'error')
   if (errors.length > 0) throw new CloudflareSyncError(errors)

@@ -1,13 +1,13 @@
-/** `sync` writes, `check` only looks. */
+/** `sync` writes, `check` only compares. */
 import { withLock } from './apply/lock.ts'
 import { ChangedMeanwhile } from './apply/write.ts'
 import { findConfig } from './config-file.ts'
 import { commit, type Prepared, prepare, rootOf, type SyncOptions, type SyncResult } from './prepare.ts'
 import { CloudflareSyncError, type Problem } from './problem.ts'
 
-/** Brings the config in step with the files. Throws, having written nothing, when anything is an error. */
+/** Updates the config from the files. On an error, throws and writes nothing. */
 export async function sync(options: SyncOptions = {}): Promise<SyncResult> {
-  // In step, as on most builds: no lock either, so a read-only checkout builds and no watcher wakes.
+  // Usually there is nothing to change. Then no lock is taken, so a read-only checkout builds and no watcher wakes.
   const looked = await check(options)
   const { path } = findConfig(rootOf(options), options.config)
   if (!looked.changed || !path) return looked
@@ -24,7 +24,7 @@ export async function sync(options: SyncOptions = {}): Promise<SyncResult> {
   })
 }
 
-/** What `sync` would do, without doing it. */
+/** Returns what `sync` would do. */
 export async function check(options: SyncOptions = {}): Promise<SyncResult> {
   return resultOf(prepare(options), false)
 }
@@ -41,6 +41,6 @@ export function resultOf(prepared: Prepared, written: boolean): SyncResult {
 }
 
 function busy(file = 'the config'): Problem {
-  const message = 'something else kept changing this file while it was being written'
+  const message = 'another program kept changing this file during the write'
   return { severity: 'error', code: 'busy', message, place: { file }, fix: 'run sync again' }
 }

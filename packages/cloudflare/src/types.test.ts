@@ -8,7 +8,7 @@ const exec = promisify(execFile)
 const TSC = `${PACKAGE}../../node_modules/.bin/tsc`
 const WRANGLER = `${PACKAGE}../../node_modules/.bin/wrangler`
 
-test('the declaration names each binding and the class of its file, and is written once', async () => {
+test('the declaration has each binding with the class of its file, and is written once', async () => {
   const { root, read } = project({
     'src/server/shell.sandbox.ts': SHELL,
     'src/server/deep/code-interpreter.sandbox.ts': sandbox('CodeInterpreterSandbox'),

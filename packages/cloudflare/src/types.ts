@@ -1,6 +1,6 @@
 /**
- * The `Env` additions as a declaration file, for those who do not run `wrangler types`. Both may exist: they name the
- * same class, and TypeScript accepts a property declared twice with one type.
+ * Generates the `Env` additions as a declaration file, for projects without `wrangler types`. Both may exist: they
+ * name the same class, and TypeScript accepts a property declared twice with the same type.
  */
 import { mkdirSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -28,7 +28,7 @@ export interface TypesResult {
 
 export const TYPES_FILE = 'sandbox-env.d.ts'
 
-/** Writes the declaration if it differs. Reads the sources only: the config need not be in step. */
+/** Writes the declaration if it differs. Reads only the sources, so the config may be outdated. */
 export async function generateTypes(options: TypesOptions = {}): Promise<TypesResult> {
   const root = rootOf(options)
   const path = resolve(root, options.out ?? TYPES_FILE)
@@ -58,10 +58,10 @@ export async function generateTypes(options: TypesOptions = {}): Promise<TypesRe
   }
 }
 
-/** A global declaration: no import or export at its top level, or TypeScript would take it for a module. */
+/** A global declaration: no top-level import or export, or TypeScript would treat it as a module. */
 export function renderTypes(sandboxes: PlannedSandbox[], path: string, configDir: string): string {
   const members = sandboxes.map(({ binding, key }) => {
-    // `.js` is what every module resolution maps to the `.ts` beside it.
+    // Every module resolution maps `.js` to the `.ts` beside it.
     const specifier = dotRelative(dirname(path), resolve(configDir, key)).replace(/\.ts$/, '.js')
     return `    ${binding}: DurableObjectNamespace<import('${specifier}').default>\n`
   })

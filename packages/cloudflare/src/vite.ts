@@ -1,9 +1,9 @@
 /**
- * The Vite plugin. The first sync runs in the `config` hook, before Cloudflare's own plugin reads the wrangler config;
- * list this plugin first. A build fails on any error. The dev server never does: while somebody is typing, a file is
- * broken most of the time, so an error is logged and the config stays as it was.
+ * The Vite plugin. The first sync runs in the `config` hook, before Cloudflare's own plugin reads the wrangler
+ * config; list this plugin first. A build fails on any error. The dev server does not: files are often invalid while
+ * you type, so an error is logged and the config stays unchanged.
  *
- * No loop: writing the config may restart the dev server, whose sync then finds nothing to change and writes nothing.
+ * There is no loop: writing the config may restart the dev server, whose sync then changes nothing.
  */
 import { basename, resolve } from 'node:path'
 import type { Plugin, ViteDevServer } from 'vite'
@@ -23,7 +23,7 @@ export interface SandkastenPluginOptions
 }
 
 const RESOLVED = `\0${VIRTUAL_MODULE}`
-// Longer than the 50 ms in which the watcher swallows a second change of a file: a formatter on save must be seen.
+// Longer than the 50 ms in which the watcher drops a second change of a file, so that a formatter on save is seen.
 const DEBOUNCE_MS = 80
 
 export function sandkastenCloudflare(options: SandkastenPluginOptions = {}): Plugin {
@@ -54,7 +54,7 @@ export function sandkastenCloudflare(options: SandkastenPluginOptions = {}): Plu
     config: {
       order: 'pre',
       async handler(userConfig, { command, isPreview }) {
-        // Test runs load the same Vite config; they must not rewrite the project.
+        // Test runs load the same Vite config and must not rewrite the project.
         if (isPreview || process.env.VITEST) return
         isBuild = command === 'build'
         root = resolve(options.root ?? userConfig.root ?? '.')
@@ -67,7 +67,7 @@ export function sandkastenCloudflare(options: SandkastenPluginOptions = {}): Plu
       },
     },
     async buildStart() {
-      // The first build was covered by `config`; `build --watch` comes here again for each change.
+      // `config` covered the first build; `build --watch` gets here again for each change.
       if (isFirst || !isBuild || process.env.VITEST) {
         isFirst = false
         for (const file of last?.readFrom ?? []) this.addWatchFile(file)
@@ -116,7 +116,7 @@ function watch(
   const soon = () => {
     clearTimeout(timer)
     timer = setTimeout(() => {
-      // One after the other: an editor's save can bring several events at once.
+      // Serialized: one save can cause several events.
       running = running.then(again)
     }, DEBOUNCE_MS)
   }
@@ -128,7 +128,7 @@ function watch(
   }
   server.watcher.add(folder)
   for (const event of ['add', 'change', 'unlink'] as const) server.watcher.on(event, onChange)
-  // What changed before the watcher had looked around brings no event.
+  // Changes before the watcher was ready cause no event.
   server.watcher.once('ready', soon)
   server.httpServer?.once('close', () => clearTimeout(timer))
 }
@@ -145,5 +145,5 @@ function report(result: SyncResult, out: { log(text: string): void; warn(text: s
 
 function explain(error: unknown): string {
   const text = error instanceof CloudflareSyncError ? error.message : String(error)
-  return `[sandkasten] the wrangler config was not touched:\n${text}`
+  return `[sandkasten] the wrangler config was not changed:\n${text}`
 }

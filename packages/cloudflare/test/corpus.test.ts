@@ -1,4 +1,4 @@
-/** K1: whatever a config looks like, sync is idempotent, adds only, and can be undone to the last byte. */
+/** K1: for every style of config, sync is idempotent, only adds, and can be undone byte for byte. */
 import { parse } from 'jsonc-parser'
 import { describe, expect, test } from 'vitest'
 import { applyEdits } from '../src/apply/apply.ts'
@@ -11,7 +11,7 @@ const TODAY = '2026-03-04'
 const FILE = 'src/server/shell.sandbox.ts'
 
 describe.each(CORPUS)('$name', ({ text: before, tag }) => {
-  test('K1: sync twice equals sync once, every byte of before survives in order, and nothing but ours is added', async () => {
+  test('K1: sync twice equals sync once, keeps every byte in order, and adds only our entries', async () => {
     const { root, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': before })
     const first = await sync({ root, today: TODAY })
     expect(first.written).toBe(true)
@@ -38,7 +38,7 @@ describe.each(CORPUS)('$name', ({ text: before, tag }) => {
     expect(after.replaceAll('\r\n', '').includes(crlf ? '\n' : '\r')).toBe(false)
   })
 
-  test('removing the file and the migration gives back the bytes of before', async () => {
+  test('removing the file and the migration restores the original bytes', async () => {
     const { root, read, remove } = project({ [FILE]: SHELL, 'wrangler.jsonc': before })
     await sync({ root, today: TODAY })
     remove(FILE)
@@ -49,7 +49,7 @@ describe.each(CORPUS)('$name', ({ text: before, tag }) => {
       if (!value(before).migrations) undo.push({ op: 'prune', path: ['migrations'], why: '' })
     }
     const undone = applyEdits(read('wrangler.jsonc'), undo, 'wrangler.jsonc')
-    // A file without an object gets one; taking that away again would be guessing.
+    // A file without an object gets one, which is not removed again.
     const expected = value(before) && before.includes('{') ? before : `${before}{}\n`
     expect(oneLineLists(blankEmpties(undone))).toBe(oneLineLists(blankEmpties(expected)))
     expect((await sync({ root, today: TODAY })).written).toBe(false)
@@ -66,7 +66,7 @@ describe.each(CORPUS)('$name', ({ text: before, tag }) => {
 })
 
 describe.each(BROKEN)('refused: $name', ({ text, line, column }) => {
-  test('is left untouched, and the error names the place (K2)', async () => {
+  test('is unchanged, and the error has the position (K2)', async () => {
     const { root, read, has } = project({ [FILE]: SHELL, 'wrangler.jsonc': text })
     const [problem] = await problemsOf(sync({ root }))
     expect(problem?.place).toEqual({ file: 'wrangler.jsonc', line, column })
@@ -80,7 +80,7 @@ function value(text: string) {
   return parse(text.replace(/^\ufeff/, ''), [], { allowTrailingComma: true }) ?? {}
 }
 
-/** The config without the entries of ShellSandbox, and without arrays that are empty then. */
+/** The config without the entries of ShellSandbox, and without arrays that are then empty. */
 function withoutOurs(config: JsonObject) {
   const copy = structuredClone(config) as ReturnType<typeof value>
   const others = (list: { class_name: string }[] = []) =>
@@ -101,7 +101,7 @@ function isSubsequence(inner: string, outer: string): boolean {
   return at === [...inner].length
 }
 
-/** Lists of objects on one line each: one that stood on one line has got a line for each entry, and keeps them. */
+/** Normalizes one-line lists of objects, which get one line per entry and keep them. */
 function oneLineLists(text: string): string {
   return text
     .replace(/\[\s*\{/g, '[{')
@@ -111,7 +111,6 @@ function oneLineLists(text: string): string {
     .replace(/\](,?)\s*\}/g, ']$1 }')
 }
 
-/** Brackets with nothing in them but blanks: how wide the nothing is does not count. */
 function blankEmpties(text: string): string {
   return text.replace(/([[{])\s+([\]}])/g, '$1$2')
 }

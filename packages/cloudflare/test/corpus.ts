@@ -1,9 +1,9 @@
-/** Wrangler configs as people write them. Each is synced with one sandbox file, `shell.sandbox.ts`. */
+/** Wrangler configs in various styles. Each is synced with one sandbox file, `shell.sandbox.ts`. */
 
 export interface Specimen {
   name: string
   text: string
-  /** The tag that the new class must get; undefined when no migration is needed. */
+  /** The expected tag of the new class; undefined if no migration is needed. */
   tag: string | undefined
 }
 
@@ -171,7 +171,7 @@ export const CORPUS: Specimen[] = [
   },
 ]
 
-/** Texts that must be refused, and the place that the error must name. */
+/** Texts that must be rejected, and the position that the error must have. */
 export const BROKEN: { name: string; text: string; line: number; column: number }[] = [
   { name: 'a missing comma', text: '{\n  "name": "desk"\n  "main": "x"\n}\n', line: 3, column: 3 },
   { name: 'a missing bracket', text: '{\n  "containers": [\n', line: 3, column: 1 },

@@ -1,4 +1,4 @@
-/** The document and the example say what the code does. */
+/** Checks the document and the example against the code. */
 import { execFile } from 'node:child_process'
 import { cpSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -35,7 +35,7 @@ test('the naming table', () => {
   }
 })
 
-test('every option that the document names exists, and every command is in it', () => {
+test('every option in the document exists, and every command is documented', () => {
   for (const [flag] of DOC.matchAll(/(?<=[ `])--[a-z][a-z-]+/g)) expect(HELP, flag).toContain(flag)
   for (const command of ['sync', 'check', 'migrate', 'types']) {
     expect(DOC).toContain(`sandkasten cloudflare ${command}`)
@@ -43,12 +43,12 @@ test('every option that the document names exists, and every command is in it', 
   }
 })
 
-test('the example is in step, its types are, and wrangler accepts it', { timeout: 60_000 }, async () => {
+test('the example and its types are in step, and wrangler accepts it', { timeout: 60_000 }, async () => {
   expect(await check({ root: EXAMPLE })).toMatchObject({ changed: false, problems: [] })
   const { root, path } = realProject({})
   cpSync(EXAMPLE, path('example'), { recursive: true })
   expect((await generateTypes({ root: EXAMPLE, dryRun: true })).changed).toBe(false)
-  // Wrangler resolves what is published; here the sources stand in for dist/.
+  // Wrangler resolves published files; here the sources replace dist/.
   const alias = ['healthcheck', 'preview'].flatMap((name) => [
     '--alias',
     `@sandkasten/cloudflare/${name}:${PACKAGE}src/${name}.ts`,

@@ -1,4 +1,4 @@
-/** The example Worker in the real runtime. Without containers here: what is tried is who gets in, and with which key. */
+/** The example Worker in the real runtime, without containers: tests access and keys. */
 import { cpSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { unstable_startWorker as startWorker } from 'wrangler'
@@ -10,7 +10,7 @@ let worker: Awaited<ReturnType<typeof startWorker>>
 beforeAll(async () => {
   const made = sharedProject({})
   cpSync(`${PACKAGE}../../examples/cloudflare`, made.path('example'), { recursive: true })
-  // With containers in its config, wrangler's dev server asks for an account even when they are switched off.
+  // With containers in its config, wrangler's dev server requires an account even if they are disabled.
   const config = applyEdits(
     made.read('example/wrangler.jsonc'),
     [{ op: 'remove', path: ['containers'], why: '' }],
@@ -40,7 +40,7 @@ const post = (path: string, token?: string, body = 'id') => {
   return worker.fetch(`http://localhost${path}`, { method: 'POST', headers, body })
 }
 
-test('K18: nobody gets a sandbox without being somebody, and the caller chooses no key', async () => {
+test('K18: requires authentication, and the caller cannot choose a key', async () => {
   expect((await post('/shell')).status).toBe(401)
   expect((await post('/shell', 'wrong')).status).toBe(401)
   expect((await post('/shell', 'constructor')).status).toBe(401)
@@ -49,7 +49,7 @@ test('K18: nobody gets a sandbox without being somebody, and the caller chooses 
   await expect(post('/shell', 'secret-b')).rejects.toThrow('a sandbox id is lower-case letters')
 })
 
-test('the caller ends their own sandbox, and no other', async () => {
+test('callers can end only their own sandbox', async () => {
   const end = (path: string, token?: string) =>
     worker.fetch(`http://localhost${path}`, {
       method: 'DELETE',
@@ -58,11 +58,11 @@ test('the caller ends their own sandbox, and no other', async () => {
   expect((await end('/shell')).status).toBe(401)
   expect((await end('/ruby', 'secret-a')).status).toBe(404)
   await expect(end('/shell', 'secret-b')).rejects.toThrow('a sandbox id is lower-case letters')
-  // There are no containers here: the call reaches the sandbox's own object, which says so.
+  // Without containers, the call reaches the sandbox's Durable Object, which reports that.
   await expect(end('/shell', 'secret-a')).rejects.toThrow('Containers have not been enabled')
 })
 
-test('the health check answers, and says what is wrong: there is no container here', async () => {
+test('the health check reports that there is no container', async () => {
   const response = await worker.fetch('http://localhost/health', {
     headers: { authorization: 'Bearer secret-a' },
   })

@@ -21,7 +21,6 @@ export const PACKAGE = fileURLToPath(new URL('..', import.meta.url))
 
 export const SHELL = sandbox('ShellSandbox')
 
-/** A sandbox file with static fields, or whatever else belongs into the class. */
 export function sandbox(className: string, body = ''): string {
   const inside = body === '' ? '{}' : `{\n\t${body.replaceAll('\n', '\n\t')}\n}`
   return `import { Sandbox } from '@cloudflare/sandbox';\n\nexport default class ${className} extends Sandbox<Env> ${inside}\n`
@@ -36,7 +35,7 @@ export interface Project {
   has(file: string): boolean
 }
 
-/** A project whose installed SDK is a package.json of that version: only the version is read from it. */
+/** A project whose installed SDK is only a package.json of that version. */
 export function project(files: Files, sdk: string | null = '0.8.11'): Project {
   const root = mkdtempSync(join(tmpdir(), 'sandkasten-cloudflare-'))
   roots.push(root)
@@ -63,21 +62,19 @@ export function project(files: Files, sdk: string | null = '0.8.11'): Project {
   return made
 }
 
-/** A project that sees the packages really installed in this workspace: wrangler, the SDK, Vite. */
+/** A project with the packages of this workspace: wrangler, the SDK, Vite. */
 export function realProject(files: Files): Project {
   const made = project(files, null)
   symlinkSync(join(PACKAGE, '../../node_modules'), join(made.root, 'node_modules'), 'dir')
   return made
 }
 
-/** The same, for all tests of a file. */
 export function sharedProject(files: Files): Project {
   const made = realProject(files)
   shared.push(...roots.splice(roots.indexOf(made.root), 1))
   return made
 }
 
-/** The problems that a promise is rejected with. */
 export async function problemsOf(promise: Promise<unknown>): Promise<Problem[]> {
   try {
     await promise

@@ -1,6 +1,7 @@
 /**
- * Random lives of a project: files are added, renamed, moved, retuned and removed, classes renamed and deleted, and after
- * each step the config must hold. Wrangler itself reads every config; the history is replayed by an oracle of its own.
+ * Random histories of a project: files are added, renamed, moved, changed and removed, classes renamed and deleted.
+ * After each step the config must be valid. Wrangler itself reads every config; an independent oracle replays the
+ * history.
  */
 import { parse } from 'jsonc-parser'
 import { expect, test } from 'vitest'
@@ -22,7 +23,7 @@ interface World {
   log: string[]
 }
 
-test('whatever happens to the files, the config holds', { timeout: 120_000 }, async () => {
+test('the config stays valid, whatever happens to the files', { timeout: 120_000 }, async () => {
   for (const seed of seeds(40)) {
     const rng = random(seed)
     const start = rng.pick(STARTS)
@@ -138,14 +139,13 @@ function tags(text: string): string[] {
   return (config(text).migrations ?? []).map(({ tag }: { tag: string }) => tag)
 }
 
-/** Everything that is not about our classes. */
 function foreign(text: string) {
   const { containers, durable_objects, migrations, ...rest } = config(text)
   const others = (list: Entry[] = []) => list.filter(({ class_name }) => !CLASSES.includes(class_name))
   return { rest, containers: others(containers), bindings: others(durable_objects?.bindings) }
 }
 
-/** Replays the history as Cloudflare does, and throws where Cloudflare would: not the code under test. */
+/** Replays the history as Cloudflare does, independently of the tested code, and throws where Cloudflare would. */
 function foldByHand(migrations: { [step: string]: never[] }[]): Set<string> {
   const alive = new Set<string>()
   for (const step of migrations) {

@@ -1,4 +1,4 @@
-/** A seeded generator (mulberry32): a failing run is repeated with SANDKASTEN_SEED=<the printed seed>. */
+/** A seeded generator (mulberry32): repeat a failing run with SANDKASTEN_SEED=<the printed seed>. */
 export interface Random {
   seed: number
   below(limit: number): number

@@ -1,4 +1,3 @@
-/** The examples of the seed document, word for word. */
 import { expect, test } from 'vitest'
 import { sync } from '../src/sync.ts'
 import { project, SHELL } from './project.ts'
@@ -55,7 +54,7 @@ test('the Python tuning example', async () => {
   })
 })
 
-test('two files side by side: each its own binding, image and class, in one migration', async () => {
+test('two files: each has its own binding, image and class, in one migration', async () => {
   const files = {
     'src/server/shell.sandbox.ts': SHELL,
     'src/server/python.sandbox.ts': PYTHON,
@@ -92,7 +91,7 @@ test('two files side by side: each its own binding, image and class, in one migr
 `)
 })
 
-test('the second file, added later, gets the next tag and leaves the first alone', async () => {
+test('a file added later gets the next tag and does not change the first', async () => {
   const { root, read, write } = project({ 'src/server/shell.sandbox.ts': SHELL, 'wrangler.jsonc': '{}\n' })
   await sync({ root })
   write({ 'src/server/python.sandbox.ts': PYTHON })

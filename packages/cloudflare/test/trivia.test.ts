@@ -1,4 +1,4 @@
-/** K1, harder: comments and blanks at random token boundaries of every specimen, added to and then undone. */
+/** K1 with random comments and blanks at token boundaries of every specimen: add, then undo. */
 import { createScanner, parse } from 'jsonc-parser'
 import { expect, test } from 'vitest'
 import { applyEdits } from '../src/apply/apply.ts'
@@ -24,7 +24,7 @@ const SPECIMENS = CORPUS.filter(
   ({ text }) => text.includes('{') && !text.startsWith('\ufeff') && !text.includes('\r'),
 )
 
-test('adding keeps every byte, a second plan is empty, and undoing gives every token and comment back', () => {
+test('adding keeps every byte, a second plan is empty, and undoing restores every token and comment', () => {
   for (const seed of seeds(400)) {
     const rng = random(seed)
     const before = sprinkle(rng.pick(SPECIMENS).text, rng)
@@ -39,8 +39,8 @@ test('adding keeps every byte, a second plan is empty, and undoing gives every t
 function check(before: string): void {
   const first = planFor(before, ['shell', 'tool'])
   const after = applyEdits(before, first.edits, 'w')
-  // Brackets around nothing are filled as if nothing, not even a blank, had been in them. Where a list gets a line for each entry, line
-  // breaks take the place of the blanks inside its brackets and behind its commas.
+  // Blanks in empty brackets do not count. If a list gets one line per entry, line breaks replace the blanks inside
+  // its brackets and after its commas.
   const kept = before
     .replace(/([[{])\s+([\]}])/g, '$1$2')
     .replace(/([[{,])[ \t]+/g, '$1')
@@ -94,7 +94,7 @@ function sprinkle(text: string, rng: Random): string {
     result += text.slice(end, start)
     end = start + scanner.getTokenLength()
     if (start >= text.length) return result
-    // Never inside of a token, so what was a comment stays one.
+    // Never inside a token, so that a comment stays a comment.
     if (rng.below(12) === 0 && !result.endsWith('/')) result += rng.pick(TRIVIA)
     result += text.slice(start, end)
   }
@@ -110,7 +110,7 @@ function isSubsequence(inner: string, outer: string): boolean {
   return at === inner.length
 }
 
-/** Every token and comment; in such layouts a line break of ours may stay behind. */
+/** Every token and comment; in such layouts one of our line breaks may stay. */
 function tokens(text: string): string[] {
   const scanner = createScanner(text, false)
   const found: string[] = []

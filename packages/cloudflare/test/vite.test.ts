@@ -1,4 +1,4 @@
-/** The plugin in the real Vite: its build, its build watcher and its dev server, each as a process of its own. */
+/** The plugin in the real Vite: build, build watcher and dev server, each in its own process. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -41,7 +41,6 @@ function environment(plugin = {}): NodeJS.ProcessEnv {
   }
 }
 
-/** Starts Vite and waits for its words. */
 function start({ root }: Project, argv: string[]) {
   const child = spawn(VITE, argv, { cwd: root, env: environment(), stdio: 'pipe' })
   children.push(child)
@@ -62,7 +61,10 @@ function start({ root }: Project, argv: string[]) {
       if (words.test(output)) return
       await new Promise<void>((resolve, reject) => {
         waiting.push({ words, resolve })
-        setTimeout(() => reject(new Error(`Vite did not say ${words}; it said:\n${output}`)), 20_000).unref()
+        setTimeout(
+          () => reject(new Error(`Vite did not print ${words}; it printed:\n${output}`)),
+          20_000,
+        ).unref()
       })
     },
   }
@@ -72,7 +74,7 @@ const build = ({ root }: Project, plugin = {}) =>
   promisify(execFile)(VITE, ['build'], { cwd: root, env: environment(plugin) })
 
 describe('vite build', { timeout: 60_000 }, () => {
-  test('syncs before anything else reads the config, and the virtual module exports the classes', async () => {
+  test('syncs before the config is read, and the virtual module exports the classes', async () => {
     const made = realProject(FILES)
     await build(made, { types: true })
     expect(made.read('wrangler.jsonc')).toContain('"SHELL_SANDBOX"')
@@ -81,7 +83,7 @@ describe('vite build', { timeout: 60_000 }, () => {
     expect(made.read('dist/index.js')).toMatch(/export \{[^}]*ContainerProxy[^}]*ShellSandbox[^}]*\}/)
   })
 
-  test('fails on an error, with the place, and touches nothing (K2)', async () => {
+  test('fails on an error, with its position, and changes nothing (K2)', async () => {
     const made = realProject({ ...FILES, [FILE]: 'export default class {{' })
     await expect(build(made)).rejects.toMatchObject({
       stderr: expect.stringContaining(`${FILE}:1:23 error: syntax error`),
@@ -103,7 +105,7 @@ describe('vite build', { timeout: 60_000 }, () => {
 })
 
 describe('vite dev', { timeout: 60_000 }, () => {
-  test('follows added, changed and removed files; a syntax error while typing breaks nothing (K19: and no loop)', async () => {
+  test('follows added, changed and removed files; a temporary syntax error breaks nothing (K19: and no loop)', async () => {
     const made = realProject(FILES)
     const { says, clear, child } = start(made, ['--port', '0', '--host', '127.0.0.1'])
     await says(/wrote wrangler\.jsonc/)
@@ -120,7 +122,7 @@ describe('vite dev', { timeout: 60_000 }, () => {
     clear()
     const steady = made.read('wrangler.jsonc')
     made.write({ [FILE]: `${SHELL.slice(0, -6)} static image = ` })
-    await says(/the wrangler config was not touched:\s+src\/server\/shell\.sandbox\.ts:\d+:\d+ error/)
+    await says(/the wrangler config was not changed:\s+src\/server\/shell\.sandbox\.ts:\d+:\d+ error/)
     expect(made.read('wrangler.jsonc')).toBe(steady)
     expect(child.exitCode).toBeNull()
 
@@ -132,7 +134,7 @@ describe('vite dev', { timeout: 60_000 }, () => {
     await says(/remove binding PYTHON_SANDBOX/)
     expect(bindings()).toEqual(['SHELL_SANDBOX'])
 
-    // No loop: a sync that changes nothing writes nothing, so the file rests.
+    // No loop: a sync without changes writes nothing.
     const written = statSync(made.path('wrangler.jsonc')).mtimeMs
     clear()
     made.write({ [FILE]: sandbox('ShellSandbox', 'static maxInstances = 7 // same') })
@@ -141,10 +143,10 @@ describe('vite dev', { timeout: 60_000 }, () => {
     expect(statSync(made.path('wrangler.jsonc')).mtimeMs).toBe(written)
   })
 
-  test('starts with a broken file too', async () => {
+  test('starts with an invalid file too', async () => {
     const made = realProject({ ...FILES, [FILE]: 'export default class {{' })
     const { says } = start(made, ['--port', '0', '--host', '127.0.0.1'])
-    await says(/the wrangler config was not touched/)
+    await says(/the wrangler config was not changed/)
     await says(/Local:/)
     made.write({ [FILE]: SHELL })
     await says(/wrote wrangler\.jsonc/)

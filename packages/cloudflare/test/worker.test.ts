@@ -1,7 +1,7 @@
 /**
- * The two modules for Workers, inside the real Workers runtime (workerd, started by wrangler, no container): the objects
- * are reached through real stubs, and previews go through the SDK's own `proxyToSandbox`. The container is the double:
- * `DeskBox` answers `getState`, `exec` and preview requests where a container would.
+ * The two Worker modules inside the real runtime (workerd, started by wrangler, no container). Objects are reached
+ * through real stubs, and previews through the SDK's `proxyToSandbox`. `DeskBox` is the double of the container: it
+ * implements `getState`, `exec` and preview requests.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { unstable_DevEnv as DevEnv } from 'wrangler'
@@ -66,7 +66,7 @@ let worker: Awaited<ReturnType<typeof devEnv.startWorker>>
 
 beforeAll(async () => {
   const made: Project = sharedProject({ 'index.js': WORKER, 'wrangler.json': JSON.stringify(CONFIG) })
-  // A Worker that does not bundle is never ready, and wrangler's own `dispose` waits until it is.
+  // A Worker that does not bundle never becomes ready, and wrangler's own `dispose` waits for that.
   const failed = new Promise<never>((_, reject) => {
     const fail = (event: { cause?: unknown }) =>
       reject(new Error('The Worker did not start.', { cause: event.cause ?? event }))
@@ -102,7 +102,7 @@ describe('K20: the health check in a Worker', () => {
     expect(body.calls).toEqual([['true', { timeout: 300 }]])
   })
 
-  test('asleep: nothing is started to find that out', async () => {
+  test('asleep: the check does not start it', async () => {
     const { body } = await ask('http://desk.test/probe?id=asleep-2')
     expect(body).toMatchObject({ status: 'asleep', state: 'stopped', calls: [] })
     expect(body).not.toHaveProperty('exitCode')
@@ -110,7 +110,7 @@ describe('K20: the health check in a Worker', () => {
 })
 
 describe('K17: previews', () => {
-  test('the SDK alone answers 500 when the binding is not called Sandbox', async () => {
+  test('the SDK alone responds with 500 if the binding is not named Sandbox', async () => {
     expect((await ask('http://8080-shell-u42-a1b2c3.desk.test/?plain')).status).toBe(500)
   })
 
@@ -127,7 +127,7 @@ describe('K17: previews', () => {
     'http://desk.test/',
     'http://8080-ruby-u42-a1b2c3.desk.test/',
     'http://8080-constructor-u-a1.desk.test/',
-  ])('is not taken for one: %s', async (url) => {
+  ])('is not a preview request: %s', async (url) => {
     expect(await ask(url)).toEqual({ status: 404, body: 'no preview' })
   })
 })

@@ -1,4 +1,7 @@
-/** The real wrangler, offline, accepts what we write: it bundles the Worker, checks the config and lists what it would deploy. */
+/**
+ * The real wrangler, offline, accepts our output: it bundles the Worker, checks the config and lists what it would
+ * deploy.
+ */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
@@ -29,7 +32,7 @@ const FILES = {
 }
 
 async function wrangler({ root }: Project, ...argv: string[]): Promise<string> {
-  // No account, no Docker, no network: a dry run needs none of them. Its own notes go into the project, not into a home.
+  // A dry run needs no account, Docker or network. Its files go into the project, not into a home folder.
   const offline = { CI: '1', WRANGLER_SEND_METRICS: 'false', XDG_CONFIG_HOME: `${root}/.config` }
   const { stdout, stderr } = await promisify(execFile)(WRANGLER, argv, {
     cwd: root,
@@ -95,7 +98,7 @@ test('deploy --dry-run after a rename, a removal with deletion, and a migration 
   expect(output).not.toMatch(/WARNING|ERROR/)
 })
 
-test('deploy --dry-run with the TOML that check told to write', { timeout: 60_000 }, async () => {
+test('deploy --dry-run with the TOML that check printed', { timeout: 60_000 }, async () => {
   const toml =
     'name = "desk"\nmain = "src/index.ts"\ncompatibility_date = "2026-01-01"\ncompatibility_flags = ["nodejs_compat"]\n'
   const made = realProject({ ...FILES, 'wrangler.toml': toml })

@@ -26,7 +26,7 @@ function thrown(call: () => unknown): SandboxError {
 }
 
 describe('detectProvider', () => {
-  it.each(sets)('%s means it', (_, { provider }, names) => {
+  it.each(sets)('detects %s', (_, { provider }, names) => {
     expect(detectProvider(setAll(names))).toMatchObject({
       provider,
       decidedBy: names,
@@ -35,7 +35,7 @@ describe('detectProvider', () => {
     })
   })
 
-  it('the order is Daytona, E2B, Vercel, a daemon, and then the others', () => {
+  it('checks Daytona, E2B, Vercel and a daemon first, then the others', () => {
     expect(detectionTable.map(({ provider }) => provider).slice(0, 4)).toEqual([
       'daytona',
       'e2b',
@@ -49,24 +49,24 @@ describe('detectProvider', () => {
     }
   })
 
-  it('says what decided, what else is set up, and what to install', () => {
+  it('reports what decided, what else is set up, and what to install', () => {
     expect(detectProvider({ ...vercel, ...daemon, E2B_API_KEY: 'e', DAYTONA_API_KEY: 'd' })).toEqual({
       provider: 'daytona',
       decidedBy: ['DAYTONA_API_KEY'],
       reason:
-        'DAYTONA_API_KEY is set, so it is “daytona”. “e2b”, “vercel” and “daemon” are set up too, and come later in the order; SANDKASTEN_PROVIDER names one outright.',
+        'DAYTONA_API_KEY is set, so the provider is “daytona”. “e2b”, “vercel” and “daemon” are set up too, but come later in the order; set SANDKASTEN_PROVIDER to choose one.',
       alsoSet: ['e2b', 'vercel', 'daemon'],
       halfSet: [],
       install: 'npm install @daytona/sdk@0',
     })
     expect(detectProvider({ ...vercel, E2B_API_KEY: ' ' })).toMatchObject({
       provider: 'vercel',
-      reason: 'VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are set, so it is “vercel”.',
+      reason: 'VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are set, so the provider is “vercel”.',
     })
     expect(detectProvider(daemon)).not.toHaveProperty('install')
   })
 
-  it('what is to be installed is of the version that this package asks for', () => {
+  it('names the SDK version that this package requires', () => {
     const manifest = new URL('../package.json', import.meta.url)
     const { peerDependencies } = JSON.parse(readFileSync(manifest, 'utf8'))
     const wanted = Object.entries(peerDependencies as Record<string, string>).map(
@@ -78,7 +78,7 @@ describe('detectProvider', () => {
     expect(said.sort()).toEqual(wanted.sort())
   })
 
-  it('what was set by hand goes before what a platform sets', () => {
+  it('prefers variables set by hand over variables set by a platform', () => {
     const both = { ...vercel, VERCEL_OIDC_TOKEN: 'o' }
     expect(detectProvider(both).decidedBy).toEqual(['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID'])
     expect(detectProvider({ VERCEL_OIDC_TOKEN: 'o', VERCEL_PROJECT_ID: 'p' }).decidedBy).toEqual([
@@ -86,7 +86,7 @@ describe('detectProvider', () => {
     ])
   })
 
-  it('SANDKASTEN_PROVIDER goes before everything', () => {
+  it('lets SANDKASTEN_PROVIDER override all other variables', () => {
     expect(detectProvider({ DAYTONA_API_KEY: 'd', SANDKASTEN_PROVIDER: ' local ' })).toMatchObject({
       provider: 'local',
       decidedBy: ['SANDKASTEN_PROVIDER'],
@@ -94,7 +94,7 @@ describe('detectProvider', () => {
     })
   })
 
-  it('half of what a provider needs is not enough, and is said, also when something later decides', () => {
+  it('ignores a provider with incomplete variables and reports them, also when a later provider is chosen', () => {
     const detection = detectProvider({ VERCEL_TOKEN: 'secret-value' })
     expect(detection.provider).toBeUndefined()
     expect(detection.reason).toContain('For “vercel”, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are missing.')
@@ -106,10 +106,12 @@ describe('detectProvider', () => {
 })
 
 describe('autoDetectProvider', () => {
-  it('is null where nothing is set, and says why', () => {
+  it('is null when nothing is set, and gives the reason', () => {
     const decisions: Detection[] = []
     expect(autoDetectProvider({ env: {}, onDecision: (decision) => decisions.push(decision) })).toBeNull()
-    expect(decisions).toMatchObject([{ decidedBy: [], reason: 'No variable of a provider is set.' }])
+    expect(decisions).toMatchObject([
+      { decidedBy: [], reason: 'No variable that selects a provider is set.' },
+    ])
   })
 
   it('gives the local provider only when it is named', () => {
@@ -123,7 +125,7 @@ describe('autoDetectProvider', () => {
     ).toBeInstanceOf(DaemonProvider)
   })
 
-  it('a value is taken without the blanks around it', async () => {
+  it('trims values', async () => {
     const seen: Array<string | null> = []
     const server = createServer((request, answer) => {
       seen.push(request.headers.authorization ?? null)
@@ -137,7 +139,7 @@ describe('autoDetectProvider', () => {
     expect(new Set(seen)).toEqual(new Set(['Bearer sk-some-key']))
   })
 
-  it('gives the ssh provider only when it is named, with its host', () => {
+  it('returns the ssh provider only when it is named, with its host', () => {
     const named = { SANDKASTEN_PROVIDER: 'ssh' }
     expect(autoDetectProvider({ env: { SANDKASTEN_SSH_HOST: 'build@host' } })).toBeNull()
     const env = { ...named, SANDKASTEN_SSH_HOST: ' me@build.example:2222\n' }
@@ -152,20 +154,20 @@ describe('autoDetectProvider', () => {
       )
   })
 
-  it('one that is named without what it needs says what that is', () => {
+  it('reports the missing variables of a provider that is named', () => {
     const env = { SANDKASTEN_PROVIDER: 'daemon', SANDKASTEN_API_KEY: 'secret-value' }
     const error = thrown(() => autoDetectProvider({ env }))
     expect(error).toMatchObject({
       code: 'invalid_argument',
-      message: 'SANDKASTEN_PROVIDER says “daemon”. SANDKASTEN_URL is needed for it.',
+      message: 'SANDKASTEN_PROVIDER says “daemon”. It needs SANDKASTEN_URL.',
       hint: 'Set SANDKASTEN_URL and SANDKASTEN_API_KEY.',
     })
     expect(JSON.stringify(error)).not.toContain('secret-value')
   })
 
-  it.each(sets)('%s gives that provider, or says that it is not there; never a value', (_, row, names) => {
+  it.each(sets)('%s returns a working provider or reports that it is missing', (_, row, names) => {
     const env = { ...setAll(names), SANDKASTEN_URL: 'http://127.0.0.1:1' }
-    // One that says itself whose it is has to say so.
+    // The token must contain its team and project.
     const claims = btoa(JSON.stringify({ owner_id: 'team', project_id: 'project' }))
     if (names.includes('VERCEL_OIDC_TOKEN')) Object.assign(env, { VERCEL_OIDC_TOKEN: `h.${claims}.s` })
     if (row.make) {
@@ -178,7 +180,7 @@ describe('autoDetectProvider', () => {
     expect(JSON.stringify(error)).not.toContain('secret-value')
   })
 
-  it('refuses a name that is no provider', () => {
+  it('rejects the name of an unknown provider', () => {
     const error = thrown(() => autoDetectProvider({ env: { SANDKASTEN_PROVIDER: 'lokal' } }))
     expect(error).toMatchObject({ code: 'invalid_argument', hint: expect.stringContaining('local') })
   })

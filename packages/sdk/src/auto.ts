@@ -9,22 +9,25 @@ import type { SandboxProvider } from './spec/index.ts'
 
 export interface DetectionRow {
   readonly provider: string
-  /** Sets of variables; any one of them is enough, if all of its variables are set. With none, it is only chosen by name. */
+  /**
+   * Alternative sets of variables. A set counts only when all of its variables are set. If the list is empty, the
+   * provider is chosen only by name.
+   */
   readonly variables: ReadonlyArray<readonly string[]>
-  /** Read too where they are set, and decide nothing. */
+  /** Passed to `make` when set; they do not influence the decision. */
   readonly optional?: readonly string[]
-  /** The vendor's own package, which the provider loads when it is first used, with the version that is known here. */
+  /** The vendor's package and its tested version. The provider loads it on first use. */
   readonly sdk?: string
-  /** Absent where this version does not have the provider. Given only the row's variables that are set, without blanks around them. */
+  /** Absent if this version does not have the provider. Receives only the row's variables that are set, trimmed. */
   readonly make?: (env: SetVariables) => unknown
 }
 
 type SetVariables = { readonly [name: string]: string }
 
 /**
- * Which provider the environment asks for. The table is looked through from top to bottom and the first row whose variables are
- * all set decides; `SANDKASTEN_PROVIDER` names one outright. `local` and `ssh` are only ever chosen by name, because they do not
- * isolate. Modules of providers are cheap to import: none of them loads its vendor's SDK before it is used.
+ * Detection order: the first row whose variables are all set wins; `SANDKASTEN_PROVIDER` overrides the table.
+ * `local` and `ssh` are chosen only by name because they do not isolate.
+ * Importing a provider is cheap: its vendor's SDK is loaded on first use.
  */
 export const detectionTable: readonly DetectionRow[] = [
   {
@@ -48,7 +51,7 @@ export const detectionTable: readonly DetectionRow[] = [
   },
   {
     provider: 'vercel',
-    // What somebody set by hand goes before what Vercel sets by itself.
+    // Variables set by hand take precedence over the token that Vercel sets itself.
     variables: [['VERCEL_TOKEN', 'VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID'], ['VERCEL_OIDC_TOKEN']],
     sdk: '@vercel/sandbox@3',
     make: (env) => new VercelProvider(vercelOptionsOf(env)),
@@ -72,25 +75,25 @@ export const detectionTable: readonly DetectionRow[] = [
   { provider: 'local', variables: [], make: () => new LocalProvider() },
 ]
 
-/** What was decided, and everything that it was decided by. Names of variables, never their values. */
+/** The decision and its reasons. Contains names of variables, never their values. */
 export interface Detection {
-  /** Undefined when nothing decided. */
+  /** Undefined if no provider was detected. */
   readonly provider?: string
   /** The variables that decided. */
   readonly decidedBy: readonly string[]
-  /** A sentence or two for people. */
+  /** An explanation of one or two sentences. */
   readonly reason: string
-  /** Others whose variables are all set, and that come later in the order. */
+  /** Providers later in the order whose variables are all set. */
   readonly alsoSet: readonly string[]
-  /** Others of which only some variables are set, with those that are missing. */
+  /** Providers with only some of their variables set, and the missing ones. */
   readonly halfSet: ReadonlyArray<{ readonly provider: string; readonly missing: readonly string[] }>
-  /** What has to be installed beside this package for the provider to work. */
+  /** The package to install for this provider. */
   readonly install?: string
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** What the environment asks for, and why. */
+/** Reports which provider the environment selects, and why. */
 export function detectProvider(env: Environment = process.env): Detection {
   const isSet = (name: string) => (env[name] ?? '').trim() !== ''
   const named = (env.SANDKASTEN_PROVIDER ?? '').trim()
@@ -108,8 +111,8 @@ export function detectProvider(env: Environment = process.env): Detection {
     reason: named
       ? `SANDKASTEN_PROVIDER says “${named}”.`
       : chosen
-        ? `${listed(chosen.set!)} ${are(chosen.set!)} set, so it is “${chosen.provider}”.${passedOver(chosen.provider, halfSet)}${later(others)}`
-        : `No variable of a provider is set.${halfSet.map(incomplete).join('')}`,
+        ? `${listed(chosen.set!)} ${are(chosen.set!)} set, so the provider is “${chosen.provider}”.${skippedNote(chosen.provider, halfSet)}${othersNote(others)}`
+        : `No variable that selects a provider is set.${halfSet.map(incomplete).join('')}`,
     alsoSet: others,
     halfSet,
     ...(chosen?.sdk ? { install: `npm install ${chosen.sdk}` } : {}),
@@ -118,14 +121,15 @@ export function detectProvider(env: Environment = process.env): Detection {
 
 export interface AutoDetectOptions {
   env?: Environment
-  /** Told what was decided, and why. */
+  /** Called with the decision and its reasons. */
   onDecision?: (detection: Detection) => void
 }
 
 /**
- * The provider that the environment asks for, or null. One that this version does not have, or whose variables are incomplete, is
- * an error, not null. Nothing is reached here; `healthCheck()` tells whether it can be used. A vendor's SDK that is not installed
- * is told by the first call, with the line that installs it.
+ * Returns the provider that the environment selects, or null. Throws if this version does not have the provider or if
+ * its variables are incomplete.
+ * Makes no request: call `healthCheck()` to test the provider. If the vendor's SDK is missing, the first call throws
+ * and prints the install command.
  */
 export function autoDetectProvider({
   env = process.env,
@@ -151,7 +155,7 @@ export function autoDetectProvider({
         details,
       },
     )
-  // A key from a file often ends in a line break, which no header takes.
+  // A key read from a file often ends in a line break, which is invalid in a header.
   const values = Object.entries(env)
     .filter(([name]) => belongs(row, name))
     .map(([name, value = '']) => [name, value.trim()])
@@ -159,7 +163,7 @@ export function autoDetectProvider({
   if (row.variables.length > 0 && !row.variables.some((names) => names.every((name) => name in set)))
     throw new SandboxError(
       'invalid_argument',
-      `${detection.reason} ${listed(nearest(row, (name) => name in set))} is needed for it.`,
+      `${detection.reason} It needs ${listed(nearest(row, (name) => name in set))}.`,
       {
         provider: row.provider,
         hint: `Set ${row.variables.map((names) => listed(names)).join(', or ')}.`,
@@ -169,7 +173,7 @@ export function autoDetectProvider({
   return row.make(set) as SandboxProvider
 }
 
-/** What is missing of the set of which most is there; where that is equal, of the smallest. */
+/** The missing variables of the most complete set; ties go to the smallest set. */
 function nearest({ variables }: DetectionRow, isSet: (name: string) => boolean): string[] {
   const sets = variables.map((names) => ({ names, missing: names.filter((name) => !isSet(name)) }))
   const there = ({ names, missing }: (typeof sets)[number]) => names.length - missing.length
@@ -186,8 +190,8 @@ function incomplete({ provider, missing }: Half): string {
   return ` For “${provider}”, ${listed(missing)} ${are(missing)} missing.`
 }
 
-/** Who set half of what comes earlier is surprised that it did not count. */
-function passedOver(chosen: string, halfSet: readonly Half[]): string {
+/** Mentions incomplete providers that come earlier in the order. */
+function skippedNote(chosen: string, halfSet: readonly Half[]): string {
   const place = (name: string) => detectionTable.findIndex(({ provider }) => provider === name)
   return halfSet
     .filter(({ provider }) => place(provider) < place(chosen))
@@ -195,10 +199,10 @@ function passedOver(chosen: string, halfSet: readonly Half[]): string {
     .join('')
 }
 
-function later(others: readonly string[]): string {
+function othersNote(others: readonly string[]): string {
   if (others.length === 0) return ''
   const names = listed(others.map((name) => `“${name}”`))
-  return ` ${names} ${are(others)} set up too, and ${others.length === 1 ? 'comes' : 'come'} later in the order; SANDKASTEN_PROVIDER names one outright.`
+  return ` ${names} ${are(others)} set up too, but ${others.length === 1 ? 'comes' : 'come'} later in the order; set SANDKASTEN_PROVIDER to choose one.`
 }
 
 function listed(names: readonly string[]): string {

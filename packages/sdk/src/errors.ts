@@ -1,21 +1,24 @@
 /**
- * The one error class and the one table behind it.
+ * The only error class of the SDK, and its code table.
  *
- * A failed command is a result (`exitCode: 3`), never one of these. An error says that the thing asked for
- * could not be done at all, and its `hint` names the option, variable or command to change. Providers classify
- * by HTTP status or vendor code, never by message text, and keep the original error as `cause`.
+ * A command that exits with 3 is a result, not an error. An error means that the call could not be carried out; its
+ * `hint` names the option, variable or command to change.
+ * Providers classify errors by HTTP status or vendor code, never by message text, and keep the original as `cause`.
  */
 
 interface ErrorRow {
-  /** What an HTTP API answers with. */
+  /** The status of the HTTP response. */
   readonly status: number
-  /** Whether to make the same call again is harmless and may succeed. A place that throws may know better. */
+  /** Whether repeating the call is safe and may succeed. A specific error can override this. */
   readonly retryable: boolean
-  /** What to change, in words of the SDK, when the place that throws knows nothing better. `hintsElsewhere` has the other surfaces. */
+  /**
+   * The default hint for SDK users; a specific error can override it. `hintsElsewhere` has the hints for HTTP and
+   * CLI.
+   */
   readonly hint: string
 }
 
-/** A hint for each surface: users of the SDK, of the HTTP API and of the command line. Each names its own calls only. */
+/** One hint for each surface: SDK, HTTP API and command line. Each names only calls of its own surface. */
 export interface Hints {
   readonly sdk: string
   readonly http: string
@@ -26,7 +29,11 @@ export const errorTable = {
   invalid_argument: { status: 400, retryable: false, hint: 'Change the option that the message names.' },
   path_outside: { status: 400, retryable: false, hint: 'Use a path below the sandbox’s working directory.' },
   unauthenticated: { status: 401, retryable: false, hint: 'Check the provider’s API key or token.' },
-  forbidden: { status: 403, retryable: false, hint: 'Use credentials, or an account, that may do this.' },
+  forbidden: {
+    status: 403,
+    retryable: false,
+    hint: 'Use credentials or an account with permission for this call.',
+  },
   not_found: { status: 404, retryable: false, hint: 'List what exists with provider.list().' },
   file_not_found: {
     status: 404,
@@ -44,7 +51,11 @@ export const errorTable = {
     hint: 'Create the folder with files.mkdir(), or correct `cwd`.',
   },
   conflict: { status: 409, retryable: false, hint: 'Choose another name, or use getOrCreate().' },
-  file_exists: { status: 409, retryable: false, hint: 'Remove what is there first, or choose another path.' },
+  file_exists: {
+    status: 409,
+    retryable: false,
+    hint: 'Remove the existing file first, or choose another path.',
+  },
   not_a_directory: {
     status: 409,
     retryable: false,
@@ -58,12 +69,12 @@ export const errorTable = {
   directory_not_empty: {
     status: 409,
     retryable: false,
-    hint: 'Use { recursive: true } to remove what is in it too.',
+    hint: 'Use { recursive: true } to remove its content too.',
   },
   permission_denied: {
     status: 403,
     retryable: false,
-    hint: 'Check the owner and the mode with files.stat(); files.chmod() changes the mode of what the sandbox’s user owns.',
+    hint: 'Check the owner and mode with files.stat(); files.chmod() changes the mode of files that the sandbox’s user owns.',
   },
   not_running: {
     status: 409,
@@ -115,12 +126,12 @@ export const errorTable = {
   provider_error: {
     status: 502,
     retryable: false,
-    hint: 'See the cause: the provider answered with something unexpected.',
+    hint: 'See the cause: the provider returned an unexpected response.',
   },
   connection_lost: {
     status: 502,
     retryable: true,
-    hint: 'Make the call again. A process that was started detached, or with an id, goes on: find it with getProcess(id).',
+    hint: 'Repeat the call. A process that was started detached, or with an id, keeps running: find it with getProcess(id).',
   },
   unavailable: { status: 503, retryable: true, hint: 'The provider cannot be reached now; try again later.' },
   timeout: { status: 504, retryable: true, hint: 'Raise timeoutMs.' },
@@ -131,7 +142,7 @@ export type SandboxErrorCode = keyof typeof errorTable
 
 const everywhere = (hint: string) => ({ http: hint, cli: hint })
 
-/** The general hints of `errorTable` for callers that do not use the SDK. */
+/** The default hints for callers of the HTTP API and the command line. */
 const hintsElsewhere: Readonly<Record<SandboxErrorCode, Omit<Hints, 'sdk'>>> = {
   invalid_argument: {
     http: 'Correct the field that the message names; GET /openapi.json describes each.',
@@ -143,10 +154,13 @@ const hintsElsewhere: Readonly<Record<SandboxErrorCode, Omit<Hints, 'sdk'>>> = {
     cli: 'Set SANDKASTEN_API_KEY to a valid key; sandkasten keys create makes one, on the daemon’s machine.',
   },
   forbidden: {
-    http: 'Use a key that may do this.',
-    cli: 'Set SANDKASTEN_API_KEY to a key that may do this.',
+    http: 'Use a key with permission for this request.',
+    cli: 'Set SANDKASTEN_API_KEY to a key with permission for this command.',
   },
-  not_found: { http: 'GET /openapi.json lists what there is.', cli: 'See sandkasten sessions list.' },
+  not_found: {
+    http: 'GET /openapi.json lists the routes.',
+    cli: 'List the sessions with sandkasten sessions list.',
+  },
   file_not_found: { http: 'Check the path with GET /v1/sessions/{id}/files/list.', cli: 'Check the path.' },
   command_not_found: {
     http: 'Install the program in the sandbox, or correct `cmd`.',
@@ -157,15 +171,15 @@ const hintsElsewhere: Readonly<Record<SandboxErrorCode, Omit<Hints, 'sdk'>>> = {
     cli: 'Create the folder, or correct --workdir.',
   },
   conflict: everywhere('Choose another name.'),
-  file_exists: everywhere('Remove what is there first, or choose another path.'),
+  file_exists: everywhere('Remove the existing file first, or choose another path.'),
   not_a_directory: everywhere('Part of the path is a file; choose another path.'),
   is_a_directory: {
     http: 'The path is a directory: name a file in it, or add recursive=true.',
     cli: 'The path is a directory: name a file in it, or add --recursive.',
   },
   directory_not_empty: {
-    http: 'Add recursive=true to remove what is in it too.',
-    cli: 'Add --recursive to remove what is in it too.',
+    http: 'Add recursive=true to remove its content too.',
+    cli: 'Add --recursive to remove its content too.',
   },
   permission_denied: {
     http: 'Check the owner and the mode of the path with GET /v1/sessions/{id}/files/stat.',
@@ -179,10 +193,10 @@ const hintsElsewhere: Readonly<Record<SandboxErrorCode, Omit<Hints, 'sdk'>>> = {
     http: 'Start the command with stdin_open, and write before it ends.',
     cli: 'The command has ended, or takes no input.',
   },
-  interrupted: everywhere('The sandbox was replaced or restarted: what ran in it before has ended.'),
+  interrupted: everywhere('The sandbox was replaced or restarted; its earlier processes have ended.'),
   gone: {
     http: 'Read sooner, or raise output_buffer_bytes when the command is started.',
-    cli: 'Read the output sooner; only the last part of it is kept.',
+    cli: 'Read the output sooner; only the latest part is kept.',
   },
   too_large: {
     http: 'Use GET or PUT /v1/sessions/{id}/files, which stream, or raise the limit.',
@@ -211,16 +225,18 @@ const hintsElsewhere: Readonly<Record<SandboxErrorCode, Omit<Hints, 'sdk'>>> = {
 }
 
 export interface SandboxErrorOptions {
-  /** Instead of the table's general hint. A string must make sense on every surface; one that names calls is given for each. */
+  /**
+   * Replaces the table's hint. A plain string must fit every surface; a hint that names calls is given per surface.
+   */
   hint?: string | Hints
-  /** Instead of the table's: false where a repeat could do something twice. */
+  /** Replaces the table's value: false if a repeat could take effect twice. */
   retryable?: boolean
-  /** Which provider it happened on (`local`, `vercel`, …). */
+  /** The provider that failed (`local`, `vercel`, …). */
   provider?: string
   sandboxId?: string
   /** The vendor's request id, for their support. */
   requestId?: string
-  /** Plain facts for programs: `{ port: 0 }`, `{ ability: 'fork' }`, `{ retryAfterMs: 2000 }`. Never a secret. */
+  /** Facts for programs: `{ port: 0 }`, `{ ability: 'fork' }`, `{ retryAfterMs: 2000 }`. Never a secret. */
   details?: Readonly<Record<string, unknown>>
   cause?: unknown
 }
@@ -231,13 +247,13 @@ function hintsOf(code: SandboxErrorCode, given: string | Hints | undefined): Hin
   return { sdk: errorTable[code].hint, ...hintsElsewhere[code] }
 }
 
-/** Every failure of every provider. Compare `code`; show `message` and `hint`. */
+/** Thrown for every failure of every provider. Compare `code`; show `message` and `hint`. */
 export class SandboxError extends Error {
   override readonly name = 'SandboxError'
   readonly code: SandboxErrorCode
-  /** For users of the SDK. */
+  /** The hint for users of the SDK. */
   readonly hint: string
-  /** For each surface. */
+  /** The hint for each surface. */
   readonly hints: Hints
   readonly status: number
   readonly retryable: boolean
@@ -268,7 +284,7 @@ export class SandboxError extends Error {
     return codes.length === 0 || codes.includes(code as SandboxErrorCode)
   }
 
-  /** What an API sends: never the cause, which may hold what a caller must not see. */
+  /** The form that an API sends. Omits the cause, which may contain secrets. */
   toJSON(): {
     name: string
     code: SandboxErrorCode

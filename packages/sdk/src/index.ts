@@ -1,5 +1,5 @@
 /**
- * The interface: types, errors, the ability check, and what keeps sandboxes and calls going. Loads in browsers and Workers.
+ * The root entry: types, errors, the ability check and the resilience helpers. Loads in browsers and Workers.
  * Providers are at `@sandkasten/sdk/local`, `/memory` and so on.
  */
 export { supports } from './core/supports.ts'

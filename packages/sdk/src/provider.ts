@@ -1,4 +1,7 @@
-/** For authors of providers: a driver in, the whole contract out, and the helpers that drivers share. */
+/**
+ * The entry for authors of providers: `DriverProvider`, which turns a driver into the full contract, and shared
+ * helpers.
+ */
 export type * from './core/driver.ts'
 export { DriverProvider } from './core/provider.ts'
 export { checkCount, checkMs } from './core/validate.ts'

@@ -1,4 +1,4 @@
-"""Daytona's Python SDK, unmodified, against the front. DAYTONA_API_URL and DAYTONA_API_KEY lead it there."""
+"""Daytona's Python SDK, unmodified, against the front. DAYTONA_API_URL and DAYTONA_API_KEY select the front."""
 
 import asyncio
 import inspect

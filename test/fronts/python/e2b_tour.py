@@ -1,4 +1,4 @@
-"""E2B's Python SDK, unmodified, against the front. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL lead it there."""
+"""E2B's Python SDK, unmodified, against the front. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL select the front."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ with step("a long command, as it speaks"):
     assert heard[2][1] - heard[0][1] > 0.5, "it came all at once"
 with step("timeout of a command"):
     started = time.monotonic()
-    # The SDK's own clock and the server's run for the same time; older versions tell the former as it is.
+    # The SDK's timeout and the server's expire together; older SDK versions raise their own ReadTimeout.
     error = raises(lambda: run("sleep 60", timeout=1))
     assert isinstance(error, TimeoutException) or type(error).__name__ == "ReadTimeout", error
     assert time.monotonic() - started < 10
@@ -81,7 +81,7 @@ with step("timeouts, info, list, connect"):
     equal((again.commands.run("echo again").stdout, again.is_running()), ("again\n", True))
 with step("a port"):
     run("cd notes && echo served > index.html && python3 -m http.server 8000", background=True)
-    # Names below localhost do not resolve everywhere: the header says the same.
+    # Names below localhost do not resolve everywhere, so the header is used.
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "8000"}
     assert sandbox.get_host(8000).startswith(f"8000-{sandbox.sandbox_id}.")
 

@@ -1,4 +1,4 @@
-"""OpenSandbox's Python SDK, unmodified, against the front. OPEN_SANDBOX_DOMAIN and OPEN_SANDBOX_API_KEY lead it there."""
+"""OpenSandbox's Python SDK, unmodified, against the front. OPEN_SANDBOX_DOMAIN and OPEN_SANDBOX_API_KEY select the front."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the tours of the vendors' Python SDKs share: each step is named, so that a failure says what does not work."""
+"""Helpers for the tours of the vendors' Python SDKs. Each step has a name, which a failure prints."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ failed = []
 
 
 class step:
-    """`with step("name"):` prints `ok name`, or what went wrong, and goes on with the next step."""
+    """`with step("name"):` prints `ok name` or the error, and continues with the next step."""
 
     def __init__(self, name):
         self.name = name
@@ -54,7 +54,7 @@ def eventually(work, seconds=10):
 
 
 def ended_on_time(gone, lifetime, started):
-    """How long a sandbox lived: not less than its lifetime, and at most a second more (and what a request takes)."""
+    """A sandbox lives at least its lifetime, and at most a second (and a request) longer."""
     eventually(gone, lifetime + 5)
     lived = time.monotonic() - started
     if not lifetime - 0.5 <= lived <= lifetime + 2:

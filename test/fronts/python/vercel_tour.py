@@ -1,4 +1,4 @@
-"""Vercel's Python SDK for sandboxes, unmodified, against the front: `base_url` leads it there."""
+"""Vercel's Python SDK for sandboxes, unmodified, against the front: `base_url` selects the front."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""As much of the agents framework as the first plan's snippet names: an agent whose model always does the same."""
+"""A double of the agents framework for the first plan's snippet: its model always does the same."""
 
 
 def function_tool(work):

@@ -2,20 +2,18 @@ import { loadConfig, readAddress } from '@sandkasten/daemon/config'
 import { SandboxError } from '@sandkasten/sdk'
 import { errorOfResponse } from '@sandkasten/sdk/client'
 
-/** How the command line reaches a daemon. */
 export interface Connection {
-  /** The JSON of a response; a problem is thrown as the error that it describes. */
+  /** Returns the JSON of a response. A problem response is thrown as the error that it describes. */
   json<T>(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<T>
   request(method: string, path: string, options?: RequestOptions): Promise<Response>
   webSocket(path: string): WebSocket
-  /** The path of a session, by its id or its name. */
   session(idOrName: string): Promise<string>
 }
 
 export interface RequestOptions {
   /** Sent as JSON. */
   body?: unknown
-  /** Sent as they are. */
+  /** Sent unchanged. */
   bytes?: ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>
   headers?: Record<string, string>
   signal?: AbortSignal
@@ -56,7 +54,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     json,
     session: (idOrName) => sessionPath(json, idOrName),
     webSocket(path) {
-      // Node's own WebSocket takes headers, which browsers' do not.
+      // Node's WebSocket accepts headers, unlike a browser's.
       const options = { headers: { authorization } } as unknown as string[]
       return new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, options)
     },
@@ -67,8 +65,8 @@ export const liveStatuses = 'creating,running,paused,stopped,crashed'
 const isId = /^[a-z2-7]{16}$/
 
 /**
- * What looks like an id is taken for one. A name belongs to at most one live session; where there is none, it means the last
- * session that had it, so that the daemon can say why that one ended.
+ * Text that looks like an id is an id. A name belongs to at most one live session. Without a live session, it means
+ * the last session of that name, so that the daemon can report why it ended.
  */
 async function sessionPath(json: Connection['json'], idOrName: string): Promise<string> {
   if (isId.test(idOrName)) return `/v1/sessions/${idOrName}`
@@ -80,11 +78,11 @@ async function sessionPath(json: Connection['json'], idOrName: string): Promise<
   const id = (await find(liveStatuses)) ?? (await find())
   if (id !== undefined) return `/v1/sessions/${id}`
   throw new SandboxError('not_found', `There is no session with the id or name “${idOrName}”.`, {
-    hint: 'See sandkasten sessions list.',
+    hint: 'List the sessions with sandkasten sessions list.',
   })
 }
 
-/** A snapshot by its id, or by a name that only one snapshot has. */
+/** Finds a snapshot by id, or by a name that is unique. */
 export async function snapshotId(connection: Connection, idOrName: string): Promise<string> {
   const found = (
     await allPages<{ id: string; name: string | null }>(connection, '/v1/snapshots', 'snapshots')
@@ -98,11 +96,10 @@ export async function snapshotId(connection: Connection, idOrName: string): Prom
       hint: `Use an id: ${found.slice(0, 5).join(', ')}.`,
     })
   throw new SandboxError('not_found', `There is no snapshot with the id or name “${idOrName}”.`, {
-    hint: 'See sandkasten snapshot list.',
+    hint: 'List the snapshots with sandkasten snapshot list.',
   })
 }
 
-/** All entries of a list that comes in pages. */
 export async function allPages<T>(
   connection: Connection,
   path: string,
@@ -119,7 +116,7 @@ export async function allPages<T>(
   }
 }
 
-/** `?a=1&b=2`, without those that are undefined; empty when nothing is left. */
+/** `?a=1&b=2` without undefined values, or an empty string. */
 export function queryOf(
   query: Record<string, string | number | boolean | readonly string[] | undefined>,
 ): string {
@@ -131,8 +128,8 @@ export function queryOf(
 }
 
 /**
- * The address and the key to send there. The key that a local daemon has stored belongs to the address stored beside it:
- * it is an admin key, and is never sent to another origin.
+ * The address of the daemon and the key for it. The stored key is an admin key of the local daemon: it is only sent
+ * to the address that is stored with it.
  */
 async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
   const given = { url: options.url ?? process.env.SANDKASTEN_URL, key: process.env.SANDKASTEN_API_KEY }
@@ -141,26 +138,22 @@ async function place(options: ConnectOptions): Promise<{ url: string; key: strin
   const stored = await readAddress(folder)
   const url = given.url ?? stored.url
   if (!url)
-    throw new SandboxError('unavailable', 'There is no daemon on this machine.', {
+    throw new SandboxError('unavailable', 'No daemon runs on this machine.', {
       hint: 'Start one with sandkasten up, or name one with --url or SANDKASTEN_URL.',
     })
   const key = given.key ?? (stored.url && sameOrigin(url, stored.url) ? stored.key : undefined)
   if (key) return { url: checked(url), key }
-  const elsewhere = stored.key && stored.url ? ` The stored key is only for ${stored.url}.` : ''
-  throw new SandboxError(
-    'unauthenticated',
-    `There is no key for the daemon at ${originOf(url)}.${elsewhere}`,
-    {
-      hint: 'Set SANDKASTEN_API_KEY to a key of that daemon.',
-    },
-  )
+  const elsewhere = stored.key && stored.url ? ` The stored key is valid only for ${stored.url}.` : ''
+  throw new SandboxError('unauthenticated', `No key is set for the daemon at ${originOf(url)}.${elsewhere}`, {
+    hint: 'Set SANDKASTEN_API_KEY to a key of that daemon.',
+  })
 }
 
 function sameOrigin(a: string, b: string): boolean {
   return URL.canParse(a) && URL.canParse(b) && new URL(a).origin === new URL(b).origin
 }
 
-/** Without user name and password, which an address may carry by mistake. */
+/** Removes user name and password. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'that address'
 }
@@ -175,18 +168,18 @@ function checked(url: string): string {
 async function send(url: string, init: object & { signal?: AbortSignal }): Promise<Response> {
   let response: Response
   try {
-    // A redirect could take the key, or the body of a request, to another origin.
+    // Following a redirect could send the key or the body to another origin.
     response = await fetch(url, { ...init, redirect: 'manual' } as RequestInit)
   } catch (cause) {
     if (init.signal?.aborted) throw new SandboxError('aborted', 'Interrupted.', { cause })
-    throw new SandboxError('unavailable', `The daemon at ${originOf(url)} does not answer.`, {
+    throw new SandboxError('unavailable', `The daemon at ${originOf(url)} does not respond.`, {
       cause,
-      hint: 'Is it running? Start it with sandkasten up.',
+      hint: 'Check that it is running; start it with sandkasten up.',
     })
   }
   if (response.status < 300 || response.status > 399) return response
   await response.body?.cancel()
-  throw new SandboxError('provider_error', `${originOf(url)} answered with a redirect.`, {
-    hint: 'Set the address to the daemon itself; the key is not sent to another address.',
+  throw new SandboxError('provider_error', `${originOf(url)} responded with a redirect.`, {
+    hint: 'Use the address of the daemon itself; the key is not sent to another address.',
   })
 }

@@ -4,7 +4,7 @@ import type { Daemon, DaemonConfig } from '@sandkasten/daemon'
 
 type Facts = Pick<Daemon, 'url' | 'previewUrl' | 'fronts' | 'firstKey' | 'isolation' | 'instanceId'>
 
-/** One line of JSON, for programs. */
+/** The start message for programs: one line of JSON. */
 export function startedAsJson(config: DaemonConfig, daemon: Facts): string {
   const { url, previewUrl, fronts, firstKey, isolation, instanceId } = daemon
   return JSON.stringify({
@@ -18,7 +18,7 @@ export function startedAsJson(config: DaemonConfig, daemon: Facts): string {
   })
 }
 
-/** What people see when the daemon has started. `command` is what they type for the command line. */
+/** The start message for people. `command` is how they call the command line. */
 export function banner(config: DaemonConfig, daemon: Facts, command: string): string {
   const { url, previewUrl, fronts, firstKey, isolation } = daemon
   const rows = [
@@ -31,8 +31,8 @@ export function banner(config: DaemonConfig, daemon: Facts, command: string): st
   const width = Math.max(...rows.map(([name]) => name!.length))
   const key = firstKey ?? '$SANDKASTEN_API_KEY'
   const keys = firstKey
-    ? `The first key, shown only now:\n\n  ${firstKey}`
-    : `Use a key that you have, or make one: ${command} keys create NAME`
+    ? `Your first key, shown only once:\n\n  ${firstKey}`
+    : `Use an existing key, or create one: ${command} keys create NAME`
   return `
 Sandkasten listens on ${url}
 
@@ -52,7 +52,7 @@ Or over HTTP:
 `
 }
 
-/** The command line finds the daemon by its data folder. A new terminal only knows the default one. */
+/** The command line finds the daemon by its data folder. A new terminal only knows the default folder. */
 function reachable({ data_dir: folder }: DaemonConfig, command: string): string {
   const usual = process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten')
   return folder === usual ? command : `SANDKASTEN_DATA_DIR=${quoted(folder)} ${command}`

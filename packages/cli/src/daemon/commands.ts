@@ -8,7 +8,7 @@ import { addSessionCommands } from './session-commands.ts'
 import type { UpSetup } from './up.ts'
 import { addWorkCommands } from './work-commands.ts'
 
-/** The daemon's commands. What they do is loaded when one is used: `sandkasten run` needs none of it. */
+/** Registers the daemon's commands. Their code is loaded on use, so that `sandkasten run` starts faster. */
 export function addDaemonCommands(program: Command, finish: (code: number) => void, setup?: UpSetup): void {
   const act: Registering['act'] =
     (run) =>
@@ -19,43 +19,40 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
   const up = program
     .command('up')
     .description('Run the daemon: stateful sandboxes over HTTP.')
-    .option('-c, --config <file>', 'default: sandkasten.yaml here, if there is one')
+    .option('-c, --config <file>', 'default: sandkasten.yaml in the current folder, if it exists')
     .option('--listen <address:port>')
-    .option('--data-dir <folder>', 'sandboxes, database, identity')
+    .option('--data-dir <folder>', 'folder for sandboxes, database and identity')
     .addOption(new Option('--isolator <isolator>').choices(['auto', 'oci', 'docker', 'process']))
-    .option('--runtime <program>', 'for oci: crun (the default), runc or a path to one')
-    .option(
-      '--accept-no-isolation',
-      'for code that you trust: run without isolation where nothing can isolate',
-    )
+    .option('--runtime <program>', 'for isolator oci: crun (default), runc or a path')
+    .option('--accept-no-isolation', 'for trusted code only: run without isolation if no isolator works')
     .addOption(
-      new Option('--log-format <format>', 'default: text on a terminal, else json').choices([
+      new Option('--log-format <format>', 'default: text on a terminal, otherwise json').choices([
         'auto',
         'text',
         'json',
       ]),
     )
-    .option('--json', 'say where it listens as one line of JSON')
+    .option('--json', 'print the address as one line of JSON')
     .action(
       act(async (options) => {
-        // Sessions outlive the reader of the first lines.
+        // Sessions must survive if the reader of the first lines goes away.
         surviveOutputFailures()
         return (await import('./up.ts')).up(options, setup)
       }),
     )
-  if (setup) up.option('--yes', 'install what is missing without asking')
+  if (setup) up.option('--yes', 'install missing packages without asking')
 
-  const config = program.command('config').description('The daemon’s configuration.')
+  const config = program.command('config').description('Inspect the daemon’s configuration.')
   config
     .command('check')
-    .description('Check it and print what is in force, secrets masked.')
+    .description('Validate the configuration and print it, with secrets masked.')
     .option('-c, --config <file>')
     .option('--json', 'for programs')
     .action(act(async (options) => (await import('./config.ts')).checkConfig(options)))
 
-  reaching(program.command('status').description('Whether the daemon works, and what is in use.')).action(
-    act(async (options) => (await import('./status.ts')).status(options)),
-  )
+  reaching(
+    program.command('status').description('Show whether the daemon works, and what is in use.'),
+  ).action(act(async (options) => (await import('./status.ts')).status(options)))
   addSessionCommands(registering)
   addWorkCommands(registering)
   addFileCommands(registering)

@@ -21,23 +21,22 @@ export interface CpOptions extends ConnectOptions {
 interface Copied {
   files: number
   bytes: number
-  /** Links and devices, which are not brought out of a sandbox. */
+  /** Links and devices are not copied out of a sandbox. */
   skipped: string[]
 }
 
-/** One copy: the connection, how far it is, and whether the user has interrupted it. */
 interface Copying {
   connection: Connection
   meter: Meter
   signal: AbortSignal
 }
 
-/** As `cp -r` does: into a folder that is there, else under the given name. `-` is stdin or stdout. */
+/** Like `cp -r`: copies into an existing folder, else under the given name. `-` is stdin or stdout. */
 export async function cp(from: string, to: string, options: CpOptions): Promise<number> {
   const [source, target] = [placeOf(from), placeOf(to)]
   if ((source.session === undefined) === (target.session === undefined))
-    throw new SandboxError('invalid_argument', 'One of the two is in a session, the other on this machine.', {
-      hint: 'Write a path in a session as SESSION:path, and one here that has a colon as ./a:b.',
+    throw new SandboxError('invalid_argument', 'Exactly one of the two paths must be in a session.', {
+      hint: 'Write a path in a session as SESSION:path, and a local path with a colon as ./a:b.',
     })
   const connection = await connect(options)
   const leaving = new AbortController()
@@ -50,8 +49,9 @@ export async function cp(from: string, to: string, options: CpOptions): Promise<
       : upload(copying, source.path, target as Place & { session: string })
   try {
     const copied = await showing(() => copying.meter.line(), work)
-    for (const name of copied.skipped) say(`sandkasten: ${JSON.stringify(name)} is not a file; left out.`)
-    // Stdout has the file itself.
+    for (const name of copied.skipped)
+      say(`sandkasten: skipped ${JSON.stringify(name)}, which is not a file.`)
+    // With `-`, stdout carries the file itself.
     if (to !== '-') print(options.json, copied, () => summary(copied))
     return 0
   } catch (error) {
@@ -72,7 +72,8 @@ interface Place {
 }
 
 export function placeOf(text: string): Place {
-  // A name or an id, as `scp` reads hosts: whatever has a slash before its colon is a path here. One letter is a drive.
+  // A session name or id, parsed as `scp` parses hosts: a slash before the colon makes it a local path. A single
+  // letter is a drive.
   const match = /^([^/\\:]{2,200}):(.*)$/s.exec(text)
   return match ? { session: match[1]!, path: match[2]! || '.' } : { path: text }
 }
@@ -113,13 +114,13 @@ async function upload(copying: Copying, from: string, to: Place & { session: str
   const [code] = await ended
   if (code !== 0)
     throw new SandboxError('provider_error', `tar ended with ${code}: ${names.trim().split('\n').at(-1)}`, {
-      hint: 'Not everything could be read.',
+      hint: 'Some files could not be read.',
     })
   const files = names.split('\n').filter((name) => name !== '' && !name.endsWith('/')).length
   return { files, bytes: meter.done, skipped: [] }
 }
 
-/** Sends a stream, and counts it. A request that was refused or interrupted does not read the rest. */
+/** Uploads a stream and counts its bytes. Stops reading when the request is refused or interrupted. */
 async function put({ connection, meter, signal }: Copying, url: string, source: Readable): Promise<void> {
   const count = new Transform({
     transform(chunk: Buffer, _, done) {
@@ -127,7 +128,7 @@ async function put({ connection, meter, signal }: Copying, url: string, source: 
       done(null, chunk)
     },
   })
-  // The web stream carries a failure of the source on to the request.
+  // The web stream passes a failure of the source on to the request.
   pipelineOf(source, count, () => {})
   try {
     const bytes = Readable.toWeb(count) as ReadableStream<Uint8Array>
@@ -137,7 +138,7 @@ async function put({ connection, meter, signal }: Copying, url: string, source: 
   }
 }
 
-/** What tar makes of a folder: a header for each entry, contents in blocks of 512 bytes. */
+/** The size of a folder as a tar archive: a header for each entry, and contents in blocks of 512 bytes. */
 async function tarSize(folder: string): Promise<number> {
   let total = 1024
   for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
@@ -154,7 +155,7 @@ async function download(copying: Copying, from: Place & { session: string }, to:
   const base = `${await connection.session(from.session)}/files`
   const facts = await statOf(connection, base, from.path)
   if (!facts)
-    throw new SandboxError('file_not_found', `There is no ${from.path} in the session.`, {
+    throw new SandboxError('file_not_found', `${from.path} does not exist in the session.`, {
       hint: 'Check the path.',
     })
   if (to === '-') return toStdout(copying, base, from.path, facts)
@@ -203,8 +204,8 @@ async function toStdout(
 }
 
 /**
- * Names that come out of a sandbox are hostile: each is one part of a path or nothing, links are never made, and a folder is made
- * by us before anything is put into it; so nothing lands beside the place that was named.
+ * Names from a sandbox are hostile: each must be a single path component. Links are never created, and folders are
+ * created by us, so nothing is written outside the destination.
  */
 async function folder(
   copying: Copying,
@@ -229,7 +230,7 @@ async function folder(
   }
 }
 
-/** The file appears whole or not at all; what is in its place is replaced, not written through. */
+/** Writes the file atomically. Replaces an existing link instead of following it. */
 async function file(
   { connection, meter, signal }: Copying,
   base: string,

@@ -1,6 +1,6 @@
 import { reportError } from '../errors.ts'
 
-/** The same for each of several, as `rm` does it: one that fails is said and stops no other. */
+/** Runs an action for each item, like `rm`: reports a failure and continues with the others. */
 export async function forEach(
   ids: readonly string[],
   { json }: { json?: boolean },

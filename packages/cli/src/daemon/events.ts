@@ -13,7 +13,7 @@ export interface Received {
   }
 }
 
-/** A stream of events (SSE), as they come. A `problem` is thrown as the error that it describes. */
+/** Parses a stream of server-sent events. A `problem` event is thrown as the error that it describes. */
 export async function* eventsOf(response: Response): AsyncGenerator<Received> {
   let text = ''
   try {
@@ -37,7 +37,6 @@ export async function* eventsOf(response: Response): AsyncGenerator<Received> {
   }
 }
 
-/** The bytes of an event of output. */
 export function bytesOf({ data }: Received): string | Uint8Array {
   return data.text ?? Buffer.from(data.base64 ?? '', 'base64')
 }

@@ -23,10 +23,10 @@ export interface ExecOptions extends ConnectOptions {
   buffer?: number
 }
 
-/** People wait for builds and tests; the API's own default is for programs. */
+/** Longer than the API's default, because people run builds and tests. */
 const defaultTimeoutSeconds = 3600
 
-/** A command in a session's shell, its output as it comes. One argument is a shell line, several are quoted. */
+/** Runs a command in a session's shell and streams its output. One argument is a shell line; several are quoted. */
 export async function exec(id: string, command: readonly string[], options: ExecOptions): Promise<number> {
   const connection = await connect(options)
   const base = await connection.session(id)
@@ -44,7 +44,7 @@ async function attached(
   for (const flag of ['env', 'workdir', 'buffer'] as const)
     if (options[flag] !== undefined)
       throw new SandboxError('invalid_argument', `--${flag} needs --detach.`, {
-        hint: 'A shell has a state of its own: say it in the command, as in NAME=value or cd FOLDER.',
+        hint: 'A shell keeps its own state: set it in the command, with NAME=value or cd FOLDER.',
       })
   const leaving = new AbortController()
   let left: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | undefined
@@ -59,7 +59,7 @@ async function attached(
     return await run(connection, base, command, options, { input, signal: leaving.signal })
   } catch (error) {
     if (left === undefined) throw error
-    // Without an id the daemon ends the command because its request has gone.
+    // Without an id, the daemon ends the command when the request ends.
     if (options.id !== undefined)
       await connection.request('POST', `${base}/execs/${options.id}/signal`, { body: { signal: 'SIGINT' } })
     return 128 + constants.signals[left]
@@ -88,7 +88,7 @@ async function run(
       : { max_output_bytes: Math.round(options.maxOutput * 1_048_576) }),
   }
   const { response, limit } = await started(connection, `${base}/exec`, body, options, signal)
-  const notice = tellWhomWeWaitFor(connection, base, shell)
+  const notice = reportBusyShell(connection, base, shell)
   try {
     for await (const received of eventsOf(response)) {
       const { event, data } = received
@@ -107,11 +107,11 @@ async function run(
 
 interface Limit {
   ms: number
-  /** Set by the daemon, which allows no more. */
+  /** The daemon's maximum applies. */
   most: boolean
 }
 
-/** Asks for the time that people expect; where the daemon allows less and none was asked for, takes what it allows. */
+/** Requests the default for people. If the daemon's maximum is lower and the user gave no limit, uses the maximum. */
 async function started(
   connection: Connection,
   path: string,
@@ -160,8 +160,8 @@ async function ended({ data }: Received, limit: Limit, options: ExecOptions): Pr
   return timedOutCode
 }
 
-/** A shell runs one command after the other: says which one has it, if nothing comes for a second. */
-function tellWhomWeWaitFor(connection: Connection, base: string, shell: string) {
+/** A shell runs one command at a time. After a second without output, reports which command is running. */
+function reportBusyShell(connection: Connection, base: string, shell: string) {
   let ours: string | undefined
   let over = false
   const look = async () => {
@@ -171,10 +171,10 @@ function tellWhomWeWaitFor(connection: Connection, base: string, shell: string) 
     const { exec_id, command, started_at } = found.running
     const who = exec_id === null ? '' : ` (${exec_id})`
     say(
-      `sandkasten: waiting: the shell “${shell}” runs “${oneLine(command).slice(0, 60)}”${who}, started ${timeText(started_at)}. --shell NAME runs a command beside it.`,
+      `sandkasten: waiting: the shell “${shell}” runs “${oneLine(command).slice(0, 60)}”${who}, started ${timeText(started_at)}. To run a command beside it, use --shell NAME.`,
     )
   }
-  // What cannot be found out is not worth an error: the command itself goes on.
+  // A failed lookup is ignored; the command itself is not affected.
   const timer = setTimeout(() => void look().catch(() => {}), 1_000)
   const stop = () => {
     over = true
@@ -192,7 +192,7 @@ interface Shell {
   running: { exec_id: string | null; command: string; started_at: string } | null
 }
 
-/** A program of its own beside the shell, in the shell's folder: it goes on when we leave. */
+/** A separate program in the shell's folder. It keeps running after we exit. */
 async function detached(
   connection: Connection,
   id: string,
@@ -201,8 +201,8 @@ async function detached(
   options: ExecOptions,
 ): Promise<number> {
   if (options.shell !== undefined)
-    throw new SandboxError('invalid_argument', '--shell and --detach exclude each other.', {
-      hint: 'A detached command runs beside the shells; leave one of the two out.',
+    throw new SandboxError('invalid_argument', '--shell and --detach cannot be combined.', {
+      hint: 'A detached command runs beside the shells; omit one of the two.',
     })
   const cwd = options.workdir ?? (await connection.json<{ cwd: string | null }>('GET', base)).cwd
   const [cmd, ...args] = command.length === 1 ? ['sh', '-c', command[0]!] : command

@@ -4,7 +4,6 @@ import { type ConnectOptions, connect, queryOf } from './api.ts'
 import { inputPrefix } from './input.ts'
 import { facts, print, table } from './table.ts'
 
-/** Commands of a session that carry an id. */
 interface Exec {
   exec_id: string
   status: 'running' | 'done' | 'lost'
@@ -75,11 +74,11 @@ export async function killCommand(id: string, command: string, options: ExecsOpt
   const path = `${await connection.session(id)}/execs/${encodeURIComponent(command)}/signal`
   const body = options.signal === undefined ? {} : { signal: signalName(options.signal) }
   const answer = await connection.json<{ signalled: boolean }>('POST', path, body)
-  print(options.json, answer, () => `${command} ${answer.signalled ? 'signalled' : 'had ended already'}`)
+  print(options.json, answer, () => `${command} ${answer.signalled ? 'signalled' : 'had already ended'}`)
   return 0
 }
 
-/** Our stdin as input of a command that was started with `exec --detach --stdin`. */
+/** Sends stdin to a command that was started with `exec --detach --stdin`. */
 export async function writeCommand(id: string, command: string, options: ExecsOptions): Promise<number> {
   const connection = await connect(options)
   const path = `${await connection.session(id)}/execs/${encodeURIComponent(command)}/stdin`
@@ -101,7 +100,7 @@ function took({ created_at, ended_at }: Exec): string | undefined {
   return ended_at === null ? undefined : durationText((Date.parse(ended_at) - Date.parse(created_at)) / 1000)
 }
 
-/** `kill` and `INT` as people type them. */
+/** Accepts short and lower-case forms such as `kill` and `INT`. */
 function signalName(text: string): string {
   const name = text.toUpperCase()
   return name.startsWith('SIG') ? name : `SIG${name}`

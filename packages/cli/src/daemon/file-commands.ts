@@ -1,17 +1,16 @@
 import { parseMode } from '../options.ts'
 import { type Registering, reaching, sessionArgument } from './register.ts'
 
-/** Files of a session. */
 export function addFileCommands({ program, act }: Registering): void {
   reaching(
     program
       .command('cp')
-      .description('Copy a file or a folder into a session or out of it.')
+      .description('Copy a file or folder into or out of a session.')
       .argument('<from>', 'a path, SESSION:path, or - for stdin')
-      .argument('<to>', 'a path, SESSION:path, or - for stdout; one of the two is in a session'),
+      .argument('<to>', 'a path, SESSION:path, or - for stdout; exactly one of the two is in a session'),
   ).action(act(async (from, to, options) => (await import('./cp.ts')).cp(from, to, options)))
 
-  const files = program.command('files').description('Files of a session; cp copies them.')
+  const files = program.command('files').description('Work with files of a session; cp copies them.')
   const add = (verb: string, description: string) =>
     reaching(
       files
@@ -19,37 +18,37 @@ export function addFileCommands({ program, act }: Registering): void {
         .description(description)
         .argument(...sessionArgument),
     )
-  add('list', 'What is in a folder.')
+  add('list', 'List a folder.')
     .alias('ls')
     .argument('[folder]')
-    .option('-r, --recursive', 'and below it')
+    .option('-r, --recursive', 'include subfolders')
     .action(act(async (id, path, options) => (await import('./files.ts')).listFiles(id, path, options)))
-  add('stat', 'What a path is.')
+  add('stat', 'Show the type, size and mode of a path.')
     .argument('<path>')
-    .option('--follow', 'what a link leads to')
+    .option('--follow', 'follow a symbolic link')
     .action(act(async (id, path, options) => (await import('./files.ts')).statFile(id, path, options)))
-  add('write', 'Write our stdin into a file.')
+  add('write', 'Write stdin to a file.')
     .argument('<path>')
-    .option('--append', 'after what is there')
+    .option('--append', 'append to the file')
     .option('--mode <mode>', 'such as 644', parseMode)
     .action(act(async (id, path, options) => (await import('./files.ts')).writeFile(id, path, options)))
-  add('mkdir', 'Make a folder.')
+  add('mkdir', 'Create a folder.')
     .argument('<path>')
-    .option('-p, --parents', 'those above it too; one that is there is no error')
+    .option('-p, --parents', 'also create parents; an existing folder is no error')
     .option('--mode <mode>', 'such as 755', parseMode)
     .action(act(async (id, path, options) => (await import('./files.ts')).makeFolder(id, path, options)))
-  add('move', 'Move or rename a file or a folder.')
+  add('move', 'Move or rename a file or folder.')
     .alias('mv')
     .argument('<from>')
     .argument('<to>')
     .action(
       act(async (id, from, to, options) => (await import('./files.ts')).moveFile(id, from, to, options)),
     )
-  add('remove', 'Remove a file or a folder.')
+  add('remove', 'Remove a file or folder.')
     .alias('rm')
     .argument('<path>')
-    .option('-r, --recursive', 'a folder with what is in it')
-    .option('-f, --force', 'what is not there is no error')
+    .option('-r, --recursive', 'remove a folder with its content')
+    .option('-f, --force', 'ignore a missing path')
     .action(act(async (id, path, options) => (await import('./files.ts')).removeFile(id, path, options)))
   add('chmod', 'Change the mode of a file.')
     .argument('<mode>', 'such as 755', parseMode)
@@ -59,7 +58,7 @@ export function addFileCommands({ program, act }: Registering): void {
         (await import('./files.ts')).changeMode(id, mode, path, options),
       ),
     )
-  add('link', 'Make a symbolic link.')
+  add('link', 'Create a symbolic link.')
     .argument('<target>')
     .argument('<path>')
     .action(
@@ -67,9 +66,9 @@ export function addFileCommands({ program, act }: Registering): void {
         (await import('./files.ts')).makeLink(id, target, path, options),
       ),
     )
-  add('watch', 'Say what changes in a folder, until Ctrl-C.')
+  add('watch', 'Print changes in a folder until Ctrl-C.')
     .argument('[folder]')
-    .option('-r, --recursive', 'and below it')
+    .option('-r, --recursive', 'include subfolders')
     .action(act(async (id, path, options) => (await import('./files.ts')).watchFiles(id, path, options)))
   add('pack', 'Write a folder to stdout as a tar archive.')
     .argument('[folder]')

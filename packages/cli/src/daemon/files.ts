@@ -66,7 +66,6 @@ export async function statFile(id: string, path: string, options: FileOptions): 
   return 0
 }
 
-/** Our stdin as the content of a file. */
 export async function writeFile(id: string, path: string, options: FileOptions): Promise<number> {
   const { connection, base } = await filesOf(id, options)
   const query = queryOf({ path, mode: options.mode, append: options.append })
@@ -112,7 +111,7 @@ export async function makeLink(
   return done(await connection.request('POST', `${base}/symlink`, { body: { target, path } }), options, path)
 }
 
-/** Until Ctrl-C. */
+/** Prints changes until Ctrl-C. */
 export async function watchFiles(
   id: string,
   path: string | undefined,
@@ -129,7 +128,6 @@ export async function watchFiles(
   return 0
 }
 
-/** A folder as a tar archive on stdout. */
 export async function packFolder(
   id: string,
   path: string | undefined,
@@ -141,7 +139,6 @@ export async function packFolder(
   return 0
 }
 
-/** A tar archive on stdin as a folder. */
 export async function unpackArchive(
   id: string,
   path: string | undefined,
@@ -152,7 +149,7 @@ export async function unpackArchive(
   return done(await putStdin(connection, `${base}/archive${query}`), options, path)
 }
 
-/** A request that is refused does not wait for the rest of our stdin. */
+/** A refused request does not wait for the rest of stdin. */
 async function putStdin(connection: Connection, url: string): Promise<Response> {
   try {
     const bytes = ReadableStream.from(process.stdin) as ReadableStream<Uint8Array>
@@ -162,7 +159,7 @@ async function putStdin(connection: Connection, url: string): Promise<Response> 
   }
 }
 
-/** Like mkdir, mv and rm: what worked says nothing. */
+/** Like mkdir, mv and rm: prints nothing on success. */
 async function done(response: Response, { json }: FileOptions, path: string | undefined): Promise<number> {
   const answer = (await response.json()) as object
   if (json) print(true, { path, ...answer }, () => '')

@@ -4,10 +4,10 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Connection } from './api.ts'
 import { eventsOf } from './events.ts'
 
-/** Commands of ours that carry input into a sandbox; lists for people leave them out. */
+/** Prefix of internal commands that carry input into a sandbox; lists for people omit them. */
 export const inputPrefix = 'cli-stdin-'
 
-/** Whether our stdin is a pipe, a socket or a file. A terminal belongs to the person, and /dev/null has nothing to say. */
+/** Whether stdin is a pipe, a socket or a file. Input from a terminal or /dev/null is not forwarded. */
 export function pipedInput(): boolean {
   if (process.stdin.destroyed || process.stdin.readableEnded) return false
   try {
@@ -19,15 +19,14 @@ export function pipedInput(): boolean {
 }
 
 export interface PassedInput {
-  /** A named pipe in the sandbox from which a command reads our stdin. */
+  /** A named pipe in the sandbox from which the command reads stdin. */
   path: string
-  /** Stops passing on, and removes the pipe. */
   close(): Promise<void>
 }
 
 /**
- * A shell's commands have no stdin of their own, but may read a named pipe. A program beside the shell feeds that pipe with
- * what we send it, and removes it when it ends.
+ * Commands of a shell have no stdin, but can read a named pipe. A program beside the shell writes our stdin to that
+ * pipe and removes it on exit.
  */
 const feeder = `umask 077
 folder=$(mktemp -d) || exit
@@ -68,18 +67,18 @@ async function pipePath(response: Response): Promise<string> {
     if (event === 'stderr') wrong += data.text ?? ''
     if (said.includes('\n')) return said.slice(0, said.indexOf('\n'))
   }
-  throw new SandboxError('unsupported', `Stdin cannot be passed into this sandbox. ${wrong.trim()}`.trim(), {
+  throw new SandboxError('unsupported', `Stdin cannot be forwarded to this sandbox. ${wrong.trim()}`.trim(), {
     hint: 'The image needs mktemp, mkfifo and cat. To run the command without input, add </dev/null.',
   })
 }
 
-/** Until our stdin ends, or the command does. A command that does not read all of it is no error. */
+/** Forwards until stdin or the command ends. A command that does not read all input is no error. */
 async function pass(connection: Connection, own: string, signal: AbortSignal): Promise<void> {
   try {
     for await (const chunk of process.stdin)
       await connection.request('POST', `${own}/stdin`, { bytes: new Uint8Array(chunk), signal })
     await connection.request('POST', `${own}/stdin?eof=true`, { bytes: new Uint8Array(), signal })
   } catch {
-    // The command has ended, or the session has: how, its own stream says.
+    // The command or the session has ended; the command's own stream reports how.
   }
 }

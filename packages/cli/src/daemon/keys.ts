@@ -32,7 +32,7 @@ export async function createKey(name: string, options: KeyOptions): Promise<numb
     options.json,
     key,
     () =>
-      `${key.key}\n\nThis is the only time that it is shown. Its id is ${key.id}, its scopes: ${key.scopes.join(', ')}.`,
+      `${key.key}\n\nThe key is shown only once. Its id is ${key.id}, its scopes: ${key.scopes.join(', ')}.`,
   )
   return 0
 }
@@ -70,7 +70,7 @@ export async function revokeKey(id: string, options: KeyOptions): Promise<number
     `/v1/keys/${encodeURIComponent(id)}${query}`,
   )
   print(options.json, answer, () =>
-    answer.revoked ? `The key ${id} is worth nothing from now on.` : `The key ${id} was revoked already.`,
+    answer.revoked ? `The key ${id} is revoked.` : `The key ${id} was already revoked.`,
   )
   return 0
 }

@@ -11,7 +11,7 @@ export interface LogsOptions extends ConnectOptions {
   after?: string
 }
 
-/** With `--json` one line for each event. Ctrl-C leaves the command running. */
+/** With `--json`, prints one line per event. Ctrl-C leaves the command running. */
 export async function logs(id: string, command: string | undefined, options: LogsOptions): Promise<number> {
   const connection = await connect(options)
   if (command === undefined) {

@@ -63,7 +63,7 @@ export async function openPort(id: string, port: string, options: PortOptions): 
     ...(options.wake === undefined ? {} : { wake_on_visit: options.wake }),
     ...(options.rotate === undefined ? {} : { rotate: options.rotate }),
   })
-  const token = opened.token ? `\n\nIts token, shown only now: ${opened.token}` : ''
+  const token = opened.token ? `\n\nIts token, shown only once: ${opened.token}` : ''
   print(options.json, opened, () => `${opened.url ?? opened.path_url}${token}`)
   return 0
 }
@@ -73,7 +73,7 @@ export async function closePort(id: string, port: string, options: PortOptions):
   const connection = await connect(options)
   const path = `${await connection.session(id)}/ports/${number}`
   const answer = await connection.json<{ closed: boolean }>('DELETE', path)
-  print(options.json, answer, () => `${port} ${answer.closed ? 'closed' : 'was closed already'}`)
+  print(options.json, answer, () => `${port} ${answer.closed ? 'closed' : 'was already closed'}`)
   return 0
 }
 

@@ -45,7 +45,7 @@ export async function listProjects(options: ProjectOptions): Promise<number> {
   return 0
 }
 
-/** Without any quota, or with `--default`, those of the daemon's configuration hold. */
+/** Without a quota option, or with `--default`, the quotas of the daemon's configuration apply. */
 export async function setQuotas(id: string, options: ProjectOptions): Promise<number> {
   const quotas = options.default ? null : (quotasOf(options) ?? null)
   const path = `/v1/projects/${encodeURIComponent(id)}`
@@ -69,7 +69,7 @@ function quotasOf(options: ProjectOptions): object | undefined {
 }
 
 function quotasText(quotas: Project['quotas']): string {
-  if (quotas === null) return 'of the configuration'
+  if (quotas === null) return 'from the configuration'
   return Object.entries(quotas)
     .map(([name, value]) => `${name}=${value}`)
     .join(', ')

@@ -30,13 +30,13 @@ interface Entry {
   created_at: string
 }
 
-/** Events of the project; with `session` of one session. `--json` writes one line for each. */
+/** Prints the events of the project, or with `session` those of one session. `--json` prints one line per event. */
 export async function showEvents(options: RecordOptions): Promise<number> {
   const connection = await connect(options)
   return events(connection, options, options.session && (await idOf(connection, options.session)))
 }
 
-/** The id of a session; one that does not exist is an error, not an empty list. */
+/** The id of a session. Throws if the session does not exist. */
 export async function idOf(connection: Connection, session: string): Promise<string> {
   return (await connection.json<{ id: string }>('GET', await connection.session(session))).id
 }
@@ -78,7 +78,6 @@ function show(event: Happened, options: RecordOptions): void {
   console.log(wrap(line, widthOf(process.stdout), '  '))
 }
 
-/** Who did what, newest first. */
 export async function audit(options: RecordOptions): Promise<number> {
   const query = queryOf({ before: options.before, limit: options.limit })
   const { entries } = await (await connect(options)).json<{ entries: Entry[] }>('GET', `/v1/audit${query}`)

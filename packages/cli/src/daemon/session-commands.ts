@@ -5,35 +5,37 @@ import { type Registering, reaching, sessionArgument } from './register.ts'
 const endActions = ['stop', 'snapshot-and-stop', 'pause', 'destroy']
 
 export function addSessionCommands({ program, act }: Registering): void {
-  const sessions = program.command('sessions').description('Sessions of the daemon: a sandbox each.')
+  const sessions = program
+    .command('sessions')
+    .description('Manage sessions of the daemon; each has a sandbox.')
   reaching(sessions.command('create').description('Create a session and print its id.'))
     .option('--name <name>')
     .option('--image <image>')
-    .option('--snapshot <snapshot>', 'begin with a saved disk: its id or its name')
-    .option('--ttl <time>', 'how long it may be idle: seconds, or such as 30m or 2h', parseDuration)
-    .addOption(new Option('--on-idle <action>', 'what happens then').choices(endActions))
-    .option('--lifetime <time>', 'how long it may run after each start', parseDuration)
-    .addOption(new Option('--on-lifetime <action>', 'what happens then').choices(endActions))
-    .option('--wake-on-use', 'start it when it is stopped and used')
+    .option('--snapshot <snapshot>', 'start from a snapshot (id or name)')
+    .option('--ttl <time>', 'maximum idle time: seconds, or a value such as 30m or 2h', parseDuration)
+    .addOption(new Option('--on-idle <action>', 'action after the idle time').choices(endActions))
+    .option('--lifetime <time>', 'maximum running time after each start', parseDuration)
+    .addOption(new Option('--on-lifetime <action>', 'action after the lifetime').choices(endActions))
+    .option('--wake-on-use', 'start a stopped session when it is used')
     .option('--no-wake-on-use')
-    .option('--label <key=value>', 'again for more', parseLabel)
+    .option('--label <key=value>', 'repeatable', parseLabel)
     .option(
       '-e, --env <name=value>',
-      'set a variable; only a name takes this machine’s value (again for more)',
+      'set a variable; a bare name takes the value from this machine (repeatable)',
       parseEnv,
     )
     .option('-m, --memory <size>', 'such as 512m or 2g', parseSize)
     .option('--cpus <number>', 'such as 0.5', parseNumber)
-    .option('--pids <number>', 'processes at once', parseNumber)
+    .option('--pids <number>', 'maximum number of processes', parseNumber)
     .option('--disk <size>', 'such as 500m or 10g', parseSize)
-    .addOption(new Option('--network <network>', 'what it can reach').choices(['none', 'open']))
-    .option('--idempotency-key <key>', 'a repeat with the same key finds the first session')
+    .addOption(new Option('--network <network>', 'network access').choices(['none', 'open']))
+    .option('--idempotency-key <key>', 'a repeat with the same key returns the first session')
     .action(act(async (options) => (await import('./sessions.ts')).createSession(options)))
-  reaching(sessions.command('list').alias('ls').description('Sessions that can be used.'))
-    .option('--all', 'ended ones too')
+  reaching(sessions.command('list').alias('ls').description('List sessions.'))
+    .option('--all', 'include ended sessions')
     .option('--status <status,…>')
     .option('--name <name>')
-    .option('--label <key=value>', 'again for more, all of which must match', parseLabel)
+    .option('--label <key=value>', 'only sessions with this label (repeatable; all must match)', parseLabel)
     .action(act(async (options) => (await import('./sessions.ts')).listSessions(options)))
   reaching(
     sessions
@@ -42,10 +44,10 @@ export function addSessionCommands({ program, act }: Registering): void {
       .description('One session.'),
   ).action(act(async (id, options) => (await import('./sessions.ts')).getSession(id, options)))
   const verbs = {
-    start: 'Start sessions that are stopped, with their disks.',
-    stop: 'End all that runs in them and keep their disks.',
-    pause: 'Freeze them, with all that runs in them.',
-    resume: 'Let them go on.',
+    start: 'Start stopped sessions with their disks.',
+    stop: 'End all processes and keep the disks.',
+    pause: 'Freeze sessions with their processes.',
+    resume: 'Resume paused sessions.',
   }
   for (const verb of Object.keys(verbs) as Array<keyof typeof verbs>)
     reaching(sessions.command(verb).argument('<session...>', 'ids or names').description(verbs[verb])).action(
@@ -56,14 +58,14 @@ export function addSessionCommands({ program, act }: Registering): void {
       .command('destroy')
       .alias('rm')
       .argument('<session...>', 'ids or names')
-      .description('End sessions for good.'),
+      .description('Destroy sessions permanently.'),
   ).action(act(async (ids, options) => (await import('./sessions.ts')).destroySession(ids, options)))
   reaching(
     sessions
       .command('extend')
       .argument(...sessionArgument)
       .argument('<time>', 'seconds, or such as 30m or 2h', parseDuration)
-      .description('Keep a session for at least this time from now on.'),
+      .description('Keep a session for at least this long from now.'),
   ).action(act(async (id, time, options) => (await import('./sessions.ts')).extendSession(id, time, options)))
   reaching(
     sessions
@@ -78,7 +80,7 @@ export function addSessionCommands({ program, act }: Registering): void {
     sessions
       .command('fork')
       .argument(...sessionArgument)
-      .description('Make sessions with a copy of its disk; prints their ids.'),
+      .description('Create sessions with a copy of the disk and print their ids.'),
   )
     .option('--count <number>', 'default: 1', parseNumber)
     .action(act(async (id, options) => (await import('./sessions.ts')).forkSession(id, options)))
@@ -86,6 +88,6 @@ export function addSessionCommands({ program, act }: Registering): void {
     sessions
       .command('stats')
       .argument(...sessionArgument)
-      .description('What its sandbox uses now.'),
+      .description('Show the resource usage of a session.'),
   ).action(act(async (id, options) => (await import('./sessions.ts')).sessionStats(id, options)))
 }

@@ -61,7 +61,10 @@ export async function createSession(options: CreateOptions): Promise<number> {
     idempotency_key: options.idempotencyKey,
     limits: limitsOf(options),
   })
-  const session = await waiting('making the session', connection.json<Session>('POST', '/v1/sessions', body))
+  const session = await waiting(
+    'creating the session',
+    connection.json<Session>('POST', '/v1/sessions', body),
+  )
   if (!options.json) for (const note of session.notes ?? []) console.error(`note: ${note}`)
   print(options.json, session, () => session.id)
   return 0
@@ -74,7 +77,6 @@ export interface ListOptions extends SessionOptions {
   label?: Record<string, string>
 }
 
-/** Those that can be used; `--all` for the ended ones too. */
 export async function listSessions(options: ListOptions): Promise<number> {
   const connection = await connect(options)
   const sessions = await allPages<Session>(connection, '/v1/sessions', 'sessions', {
@@ -135,7 +137,7 @@ function factOf(key: string, value: unknown, options: SessionOptions): [string, 
   return [key, String(value)]
 }
 
-/** Ends those that it can; the rest is said, and is the exit code. */
+/** Destroys each session; failures are reported and determine the exit code. */
 export async function destroySession(ids: readonly string[], options: SessionOptions): Promise<number> {
   const connection = await connect(options)
   return forEach(ids, options, async (id) => {
@@ -143,7 +145,7 @@ export async function destroySession(ids: readonly string[], options: SessionOpt
       'DELETE',
       await connection.session(id),
     )
-    return { facts: { id, destroyed }, text: `${id} ${destroyed ? 'destroyed' : 'had ended already'}` }
+    return { facts: { id, destroyed }, text: `${id} ${destroyed ? 'destroyed' : 'had already ended'}` }
   })
 }
 
@@ -174,7 +176,7 @@ export async function extendSession(id: string, seconds: number, options: Sessio
   return 0
 }
 
-/** `key=value` sets a label, `key-` takes it away, as kubectl does. */
+/** `key=value` sets a label and `key-` removes it, as in kubectl. */
 export async function labelSession(
   id: string,
   changes: readonly string[],
@@ -186,7 +188,7 @@ export async function labelSession(
     if (equals > 0) labels[change.slice(0, equals)] = change.slice(equals + 1)
     else if (equals === -1 && change.length > 1 && change.endsWith('-')) labels[change.slice(0, -1)] = null
     else
-      throw new SandboxError('invalid_argument', `“${change}” changes no label.`, {
+      throw new SandboxError('invalid_argument', `“${change}” is not a change of a label.`, {
         hint: 'Use key=value to set a label and key- to remove it.',
       })
   }
@@ -219,7 +221,7 @@ export async function sessionStats(id: string, options: SessionOptions): Promise
   return 0
 }
 
-/** Without what was not given. */
+/** Omits undefined values. */
 export function given(body: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined))
 }

@@ -23,8 +23,8 @@ interface Terminal {
 }
 
 /**
- * A terminal in a session, joined to ours. It belongs to the session: who leaves it (Ctrl-], a cut connection, a closed window)
- * finds it again as he left it, with what it has said meanwhile.
+ * Connects the local terminal to a terminal in a session. The remote terminal belongs to the session: it survives
+ * Ctrl-], a lost connection and a closed window, and a later visit shows the output since then.
  */
 export async function shell(id: string, command: readonly string[], options: ShellOptions): Promise<number> {
   const connection = await connect(options)
@@ -60,7 +60,7 @@ async function kill(
   options: ShellOptions,
 ): Promise<number> {
   const answer = await connection.json<{ killed: boolean }>('DELETE', `${base}/${encodeURIComponent(name)}`)
-  print(options.json, answer, () => `${name} ${answer.killed ? 'ended' : 'had ended already'}`)
+  print(options.json, answer, () => `${name} ${answer.killed ? 'ended' : 'had already ended'}`)
   return 0
 }
 
@@ -69,11 +69,11 @@ async function newest(connection: Connection, base: string): Promise<string> {
   const found = terminals.find(({ status }) => status === 'running')
   if (found) return found.terminal_id
   throw new SandboxError('not_found', 'No terminal runs in the session.', {
-    hint: 'Open one: leave --attach out.',
+    hint: 'Open one: omit --attach.',
   })
 }
 
-/** A repeat with the same name finds the first one. */
+/** A repeat with the same name returns the first terminal. */
 async function named(
   connection: Connection,
   base: string,
@@ -98,10 +98,11 @@ async function named(
 
 function tell(id: string, terminal: string, left: Leaving, options: ShellOptions): number {
   if (options.json) console.log(JSON.stringify({ terminal_id: terminal, ...left }))
-  else if (left.reason === 'taken') console.error('\r\nsandkasten: somebody else has taken the terminal.')
+  else if (left.reason === 'taken')
+    console.error('\r\nsandkasten: another client has taken over the terminal.')
   else if (left.reason === 'left')
     console.error(
-      `\r\nsandkasten: left; it goes on. Come back with: sandkasten shell ${id} --terminal ${terminal}`,
+      `\r\nsandkasten: detached; the terminal keeps running. Return with: sandkasten shell ${id} --terminal ${terminal}`,
     )
   return left.reason === 'exit' ? left.exit_code : 0
 }

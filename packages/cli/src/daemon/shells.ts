@@ -57,6 +57,6 @@ export async function closeShell(id: string, name: string, options: ShellsOption
   const connection = await connect(options)
   const path = `${await connection.session(id)}/shells/${encodeURIComponent(name)}`
   const answer = await connection.json<{ closed: boolean }>('DELETE', path)
-  print(options.json, answer, () => `${name} ${answer.closed ? 'closed' : 'was closed already'}`)
+  print(options.json, answer, () => `${name} ${answer.closed ? 'closed' : 'was already closed'}`)
   return 0
 }

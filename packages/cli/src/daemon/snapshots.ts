@@ -70,6 +70,6 @@ export async function deleteSnapshots(ids: readonly string[], options: SnapshotO
   return forEach(ids, options, async (id) => {
     const path = `/v1/snapshots/${encodeURIComponent(await snapshotId(connection, id))}`
     const { deleted } = await connection.json<{ deleted: boolean }>('DELETE', path)
-    return { facts: { id, deleted }, text: `${id} ${deleted ? 'deleted' : 'was gone already'}` }
+    return { facts: { id, deleted }, text: `${id} ${deleted ? 'deleted' : 'was already deleted'}` }
   })
 }

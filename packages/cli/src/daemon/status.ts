@@ -28,7 +28,6 @@ export async function status(options: SessionOptions): Promise<number> {
   return 0
 }
 
-/** Prometheus' text format, as the daemon writes it. */
 export async function metrics(options: SessionOptions): Promise<number> {
   const response = await (await connect(options)).request('GET', '/metrics')
   console.log((await response.text()).trimEnd())

@@ -2,9 +2,9 @@ import { cut, oneLine, widthOf, wrap } from '../format.ts'
 
 export interface Column {
   title: string
-  /** May be cut to this many characters where the terminal is narrow. Without it the column keeps its width. */
+  /** On a narrow terminal the column may be cut to this many characters. Undefined: never cut. */
   min?: number
-  /** Left out where the terminal is too narrow for all, the highest first. Without it the column always stays. */
+  /** On a narrow terminal columns are dropped in descending order of this number. Undefined: never dropped. */
   drop?: number
 }
 
@@ -12,7 +12,7 @@ type Cell = string | number | null | undefined
 
 const gap = 2
 
-/** Rows for people. On a terminal a row fits into its line; elsewhere nothing is cut. */
+/** Formats rows. On a terminal each row fits into a line; otherwise nothing is cut. */
 export function table(
   columns: ReadonlyArray<Column | string>,
   rows: ReadonlyArray<readonly Cell[]>,
@@ -43,7 +43,7 @@ interface Measured {
   drop?: number
 }
 
-/** Drops columns until the rest fits when cut as far as it may be, then cuts the widest first. */
+/** Drops columns until the rest fits at its minimum width, then cuts the widest first. */
 function fitted(columns: Measured[], width: number | undefined): Measured[] {
   if (width === undefined) return columns
   const total = (list: Measured[], key: 'size' | 'min') =>
@@ -71,7 +71,7 @@ export function print(json: boolean | undefined, value: unknown, text: () => str
   console.log(json ? JSON.stringify(value, null, 2) : wrap(text(), widthOf(process.stdout)))
 }
 
-/** `name: value` lines; a value that does not fit goes on below its beginning. */
+/** Formats `name: value` lines; long values are wrapped and indented. */
 export function facts(
   pairs: ReadonlyArray<readonly [string, Cell]>,
   width: number | undefined = widthOf(process.stdout),

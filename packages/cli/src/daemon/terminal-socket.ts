@@ -1,7 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Connection } from './api.ts'
 
-/** How one left a terminal. */
 export type Leaving = { reason: 'exit'; exit_code: number } | { reason: 'left' } | { reason: 'taken' }
 
 const leaveKey = 0x1d // Ctrl-]
@@ -9,8 +8,8 @@ const retries = 40
 const retryMs = 500
 
 /**
- * Stays at a terminal until its program ends, or one leaves. A connection that is cut is made again, after the last message that
- * arrived: nothing is shown twice and nothing is missed.
+ * Stays connected until the program ends or the user leaves. After a lost connection, reconnects after the last
+ * message received, so that output is neither repeated nor lost.
  */
 export async function stay(connection: Connection, path: string): Promise<Leaving> {
   const { stdin } = process
@@ -21,16 +20,15 @@ export async function stay(connection: Connection, path: string): Promise<Leavin
     for (let failures = 0; ; ) {
       const visit = await once(connection, `${path}/ws?takeover=1&after=${seen}`, seen)
       if (visit.leaving) return visit.leaving
-      // One that worked for a while may fail as often again.
       failures = visit.seen > seen ? 0 : failures + 1
       seen = visit.seen
-      // Says in words what a WebSocket only says by not opening.
+      // Gets the error that a WebSocket does not report when it fails to open.
       const terminal = await connection.json<{ status: string }>('GET', path).catch((error: unknown) => {
         if (SandboxError.is(error, 'unavailable')) return undefined
         throw error
       })
       if (failures >= retries || (terminal && failures >= 3))
-        throw new SandboxError('connection_lost', 'The connection to the terminal is lost.', {
+        throw new SandboxError('connection_lost', 'The connection to the terminal was lost.', {
           hint: 'It may still run: try again with --attach.',
         })
       await new Promise((resolve) => setTimeout(resolve, retryMs))
@@ -43,7 +41,6 @@ export async function stay(connection: Connection, path: string): Promise<Leavin
 
 interface Visited {
   leaving?: Leaving
-  /** The number of the last message of output. */
   seen: number
 }
 
@@ -66,7 +63,8 @@ function once(connection: Connection, path: string, from: number): Promise<Visit
       leaving = { reason: 'left' }
       socket.close(1000)
     }
-    // The end of a file is Ctrl-D at a terminal. A shell that is still reading its profile loses it, so it is sent until the terminal ends.
+    // On a terminal, Ctrl-D means end-of-file. A shell that still reads its profile drops it, so it is repeated until
+    // the terminal ends.
     let ending: NodeJS.Timeout | undefined
     const end = () => {
       const sendEnd = () => socket.send(Uint8Array.of(4))

@@ -19,15 +19,14 @@ export interface UpOptions {
   yes?: boolean
 }
 
-/** For `npm start`: `sandkasten up` that prepares the machine first. */
+/** Prepares the machine before `sandkasten up`; used by `npm start`. */
 export interface UpSetup {
-  /** Runs when the options and the configuration are known to be right, before an isolator is looked for. */
+  /** Runs after the options and the configuration are validated, before an isolator is chosen. */
   prepare(config: DaemonConfig, options: { yes: boolean }): Promise<void>
-  /** What users type for the command line. */
+  /** How users call the command line. */
   readonly command: string
 }
 
-/** Runs the daemon until a signal ends it. */
 export async function up(options: UpOptions, setup?: UpSetup): Promise<number> {
   const loaded = await loadConfig({ file: options.config, overrides: overridesOf(options) })
   await setup?.prepare(loaded, { yes: options.yes ?? false })
@@ -39,12 +38,12 @@ export async function up(options: UpOptions, setup?: UpSetup): Promise<number> {
     options.json ? startedAsJson(config, daemon) : banner(config, daemon, setup?.command ?? 'sandkasten'),
   )
   await ending
-  console.error('sandkasten: the daemon ends; sandboxes keep running.')
+  console.error('sandkasten: the daemon is shutting down; sandboxes keep running.')
   await daemon.close()
   return ended(0)
 }
 
-/** Ends this process soon, even if something still holds it. */
+/** Exits soon, even if open handles remain. */
 function ended(code: number): number {
   setTimeout(() => process.exit(code), 1_000).unref()
   return code
@@ -63,8 +62,8 @@ function overridesOf(options: UpOptions): Record<string, unknown> {
 }
 
 /**
- * The configuration with an isolator that works. Checked before the daemon starts, not when the first session is created: a daemon that cannot isolate
- * does not start, unless the user has accepted that.
+ * Returns the configuration with a working isolator. Checked at startup instead of at the first session: a daemon
+ * that cannot isolate does not start, unless the user has accepted that.
  */
 async function isolating(config: DaemonConfig): Promise<DaemonConfig> {
   await using provider = await isolatingEngine(config)
@@ -72,22 +71,22 @@ async function isolating(config: DaemonConfig): Promise<DaemonConfig> {
   await mkdir(config.data_dir, { recursive: true, mode: 0o700 })
   const tried = await tryIsolation(provider)
   if (tried.ok || tried.untried) return config
-  // This may be a passing trouble of the machine, so it never leads to a daemon without isolation.
+  // The cause may be temporary, so the daemon never falls back to no isolation here.
   const { message, hint } = tried.error as { message: string; hint?: string }
-  const failed = `Sandboxes cannot be isolated: one was started to try it, and failed: ${message}`
+  const failed = `Sandboxes cannot be isolated: a trial sandbox failed to start: ${message}`
   throw refused(
     new SandboxError('unavailable', failed, { cause: tried.error, hint }),
     'use --isolator process',
   )
 }
 
-/** Undefined: nothing can isolate here, and the user has accepted that. */
+/** Undefined: isolation is not possible here, and the user has accepted that. */
 async function isolatingEngine(config: DaemonConfig): Promise<EngineProvider | undefined> {
   try {
     const provider = new EngineProvider(engineOptions(config))
     if (provider.decision.isolator === 'process') return notIsolated(provider.decision.reason)
     await locateRunner({
-      onBuild: () => console.error('sandkasten: building the runner; this takes a minute, once…'),
+      onBuild: () => console.error('sandkasten: building the runner; this takes a minute and happens once…'),
     })
     const probed = await provider.probe()
     if (probed.ok) return provider
@@ -109,14 +108,12 @@ function refused(error: SandboxError, way: string): SandboxError {
 }
 
 function notIsolated(reason: string): undefined {
-  console.error(
-    `sandkasten: sandboxes are NOT isolated: their commands are commands of this account. ${reason}`,
-  )
+  console.error(`sandkasten: sandboxes are NOT isolated: their commands run as this account. ${reason}`)
 }
 
 /**
- * Resolves with the first signal that ends the daemon. A later one ends this process at once. Later means a second: below npm, one Ctrl-C arrives
- * twice, from the terminal and from npm.
+ * Resolves on the first termination signal. A signal more than a second later exits immediately: under npm, one
+ * Ctrl-C arrives twice, from the terminal and from npm.
  */
 function endOf(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {

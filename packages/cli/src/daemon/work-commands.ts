@@ -1,7 +1,7 @@
 import { parseDuration, parseEnv, parseSize } from '../options.ts'
 import { type Registering, reaching, sessionArgument } from './register.ts'
 
-/** Commands that run something in a session: commands, shells, terminals, their output. */
+/** Registers commands that run something in a session: commands, shells, terminals and their output. */
 export function addWorkCommands({ program, act }: Registering): void {
   reaching(
     program
@@ -11,41 +11,41 @@ export function addWorkCommands({ program, act }: Registering): void {
       .argument(...sessionArgument)
       .argument('<command...>', 'a shell line, or a program and its arguments; put -- before it'),
   )
-    .option('--shell <name>', 'a shell of the session; default: main')
-    .option(
-      '--timeout <time>',
-      'end it after this time; default: SANDKASTEN_EXEC_TIMEOUT, or 1h',
-      parseDuration,
-    )
-    .option('-d, --detach', 'run it beside the shells, print its id and leave it running')
-    .option('--id <id>', 'an id to find it by; a repeat with the same id finds the first')
-    .option('--stdin', 'with --detach: keep its stdin open for commands write')
-    .option('--no-stdin', 'do not pass our stdin on')
-    .option('-e, --env <name=value>', 'with --detach: set a variable (again for more)', parseEnv)
-    .option('-w, --workdir <folder>', 'with --detach: where to run it; default: the main shell’s folder')
-    .option('--max-output <size>', 'with --json: as much of the output as this', parseSize)
-    .option('--buffer <size>', 'with --detach: as much of the output is kept', parseSize)
+    .option('--shell <name>', 'the shell to use; default: main')
+    .option('--timeout <time>', 'time limit; default: SANDKASTEN_EXEC_TIMEOUT, or 1h', parseDuration)
+    .option('-d, --detach', 'run the command beside the shells, print its id and leave it running')
+    .option('--id <id>', 'an id for the command; a repeat with the same id returns the first')
+    .option('--stdin', 'with --detach: keep stdin open for commands write')
+    .option('--no-stdin', 'do not forward stdin')
+    .option('-e, --env <name=value>', 'with --detach: set a variable (repeatable)', parseEnv)
+    .option('-w, --workdir <folder>', 'with --detach: the working folder; default: the main shell’s folder')
+    .option('--max-output <size>', 'with --json: maximum size of the output', parseSize)
+    .option('--buffer <size>', 'with --detach: amount of output to keep', parseSize)
     .action(act(async (id, command, options) => (await import('./exec.ts')).exec(id, command, options)))
 
   reaching(
     program
       .command('logs')
-      .description('What a command has written, to its end; without one, what happened to the session.')
+      .description(
+        'Print the output of a command until it ends; without a command, the events of the session.',
+      )
       .argument(...sessionArgument)
-      .argument('[command]', 'its id: see commands list'),
+      .argument('[command]', 'command id, see commands list'),
   )
-    .option('-f, --follow', 'without a command: go on with what happens')
-    .option('--after <number>', 'after this event')
+    .option('-f, --follow', 'without a command: wait for new events and print them')
+    .option('--after <number>', 'only events after this number')
     .action(act(async (id, command, options) => (await import('./logs.ts')).logs(id, command, options)))
 
-  const commands = program.command('commands').description('Commands of a session: what runs and what ran.')
-  const command = ['<command>', 'its id: see commands list'] as const
+  const commands = program
+    .command('commands')
+    .description('Manage running and finished commands of a session.')
+  const command = ['<command>', 'command id, see commands list'] as const
   reaching(
     commands
       .command('list')
       .alias('ls')
       .argument(...sessionArgument)
-      .description('Commands, newest first.'),
+      .description('List commands, newest first.'),
   )
     .option('--limit <number>', 'default: 100')
     .action(act(async (id, options) => (await import('./execs.ts')).listCommands(id, options)))
@@ -56,14 +56,14 @@ export function addWorkCommands({ program, act }: Registering): void {
       .argument(...command)
       .description('One command.'),
   )
-    .option('--wait <time>', 'wait so long for its end', parseDuration)
+    .option('--wait <time>', 'wait this long for the command to end', parseDuration)
     .action(act(async (id, exec, options) => (await import('./execs.ts')).getCommand(id, exec, options)))
   reaching(
     commands
       .command('kill')
       .argument(...sessionArgument)
       .argument(...command)
-      .description('Signal a command and everything that it started.'),
+      .description('Signal a command and its descendants.'),
   )
     .option('-s, --signal <signal>', 'default: TERM')
     .action(act(async (id, exec, options) => (await import('./execs.ts')).killCommand(id, exec, options)))
@@ -72,19 +72,19 @@ export function addWorkCommands({ program, act }: Registering): void {
       .command('write')
       .argument(...sessionArgument)
       .argument(...command)
-      .description('Pass our stdin to a command that was started with exec --detach --stdin.'),
+      .description('Send stdin to a command that was started with exec --detach --stdin.'),
   )
-    .option('--eof', 'and close its stdin after that')
+    .option('--eof', 'then close its stdin')
     .action(act(async (id, exec, options) => (await import('./execs.ts')).writeCommand(id, exec, options)))
 
-  const shells = program.command('shells').description('Shells of a session, beside main.')
+  const shells = program.command('shells').description('Manage shells of a session besides main.')
   const shellName = ['<name>', 'the shell'] as const
   reaching(
     shells
       .command('list')
       .alias('ls')
       .argument(...sessionArgument)
-      .description('Shells, and what runs in them.'),
+      .description('List shells and their running commands.'),
   ).action(act(async (id, options) => (await import('./shells.ts')).listShells(id, options)))
   reaching(
     shells
@@ -94,30 +94,30 @@ export function addWorkCommands({ program, act }: Registering): void {
       .description('Open a shell; exec --shell NAME uses it.'),
   )
     .option('-w, --workdir <folder>')
-    .option('-e, --env <name=value>', 'set a variable (again for more)', parseEnv)
-    .option('--login', 'read the profile of the sandbox’s user, as bash -l does')
-    .option('--no-login', 'do not read it; default: as the daemon is configured')
+    .option('-e, --env <name=value>', 'set a variable (repeatable)', parseEnv)
+    .option('--login', 'read the profile of the sandbox’s user, like bash -l')
+    .option('--no-login', 'do not read the profile; default: as configured in the daemon')
     .action(act(async (id, name, options) => (await import('./shells.ts')).openShell(id, name, options)))
   reaching(
     shells
       .command('close')
       .argument(...sessionArgument)
       .argument(...shellName)
-      .description('End a shell and what runs in it.'),
+      .description('Close a shell and end its programs.'),
   ).action(act(async (id, name, options) => (await import('./shells.ts')).closeShell(id, name, options)))
 
   reaching(
     program
       .command('shell')
-      .description('A terminal in a session. Ctrl-] leaves it and lets it go on.')
+      .description('Open a terminal in a session. Ctrl-] detaches and leaves it running.')
       .argument(...sessionArgument)
-      .argument('[command...]', 'instead of a login shell; put -- before it'),
+      .argument('[command...]', 'program to run instead of a login shell; put -- before it'),
   )
-    .option('--terminal <name>', 'one that you can come back to: found when it is there, else opened')
-    .option('-a, --attach', 'come back to the newest that runs')
-    .option('-w, --workdir <folder>', 'of a new terminal')
-    .option('-e, --env <name=value>', 'of a new terminal: set a variable (again for more)', parseEnv)
-    .option('--list', 'the session’s terminals')
-    .option('--kill <name>', 'end a terminal and what runs in it')
+    .option('--terminal <name>', 'name of the terminal; attaches to it if it runs, otherwise opens it')
+    .option('-a, --attach', 'attach to the newest running terminal')
+    .option('-w, --workdir <folder>', 'working folder of a new terminal')
+    .option('-e, --env <name=value>', 'for a new terminal: set a variable (repeatable)', parseEnv)
+    .option('--list', 'list the session’s terminals')
+    .option('--kill <name>', 'end a terminal and its programs')
     .action(act(async (id, command, options) => (await import('./shell.ts')).shell(id, command, options)))
 }

@@ -1,6 +1,6 @@
 /**
- * The third stage: a text and edits in, a text out. Each edit is made on the text that the one before left, which is
- * read anew: slower than collecting offsets, and right by construction; configs are small.
+ * The third stage: applies edits to a text. Each edit re-parses the result of the previous one: slower than
+ * collecting offsets, but correct by construction, and configs are small.
  */
 import type { Node } from 'jsonc-parser'
 import type { Edit, Json, Path } from '../plan/edits.ts'
@@ -9,7 +9,6 @@ import { applyTextEdits, insertInto, removeFrom, spreadChildren } from './edit-t
 import { detectStyle, renderBlock, renderInline, type Style } from './render.ts'
 import { tokensBetween } from './tokens.ts'
 
-/** The text with all edits made. Throws, without a result, when the text is broken. */
 export function applyEdits(raw: string, edits: Edit[], file: string): string {
   let document = parseDocument(raw, file)
   if (edits.length === 0) return raw
@@ -65,7 +64,7 @@ function appendTo(
   return current
 }
 
-/** Spreads a list of objects that stands on one line, and what is around it on that line, the outermost first. */
+/** Puts each object of a one-line list on its own line, and everything around it on that line, outermost first. */
 function spreadAround(text: string, array: Node, style: Style): string {
   if (array.children?.at(-1)?.type !== 'object') return text
   const containers: Node[] = []
@@ -79,7 +78,7 @@ function spreadAround(text: string, array: Node, style: Style): string {
   return current
 }
 
-/** `"bindings": [{ … }]` for one short element, several lines for anything longer. */
+/** `"bindings": [{ … }]` for one short element, several lines for longer ones. */
 function createArray(document: Document, edit: Edit & { op: 'append' }, style: Style): string {
   const depth = firstMissing(document, edit.path)
   const missing = edit.path.slice(depth)
@@ -153,7 +152,7 @@ function refind(text: string, node: Node): Node {
   return nodeAt(document, path)!
 }
 
-/** Only blanks and comments: the object goes behind them. */
+/** The file has only blanks and comments: append the object. */
 function withRoot(document: Document, style: Style): string {
   const { text, bom } = document
   if (text.trim() === '') return `${bom}{}${style.eol}`

@@ -1,8 +1,8 @@
-/** A unified diff of two texts, for people; line ends are compared but not shown. */
+/** A unified diff for people. Line endings are compared, but not shown. */
 
 const CONTEXT = 3
 
-/** Empty when the texts are equal. */
+/** Empty if the texts are equal. */
 export function unifiedDiff(before: string, after: string, file: string): string {
   if (before === after) return ''
   const steps = lineSteps(lines(before), lines(after))
@@ -39,7 +39,9 @@ function lines(text: string): string[] {
   return split
 }
 
-/** The longest common subsequence by table; what is equal at both ends is cut off first, so the table stays small. */
+/**
+ * The longest common subsequence, by table. Common prefixes and suffixes are removed first, so the table stays small.
+ */
 function lineSteps(a: string[], b: string[]): Step[] {
   let head = 0
   while (head < a.length && head < b.length && a[head] === b[head]) head++

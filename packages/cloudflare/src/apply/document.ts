@@ -1,4 +1,4 @@
-/** A JSON-with-comments text, its syntax tree, and the two questions everybody asks: what is it, and where. */
+/** A JSON-with-comments text with its syntax tree, and lookups of values and positions. */
 import {
   findNodeAtLocation,
   getNodeValue,
@@ -12,17 +12,17 @@ import { CloudflareSyncError, type Place, placeAt } from '../problem.ts'
 
 export interface Document {
   file: string
-  /** Without the byte order mark, which `bom` holds. */
+  /** Without the byte order mark, which is in `bom`. */
   text: string
   bom: string
-  /** Undefined for a file of only blanks and comments. */
+  /** Undefined for a file with only blanks and comments. */
   root: Node | undefined
   value: JsonObject
 }
 
 const BOM = '\ufeff'
 
-/** Parses as wrangler does (comments and trailing commas allowed). A broken text throws with the place. */
+/** Parses like wrangler (comments and trailing commas allowed). Invalid text throws with the position. */
 export function parseDocument(raw: string, file: string): Document {
   const bom = raw.startsWith(BOM) ? BOM : ''
   const text = raw.slice(bom.length)
@@ -41,7 +41,7 @@ export function nodeAt(document: Document, path: Path): Node | undefined {
   return document.root && findNodeAtLocation(document.root, path)
 }
 
-/** The place of a value, or of the nearest thing around it that exists. */
+/** The position of a value, or of its nearest existing parent. */
 export function whereIn(document: Document, path: Path): Place {
   for (let length = path.length; length >= 0; length--) {
     const node = nodeAt(document, path.slice(0, length))
@@ -54,18 +54,17 @@ export function whereIn(document: Document, path: Path): Place {
 
 function broken(file: string, text: string, offset: number, message: string): never {
   const place = placeAt(file, text, offset)
-  const fix = 'correct it by hand; nothing was written'
+  const fix = 'correct it manually; nothing was written'
   throw new CloudflareSyncError([{ severity: 'error', code: 'broken-config', message, place, fix }])
 }
 
-/** With a key written twice the last one counts, but an edit would find the first. */
+/** For a duplicate key the last one counts, but an edit would find the first. */
 function refuseRepeatedKeys(node: Node, text: string, file: string): void {
   const seen = new Set<string>()
   for (const child of node.children ?? []) {
     if (node.type === 'object') {
       const key = child.children?.[0]
-      if (key && seen.has(key.value))
-        broken(file, text, key.offset, `the key “${key.value}” is written a second time`)
+      if (key && seen.has(key.value)) broken(file, text, key.offset, `duplicate key “${key.value}”`)
       seen.add(key?.value)
     }
     refuseRepeatedKeys(child, text, file)

@@ -1,12 +1,11 @@
 /**
- * Edits of a JSON-with-comments text that leave every other byte alone. The general-purpose editor of the parser's
- * package was not enough: it puts a new element between a value and the comment that explains it, and reformats
- * around what it removes. The rules here:
+ * Edits a JSON-with-comments text and leaves every other byte unchanged. The editor of the parser's package puts a
+ * new element between a value and its comment, and reformats around a removal. Rules here:
  *
- *   - an addition goes behind everything in its parent, comments included, and only ever inserts;
- *   - it looks like its neighbours: one line or several, trailing comma or none; but a list of objects that stands on one line gets a line for each;
- *   - a removal takes the element, its comma and the line that is left blank; comments beside it stay, they are
- *     somebody's words.
+ *   - an addition goes to the end of its parent, after all comments, and only inserts;
+ *   - it follows the style of its neighbours: one line or several, trailing comma or none;
+ *   - a one-line list of objects is split into one line per object;
+ *   - a removal takes the element, its comma and the line that becomes blank. Comments beside it stay.
  */
 import type { Node } from 'jsonc-parser'
 import { tokensBetween } from './tokens.ts'
@@ -17,7 +16,7 @@ export interface TextEdit {
   content: string
 }
 
-/** `render` gets the indentation of the line that the new element begins on. */
+/** `render` gets the indentation of the line on which the new element begins. */
 export function insertInto(
   text: string,
   parent: Node,
@@ -59,8 +58,8 @@ export function insertInto(
 }
 
 /**
- * A line for each child of a container that stands on one line. No edits where it has several lines already, has no children, or has comments of
- * its own: which child a comment belongs to is for people to say.
+ * Puts each child of a one-line container on its own line. Makes no edits if it already has several lines, no
+ * children, or comments: a comment's owner is unknown.
  */
 export function spreadChildren(
   text: string,
@@ -84,7 +83,6 @@ export function spreadChildren(
   return edits
 }
 
-/** Takes an element of an array, or a property of an object, away. */
 export function removeFrom(text: string, node: Node): TextEdit[] {
   const parent = node.parent!
   const siblings = parent.children ?? []
@@ -109,10 +107,10 @@ export function removeFrom(text: string, node: Node): TextEdit[] {
   return edits
 }
 
-/** Applies edits that do not overlap; their offsets are those of the text before. */
+/** Applies edits that do not overlap. Offsets refer to the original text. */
 export function applyTextEdits(text: string, edits: TextEdit[]): string {
   let result = text
-  // From the back; of two at one offset the later one first, so that they end up in the order of the list.
+  // From the end; at equal offsets the later edit first, so that the result follows the order of the list.
   for (const { offset, length, content } of edits.toReversed().sort((a, b) => b.offset - a.offset)) {
     result = result.slice(0, offset) + content + result.slice(offset + length)
   }
@@ -135,7 +133,7 @@ function startsItsLine(text: string, offset: number): boolean {
   return line > 0 && text.slice(line, offset).trim() === ''
 }
 
-/** The range, grown to whole lines when nothing else stands on them, or by the blanks before it otherwise. */
+/** Extends the range to whole lines if nothing else is on them, otherwise by the blanks before it. */
 function wholeLines(text: string, start: number, end: number): TextEdit {
   const line = text.lastIndexOf('\n', start - 1) + 1
   const rest = /^[ \t]*(\r?\n)/.exec(text.slice(end))

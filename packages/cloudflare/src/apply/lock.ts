@@ -1,6 +1,7 @@
 /**
- * One writer at a time. The lock is a file beside the config that holds the writer's process id. A lock whose process
- * is gone (Ctrl-C, a crash) is taken over at once; one of another machine, on a shared disk, after a minute.
+ * Allows one writer at a time. The lock is a file beside the config with the writer's process id. A lock whose
+ * process is gone (Ctrl-C, a crash) is taken over immediately; a lock of another machine, on a shared disk, after a
+ * minute.
  */
 import { randomUUID } from 'node:crypto'
 import { existsSync, linkSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -13,7 +14,7 @@ import { isSystemError, readIfThere } from './write.ts'
 const WAIT_MS = 20
 const FOREIGN_LOCK_MS = 60_000
 
-/** Runs `work` while no other writer of this config runs. Waits; gives up after `timeoutMs` with an error. */
+/** Runs `work` while holding the lock of this config. Waits, and throws after `timeoutMs`. */
 export async function withLock<T>(
   config: string,
   work: () => T | Promise<T>,
@@ -42,7 +43,7 @@ export async function withLock<T>(
 }
 
 function tryLock(lock: string, token: string): boolean {
-  // Made complete under another name first: a lock that exists always says whose it is.
+  // Written completely under another name first, so that an existing lock always names its owner.
   const draft = `${lock}.${process.pid}.${randomUUID()}`
   try {
     writeFileSync(draft, token, { flag: 'wx' })
@@ -51,7 +52,7 @@ function tryLock(lock: string, token: string): boolean {
   } catch (error) {
     if (isSystemError(error) && error.code === 'EEXIST') return false
     if (!isSystemError(error)) throw error
-    const message = `the lock cannot be made: ${error.message}`
+    const message = `cannot create the lock: ${error.message}`
     const fix = 'check the permissions of the folder'
     throw new CloudflareSyncError([
       { severity: 'error', code: 'not-writable', message, place: { file: lock }, fix },
@@ -67,7 +68,7 @@ function takeOverIfDead(lock: string): void {
   const aside = `${lock}.${process.pid}.dead`
   try {
     renameSync(lock, aside)
-    // Two may have seen the same dead lock; whoever moved a living one by mistake puts it back.
+    // Two processes may have seen the same dead lock; if this one moved a live lock, put it back.
     if (readIfThere(aside) !== held && !existsSync(lock)) linkSync(aside, lock)
   } catch (error) {
     if (!isSystemError(error) || (error.code !== 'ENOENT' && error.code !== 'EEXIST')) throw error
@@ -92,7 +93,7 @@ function isDead(held: string, lock: string): boolean {
   }
 }
 
-/** With the lock in hand, a temporary file of ours is what an interrupted writer left. */
+/** While we hold the lock, any temporary file is a leftover of an interrupted writer. */
 function removeLeftovers(config: string): void {
   const folder = dirname(config)
   const stem = basename(config).replace(/\.(jsonc?|toml)$/, '')

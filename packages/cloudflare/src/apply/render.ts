@@ -1,15 +1,14 @@
-/** JSON as a person would have typed it into this file: its indentation, its line ends, one line where that fits. */
+/** Renders JSON in the style of the file: its indentation and line endings, on one line if it fits. */
 import { isObject, type Json } from '../plan/edits.ts'
 
 export interface Style {
   eol: string
-  /** One level. */
   unit: string
-  /** The whole document stands on one line, and shall go on doing so. */
+  /** The whole document is on one line and stays so. */
   flat: boolean
 }
 
-/** What most lines do; tabs and LF where there is nothing to learn from. */
+/** The style of most lines; tabs and LF by default. */
 export function detectStyle(text: string): Style {
   const crlf = (text.match(/\r\n/g) ?? []).length
   const lf = (text.match(/\n/g) ?? []).length - crlf
@@ -28,7 +27,7 @@ export function renderInline(value: Json): string {
   return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`
 }
 
-/** An object with a line for each of its members; `indent` is that of the line on which it begins. */
+/** An object with one line per member; `indent` is that of the line on which it begins. */
 export function renderBlock(value: Json, indent: string, { eol, unit }: Style): string {
   if (!isObject(value)) return renderInline(value)
   const members = Object.entries(value).map(

@@ -1,4 +1,4 @@
-/** Entries that are added to a list on one line get a line each, and so do those that were there. */
+/** Adding entries to a one-line list puts each entry on its own line. */
 import { expect, test } from 'vitest'
 import type { Edit } from '../plan/edits.ts'
 import { applyEdits } from './apply.ts'
@@ -39,7 +39,7 @@ test('tabs, CRLF and a trailing comma are kept', () => {
   )
 })
 
-test('a list with a comment in it, and a document on one line, stay as they are laid out', () => {
+test('a list with a comment and a one-line document keep their layout', () => {
   const comment = '{\n  "durable_objects": {\n    "bindings": [/* first */ { "name": "A" }]\n  }\n}\n'
   expect(applyEdits(comment, [append('B')], 'w')).toContain('[/* first */ { "name": "A" }, { "name": "B"')
   const flat = '{ "durable_objects": { "bindings": [{ "name": "A" }] } }'

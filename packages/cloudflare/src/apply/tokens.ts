@@ -1,4 +1,4 @@
-/** The commas and comments between two values: what a syntax tree leaves out and an edit must respect. */
+/** The commas and comments between two values, which the syntax tree omits. */
 import { createScanner } from 'jsonc-parser'
 
 export interface Token {
@@ -7,13 +7,13 @@ export interface Token {
   end: number
 }
 
-// The numbers of jsonc-parser's SyntaxKind, which is a const enum and cannot be imported with type stripping.
+// Values of jsonc-parser's SyntaxKind, a const enum that type stripping cannot import.
 const COMMA = 5
 const LINE_COMMENT = 12
 const BLOCK_COMMENT = 13
 const END = 17
 
-/** Both offsets must stand outside of strings and comments, as the ends of values do. */
+/** Both offsets must be outside of strings and comments. */
 export function tokensBetween(text: string, from: number, to: number): Token[] {
   const scanner = createScanner(text.slice(0, to), false)
   scanner.setPosition(from)

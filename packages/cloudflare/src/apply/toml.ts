@@ -1,6 +1,6 @@
 /**
- * `wrangler.toml` is read, never written: there is no TOML editor that keeps comments and order, and rewriting
- * somebody's file from a parsed value is the very thing this package exists to avoid. So its edits are told instead.
+ * `wrangler.toml` is read, but never written: no TOML editor keeps comments and order. The edits are printed as
+ * instructions instead.
  */
 import { parse, TomlError } from 'smol-toml'
 import { type Edit, isObject, type Json, type JsonObject, type Path } from '../plan/edits.ts'
@@ -8,18 +8,18 @@ import { CloudflareSyncError } from '../problem.ts'
 
 export function parseToml(text: string, file: string): JsonObject {
   try {
-    // Dates are the only TOML values that JSON has not; through JSON they become text.
+    // Dates are the only TOML values without a JSON form; they become text.
     return JSON.parse(JSON.stringify(parse(text)))
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const place = { file, line: error.line, column: error.column }
     const message = `not valid TOML: ${error.message.split('\n')[0]}`
-    const fix = 'correct it by hand; nothing was written'
+    const fix = 'correct it manually; nothing was written'
     throw new CloudflareSyncError([{ severity: 'error', code: 'broken-config', message, place, fix }])
   }
 }
 
-/** What to do to the file by hand, ready to paste where something is added. Empty without edits. */
+/** Instructions for manual edits, with text to paste. Empty without edits. */
 export function tomlInstructions(edits: Edit[], config: JsonObject): string {
   return edits
     .filter(({ op }) => op !== 'prune')
@@ -45,7 +45,7 @@ function instruction(edit: Edit, config: JsonObject): string {
   }
 }
 
-/** Everything below the entry inline: a table header of its own would start from the file's root again. */
+/** Renders everything below the entry inline, because a table header would start at the file's root. */
 function assignments(value: Json): string {
   const members = isObject(value) ? Object.entries(value) : []
   return members.map(([key, inner]) => `${header([key])} = ${inline(inner)}\n`).join('')

@@ -1,4 +1,4 @@
-/** K19: atomic, locked, compared; interrupted writers leave nothing that stops the next one. */
+/** K19: writes are atomic, locked and compared; an interrupted writer does not block the next one. */
 import { execFile, spawn } from 'node:child_process'
 import { chmodSync, lstatSync, readdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -12,7 +12,7 @@ const FILE = 'src/server/shell.sandbox.ts'
 const LOCK = '.wrangler.jsonc.lock'
 const BIN = `${PACKAGE}bin/sandkasten-cloudflare.js`
 
-test('no change, no write: no time stamp moves, not even of the folder in which a lock would be', async () => {
+test('without a change nothing is written, and no timestamp changes', async () => {
   const { root, path } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}' })
   await sync({ root })
   const past = new Date('2020-01-01')
@@ -21,7 +21,7 @@ test('no change, no write: no time stamp moves, not even of the folder in which 
   for (const file of ['wrangler.jsonc', '.']) expect(statSync(path(file)).mtime).toEqual(past)
 })
 
-test('the file’s mode survives, a linked config stays a link, and nothing is left behind', async () => {
+test('keeps the file’s mode and a linked config, and leaves nothing behind', async () => {
   const { root, path, read } = project({ [FILE]: SHELL, 'shared/real.jsonc': '{}' })
   chmodSync(path('shared/real.jsonc'), 0o640)
   symlinkSync(path('shared/real.jsonc'), path('wrangler.jsonc'))
@@ -32,7 +32,7 @@ test('the file’s mode survives, a linked config stays a link, and nothing is l
   expect(readdirSync(root).filter((name) => name.startsWith('.'))).toEqual([])
 })
 
-test('a read-only config is refused, also for root, and left as it is', async () => {
+test('refuses a read-only config, also for root', async () => {
   const { root, path, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}' })
   chmodSync(path('wrangler.jsonc'), 0o444)
   const [problem] = await problemsOf(sync({ root }))
@@ -41,7 +41,7 @@ test('a read-only config is refused, also for root, and left as it is', async ()
   expect(readdirSync(root).filter((name) => name.startsWith('.'))).toEqual([])
 })
 
-test('a text that changed since it was read is not overwritten', () => {
+test('does not overwrite a text that changed since it was read', () => {
   const { path, read } = project({ 'wrangler.jsonc': '{ "edited": true }' })
   expect(() => replaceFile(path('wrangler.jsonc'), '{}', '{ "ours": true }', 'wrangler.jsonc')).toThrow(
     ChangedMeanwhile,
@@ -63,7 +63,7 @@ test('writers in one process take turns', async () => {
     expect(order[index + 1]).toBe(order[index]?.replace('in', 'out'))
 })
 
-test('eight processes at once: one result, valid, and no lock left', { timeout: 60_000 }, async () => {
+test('eight concurrent processes: one valid result, and no lock left', { timeout: 60_000 }, async () => {
   const { root, read, write } = project({ 'wrangler.jsonc': '// kept\n{}\n' })
   for (const name of ['a', 'b', 'c']) write({ [`src/server/${name}.sandbox.ts`]: sandbox(`Class${name}`) })
   const runs = Array.from({ length: 8 }, () =>
@@ -76,7 +76,7 @@ test('eight processes at once: one result, valid, and no lock left', { timeout: 
   expect(readdirSync(root).filter((name) => name.startsWith('.'))).toEqual([])
 })
 
-test('the lock and the half-written file of a killed process are taken over', async () => {
+test('takes over the lock and the partial file of a killed process', async () => {
   const { root, path, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}' })
   const holder = `
     const { withLock } = await import(${JSON.stringify(`${PACKAGE}src/apply/lock.ts`)})
@@ -95,7 +95,7 @@ test('the lock and the half-written file of a killed process are taken over', as
   expect(readdirSync(root).filter((name) => name.startsWith('.'))).toEqual([])
 })
 
-test('a lock of another machine is respected until it is old', async () => {
+test('respects a lock of another machine until it is old', async () => {
   const { root, path } = project({
     [FILE]: SHELL,
     'wrangler.jsonc': '{}',
@@ -108,12 +108,13 @@ test('a lock of another machine is respected until it is old', async () => {
   expect((await sync({ root })).written).toBe(true)
 })
 
-test('an editor that saves between reading and writing is not undone: sync reads again', async () => {
+test('does not overwrite an editor’s save between reading and writing: sync reads again', async () => {
   const { root, path, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}' })
   let reads = 0
   const options = {
     root,
-    // Asked for after the config was read (once to look, once with the lock) and before it is written: then somebody saves.
+    // Called after the config was read (once to check, once under the lock) and before it is written: simulates a
+    // save at that moment.
     get today() {
       if (reads++ === 1) writeFileSync(path('wrangler.jsonc'), '{ "name": "edited" }')
       return '2026-01-01'

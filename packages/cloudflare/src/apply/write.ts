@@ -1,9 +1,9 @@
 /**
- * Writing so that nobody ever reads half a file, and two writers never undo each other:
+ * Writes atomically, and writers never overwrite each other's changes:
  *
- *   lock ──▶ read ──▶ plan ──▶ temporary file ──▶ is it still what was read? ──▶ rename ──▶ unlock
+ *   lock ──▶ read ──▶ plan ──▶ temporary file ──▶ still unchanged? ──▶ rename ──▶ unlock
  *
- * Editors do not know the lock (lock.ts), so the text is compared again just before the rename. Everything here is
+ * Editors ignore the lock (lock.ts), so the text is compared again just before the rename. Everything here is
  * synchronous: no other work of this process interleaves.
  */
 import {
@@ -22,16 +22,16 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { CloudflareSyncError } from '../problem.ts'
 
-/** Thrown when somebody else wrote the file in between; the caller reads and plans again. */
+/** Thrown if another program wrote the file meanwhile; the caller reads and plans again. */
 export class ChangedMeanwhile extends Error {}
 
-/** Replaces a file's text in one step, if it still is `before` (undefined: if it does not exist). */
+/** Atomically replaces a file's text if it is still `before` (undefined: if the file does not exist). */
 export function replaceFile(path: string, before: string | undefined, after: string, display: string): void {
-  // A linked config is written where it really is, and stays a link.
+  // A linked config is written at its target and stays a link.
   const target = existsSync(path) ? realpathSync(path) : path
   const mode = existsSync(target) ? statSync(target).mode : 0o666
   if (existsSync(target) && (mode & 0o222) === 0) {
-    // A rename would go through, for root even a write: but somebody said that this file shall not change.
+    // A rename would succeed, and for root even a write, but a read-only file must not change.
     const problem = {
       severity: 'error',
       code: 'read-only',

@@ -1,4 +1,4 @@
-/** The words of the command line and their meaning; a word that is not known is answered with the nearest one. */
+/** Parses the command line. An unknown word is rejected with the nearest known one. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../paths.ts'
 import type { Rename } from '../plan/migrations.ts'
@@ -24,7 +24,6 @@ export interface CliOptions {
   out: string | undefined
 }
 
-/** Something in the arguments that the person has to correct. */
 export class UsageError extends Error {}
 
 const FLAGS = {
@@ -46,7 +45,7 @@ const FLAGS = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** Which commands a flag is for; those not listed go with all. */
+/** Flags that belong to certain commands; all others are valid for every command. */
 const ONLY: { [flag: string]: Command[] } = {
   adopt: ['sync', 'check'],
   'delete-class': ['sync', 'check'],
@@ -65,7 +64,7 @@ export const HELP = `sandkasten cloudflare <command> [options]
   sync      write containers, bindings and migrations of all *.sandbox.ts files into the wrangler config
   check     show what sync would do; exit code 1 when there is something (for CI)
   migrate   turn the old hand-written class "Sandbox" into a *.sandbox.ts file, keeping its data
-  types     write sandbox-env.d.ts with the bindings of Env, for those who do not run \`wrangler types\`
+  types     write sandbox-env.d.ts with the bindings of Env, for projects without \`wrangler types\`
 
   --root <folder>        the project (default: the current folder)
   -c, --config <file>    the wrangler config (default: wrangler.json, .jsonc or .toml, as wrangler looks for it)
@@ -85,7 +84,7 @@ export const HELP = `sandkasten cloudflare <command> [options]
 
 Exit codes: 0 done or in step, 1 check found a difference, 2 an error: nothing was written.`
 
-/** Undefined when help was asked for. Throws UsageError. */
+/** Undefined if help was requested. Throws UsageError. */
 export function parseOptions(argv: string[]): CliOptions | undefined {
   let parsed: ReturnType<typeof parseStrictly>
   try {
@@ -100,12 +99,12 @@ export function parseOptions(argv: string[]): CliOptions | undefined {
   if (!command) {
     const meant = word && nearest(word, COMMANDS)
     const hint = meant ? `did you mean ${meant}?` : `choose one of ${COMMANDS.join(', ')}`
-    throw new UsageError(`${word ? `there is no command “${word}”` : 'which command'}: ${hint}`)
+    throw new UsageError(`${word ? `there is no command “${word}”` : 'no command given'}: ${hint}`)
   }
-  if (rest.length > 0) throw new UsageError(`“${rest[0]}” is one word too many`)
+  if (rest.length > 0) throw new UsageError(`unexpected argument “${rest[0]}”`)
   for (const flag of Object.keys(values)) {
     if (ONLY[flag] && !ONLY[flag].includes(command))
-      throw new UsageError(`--${flag} does not go with ${command}`)
+      throw new UsageError(`--${flag} is not valid for ${command}`)
   }
   return {
     command,

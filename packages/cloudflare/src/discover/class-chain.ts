@@ -1,12 +1,12 @@
 /**
- * From a file's default export to `Sandbox` of `@cloudflare/sandbox`, one link at a time:
+ * Follows a file's default export to `Sandbox` of `@cloudflare/sandbox`, one link at a time:
  *
  *   shell.sandbox.ts           base.ts                      @cloudflare/sandbox
  *   class ShellSandbox   ──▶   class CompanySandbox   ──▶   Sandbox
  *
- * A link is followed through local names, constants, aliases, namespaces, re-exports and relative imports. A bare
- * package (other than the SDK) and a computed base such as a mixin call are refused: guessing there would register a
- * class that is no sandbox. Base classes are followed, not only checked, because static fields are inherited.
+ * A link may pass through local names, constants, aliases, namespaces, re-exports and relative imports. A bare
+ * package (other than the SDK) and a computed base such as a mixin call are rejected, because a guess could register
+ * a class that is not a sandbox. Base classes are read too, because static fields are inherited.
  */
 import { existsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -23,15 +23,14 @@ export interface ClassLink {
 }
 
 export interface ClassChain {
-  /** The exported class first, its base classes after it. */
+  /** The exported class first, then its base classes. */
   links: ClassLink[]
-  /** The module whose import reaches the SDK: the SDK's version is looked up from there. */
+  /** The module that imports the SDK: the SDK's version is resolved from there. */
   sdkImporter: SourceModule
 }
 
 type Found = ClassLink | { sdk: SourceModule }
 
-/** The class that a module exports as default, and its bases up to `Sandbox`. */
 export function readClassChain(module: SourceModule, root: string): ClassChain {
   const resolver = new Resolver(root)
   const links: ClassLink[] = []
@@ -118,11 +117,11 @@ class Resolver {
     }
     const from = module.imports.get(name)
     if (!from) {
-      fail(module, start, 'unknown-class', `${name} is no class, constant or import of this file`)
+      fail(module, start, 'unknown-class', `${name} is not a class, constant or import of this file`)
     }
     if (from.typeOnly) {
       const fix = `write \`import { ${from.imported} } from '${from.source}'\``
-      fail(module, from.start, 'type-only', `${name} is imported as a type, so nothing can extend it`, fix)
+      fail(module, from.start, 'type-only', `${name} is imported as a type and cannot be extended`, fix)
     }
     return this.#imported(module, from.source, from.imported, start)
   }
@@ -164,7 +163,13 @@ class Resolver {
     if (this.#steps++ > 200) fail(from, start, 'cycle', `${source} leads back to itself`)
     if (!source.startsWith('.')) {
       const fix = `extend Sandbox from ${SDK}, or a class imported by a relative path (./base.ts)`
-      fail(from, start, 'foreign-base', `the base class comes from “${source}”, which is not read`, fix)
+      fail(
+        from,
+        start,
+        'foreign-base',
+        `the base class comes from the package “${source}”, which is not analysed`,
+        fix,
+      )
     }
     const path = resolveSource(resolve(dirname(from.path), source))
     if (!path) fail(from, start, 'missing-module', `there is no file for “${source}”`)
@@ -174,7 +179,7 @@ class Resolver {
   }
 }
 
-/** The file that a relative import means: as written, with an extension added, `.js` read as `.ts`, or an index. */
+/** Resolves a relative import: as written, with an extension added, `.js` as `.ts`, or an index file. */
 export function resolveSource(target: string): string | undefined {
   const typescript = target.replace(/\.([cm]?)js(x?)$/, '.$1ts$2')
   const added = ['.ts', '.tsx', '.mts', '.js', '.mjs', '/index.ts', '/index.js'].map((end) => target + end)

@@ -1,4 +1,4 @@
-/** What a sandbox file may look like (K9, K10). */
+/** Accepted forms of a sandbox file (K9, K10). */
 import { describe, expect, test } from 'vitest'
 import { project, sandbox } from '../../test/project.ts'
 import { discover } from './discover.ts'
@@ -58,7 +58,7 @@ const READABLE: Readable[] = [
     statics: {},
   },
   {
-    name: 'statics of another class in the file are not its own (K10)',
+    name: 'statics of another class in the file are ignored (K10)',
     text: `${IMPORT}class Other extends Sandbox { static image = 'other:1'; static maxInstances = 99 }\nexport default class ShellSandbox extends Sandbox<Env> { static instanceType = 'basic' }`,
     statics: { instanceType: 'basic' },
   },
@@ -120,7 +120,7 @@ describe.each(READABLE)('reads $name', ({ text, className = 'ShellSandbox', stat
   })
 })
 
-test('subfolders are searched, node_modules and dot folders are not, and the folder can be chosen', () => {
+test('searches subfolders but not node_modules and dot folders, and the folder can be chosen', () => {
   const { root } = project({
     'src/server/a/b/deep.sandbox.ts': sandbox('Deep'),
     'src/server/node_modules/x/bad.sandbox.ts': '{{',

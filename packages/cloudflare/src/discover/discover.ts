@@ -1,6 +1,6 @@
 /**
- * The first of three stages: everything that needs the disk about the `*.sandbox.ts` files is read here, so that
- * planning is a pure function of what this returns.
+ * The first of three stages: reads everything about the `*.sandbox.ts` files from disk, so that planning is a pure
+ * function of the result.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -14,21 +14,20 @@ import { type Located, readStatics, type Statics } from './statics.ts'
 import { findSandboxFiles, SUFFIX } from './walk.ts'
 
 export interface SandboxSource {
-  /** Absolute. */
   path: string
-  /** As people see it: relative to the project. */
+  /** The path for messages, relative to the project. */
   file: string
   /** `shell` for `shell.sandbox.ts`. */
   baseName: string
   className: string
   place: Place
   statics: Statics
-  /** Absolute paths of existing Dockerfiles: the one `static image` names, and the sibling. */
+  /** Absolute paths of existing Dockerfiles: the one named by `static image`, and the sibling. */
   imageFiles: string[]
   siblingDockerfile?: string
-  /** Undefined when the SDK is not installed for this file. */
+  /** Undefined if the SDK is not installed for this file. */
   sdkVersion?: string
-  /** Every file that was read to know this; a watcher watches them. */
+  /** Every file that the result depends on, for watchers. */
   readFrom: string[]
 }
 
@@ -38,15 +37,14 @@ export interface Discovery {
 }
 
 export interface DiscoverOptions {
-  /** The project's folder. */
   root: string
-  /** Where `*.sandbox.ts` files live; relative to the project. */
+  /** The folder of `*.sandbox.ts` files, relative to the project. */
   dir?: string
-  /** The folder of the wrangler config: wrangler reads Dockerfile paths from there. */
+  /** The folder of the wrangler config: wrangler resolves Dockerfile paths from there. */
   configDir?: string
 }
 
-/** Reads every sandbox file. A file that cannot be read is among `problems` as an error; the others are still read. */
+/** Reads every sandbox file. An unreadable file becomes an error in `problems`; the others are still read. */
 export function discover(options: DiscoverOptions): Discovery {
   const root = resolve(options.root)
   const folder = resolve(root, options.dir ?? 'src/server')
@@ -64,7 +62,7 @@ export function discover(options: DiscoverOptions): Discovery {
   return { sandboxes, problems }
 }
 
-/** One file, whose text need not be on the disk yet. Warnings and errors of its static fields go to `problems`. */
+/** Reads one file, whose text need not be on disk yet. Warnings and errors of its static fields go to `problems`. */
 export function readSandbox(
   path: string,
   text: string,
@@ -77,7 +75,7 @@ export function readSandbox(
   const link = links[0]!
   const start = link.node.id?.start ?? link.node.start
   if (!link.name) {
-    const fix = 'give it a name, which Cloudflare will know it by: `export default class ShellSandbox …`'
+    const fix = 'give it a name, which Cloudflare uses as its identity: `export default class ShellSandbox …`'
     fail(link.module, start, 'anonymous-class', 'the class has no name', fix)
   }
   if (link.node.abstract) {
@@ -85,13 +83,13 @@ export function readSandbox(
       link.module,
       start,
       'abstract-class',
-      `class ${link.name} is abstract: Cloudflare cannot make one`,
+      `class ${link.name} is abstract: Cloudflare cannot instantiate it`,
       'drop `abstract`',
     )
   }
   const tuning = readStatics(links)
   problems.push(...tuning.problems)
-  // Not basename(path, SUFFIX): that keeps the suffix of a file that is called nothing else.
+  // Not basename(path, SUFFIX): that keeps the suffix of a file named only by the suffix.
   const baseName = basename(path).slice(0, -SUFFIX.length)
   const sibling = join(dirname(path), `${baseName}.Dockerfile`)
   const source: SandboxSource = {
@@ -111,13 +109,13 @@ export function readSandbox(
   return source
 }
 
-/** A path in `static image` is meant beside the file that says it or, as wrangler reads it, beside the config. */
+/** A path in `static image` is relative to its file or, as in wrangler, to the config. */
 function dockerfilesOf(image: Located<string>, configDir: string): string[] {
   const candidates = [resolve(dirname(image.path), image.value), resolve(configDir, image.value)]
   return [...new Set(candidates)].filter(isFile)
 }
 
-/** The image and the SDK speak a protocol to each other: a version apart is worth a warning. */
+/** The image and the SDK share a protocol, so different versions get a warning. */
 function drift(
   { sdkVersion, statics, imageFiles, siblingDockerfile }: SandboxSource,
   root: string,

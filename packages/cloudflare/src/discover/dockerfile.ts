@@ -1,4 +1,7 @@
-/** Which `cloudflare/sandbox` image a Dockerfile builds on, so that a drift from the installed SDK is seen. */
+/**
+ * Finds the `cloudflare/sandbox` image that a Dockerfile builds on, to detect a version mismatch with the installed
+ * SDK.
+ */
 import { readFileSync } from 'node:fs'
 
 export interface SandboxBase {
@@ -7,7 +10,7 @@ export interface SandboxBase {
   line: number
 }
 
-/** Every `FROM …cloudflare/sandbox:<tag>`, with the defaults of `ARG` filled in. */
+/** Every `FROM …cloudflare/sandbox:<tag>`, with the defaults of `ARG` substituted. */
 export function sandboxBases(path: string): SandboxBase[] {
   const args = new Map<string, string>()
   const bases: SandboxBase[] = []
@@ -30,7 +33,7 @@ export function sandboxTag(image: string): string | undefined {
   return /^(?:(?:registry-1\.)?docker\.io\/)?cloudflare\/sandbox:([^@\s]+)/.exec(image)?.[1]
 }
 
-/** `0.8.11-python` and `0.8.11` are of version 0.8.11; a pre-release version is compared as a whole. */
+/** `0.8.11-python` and `0.8.11` belong to version 0.8.11; a pre-release version is compared as a whole. */
 export function isTagOf(tag: string, version: string): boolean {
   return tag === version || tag.startsWith(`${version}-`)
 }

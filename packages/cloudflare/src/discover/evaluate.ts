@@ -1,10 +1,13 @@
-/** Constant expressions without running them: literals, templates, `as const`, top-level constants, string sums. */
+/**
+ * Evaluates constant expressions without running code: literals, templates, `as const`, top-level constants, string
+ * concatenation.
+ */
 import type { Expression, ObjectPropertyKind, PropertyKey } from 'oxc-parser'
 import type { SourceModule } from './module.ts'
 
 export type Constant = string | number | boolean | null | { [key: string]: Constant }
 
-/** The value, or the innermost expression that cannot be known. */
+/** The value, or the innermost expression without a constant value. */
 export type Evaluation = { value: Constant } | { unknown: { start: number; type: string } }
 
 export function evaluate(wrapped: Expression, module: SourceModule, depth = 0): Evaluation {
@@ -53,7 +56,6 @@ export function evaluate(wrapped: Expression, module: SourceModule, depth = 0): 
   }
 }
 
-/** The expression without what only the type checker sees, and without parentheses. */
 export function unwrap(expression: Expression): Expression {
   switch (expression.type) {
     case 'ParenthesizedExpression':
@@ -68,7 +70,7 @@ export function unwrap(expression: Expression): Expression {
   }
 }
 
-/** The name a member is written with, or undefined when it is computed from something else than a literal. */
+/** The name of a member, or undefined if it is computed. */
 export function keyName(key: PropertyKey, computed: boolean): string | undefined {
   if (key.type === 'Literal') return String(key.value)
   if (key.type === 'Identifier' && !computed) return key.name

@@ -1,7 +1,7 @@
 /**
- * One parsed TypeScript file and an index of its top level: what it imports, which classes and constants it
- * declares, what it exports. Everything later asks this index and never the text, so a class inside a comment or a
- * string does not exist, and an alias is only another key of a map.
+ * A parsed TypeScript file and an index of its top level: imports, classes, constants and exports. Later stages use
+ * this index and never the text, so a class inside a comment or a string is not seen, and an alias is another key of
+ * a map.
  */
 import { readFileSync } from 'node:fs'
 import type { Class, Directive, Expression, ModuleExportName, Program, Statement } from 'oxc-parser'
@@ -17,7 +17,6 @@ export interface Import {
   start: number
 }
 
-/** An export that passes on another module's (`source`) or this module's binding. */
 export interface ExportedName {
   local: string
   source?: string
@@ -26,7 +25,7 @@ export interface ExportedName {
 
 export interface SourceModule {
   path: string
-  /** The path people see: relative to the project. */
+  /** The path for messages, relative to the project. */
   file: string
   text: string
   program: Program
@@ -38,7 +37,7 @@ export interface SourceModule {
   defaults: { start: number; expression?: Expression | Class; name?: ExportedName }[]
 }
 
-/** Reads and indexes a file. A syntax error is thrown with its place. */
+/** Reads and indexes a file. A syntax error throws with its position. */
 export function readModule(path: string, root: string): SourceModule {
   const text = readFileSync(path, 'utf8')
   return indexModule(path, posixRelative(root, path), text)
@@ -68,7 +67,6 @@ export function placeIn(module: SourceModule, start: number): Place {
   return placeAt(module.file, module.text, start)
 }
 
-/** Throws one problem at a place in a source file. */
 export function fail(
   module: SourceModule,
   start: number,

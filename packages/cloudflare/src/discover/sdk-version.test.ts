@@ -1,4 +1,4 @@
-/** K13: the version is found the way Node finds packages, and there is no `latest`. */
+/** K13: the version is resolved as Node resolves packages, and `latest` is never used. */
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import { sdkVersion } from './sdk-version.ts'
 const pkg = (version: string) => `{"name":"@cloudflare/sandbox","version":"${version}"}`
 const imageOf = async (root: string) => (await check({ root })).sandboxes[0]?.image
 
-test('hoisted: the SDK stands in a folder above the project', async () => {
+test('hoisted: the SDK is in a folder above the project', async () => {
   const { path, write } = project({ 'node_modules/@cloudflare/sandbox/package.json': pkg('1.2.3') }, null)
   write({ 'apps/web/src/server/shell.sandbox.ts': SHELL, 'apps/web/wrangler.jsonc': '{}' })
   expect(await imageOf(path('apps/web'))).toBe('docker.io/cloudflare/sandbox:1.2.3')
@@ -40,7 +40,7 @@ test('the real package, whose exports hide its package.json', () => {
   expect(sdkVersion(path('src/server/shell.sandbox.ts'))).toBe('0.12.10')
 })
 
-test('not installed: an error with the command, never an image tag latest', async () => {
+test('not installed: an error with the command, never the image tag latest', async () => {
   const { root, read } = project({ 'src/server/shell.sandbox.ts': SHELL, 'wrangler.jsonc': '{}' }, null)
   const [problem] = await problemsOf(check({ root }))
   expect(problem).toMatchObject({

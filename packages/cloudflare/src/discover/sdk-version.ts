@@ -1,8 +1,9 @@
 /**
- * The version of `@cloudflare/sandbox` that a file's import would get, the way Node resolves packages: every
+ * The version of `@cloudflare/sandbox` that a file's import resolves to, as Node resolves packages: every
  * `node_modules` from the file's folder upwards (hoisting, workspaces, pnpm's links), then Node's own resolver, which
- * Yarn's Plug'n'Play replaces. There is no fallback: an image that does not match the SDK breaks at run time, so a
- * missing SDK is an error of the caller's and never the image tag `latest`.
+ * Yarn's Plug'n'Play replaces.
+ * There is no fallback: an image that does not match the SDK breaks at run time, so a missing SDK is an error and
+ * never the image tag `latest`.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -19,7 +20,6 @@ export function sdkVersion(importer: string): string | undefined {
   try {
     folder = dirname(require.resolve(SDK))
   } catch {
-    // Not installed in any way that Node knows.
     return undefined
   }
   for (; dirname(folder) !== folder; folder = dirname(folder)) {

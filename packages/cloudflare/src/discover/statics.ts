@@ -1,7 +1,7 @@
 /**
- * The static fields that tune a sandbox. They are read from the exported class and, as JavaScript inherits statics,
- * from its base classes; a class that merely stands in the same file has no say. A field that has no constant value
- * is an error at its place: taking a default instead would deploy something that the source does not say.
+ * The static fields that configure a sandbox, of the exported class and its base classes, because JavaScript inherits
+ * statics. Other classes in the file are ignored. A field without a constant value is an error: a default would
+ * deploy something that the source does not say.
  */
 import type { ClassElement, Expression } from 'oxc-parser'
 import { Visitor } from 'oxc-parser'
@@ -16,7 +16,7 @@ export type InstanceType = string | { [limit: string]: number }
 export interface Located<T> {
   value: T
   place: Place
-  /** The file that says it: a path in `image` is looked up beside it. */
+  /** The file that declares it: a path in `image` is relative to it. */
   path: string
 }
 
@@ -45,7 +45,7 @@ const FIELDS: { [name in Field]: (value: Constant) => string | undefined } = {
     value === true ? undefined : 'true: Cloudflare runs containers on SQLite-backed classes only',
 }
 
-/** The tuning of a class, its own fields before inherited ones. */
+/** The fields of a class; its own take precedence over inherited ones. */
 export function readStatics(links: ClassLink[]): { statics: Statics; problems: Problem[] } {
   const problems: Problem[] = []
   const statics: { [name: string]: Located<Constant> } = {}
@@ -82,7 +82,7 @@ function readMember(
   if (!Object.hasOwn(FIELDS, name)) {
     const meant = nearest(name, Object.keys(FIELDS))
     if (!meant || member.type === 'MethodDefinition') return
-    const message = `static ${name} is not one of ours: ignored`
+    const message = `static ${name} is unknown: ignored`
     problems.push({
       severity: 'warning',
       code: 'unknown-static',
@@ -98,7 +98,7 @@ function readMember(
   const value = isField && member.value ? readValue(name as Field, member.value, module, problems) : undefined
   if (value) statics[name] = { value: value.constant, place, path: module.path }
   else if (!isField || !member.value) {
-    const message = `static ${name} has no value that can be read without running it`
+    const message = `static ${name} has no value that can be read without running code`
     problems.push({
       severity: 'error',
       code: 'not-constant',
@@ -133,7 +133,7 @@ function readValue(
   if (name === 'instanceType' && typeof result.value === 'string') {
     const known = [...INSTANCE_TYPES, ...OLD_INSTANCE_TYPES]
     if (!known.includes(result.value)) {
-      const message = `instance type “${result.value}” is not one that this version knows; written as it is`
+      const message = `instance type “${result.value}” is unknown to this version; written unchanged`
       const fix = `known: ${INSTANCE_TYPES.join(', ')}`
       problems.push({ severity: 'warning', code: 'unknown-instance-type', message, place, fix })
     }
@@ -141,7 +141,10 @@ function readValue(
   return { constant: name === 'instanceType' ? snakeLimits(result.value) : result.value }
 }
 
-/** `static { this.image = … }` and `ShellSandbox.image = …` run after the fields and would win; so they are refused. */
+/**
+ * `static { this.image = … }` and `ShellSandbox.image = …` run after the fields and would override them, so they are
+ * rejected.
+ */
 function refuseAssignments(className: string | undefined, module: SourceModule, problems: Problem[]): void {
   let staticBlocks = 0
   new Visitor({
@@ -160,7 +163,7 @@ function refuseAssignments(className: string | undefined, module: SourceModule, 
       const { name } = left.property
       if (!ours || !Object.hasOwn(FIELDS, name)) return
       const place = placeIn(module, start)
-      const message = `${name} is set by a statement, which cannot be read without running it`
+      const message = `${name} is set by a statement, which cannot be evaluated without running code`
       problems.push({
         severity: 'error',
         code: 'not-constant',

@@ -1,4 +1,4 @@
-/** What is said about a sandbox file that cannot be read (K9), or that can but was probably meant otherwise. */
+/** Errors about a sandbox file that cannot be read (K9), and warnings about likely mistakes. */
 import { expect, test } from 'vitest'
 import { project, sandbox } from '../../test/project.ts'
 import { discover } from './discover.ts'
@@ -49,7 +49,7 @@ const UNREADABLE: {
     fix: /extends Sandbox/,
   },
   {
-    name: 'a Sandbox of somebody else',
+    name: 'a Sandbox of another package',
     text: "import { Sandbox } from 'other'\nexport default class X extends Sandbox {}",
     code: 'foreign-base',
     at: '2:32',
@@ -145,7 +145,7 @@ const UNREADABLE: {
   },
   { name: 'an empty image', text: sandbox('X', "static image = ''"), code: 'bad-static', at: '4:17' },
   {
-    name: 'sqlite = false: read, and refused (K6)',
+    name: 'sqlite = false: read, and rejected (K6)',
     text: sandbox('X', 'static sqlite = false'),
     code: 'bad-static',
     at: '4:18',
@@ -153,7 +153,7 @@ const UNREADABLE: {
   },
 ]
 
-test.each(UNREADABLE)('refuses $name, and says where', ({ text, code, at, fix, more = {} }) => {
+test.each(UNREADABLE)('rejects $name with its position', ({ text, code, at, fix, more = {} }) => {
   const { root } = project({ 'src/server/x.sandbox.ts': text, ...more })
   const { problems } = discover({ root })
   const [problem] = problems

@@ -1,4 +1,4 @@
-/** Finds the `*.sandbox.ts` files of a folder, and the names that were probably meant to be one. */
+/** Finds the `*.sandbox.ts` files of a folder, and files whose names are likely typos. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { posixRelative } from '../paths.ts'
@@ -6,7 +6,7 @@ import type { Problem } from '../problem.ts'
 
 export const SUFFIX = '.sandbox.ts'
 
-/** Absolute paths, sorted. Folders named `node_modules` or starting with a dot, and linked folders, are not entered. */
+/** Absolute paths, sorted. Skips `node_modules`, folders that start with a dot, and linked folders. */
 export function findSandboxFiles(folder: string, root: string): { files: string[]; problems: Problem[] } {
   const files: string[] = []
   const problems: Problem[] = []

@@ -1,7 +1,6 @@
 /**
- * Code that reaches for the one class called `Sandbox`: `env.Sandbox`, its type, its re-export, and the SDK's
- * `proxyToSandbox`, which looks at `env.Sandbox` and nowhere else. Only code counts, found in the syntax tree; a comment
- * that mentions `env.Sandbox` is not a call site.
+ * Finds code that uses the class `Sandbox` by name: `env.Sandbox`, its type, its re-export, and the SDK's
+ * `proxyToSandbox`, which only uses `env.Sandbox`. Searches the syntax tree, so comments do not count.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -19,13 +18,10 @@ import { CloudflareSyncError, type Place, type Problem } from '../problem.ts'
 export interface CallSite {
   kind: 'env' | 'proxy' | 'export' | 'type'
   place: Place
-  /** The code as it stands. */
   found: string
-  /** What to write instead. */
   instead: string
 }
 
-/** Every call site below a folder, for the sandbox that takes the place of `Sandbox`. */
 export function findCallSites(
   folder: string,
   root: string,
@@ -37,7 +33,7 @@ export function findCallSites(
   return sites
 }
 
-/** With no binding called `Sandbox`, every `proxyToSandbox(request, env)` answers 500. */
+/** Without a binding called `Sandbox`, every `proxyToSandbox(request, env)` responds with 500. */
 export function proxyProblems(config: ConfigFile, root: string, sandboxes: PlannedSandbox[]): Problem[] {
   const [first] = sandboxes
   const bindings = isObject(config.value.durable_objects) ? config.value.durable_objects.bindings : []
@@ -51,7 +47,7 @@ export function proxyProblems(config: ConfigFile, root: string, sandboxes: Plann
       severity: 'warning',
       code: 'proxy-to-sandbox',
       message:
-        'proxyToSandbox looks only at env.Sandbox, which this Worker does not have: preview URLs answer 500',
+        'proxyToSandbox only uses env.Sandbox, which this Worker does not have: preview URLs respond with 500',
       place,
       fix:
         sandboxes.length === 1
@@ -125,7 +121,7 @@ function* modulesUnder(folder: string, root: string): Generator<SourceModule> {
     try {
       yield indexModule(path, posixRelative(root, path), source)
     } catch (error) {
-      // A file that does not parse is its owner's business; sandbox files are reported where they are read.
+      // Files that do not parse are skipped; sandbox files are reported where they are read.
       if (!(error instanceof CloudflareSyncError)) throw error
     }
   }

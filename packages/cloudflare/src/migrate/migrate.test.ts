@@ -1,4 +1,4 @@
-/** From the hand-made class "Sandbox" to a file of its own; K17: who looks at env.Sandbox is found. */
+/** Migration from the hand-written class "Sandbox" to a sandbox file. K17: finds code that uses env.Sandbox. */
 import { describe, expect, test } from 'vitest'
 import { problemsOf, project, sandbox } from '../../test/project.ts'
 import { check, migrate, sync } from '../index.ts'
@@ -36,14 +36,14 @@ export default {
 
 const FILES = { 'wrangler.jsonc': OLD, 'src/index.ts': INDEX, Dockerfile: 'FROM cloudflare/sandbox:0.8.11\n' }
 
-test('sync points at the old pattern', async () => {
+test('sync reports the old pattern', async () => {
   const { root } = project({ 'wrangler.jsonc': OLD })
   const { problems } = await sync({ root })
   expect(problems).toMatchObject([{ code: 'old-pattern', place: { file: 'wrangler.jsonc', line: 6 } }])
   expect(problems[0]?.fix).toContain('migrate')
 })
 
-test('the class is renamed, not made anew; tuning, application name, comments and neighbours survive', async () => {
+test('renames the class instead of creating a new one; keeps tuning, application name, comments and neighbours', async () => {
   const { root, read } = project(FILES)
   const result = await migrate({ root, name: 'shell' })
   expect(read('src/server/shell.sandbox.ts')).toBe(`import { Sandbox } from '@cloudflare/sandbox';
@@ -75,7 +75,7 @@ export default class ShellSandbox extends Sandbox<Env> {
   ]
 }
 `)
-  // What was just migrated is not told to be migrated.
+  // A migrated class is not reported again.
   expect(result.problems.filter(({ code }) => code === 'old-pattern')).toEqual([])
   expect((await sync({ root })).problems.filter(({ code }) => code === 'old-pattern')).toEqual([])
   expect(result.written).toBe(true)
@@ -84,7 +84,7 @@ export default class ShellSandbox extends Sandbox<Env> {
   expect((await check({ root })).changed).toBe(false)
 })
 
-test('every call site is named with what to write instead, and comments are none', async () => {
+test('names every call site with its replacement, and ignores comments', async () => {
   const { root } = project(FILES)
   const { callSites } = await migrate({ root, dryRun: true })
   expect(callSites.map(({ place, found, instead }) => [place.line, found, instead])).toEqual([
@@ -105,7 +105,7 @@ test('a dry run writes nothing', async () => {
   expect(has('src/server/box.sandbox.ts')).toBe(false)
 })
 
-test('keepAlias leaves the binding Sandbox in place, of the new class', async () => {
+test('keepAlias keeps the binding Sandbox, with the new class', async () => {
   const { root, read } = project(FILES)
   await migrate({ root, keepAlias: true })
   const { bindings } = JSON.parse(read('wrangler.jsonc').replace(/\/\/.*/g, '')).durable_objects
@@ -117,14 +117,14 @@ test('keepAlias leaves the binding Sandbox in place, of the new class', async ()
   expect((await sync({ root })).written).toBe(false)
 })
 
-test('a file that exists already is used', async () => {
+test('uses an existing file', async () => {
   const { root, read } = project({ ...FILES, 'src/server/term.sandbox.ts': sandbox('Terminal') })
   const { source } = await migrate({ root, name: 'term' })
   expect(source).toBeUndefined()
   expect(read('wrangler.jsonc')).toContain('{ "from": "Sandbox", "to": "Terminal" }')
 })
 
-test('environments that have the old class go along', async () => {
+test('includes environments that have the old class', async () => {
   const config = JSON.parse(OLD.replace(/\/\/.*/g, ''))
   config.env = {
     production: { containers: config.containers, durable_objects: config.durable_objects },
@@ -165,7 +165,7 @@ describe('K17: proxyToSandbox sees only env.Sandbox', () => {
   const config = '{ "main": "src/index.ts" }'
   const files = { 'src/server/shell.sandbox.ts': sandbox('ShellSandbox'), 'wrangler.jsonc': config }
 
-  test('a call with the plain env is warned about, with what to write', async () => {
+  test('warns about a call with the plain env, with the replacement', async () => {
     const { root } = project({ ...files, 'src/previews.ts': code('proxyToSandbox(request, env)') })
     const { problems } = await check({ root })
     expect(problems).toMatchObject([
@@ -174,7 +174,7 @@ describe('K17: proxyToSandbox sees only env.Sandbox', () => {
     expect(problems[0]?.fix).toBe('write `proxyToSandbox(request, { Sandbox: env.SHELL_SANDBOX })`')
   })
 
-  test('one that hands the binding over, and one with an alias binding, are fine', async () => {
+  test('accepts a call that passes the binding, and one with an alias binding', async () => {
     const good = project({
       ...files,
       'src/previews.ts': code('proxyToSandbox(request, { Sandbox: env.SHELL_SANDBOX })'),
@@ -190,7 +190,7 @@ describe('K17: proxyToSandbox sees only env.Sandbox', () => {
     expect((await check({ root: other.root })).problems).toEqual([])
   })
 
-  test('a Worker that does not export the class, nor ContainerProxy, is told the lines', async () => {
+  test('prints the export lines if the Worker exports neither the class nor ContainerProxy', async () => {
     const { root, write } = project({ ...files, 'src/index.ts': 'export default {}\n' })
     const { problems } = await check({ root })
     expect(problems).toMatchObject([{ code: 'not-exported', place: { file: 'src/index.ts' } }])

@@ -1,8 +1,8 @@
 /**
- * From the hand-made class `Sandbox` to a file of its own. The seed's recipe deletes three entries and lets them be
- * rewritten; done literally that rewrites migration history and abandons every existing object. So the old class is
- * renamed instead: the record is told that the new file used to hold the class `Sandbox`, and the ordinary plan does
- * the rest — entries changed in place, `renamed_classes` appended, data kept.
+ * Migrates the hand-written class `Sandbox` to a sandbox file. Deleting and recreating the three entries would
+ * rewrite migration history and abandon every existing object. So the old class is renamed: the record gets the class
+ * `Sandbox` as the past of the new file, and the ordinary plan does the rest. Entries change in place,
+ * `renamed_classes` is appended, and data is kept.
  */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -21,22 +21,21 @@ import { type CallSite, findCallSites, sourceFolder } from './call-sites.ts'
 import { classNameOf, oldContainer, sandboxSource } from './source.ts'
 
 export interface MigrateOptions extends SyncOptions {
-  /** The new file's name: `shell` makes `src/server/shell.sandbox.ts`. */
+  /** The name of the new file: `shell` creates `src/server/shell.sandbox.ts`. */
   name?: string
-  /** Keep the binding `Sandbox` beside the new one, so that old call sites go on working. */
+  /** Keep the binding `Sandbox` beside the new one, so that old call sites still work. */
   keepAlias?: boolean
   dryRun?: boolean
 }
 
 export interface MigrateResult extends SyncResult {
-  /** What was done, or would be, in order; for people. */
   steps: string[]
   callSites: CallSite[]
-  /** The new file and its text; undefined when it was there already. */
+  /** The new file and its text; undefined if it already exists. */
   source: { file: string; text: string } | undefined
 }
 
-/** Throws when there is nothing to migrate, and before anything is written when something is an error. */
+/** Throws if there is nothing to migrate. Throws before anything is written if there is an error. */
 export async function migrate(options: MigrateOptions = {}): Promise<MigrateResult> {
   const { path } = findConfig(rootOf(options), options.config)
   if (!path) throw new CloudflareSyncError([missingConfig('wrangler.jsonc')])
@@ -118,7 +117,7 @@ function oldBinding(section: Section): string {
   return isObject(old) ? String(old.name) : ''
 }
 
-/** Other bindings of the old class stay the user's, but must follow the class to its new name. */
+/** Other bindings of the old class stay, but must refer to its new name. */
 function aliasEdits(section: Section, className: string, taken: string): Edit[] {
   return section.bindings.flatMap((one, index): Edit[] => {
     if (!isObject(one) || one.class_name !== 'Sandbox' || 'script_name' in one || one.name === taken)

@@ -1,4 +1,4 @@
-/** The sandbox file that `migrate` writes: as small as the old entry allows. */
+/** The sandbox file that `migrate` writes, as small as the old entry allows. */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { ConfigFile } from '../config-file.ts'
@@ -20,7 +20,7 @@ export function classNameOf(name: string): string {
   return `${words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')}Sandbox`
 }
 
-/** Static fields for whatever the old entry says and the defaults do not. */
+/** Static fields for values of the old entry that differ from the defaults. */
 export function sandboxSource(
   className: string,
   containerName: string,
@@ -34,7 +34,7 @@ export function sandboxSource(
     fields.push(`static image = ${quote(imageFrom(path, config.dir, image))}`)
   }
   const type = old.instance_type
-  // An entry without one ran on wrangler's default, which is `lite` under its old name `dev`.
+  // An entry without a type used wrangler's default, which is `lite` under its old name `dev`.
   if (type !== undefined && type !== DEFAULT_INSTANCE_TYPE)
     fields.push(`static instanceType = ${quote(type)}`)
   if (old.max_instances !== undefined) fields.push(`static maxInstances = ${quote(old.max_instances)}`)
@@ -52,13 +52,12 @@ export function sandboxSource(
   return `import { Sandbox } from '@cloudflare/sandbox';\n\nexport default class ${className} extends Sandbox<Env> ${body}\n`
 }
 
-/** A Dockerfile's path as the new file's folder sees it; a registry reference as it is. */
+/** The Dockerfile's path relative to the new file's folder; a registry reference unchanged. */
 function imageFrom(path: string, configDir: string, image: string): string {
   const target = resolve(configDir, image)
   return existsSync(target) ? dotRelative(dirname(path), target) : image
 }
 
-/** What wrangler calls a container without a name. */
 function nameOf(old: JsonObject, config: JsonObject): string | undefined {
   if (typeof old.name === 'string') return old.name
   if (Object.keys(old).length === 0 || typeof config.name !== 'string') return undefined

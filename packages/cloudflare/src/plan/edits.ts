@@ -1,4 +1,4 @@
-/** The language between planning and writing: what shall change, as data, with a sentence for people. */
+/** The interface between planning and writing: changes as data, with an explanation. */
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
@@ -7,18 +7,16 @@ export type JsonObject = { [key: string]: Json }
 export type Path = (string | number)[]
 
 export type Edit =
-  /** Replaces the value, or adds the property to an existing object. */
   | { op: 'set'; path: Path; value: Json; why: string }
-  /** Adds to the end of an array; the array and the objects around it are made when missing. */
+  /** Appends to an array; creates the array and its parents if needed. */
   | { op: 'append'; path: Path; values: Json[]; layout: 'block' | 'inline'; why: string }
-  /** Takes an element or a property away. */
   | { op: 'remove'; path: Path; why: string }
-  /** Takes an array or object of ours away once nothing, not even a comment, is in it. */
+  /** Removes an array or object that we created, if nothing is in it, not even a comment. */
   | { op: 'prune'; path: Path; why: string }
 
 /**
- * The order in which indexes stay true: changes in place, additions at the end, removals from the back, and then
- * what became empty.
+ * Orders edits so that indexes stay valid: changes in place, additions at the end, removals from the back, then empty
+ * containers.
  */
 export function inSafeOrder(edits: Edit[]): Edit[] {
   const rank = { set: 0, append: 1, remove: 2, prune: 3 }

@@ -1,14 +1,14 @@
 /**
- * Containers and bindings of one section, reconciled with what the sources say. Every existing entry is claimed at
- * most once, in this order:
+ * Reconciles containers and bindings of one section with the sources. Every existing entry is claimed at most once,
+ * in this order:
  *
  *   1. by its identity   a container by its class, a binding by its name
- *   2. by its past       an entry of ours whose class (or name) was the one of the same file before
+ *   2. by its past       an entry of ours that had the earlier class (or name) of the same file
  *   3. nothing claimed   a new entry at the end
  *   4. ours, unclaimed   removed
  *
- * An entry found in step 1 that is not ours is taken over in silence only when it says exactly what we would write.
- * Otherwise its author meant something, and we stop with both places in hand; `adopt` is how the author lets go.
+ * An entry of step 1 that is not ours is taken over only if it equals what we would write. Otherwise it is a
+ * conflict, reported with both positions; `adopt` overrides it.
  */
 import type { Problem } from '../problem.ts'
 import { type Edit, isObject, type Json, type JsonObject, type Path, sameJson } from './edits.ts'
@@ -17,9 +17,8 @@ import type { ContainerField } from './record.ts'
 import { type Section, sectionName, type Where } from './section.ts'
 
 export interface Ownership {
-  /** Class → fields of its container that are ours, in this section. */
+  /** Class → managed fields of its container, in this section. */
   classes: Map<string, ContainerField[]>
-  /** Binding → the class it had. */
   bindings: Map<string, string>
 }
 
@@ -37,7 +36,6 @@ interface Kind {
   isOurs(entry: JsonObject): boolean
   wanted(sandbox: PlannedSandbox): JsonObject
   past(sandbox: PlannedSandbox, entry: JsonObject): boolean
-  /** Fields of ours that the sources do not set any more. */
   outdated(sandbox: PlannedSandbox, entry: JsonObject): string[]
 }
 
@@ -55,7 +53,7 @@ export function planEntries(
   return plan
 }
 
-/** The container entry of a sandbox; in a named environment its name says so, because names are account-wide. */
+/** The container entry of a sandbox. Its name includes a named environment, because names are account-wide. */
 export function containerOf(sandbox: PlannedSandbox, env: string | undefined): JsonObject {
   const name = env === undefined ? sandbox.container : `${sandbox.container}-${env.toLowerCase()}`
   const entry: JsonObject = {
@@ -143,7 +141,7 @@ function reconcile(
     if (claimed.has(index) || !isObject(entry)) continue
     if (kind.isOurs(entry)) {
       const isDropped = section.env !== undefined && sandboxes.length === 0
-      const reason = isDropped ? 'no file any more, or the environment was dropped' : 'its file is gone'
+      const reason = isDropped ? 'its file or its environment was removed' : 'its file was removed'
       const name = entry.name ?? entry.class_name
       const why = `remove ${kind.label} ${name} from ${sectionName(section.env)}: ${reason}`
       plan.edits.push({ op: 'remove', path: [...kind.path, index], why })
@@ -187,7 +185,7 @@ function update(
   }
 }
 
-/** Two containers of one class or of one name, or two bindings of one name, are never what anybody wants. */
+/** Rejects two containers of one class or name, and two bindings of one name. */
 function refuseClash(
   kind: Kind,
   entry: JsonObject,

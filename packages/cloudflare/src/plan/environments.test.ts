@@ -1,4 +1,4 @@
-/** K14: named environments inherit neither containers nor bindings. */
+/** K14: named environments do not inherit containers or bindings. */
 import { expect, test } from 'vitest'
 import { problemsOf, project, SHELL, sandbox } from '../../test/project.ts'
 import { type SyncOptions, sync } from '../index.ts'
@@ -20,7 +20,7 @@ function world() {
   return { ...made, run, value: () => JSON.parse(made.read('wrangler.jsonc')) }
 }
 
-test('not chosen: left alone, and told for each', async () => {
+test('not chosen: unchanged, with a note for each', async () => {
   const { run, value } = world()
   const { problems } = await run()
   expect(value().env).toEqual(CONFIG.env)
@@ -29,7 +29,7 @@ test('not chosen: left alone, and told for each', async () => {
   expect(problems[0]?.fix).toContain('--env production')
 })
 
-test('chosen: its own container name, bindings, and migrations where it has its own; remembered', async () => {
+test('chosen: own container name, bindings, and own migrations if it has any; the choice is recorded', async () => {
   const { run, value, write } = world()
   const { problems } = await run({ envs: ['production'] })
   expect(problems.map(({ place }) => place?.line)).toHaveLength(1)
@@ -53,14 +53,14 @@ test('chosen: its own container name, bindings, and migrations where it has its 
   expect(value().env.production.migrations).toHaveLength(3)
 })
 
-test('one without migrations of its own inherits them', async () => {
+test('an environment without its own migrations inherits them', async () => {
   const { run, value } = world()
   await run({ envs: ['staging'] })
   expect(value().env.staging).not.toHaveProperty('migrations')
   expect(value().env.staging.containers[0].name).toBe('shell-sandbox-staging')
 })
 
-test('all, and none again: what was ours there is gone without a trace', async () => {
+test('all, then none: removes all of our entries there', async () => {
   const { run, value } = world()
   await run({ envs: 'all' })
   expect(value().env.staging.durable_objects.bindings).toHaveLength(1)
@@ -70,7 +70,7 @@ test('all, and none again: what was ours there is gone without a trace', async (
   expect((await run()).written).toBe(false)
 })
 
-test('a hand-written entry in an environment is not taken for ours because the top level is', async () => {
+test('a hand-written entry in an environment is not ours, even if the top-level one is', async () => {
   const { run, read, write } = world()
   await run()
   const config = JSON.parse(read('wrangler.jsonc'))
@@ -80,7 +80,7 @@ test('a hand-written entry in an environment is not taken for ours because the t
   expect(problem).toMatchObject({ code: 'hand-written' })
 })
 
-test('a mistyped one is refused with those that exist', async () => {
+test('rejects a typo with the existing names', async () => {
   const { run } = world()
   const [problem] = await problemsOf(run({ envs: ['prod'] }))
   expect(problem).toMatchObject({ code: 'no-env' })

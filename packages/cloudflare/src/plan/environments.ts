@@ -1,11 +1,11 @@
-/** Which named environments are kept in step, and what to say about those that are not. */
+/** Which named environments are updated, and notes about the others. */
 import type { Problem } from '../problem.ts'
 import { isObject, type JsonObject } from './edits.ts'
 import type { PlannedSandbox } from './plan.ts'
 import type { ManagedRecord } from './record.ts'
 import { environmentNames, readSection, type Where } from './section.ts'
 
-/** `all`, or the names; undefined means: as the record says. */
+/** `all`, or the names; undefined: as recorded. */
 export type EnvSelection = 'all' | string[] | undefined
 
 export function selectEnvironments(
@@ -18,7 +18,8 @@ export function selectEnvironments(
   if (selection === 'all') return { envs: existing, problems: [] }
   const asked = [...new Set(selection ?? record.envs)]
   const missing = asked.filter((env) => !existing.includes(env))
-  // An environment that somebody removed from the config needs no entries; one that was just asked for is a typo.
+  // A recorded environment that was removed from the config needs no entries; a requested one that is missing is a
+  // typo.
   if (selection === undefined) return { envs: asked.filter((env) => existing.includes(env)), problems: [] }
   const problems = missing.map((env): Problem => {
     const known = existing.length > 0 ? `it has ${existing.join(', ')}` : 'it has none'
@@ -34,7 +35,7 @@ export function selectEnvironments(
   return { envs: asked, problems }
 }
 
-/** A named environment inherits neither containers nor bindings: deploying it would leave the sandboxes out. */
+/** A named environment does not inherit containers or bindings: its deploy would lack the sandboxes. */
 export function leftOutProblems(
   config: JsonObject,
   selected: string[],
@@ -53,7 +54,7 @@ export function leftOutProblems(
       code: 'env-left-out',
       message: `env.${env} does not inherit bindings and containers: a deploy of it has no ${missing.join(', ')}`,
       place: where(['env', env]),
-      fix: `run \`sync --env ${env}\` (remembered from then on), or leave it if that is meant`,
+      fix: `run \`sync --env ${env}\` (the choice is recorded), or ignore this if it is intended`,
     })
   }
   return problems

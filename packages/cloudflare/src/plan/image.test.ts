@@ -1,4 +1,7 @@
-/** The image, in the documented order; K16: paths are those that wrangler will look up, and drift is seen. */
+/**
+ * The image, in the documented order. K16: paths are those that wrangler resolves, and version mismatches are
+ * detected.
+ */
 import { describe, expect, test } from 'vitest'
 import { problemsOf, project, SHELL, sandbox } from '../../test/project.ts'
 import { check, sync } from '../sync.ts'
@@ -25,7 +28,7 @@ describe('order', () => {
   })
 })
 
-describe('K16: a path is written as the config’s folder sees it', () => {
+describe('K16: writes a path relative to the config’s folder', () => {
   test.each([
     ['beside the source', './box/Dockerfile', 'src/server/box/Dockerfile', './src/server/box/Dockerfile'],
     ['beside the config', './docker/Dockerfile', 'docker/Dockerfile', './docker/Dockerfile'],
@@ -53,7 +56,7 @@ describe('K16: a path is written as the config’s folder sees it', () => {
 test.each([
   ['a missing Dockerfile', './nowhere/Dockerfile', {}, 'no-dockerfile'],
   ['no tag', 'docker.io/cloudflare/sandbox', {}, 'no-tag'],
-  ['a port is no tag', 'registry:5000/x', {}, 'no-tag'],
+  ['a port is not a tag', 'registry:5000/x', {}, 'no-tag'],
   [
     'two Dockerfiles',
     './Dockerfile',
@@ -66,7 +69,7 @@ test.each([
   expect(problem).toMatchObject({ code, place: { file: FILE, line: 4, column: 2 } })
 })
 
-describe('K16: an image of another version than the SDK is warned about', () => {
+describe('K16: warns about an image of another version than the SDK', () => {
   test.each([
     ['in the static', withImage('docker.io/cloudflare/sandbox:0.7.0-python'), undefined, FILE, 4],
     [
@@ -100,7 +103,7 @@ describe('K16: an image of another version than the SDK is warned about', () => 
   })
 })
 
-test('latest, when somebody insists, is written with a warning', async () => {
+test('writes an explicit latest, with a warning', async () => {
   const { root } = project({ [FILE]: withImage('docker.io/me/box:latest'), 'wrangler.jsonc': '{}' })
   const { problems, sandboxes } = await check({ root })
   expect(sandboxes[0]?.image).toBe('docker.io/me/box:latest')

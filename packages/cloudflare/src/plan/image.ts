@@ -7,7 +7,7 @@ import type { Problem } from '../problem.ts'
 
 export const DEFAULT_IMAGE = 'docker.io/cloudflare/sandbox'
 
-/** `configDir` matters because wrangler resolves a Dockerfile's path from the folder of its config. */
+/** Needs `configDir`, because wrangler resolves a Dockerfile's path from the folder of its config. */
 export function resolveImage(
   source: SandboxSource,
   configDir: string,

@@ -1,4 +1,4 @@
-/** K4, K5: classes begin, are renamed and end; history is only appended to. */
+/** K4, K5: classes are created, renamed and deleted; history is only appended to. */
 import { describe, expect, test } from 'vitest'
 import { problemsOf, project, SHELL, sandbox } from '../../test/project.ts'
 import { type SyncOptions, sync } from '../index.ts'
@@ -13,7 +13,7 @@ function world(config = '{}\n') {
 }
 
 describe('K4: renames', () => {
-  test('the file stayed and the class changed: renamed_classes, and the entries change in place', async () => {
+  test('same file, new class: renamed_classes, and the entries change in place', async () => {
     const { run, write, value } = world()
     await run()
     write({ [FILE]: sandbox('Terminal') })
@@ -36,7 +36,7 @@ describe('K4: renames', () => {
     expect(problems).toEqual([])
   })
 
-  test('the file moved and the class stayed: no migration, the binding changes in place', async () => {
+  test('moved file, same class: no migration, the binding changes in place', async () => {
     const { run, write, remove, value } = world()
     await run()
     remove(FILE)
@@ -47,7 +47,7 @@ describe('K4: renames', () => {
     expect(value().migrations).toHaveLength(1)
   })
 
-  test('both changed: only the user can know, and says so with rename', async () => {
+  test('new file and new class: only an explicit rename keeps the objects', async () => {
     const { run, write, remove, migrations } = world()
     await run()
     remove(FILE)
@@ -59,7 +59,7 @@ describe('K4: renames', () => {
     expect((await run()).problems).toEqual([])
   })
 
-  test('a chain of renames, said explicitly, frees each name before it is taken', async () => {
+  test('a chain of explicit renames frees each name before it is used', async () => {
     const { run, write, migrations } = world()
     write({ 'src/server/a.sandbox.ts': sandbox('A'), 'src/server/b.sandbox.ts': sandbox('B') })
     await run()
@@ -75,7 +75,7 @@ describe('K4: renames', () => {
     ])
   })
 
-  test('two files that swap their classes need no migration, and are told whose the objects are', async () => {
+  test('two files that swap their classes need no migration, and the objects’ owner is reported', async () => {
     const { run, write, migrations, value } = world()
     write({ 'src/server/a.sandbox.ts': sandbox('A'), 'src/server/b.sandbox.ts': sandbox('B') })
     await run()
@@ -87,7 +87,7 @@ describe('K4: renames', () => {
 })
 
 describe('K4: deletion', () => {
-  test('never on its own: the class is retired, and every sync says so until it is settled', async () => {
+  test('never automatic: the class is retired, and every sync reports it until it is resolved', async () => {
     const { run, remove, migrations } = world()
     await run()
     remove(FILE)
@@ -99,7 +99,7 @@ describe('K4: deletion', () => {
     expect((await run()).problems).toEqual([])
   })
 
-  test('a retired class that comes back needs no second migration', async () => {
+  test('a retired class that returns needs no second migration', async () => {
     const { run, remove, write, migrations } = world()
     await run()
     remove(FILE)
@@ -115,9 +115,9 @@ describe('K4: deletion', () => {
       { deleteClasses: ['ShellSandbox'] },
       /still the class of src\/server\/shell/,
     ],
-    ['a class that nobody made', { deleteClasses: ['Shel'] }, /no migration made a class Shel/],
+    ['an unknown class', { deleteClasses: ['Shel'] }, /no migration made a class Shel/],
     [
-      'a rename to a class of no file',
+      'a rename to a class without a file',
       { renames: [{ from: 'ShellSandbox', to: 'X' }] },
       /no sandbox file has a class X/,
     ],
@@ -131,7 +131,7 @@ describe('K4: deletion', () => {
   })
 })
 
-describe('K5: a class that any kind of step made is not made again', () => {
+describe('K5: a class is not created again, whatever step created it', () => {
   test.each([
     ['new_sqlite_classes', [{ tag: 'v1', new_sqlite_classes: ['ShellSandbox'] }], 0],
     ['new_classes', [{ tag: 'v1', new_classes: ['ShellSandbox'] }], 0],
@@ -172,7 +172,7 @@ describe('K5: a class that any kind of step made is not made again', () => {
     expect(problems.map(({ code }) => code)).toEqual(kind === 'new_classes' ? ['not-sqlite'] : [])
   })
 
-  test('wrangler’s newer "exports" are recognised; a class missing there is told, not mixed with migrations', async () => {
+  test('recognises wrangler’s newer "exports"; reports a class that is missing there, and adds no migration', async () => {
     const room = { Room: { type: 'durable-object', storage: 'sqlite' } }
     const missing = world(JSON.stringify({ exports: room }))
     const [problem] = await problemsOf(missing.run())

@@ -1,4 +1,6 @@
-/** Which classes begin, are renamed and end: the migrations of every list that a chosen section uses. */
+/**
+ * Plans which classes are created, renamed and deleted: the migrations of every list that a selected section uses.
+ */
 import type { Problem } from '../problem.ts'
 import { type Edit, isObject, type Path } from './edits.ts'
 import { foldMigrations, planMigrations, type Rename, repeatedTags, storageProblems } from './migrations.ts'
@@ -30,9 +32,9 @@ export function planLifecycle(input: PlanInput, sandboxes: PlannedSandbox[], sec
     const migrations = section.migrations ?? []
     for (const { tag, first, second } of repeatedTags(migrations)) {
       const line = input.where([...path, first]).line
-      const message = `the tag “${tag}” stands here and on line ${line ?? '?'}: Cloudflare would skip one of them`
+      const message = `duplicate tag “${tag}”, also on line ${line ?? '?'}: Cloudflare would skip one of them`
       const fix =
-        'give the one that is not deployed yet a tag of its own; after a merge that is usually the later one'
+        'give the tag that is not deployed yet another name; after a merge that is usually the later one'
       result.problems.push({
         severity: 'error',
         code: 'repeated-tag',
@@ -60,7 +62,7 @@ export function planLifecycle(input: PlanInput, sandboxes: PlannedSandbox[], sec
   return result
 }
 
-/** A file that kept its name and changed its class means a rename, unless the old class went to another file. */
+/** A file with a new class means a rename, unless another file declares the old class. */
 function seenRenames(sandboxes: PlannedSandbox[], classes: string[]): Rename[] {
   return sandboxes.flatMap(({ previous, className }) => {
     if (!previous || previous.class === className || classes.includes(previous.class)) return []
@@ -68,7 +70,7 @@ function seenRenames(sandboxes: PlannedSandbox[], classes: string[]): Rename[] {
   })
 }
 
-/** A class that another file declares now: moved, or renamed onto? Its objects stay with the name, which loses nothing. */
+/** A class that another file now declares: moved, or replaced? Its objects stay with the name, so nothing is lost. */
 function movedProblems(sandboxes: PlannedSandbox[], asked: Rename[]): Problem[] {
   return sandboxes.flatMap(({ previous, className, place }): Problem[] => {
     const taker = sandboxes.find((other) => other.className === previous?.class)
@@ -126,7 +128,7 @@ function exportsProblems(
     }))
 }
 
-/** Classes whose file is gone go on living in Cloudflare, and the next deploy fails until that is settled. */
+/** A class whose file is gone still exists in Cloudflare, and the next deploy fails until that is resolved. */
 function retire(
   input: PlanInput,
   sandboxes: PlannedSandbox[],

@@ -1,6 +1,6 @@
 /**
- * Durable Object migrations are a history: Cloudflare has applied some of it, and nobody here can know how much. So it
- * is only ever appended to. Which classes exist is found by folding every kind of step in order, as Cloudflare does.
+ * Durable Object migrations are a history of which Cloudflare has applied an unknown part. So it is only appended to.
+ * Folding every step in order, as Cloudflare does, yields the existing classes.
  */
 import type { Problem } from '../problem.ts'
 import { isObject, type Json, type JsonObject } from './edits.ts'
@@ -17,14 +17,13 @@ export interface Rename {
 }
 
 export interface MigrationNeeds {
-  /** Classes that must exist afterwards. */
   classes: string[]
   renames: Rename[]
   deletes: string[]
   today: string
 }
 
-/** The classes that exist after all migrations, whatever kind of step brought them. */
+/** The classes that exist after all migrations, whatever step created them. */
 export function foldMigrations(migrations: readonly Json[]): Map<string, LiveClass> {
   const live = new Map<string, LiveClass>()
   for (const migration of migrations) {
@@ -74,7 +73,7 @@ export function planMigrations(migrations: readonly Json[], needs: MigrationNeed
   return added
 }
 
-/** Tags that stand twice: after a merge of two branches, Cloudflare would skip the second. */
+/** Duplicate tags: after a merge of two branches, Cloudflare would skip the second. */
 export function repeatedTags(migrations: readonly Json[]): { tag: string; first: number; second: number }[] {
   const seen = new Map<string, number>()
   const repeated: { tag: string; first: number; second: number }[] = []
@@ -87,15 +86,15 @@ export function repeatedTags(migrations: readonly Json[]): { tag: string; first:
   return repeated
 }
 
-/** Sandboxes run on SQLite-backed classes; one that was created otherwise cannot be changed afterwards. */
+/** Sandboxes need SQLite-backed classes; the storage of an existing class cannot be changed. */
 export function storageProblems(live: Map<string, LiveClass>, classes: string[]): Problem[] {
   return classes
     .filter((name) => live.get(name)?.sqlite === false)
     .map((name) => ({
       severity: 'warning',
       code: 'not-sqlite',
-      message: `migration ${live.get(name)?.tag} made ${name} with new_classes; containers need a SQLite-backed class`,
-      fix: `give the class another name (a new one is made with new_sqlite_classes) and delete ${name} later`,
+      message: `migration ${live.get(name)?.tag} created ${name} with new_classes; containers need a SQLite-backed class`,
+      fix: `give the class another name (it is then created with new_sqlite_classes) and delete ${name} later`,
     }))
 }
 
@@ -108,7 +107,7 @@ function freeNamesFirst(renames: Rename[]): Rename[] {
   const ordered: Rename[] = []
   while (left.length > 0) {
     const next = left.findIndex(({ to }) => !left.some(({ from }) => from === to))
-    // A ring of renames has no free name; sources that do this keep their classes and never get here.
+    // A ring of renames has no free name; such sources keep their classes and never get here.
     ordered.push(...left.splice(next === -1 ? 0 : next, 1))
   }
   return ordered

@@ -9,11 +9,11 @@ test.each([
   ['code-interpreter', 'CODE_INTERPRETER_SANDBOX', 'code-interpreter-sandbox'],
   ['snake_case', 'SNAKE_CASE_SANDBOX', 'snake-case-sandbox'],
   ['v2', 'V2_SANDBOX', 'v2-sandbox'],
-])('%s.sandbox.ts makes %s and %s', (base, binding, container) => {
+])('%s.sandbox.ts gives %s and %s', (base, binding, container) => {
   expect(namesOf(base)).toEqual({ binding, container })
 })
 
-describe('K12: a file name that makes no valid binding is refused with a better one', () => {
+describe('K12: rejects a file name without a valid binding, with a suggestion', () => {
   test.each([
     ['foo.bar', 'foo-bar'],
     ['my shell', 'my-shell'],

@@ -1,4 +1,4 @@
-/** What a file's name decides: the binding, and the container's name. The class keeps the name it was written with. */
+/** Derives the binding and the container's name from the file name. The class keeps its own name. */
 import type { Problem } from '../problem.ts'
 
 export interface Names {
@@ -8,9 +8,11 @@ export interface Names {
 
 const BASE_NAME = /^[A-Za-z_][A-Za-z0-9_-]*$/
 
-/** `code-interpreter` gives `CODE_INTERPRETER_SANDBOX` and `code-interpreter-sandbox`; undefined for a bad name. */
+/**
+ * `code-interpreter` gives `CODE_INTERPRETER_SANDBOX` and `code-interpreter-sandbox`; undefined for an invalid name.
+ */
 export function namesOf(baseName: string): Names | undefined {
-  // ASCII only, tested before upper-casing: 'ß' would otherwise turn into a valid-looking 'SS'.
+  // ASCII only, checked before upper-casing: 'ß' would become a valid-looking 'SS'.
   if (!BASE_NAME.test(baseName)) return undefined
   const words = baseName.replaceAll('_', '-').toLowerCase()
   return {

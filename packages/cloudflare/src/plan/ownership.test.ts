@@ -1,4 +1,4 @@
-/** Whose entry is it? K3: what is ours goes with its file, what is not stays; hand-written entries are not overwritten. */
+/** K3: our entries are removed with their file; hand-written entries are kept and never overwritten. */
 import { describe, expect, test } from 'vitest'
 import { problemsOf, project, SHELL, sandbox } from '../../test/project.ts'
 import { check, sync } from '../sync.ts'
@@ -7,7 +7,7 @@ const FILE = 'src/server/shell.sandbox.ts'
 const RECORD = 'wrangler.sandboxes.json'
 
 describe('K3: removal', () => {
-  test('the last file takes its entries and the record with it; neighbours stay', async () => {
+  test('the last file removes its entries and the record; neighbours stay', async () => {
     const config = `{
   "containers": [
     { "name": "web", "class_name": "Web", "image": "w:1" }
@@ -25,7 +25,7 @@ describe('K3: removal', () => {
     expect(JSON.parse(read(RECORD))).toMatchObject({ sandboxes: {}, created: [], retired: ['ShellSandbox'] })
   })
 
-  test('comments beside a removed entry stay, what was added inside goes', async () => {
+  test('comments beside a removed entry stay; additions inside it are removed', async () => {
     const { root, read, write, remove } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}\n' })
     await sync({ root })
     const edited = read('wrangler.jsonc')
@@ -46,7 +46,7 @@ describe('K3: removal', () => {
     expect(text).not.toContain('SHELL_SANDBOX')
   })
 
-  test('a binding that its owner pointed at another class is not ours any more', async () => {
+  test('a binding that the user pointed at another class is no longer ours', async () => {
     const { root, read, write, remove } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}\n' })
     await sync({ root })
     const mine = '"name": "SHELL_SANDBOX", "class_name": "Mine"'
@@ -67,7 +67,7 @@ describe('hand-written entries', () => {
   "containers": [{ "name": "shell-sandbox", "class_name": "ShellSandbox", "image": "mine:1", "instance_type": "basic", "image_vars": {} }]
 }
 `
-  test('that differ are refused, with the difference and the way out', async () => {
+  test('are rejected if they differ, with the difference and the solution', async () => {
     const { root, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': tuned })
     const [problem] = await problemsOf(sync({ root }))
     expect(problem).toMatchObject({
@@ -79,14 +79,14 @@ describe('hand-written entries', () => {
     expect(read('wrangler.jsonc')).toBe(tuned)
   })
 
-  test('are handed over with adopt: our fields change in place, others stay', async () => {
+  test('are taken over with adopt: our fields change in place, others stay', async () => {
     const { root, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': tuned })
     await sync({ root, adopt: true })
     const wanted = tuned.replace('mine:1', 'docker.io/cloudflare/sandbox:0.8.11').replace('"basic"', '"lite"')
     expect(read('wrangler.jsonc')).toContain(wanted.split('\n')[1])
   })
 
-  test('that say what we would write are recognised, so a lost record heals', async () => {
+  test('are recognised if they equal ours, so a lost record is restored', async () => {
     const { root, read, remove } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}\n' })
     await sync({ root })
     const [config, record] = [read('wrangler.jsonc'), read(RECORD)]
@@ -98,7 +98,7 @@ describe('hand-written entries', () => {
   })
 })
 
-test('a record that a formatter laid out anew says the same', async () => {
+test('accepts a record that was reformatted', async () => {
   const { root, read, write } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}\n' })
   await sync({ root })
   const flat = JSON.stringify(JSON.parse(read(RECORD)))
@@ -108,7 +108,7 @@ test('a record that a formatter laid out anew says the same', async () => {
   expect(read(RECORD)).toBe(flat)
 })
 
-test('the source decides the managed fields, and max_instances only when it says one', async () => {
+test('the source decides the managed fields, and max_instances only if it sets it', async () => {
   const { root, read, write } = project({
     [FILE]: sandbox('ShellSandbox', 'static maxInstances = 3'),
     'wrangler.jsonc': '{}\n',
@@ -127,10 +127,10 @@ test('the source decides the managed fields, and max_instances only when it says
 })
 
 test.each([
-  ['not JSON', '{', /not a record/],
+  ['not JSON', '{', /record cannot be read/],
   ['of another version', '{"version":2}', /version is 2/],
   ['incomplete', '{"version":1,"sandboxes":{"a":{"class":"A"}}}', /entry of a is incomplete/],
-])('a record that is %s stops everything', async (_, record, message) => {
+])('rejects a record that is %s', async (_, record, message) => {
   const { root, read } = project({ [FILE]: SHELL, 'wrangler.jsonc': '{}', [RECORD]: record })
   const [problem] = await problemsOf(sync({ root }))
   expect(problem).toMatchObject({ code: 'broken-record', place: { file: RECORD } })

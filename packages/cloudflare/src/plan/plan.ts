@@ -1,6 +1,6 @@
 /**
- * The second stage: from sources, config and record to a list of edits and the next record. Pure: no clock, no disk, the
- * same input gives the same plan; applying the plan and planning again gives no edits.
+ * The second stage: turns sources, config and record into a list of edits and the next record. Pure: no clock and no
+ * disk. Applying the plan and planning again gives no edits.
  */
 import type { SandboxSource } from '../discover/discover.ts'
 import type { InstanceType } from '../discover/statics.ts'
@@ -15,10 +15,10 @@ import { resolveSandboxes } from './resolve.ts'
 import { environmentNames, readSection, type Section, type Where } from './section.ts'
 
 export interface PlannedSandbox {
-  /** The record's key: the path from the config's folder. */
+  /** The record's key: the path relative to the config's folder. */
   key: string
   file: string
-  /** The path from the config's folder with `./`, for imports. */
+  /** The path relative to the config's folder, with `./`, for imports. */
   specifier: string
   place: Place
   className: string
@@ -34,18 +34,16 @@ export interface PlanInput {
   sources: SandboxSource[]
   config: JsonObject
   record: ManagedRecord
-  /** The config's folder; absolute. */
   configDir: string
-  /** Where a part of the config stands, for messages. */
   where: Where
-  /** `2026-01-31`: for configs whose migration tags are dates. */
+  /** `2026-01-31`, for configs whose migration tags are dates. */
   today: string
   envs?: EnvSelection
   /** Take over hand-written entries of our classes. */
   adopt?: boolean
-  /** Classes whose objects and data shall be deleted with the next deploy. */
+  /** Classes to delete, with their objects and data, at the next deploy. */
   deleteClasses?: string[]
-  /** Renames that cannot be seen, because the file's name changed too. */
+  /** Explicit renames, for classes whose file was renamed too. */
   renames?: Rename[]
 }
 
@@ -53,7 +51,6 @@ export interface Plan {
   sandboxes: PlannedSandbox[]
   edits: Edit[]
   record: ManagedRecord
-  /** When an error is among them, the plan must not be applied. */
   problems: Problem[]
 }
 
@@ -96,7 +93,7 @@ export function plan(input: PlanInput): Plan {
   return { sandboxes, edits: inSafeOrder([...edits, ...prunes]), record: next, problems }
 }
 
-/** Whether the hand-made setup of the SDK's first versions is there: a class that is called plainly `Sandbox`. */
+/** Finds the manual setup of early SDK versions: a class named `Sandbox`. */
 export function oldPatternPath(section: Section): Path | undefined {
   const isOld = (entry: unknown) =>
     isObject(entry as JsonObject) &&
@@ -115,11 +112,11 @@ function oldPatternProblems(
   where: Where,
 ): Problem[] {
   const path = oldPatternPath(top)
-  // A class that is in the record is ours: this very plan may be giving it its new name.
+  // A class in the record is ours: this plan may be renaming it.
   const isOurs = Object.values(record.sandboxes).some((entry) => entry.class === 'Sandbox')
   if (!path || isOurs || sandboxes.some(({ className }) => className === 'Sandbox')) return []
   const message =
-    'the class "Sandbox" is set up by hand here: the old pattern, of which there can be only one'
+    'the class "Sandbox" is configured manually here: the old pattern, which allows only one class'
   const fix = 'run `sandkasten cloudflare migrate --name shell`'
   return [{ severity: 'warning', code: 'old-pattern', message, place: where(path), fix }]
 }
@@ -151,7 +148,7 @@ function isOwnedAnywhere(record: ManagedRecord, env: string): boolean {
   return Object.values(record.sandboxes).some(({ envs }) => envs?.includes(env))
 }
 
-/** Every array and object that an append has to make first. */
+/** Every array and object that an append must create first. */
 function newPaths(config: JsonObject, edits: Edit[]): string[] {
   const paths: string[] = []
   for (const edit of edits) {

@@ -1,35 +1,33 @@
 /**
- * Who wrote which entry of the wrangler config is kept in a record beside it: `wrangler.sandboxes.json`, to be
- * committed. It answers three questions that the config cannot: may this entry be removed, now that its file is gone
- * (only if it was ours); was this class renamed, or is it a new one (the file remembers its class); and which
- * environments were chosen.
+ * Stores which entries of the wrangler config are ours, in `wrangler.sandboxes.json` beside it, to be committed. It
+ * answers three questions: may this entry be removed, now that its file is gone (only if ours); was this class
+ * renamed, or is it new (the file's earlier class); and which environments were selected.
  *
- * Rejected: comments as markers inside the config (formatters and people move them, and plain JSON has none); a key of
- * our own in the config (wrangler warns about unknown keys); guessing by names (that is how hand-written entries die).
+ * Rejected: marker comments in the config (formatters and people move them, and plain JSON has none); a key of our
+ * own in the config (wrangler warns about unknown keys); guessing by names (would delete hand-written entries).
  */
 
-/** The parts of a container that the source decides. What else stands in the entry is the user's. */
+/** The fields of a container that the source decides. Other fields belong to the user. */
 export type ContainerField = 'name' | 'image' | 'instance_type' | 'max_instances'
 
 export interface RecordedSandbox {
   class: string
   binding: string
   container: string
-  /** Fields that we wrote; a `max_instances` that is not among them was added by hand and stays. */
+  /** Fields that we wrote. A `max_instances` that is missing here was added by hand and stays. */
   fields: ContainerField[]
-  /** The named environments in which the entries are ours too. */
+  /** The named environments with entries of ours. */
   envs?: string[]
 }
 
 export interface ManagedRecord {
   version: 1
-  /** The chosen named environments. */
   envs: string[]
-  /** Keyed by the file's path as seen from the config's folder. */
+  /** Keyed by the file's path relative to the config's folder. */
   sandboxes: { [file: string]: RecordedSandbox }
-  /** Arrays and objects of the config that did not exist before us, such as `containers`. */
+  /** Arrays and objects of the config that we created, such as `containers`. */
   created: string[]
-  /** Classes without a file any more that still live in Cloudflare. */
+  /** Classes without a file that still exist in Cloudflare. */
   retired: string[]
 }
 
@@ -40,17 +38,17 @@ export function emptyRecord(): ManagedRecord {
   return { version: 1, envs: [], sandboxes: {}, created: [], retired: [] }
 }
 
-/** Throws a plain Error with the reason when the text is not a record that this version understands. */
+/** Throws an Error with the reason if this version cannot read the record. */
 export function parseRecord(text: string): ManagedRecord {
   const value = JSON.parse(text) as Partial<ManagedRecord> | null
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Error('it is not an object')
   if (value.version !== 1)
-    throw new Error(`its version is ${JSON.stringify(value.version)}; this one reads version 1`)
+    throw new Error(`its version is ${JSON.stringify(value.version)}; this release supports version 1`)
   const strings = (list: unknown): string[] => {
     if (list === undefined) return []
     if (Array.isArray(list) && list.every((item) => typeof item === 'string')) return list
-    throw new Error('a list in it holds something else than strings')
+    throw new Error('a list in it contains a value that is not a string')
   }
   for (const [file, entry] of Object.entries(value.sandboxes ?? {})) {
     const texts = [entry?.class, entry?.binding, entry?.container]
@@ -67,7 +65,7 @@ export function parseRecord(text: string): ManagedRecord {
   }
 }
 
-/** Sorted and stable, so that two branches merge and an unchanged project gives the same bytes. */
+/** Sorted and stable, so that branches merge and an unchanged project gives the same bytes. */
 export function formatRecord(record: ManagedRecord): string {
   const files = Object.keys(record.sandboxes).sort()
   const sorted = {
@@ -81,7 +79,6 @@ export function formatRecord(record: ManagedRecord): string {
   return `${JSON.stringify(sorted, null, 2)}\n`
 }
 
-/** A record that says nothing need not exist. */
 export function isEmptyRecord({ envs, sandboxes, created, retired }: ManagedRecord): boolean {
   return Object.keys(sandboxes).length + envs.length + created.length + retired.length === 0
 }

@@ -1,4 +1,4 @@
-/** From what was read to what is wanted: names, image and defaults of every sandbox, and the collisions among them. */
+/** Determines names, image and defaults of every sandbox, and detects collisions. */
 import type { SandboxSource } from '../discover/discover.ts'
 import { dotRelative, posixRelative } from '../paths.ts'
 import { formatPlace, type Problem } from '../problem.ts'
@@ -42,7 +42,7 @@ export function resolveSandboxes(
   return { sandboxes, problems }
 }
 
-/** A file that was known keeps its past; a class that moved to another file brings its past along. */
+/** A known file keeps its past; a class that moved to another file takes its past along. */
 function rememberPast(sandboxes: PlannedSandbox[], record: ManagedRecord): void {
   const keys = new Set(sandboxes.map(({ key }) => key))
   for (const sandbox of sandboxes) {
@@ -72,7 +72,7 @@ function collisions(sandboxes: PlannedSandbox[]): Problem[] {
         first.set(of(sandbox), sandbox)
         continue
       }
-      // Files that share a binding share the container name too: saying it once is enough.
+      // Files with the same binding have the same container name; report it once.
       if (what === 'container' && other.binding === sandbox.binding) continue
       const message = `${formatPlace(other.place)} makes the ${what} ${of(sandbox)} too`
       problems.push({ severity: 'error', code: 'collision', message, place: sandbox.place, fix })

@@ -1,6 +1,7 @@
 /**
- * A wrangler config is one unnamed environment and any number of named ones. `containers` and `durable_objects` are not
- * inherited by a named environment; `migrations` and `exports` are, unless it has its own. A section is one of them.
+ * A wrangler config has one unnamed environment and any number of named ones. A section is one of them. Named
+ * environments do not inherit `containers` and `durable_objects`; they inherit `migrations` and `exports` unless they
+ * have their own.
  */
 import type { Place, Problem } from '../problem.ts'
 import { isObject, type Json, type JsonObject, type Path, valueAt } from './edits.ts'
@@ -11,14 +12,14 @@ export interface Section {
   path: Path
   containers: Json[]
   bindings: Json[]
-  /** Undefined when this environment has none of its own. */
+  /** Undefined if this environment has no migrations of its own. */
   migrations: Json[] | undefined
   exports: JsonObject | undefined
 }
 
 export type Where = (path: Path) => Place
 
-/** Reads a section; what has the wrong shape is an error at its place, because writing into it would make it worse. */
+/** Reads a section. A value of the wrong type is an error at its position, because an edit would make it worse. */
 export function readSection(
   config: JsonObject,
   env: string | undefined,
@@ -57,12 +58,11 @@ export function readSection(
   }
 }
 
-/** The names of the environments that the config has. */
 export function environmentNames(config: JsonObject): string[] {
   return isObject(config.env) ? Object.keys(config.env) : []
 }
 
-/** Whether the classes of a section live in `exports`, wrangler's newer way, which excludes `migrations`. */
+/** Whether a section declares its classes in `exports`, wrangler's newer way, which excludes `migrations`. */
 export function usesExports(exports: JsonObject | undefined): exports is JsonObject {
   return Object.values(exports ?? {}).some((entry) => isObject(entry) && entry.type === 'durable-object')
 }

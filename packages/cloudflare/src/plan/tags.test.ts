@@ -1,4 +1,4 @@
-/** K15: the style of the file is kept, and a tag never comes back. */
+/** K15: new tags follow the style of the file and are never reused. */
 import { expect, test } from 'vitest'
 import { problemsOf, project, SHELL } from '../../test/project.ts'
 import { sync } from '../sync.ts'
@@ -29,7 +29,7 @@ test.each([
   expect(nextTag(existing, '2026-03-04', 'x')).toBe(expected)
 })
 
-test('a tag that stands twice after a merge is refused, with both lines', async () => {
+test('rejects a duplicate tag after a merge, with both lines', async () => {
   const config =
     '{\n"migrations": [\n{ "tag": "v1", "new_sqlite_classes": ["A"] },\n{ "tag": "v1", "new_sqlite_classes": ["B"] }\n]\n}'
   const { root, read } = project({ 'src/server/shell.sandbox.ts': SHELL, 'wrangler.jsonc': config })

@@ -1,9 +1,9 @@
 /**
  * The next migration tag, in the style of the file. Cloudflare applies the tags that a Worker has not seen yet, so a
- * tag that was ever used must not come back, whatever its style.
+ * tag must never be reused.
  */
 
-/** `existing` in the order of the file; `today` as `2026-01-31`; `slug` names the change for styles with words. */
+/** `existing` in file order; `today` as `2026-01-31`; `slug` names the change for styles with words. */
 export function nextTag(existing: readonly string[], today: string, slug: string): string {
   const taken = new Set(existing)
   const last = existing.at(-1)
@@ -15,7 +15,7 @@ export function nextTag(existing: readonly string[], today: string, slug: string
 function styleOf(last: string, existing: readonly string[], today: string, slug: string): Iterable<string> {
   if (/^\d{4}-\d{2}-\d{2}(\D|$)/.test(last)) return dated(today)
   if (/^(19|20)\d{2}(0[1-9]|1[0-2])([0-2]\d|3[01])(\D|$)/.test(last)) return dated(today.replaceAll('-', ''))
-  // Number first, words after (`0002_add_rooms`, `v3-rooms`): the words are about that change, not this one.
+  // Number first, words after (`0002_add_rooms`, `v3-rooms`): the words describe the earlier change.
   const numberFirst = /^(\D*)(\d+)([-_. ])(.*[A-Za-z].*)$/.exec(last)
   if (numberFirst) {
     const [, prefix = '', digits = '', separator = ''] = numberFirst

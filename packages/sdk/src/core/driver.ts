@@ -24,22 +24,23 @@ import type {
 } from '../spec/index.ts'
 
 /**
- * What a provider's author writes. A driver does the raw work with arguments that are checked and complete;
- * `DriverProvider` makes the contract out of it: validation, cancellation, ability checks, collected results,
- * streams, restricted views, names. So every provider refuses the same nonsense in the same words.
+ * The interface that a provider's author implements. A driver gets checked and complete arguments and does the raw
+ * work.
+ * `DriverProvider` adds the contract: validation, cancellation, ability checks, collected results, streams,
+ * restricted views and names.
  *
- * Optional members belong to abilities: a driver has them if, and only if, its `capabilities` say so.
+ * Optional members belong to abilities: a driver has them if and only if its `capabilities` declare the ability.
  */
 export interface ProviderDriver<C extends Capabilities = Capabilities> {
   readonly name: string
   readonly isolation: Isolation
   readonly capabilities: C
   readonly createOptions: readonly CreateOption[]
-  /** Leaves nothing behind when it rejects. A name that is taken is `conflict`. */
+  /** Must clean up before it rejects. A taken name throws `conflict`. */
   create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver>
-  /** Throws `not_found`. With `resume`, a stopped sandbox is started; without, it is only bound to. */
+  /** Throws `not_found`. With `resume`, starts a stopped sandbox; without, only binds to it. */
   open(sandboxId: string, options: { resume: boolean }, call: CallOptions): Promise<SandboxDriver>
-  /** The id of the live sandbox with this name. */
+  /** Returns the id of the live sandbox with this name. */
   find(name: string, call: CallOptions): Promise<string | undefined>
   list(filter: ListSandboxesOpts, call: CallOptions): Promise<SandboxPage>
   destroy(sandboxId: string, call: CallOptions): Promise<boolean>
@@ -51,7 +52,7 @@ export interface ProviderDriver<C extends Capabilities = Capabilities> {
 export interface CreateSpec extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars'> {
   readonly labels: Readonly<Record<string, string>>
   readonly envVars: Readonly<Record<string, string>>
-  /** Keep the sandbox in `creating`, so that others who open it wait, until `ready()` is called. */
+  /** Keep the sandbox in `creating` until `ready()` is called, so that other callers wait for it. */
   readonly deferReady: boolean
 }
 
@@ -61,7 +62,7 @@ export interface SandboxDriver {
   readonly workdir: string
   readonly files: FilesDriver
   info(call: CallOptions): Promise<SandboxInfo>
-  /** Resolves when the program runs. `command_not_found`, `cwd_not_found` and the like are rejections. */
+  /** Resolves when the program runs. Rejects with `command_not_found`, `cwd_not_found` and so on. */
   spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver>
   destroy(call: CallOptions): Promise<boolean>
   ready?(call: CallOptions): Promise<void>
@@ -89,12 +90,14 @@ export interface ProcessSpec {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd?: string
-  /** The driver kills the whole tree when this passes, and says `timedOut` in the exit event. */
+  /** After this time the driver kills the whole process tree and sets `timedOut` in the exit event. */
   readonly timeoutMs?: number
-  /** `empty`: end-of-file at once. `pipe`: `write` and `closeStdin` follow. Chunks: to be sent, then closed. */
+  /**
+   * `empty`: immediate end-of-file. `pipe`: calls of `write` and `closeStdin` follow. Chunks: sent, then end-of-file.
+   */
   readonly stdin: 'empty' | 'pipe' | AsyncIterable<Uint8Array>
   readonly detached: boolean
-  /** The caller reads the output from its beginning, at once: a driver may save itself a second request. */
+  /** The caller immediately reads the output from its beginning, so the driver can save a second request. */
   readonly reading: boolean
   readonly processId?: string
   readonly outputBufferBytes: number
@@ -104,19 +107,22 @@ export interface ProcessDriver {
   readonly processId: string
   readonly pid?: number
   events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent>
-  /** The whole tree. */
+  /** Signals the whole process tree. */
   kill(signal: ProcessSignal, call: CallOptions): Promise<boolean>
   status(call: CallOptions): Promise<ProcessStatus>
   write?(data: Uint8Array, call: CallOptions): Promise<void>
   closeStdin?(call: CallOptions): Promise<void>
 }
 
-/** A file's bytes as they come; and, where a driver can, in the ways of a `ByteSource`. One of them, once. */
+/**
+ * The content of a file as an iterable or, if the driver supports it, as a `ByteSource`. Read it once, in one of the
+ * two ways.
+ */
 export type FileBytes = AsyncIterable<Uint8Array> & Partial<ByteSource>
 
 export interface FilesDriver {
   readStream(path: string, range: { start: number; end?: number }, call: CallOptions): Promise<FileBytes>
-  /** Makes parents; atomic unless `append`. */
+  /** Creates parent folders. Atomic unless `append`. */
   write(
     path: string,
     chunks: AsyncIterable<Uint8Array>,

@@ -25,7 +25,6 @@ import { checkMode, checkPath, checkSource, invalid } from './validate.ts'
 
 const defaultMaxReadBytes = 256 * 1024 * 1024
 
-/** The contract's files over a driver's. */
 export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   readonly #driver: FilesDriver
   readonly #owner: { provider: string; capabilities: Capabilities }
@@ -44,7 +43,10 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
       signal,
     } = typeof options === 'string' ? { encoding: options } : options
     if (encoding !== undefined && encoding !== 'utf8')
-      throw invalid(`The encoding ${String(encoding)} is not known.`, "Use 'utf8', or none for bytes.")
+      throw invalid(
+        `The encoding ${String(encoding)} is not supported.`,
+        "Use 'utf8', or omit the encoding to get bytes.",
+      )
     const chunks: Uint8Array[] = []
     let size = 0
     for await (const chunk of await this.#driver.readStream(checkPath(path), { start: 0 }, { signal })) {
@@ -186,7 +188,7 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
   }
 }
 
-/** The chunks, or `aborted` as soon as the signal fires, also when the source has stalled. */
+/** Yields the chunks. Throws `aborted` as soon as the signal fires, also if the source has stalled. */
 async function* cancellable(
   chunks: AsyncGenerator<Uint8Array>,
   signal: AbortSignal | undefined,
@@ -202,7 +204,7 @@ async function* cancellable(
       yield item.value
     }
   } finally {
-    // Not awaited: a source that has stalled does not answer.
+    // Not awaited: a stalled source never answers.
     if (!finished) chunks.return(undefined).catch(() => {})
   }
 }

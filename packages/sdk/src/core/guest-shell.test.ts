@@ -13,7 +13,7 @@ import { DriverProvider } from './provider.ts'
 
 const root = await temporaryFolder()
 
-/** The local provider, but for its shells: those are made of programs that are run, as on the clouds. */
+/** The local provider with shells that are emulated by running programs, as on the cloud providers. */
 class Programs extends LocalDriver {
   protected override handle(...args: Parameters<LocalDriver['handle']>): LocalSandbox {
     const sandbox = super.handle(...args)
@@ -29,7 +29,7 @@ const provider = () =>
   new DriverProvider(new Programs({ name: 'local', root, inheritEnv: [], capabilities: localCapabilities() }))
 
 conformance({
-  title: 'conformance: shells made of programs',
+  title: 'conformance: shells emulated by programs',
   runner: { describe, it, afterAll },
   provider,
   reopen: provider,
@@ -38,14 +38,14 @@ conformance({
   leftovers: processesOf,
 })
 
-describe('A shell made of programs', () => {
-  it('takes a command that is longer than what an argument or a variable can be', async () => {
+describe('A shell emulated by programs', () => {
+  it('accepts a command that is longer than an argument or a variable can be', async () => {
     const shell = await (await open()).openShell()
     const { output, exitCode } = await shell.exec(`text='${'x'.repeat(300_000)}'\necho "\${#text}"`)
     expect([output, exitCode]).toEqual(['300000\n', 0])
   })
 
-  it('is found by its name, with what it knows, by who has another handle', async () => {
+  it('is found by its name from another handle, with its state', async () => {
     const sandbox = await open()
     await (await sandbox.openShell({ name: 'mine' })).exec('cd /; KEPT=yes')
     const found = await (await provider().get(sandbox.id)).openShell({ name: 'mine', cwd: '.' })
@@ -53,7 +53,7 @@ describe('A shell made of programs', () => {
     expect(await found.close()).toBe(true)
   })
 
-  it('takes commands of two handles one after the other', async () => {
+  it('runs commands of two handles one after the other', async () => {
     const sandbox = await open()
     const [one, two] = [await sandbox.openShell({ name: 'two' }), await sandbox.openShell({ name: 'two' })]
     const results = await Promise.all(
@@ -62,7 +62,7 @@ describe('A shell made of programs', () => {
     expect(results.map(({ output }) => output).sort()).toEqual(['1\n', '2\n', '3\n', '4\n'])
   })
 
-  it('loses nothing of commands that are over at once, however many there are', async () => {
+  it('loses no output of many short commands', async () => {
     const sandbox = await open()
     const shells = await Promise.all(Array.from({ length: 10 }, () => sandbox.openShell()))
     const outputs = await Promise.all(
@@ -71,7 +71,7 @@ describe('A shell made of programs', () => {
     expect(outputs.filter(({ output }) => output !== 'whole')).toEqual([])
   })
 
-  it('goes on when what waited for a command was killed, and the command has ended', async () => {
+  it('still works after the process that waited for a command was killed', async () => {
     const shell = await (await open()).openShell()
     const begun = Promise.withResolvers<void>()
     await shell.exec('KEPT=yes')
@@ -84,7 +84,7 @@ describe('A shell made of programs', () => {
     expect([next.output, next.shellRestarted]).toEqual(['yes\n', false])
   })
 
-  it('begins anew when its keeper was killed, and nothing of the old one runs', async () => {
+  it('restarts after its keeper was killed, and ends the old processes', async () => {
     const shell = await (await open()).openShell()
     const { output } = await shell.exec('echo $$')
     const lost = await shell.exec('kill -KILL $PPID; sleep 1000000')
@@ -95,7 +95,7 @@ describe('A shell made of programs', () => {
     await until('the old bash has ended', () => !existsSync(`/proc/${output.trim()}/stat`))
   })
 
-  it('that was closed takes no command of another handle', async () => {
+  it('rejects commands of other handles after it was closed', async () => {
     const sandbox = await open()
     const [one, two] = [await sandbox.openShell({ name: 'gone' }), await sandbox.openShell({ name: 'gone' })]
     expect([await one.close(), await two.close()]).toEqual([true, false])
@@ -107,7 +107,7 @@ describe('A shell made of programs', () => {
 })
 
 describe('Cut', () => {
-  it('gives what is before the mark as soon as it is no part of it, however it is sliced', () => {
+  it('emits everything before the mark as early as possible, however the input is split', () => {
     const bytes = new TextEncoder().encode('aab ma mark-x mark-y and more mark-y')
     for (let size = 1; size <= bytes.length; size += 1) {
       const cut = new Cut('mark-y')
@@ -123,12 +123,11 @@ describe('Cut', () => {
 
 async function open() {
   const sandbox = await provider().create({})
-  // Its shells with it: the mark of a sandbox is on them.
+  // Also ends the shells, which carry the sandbox's mark.
   onTestFinished(() => sandbox.destroy().then(() => {}))
   return sandbox
 }
 
-/** Kills what has this in its arguments. */
 async function killWith(text: string): Promise<void> {
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
     const words = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')

@@ -16,12 +16,11 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
 import { refuseLogin } from './login.ts'
 import { checkCount, checkMs, invalid } from './validate.ts'
 
-/** The sandbox as a shell sees it: whatever can run a program. */
 export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'>
 
 export interface ShellPlace {
   readonly provider: string
-  /** Where shells keep what they know, in the sandbox. */
+  /** The folder in the sandbox for the state of shells. */
   readonly root?: string
 }
 
@@ -31,7 +30,6 @@ interface ShellFacts extends ShellPlace {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Opens a shell, or finds the one of this name. */
 export async function openGuestShell(
   home: ShellHome,
   place: ShellPlace,
@@ -48,13 +46,13 @@ export async function openGuestShell(
     await abortable(opening, signal, 'Opening the shell')
     return shell
   } catch (error) {
-    // One with a name may be somebody else's too.
+    // A named shell may be in use by another caller, so only an unnamed one is closed.
     if (signal?.aborted && options.name === undefined) void opening.then(() => shell.close()).catch(() => {})
     throw error
   }
 }
 
-/** A bash in a sandbox that is reached by nothing but programs that are run there: see `shared/guest/shell.ts`. */
+/** A bash in a sandbox that can only run programs; see `shared/guest/shell.ts`. */
 class GuestShell implements SandboxShell {
   readonly #home: ShellHome
   readonly #facts: ShellFacts
@@ -90,7 +88,7 @@ class GuestShell implements SandboxShell {
     const max = checkCount(options.maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
     const turn = this.#queue.then(() => this.#exec(command, max, options, false))
     this.#queue = turn.catch(() => {})
-    // The next command waits until this one has ended; who cancels it need not.
+    // The next command waits until this one has ended; a caller that cancels does not wait.
     return abortable(turn, options.signal, 'The command')
   }
 
@@ -115,10 +113,10 @@ class GuestShell implements SandboxShell {
     const { signal, timeoutMs, onOutput, outputBudget } = options
     throwIfAborted(signal, 'The command')
     if (this.#closed) throw this.#isClosed()
-    // It begins with what text has not, so that nothing of text is held back.
+    // The mark begins with a character that does not occur in text, so no text is held back.
     const mark = `\u001esandkasten-end-${randomId(33)}`
     const limit = timeoutMs === undefined ? '-' : String(Math.max(1, Math.ceil(timeoutMs)))
-    // Not cancelled on its way: what the shell was given is ended by a signal, not by being forgotten.
+    // Not cancellable: a signal ends the command. Dropping the request would leave it running.
     const process = await this.#run(scripts.exec, [randomId(), limit, mark], given(command))
     const forget = onAbort(signal, () => void process.kill('SIGTERM', {}).catch(() => {}))
     const kept = new HeadTail(max, outputBudget)
@@ -154,14 +152,13 @@ class GuestShell implements SandboxShell {
       output: kept.text(),
       cwd: this.#cwd,
       timedOut: late === '1',
-      // Without its mark it is not whole: somebody has ended what relayed it.
+      // Without its mark the output is incomplete: the relay was killed.
       truncated: kept.truncated || !cut.found,
       durationMs: Number(ms),
       shellRestarted,
     }
   }
 
-  /** What a script says when it is over. */
   async #ask(script: string, options: RunOptions & CallOptions): Promise<string> {
     const process = await this.#run(script, [], options, options)
     const chunks: Uint8Array[] = []
@@ -172,7 +169,7 @@ class GuestShell implements SandboxShell {
     }
     const [word, value = ''] = lastLine(concat(chunks).toString('utf8')).split(' ')
     if (word === 'ok') return value
-    throw new SandboxError('provider_error', `A script in the sandbox ended with ${exit?.exitCode}.`, {
+    throw new SandboxError('provider_error', `A script in the sandbox exited with ${exit?.exitCode}.`, {
       provider: this.#facts.provider,
       sandboxId: this.#home.sandboxId,
       hint: 'The image needs bash, GNU coreutils and grep; /tmp must be writable, and not be full.',
@@ -216,11 +213,11 @@ class GuestShell implements SandboxShell {
   #lost(): SandboxError {
     return new SandboxError(
       'interrupted',
-      'How the command ended is not known: what waited for it was killed.',
+      'The exit code of the command is unknown: the process that waited for it was killed.',
       {
         provider: this.#facts.provider,
         sandboxId: this.#home.sandboxId,
-        hint: 'The shell can be used on; look at what the command was to do.',
+        hint: 'The shell still works; check what the command has done.',
       },
     )
   }
@@ -228,31 +225,30 @@ class GuestShell implements SandboxShell {
 
 type RunOptions = Pick<ProcessSpec, 'env'> & Partial<Pick<ProcessSpec, 'cwd' | 'stdin'>>
 
-/** Nothing but ours is to be printed. */
+/** Keeps bash from reading a startup file that prints something. */
 const quiet = { BASH_ENV: '' }
 const mostSaid = 64 * 1024
 
-/** A short command goes with the request that starts it: not among its arguments, those are everybody's to read. */
+/** A short command is passed in the environment of its request. Arguments would be visible to every process. */
 function given(command: string): RunOptions {
   const bytes = encode(command)
   if (bytes.byteLength > mostGiven) return { env: quiet, stdin: chunksOf(bytes) }
   return { env: { ...quiet, SANDKASTEN_COMMAND: concat([bytes]).toString('base64') }, stdin: 'empty' }
 }
 
-/** Linux takes no longer string than 128 KiB. */
+/** Linux limits one string to 128 KiB. */
 const mostGiven = 48 * 1024
 
 function lastLine(text: string): string {
   return text.trimEnd().split('\n').at(-1)!
 }
 
-/** As `pwd` printed it, in base64. */
 function folderOf(base64: string): string {
   const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
   return new TextDecoder().decode(bytes).slice(0, -1)
 }
 
-/** What comes before a mark, as soon as it is known not to be a part of it. */
+/** Passes on everything before a mark, as soon as it cannot be part of the mark. */
 export class Cut {
   readonly #mark: Uint8Array
   #held = new Uint8Array(0)
@@ -266,7 +262,7 @@ export class Cut {
     return this.#found
   }
 
-  /** What of these bytes, and of those that were held back, is before the mark. */
+  /** Returns the bytes before the mark, including bytes held back earlier. */
   before(data: Uint8Array): Uint8Array {
     if (this.#found) return nothing
     const all = this.#held.byteLength === 0 ? data : concat([this.#held, data])
@@ -276,7 +272,6 @@ export class Cut {
     return all.subarray(0, at)
   }
 
-  /** Where the mark is, or what may become it. */
   #find(all: Uint8Array): number {
     const mark = this.#mark
     for (let at = all.indexOf(mark[0]!); at !== -1; at = all.indexOf(mark[0]!, at + 1))

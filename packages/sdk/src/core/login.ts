@@ -1,11 +1,11 @@
 import { SandboxError } from '../errors.ts'
 import type { OpenShellOptions } from '../spec/index.ts'
 
-/** For providers whose shells are plain: a login shell must not be promised where the profile is not read. */
+/** For providers without login shells. */
 export function refuseLogin({ login }: OpenShellOptions, provider: string): void {
   if (login)
-    throw new SandboxError('unsupported', `A shell of the provider ${provider} does not read the profile.`, {
+    throw new SandboxError('unsupported', `Shells of the provider ${provider} do not read the profile.`, {
       provider,
-      hint: 'Leave login out, and read the files that you need: . ~/.profile',
+      hint: 'Omit login, and source the files that you need: . ~/.profile',
     })
 }

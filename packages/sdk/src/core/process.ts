@@ -22,7 +22,6 @@ import { checkCount, checkMs, invalid } from './validate.ts'
 
 export const defaultMaxOutputBytes = 4 * 1024 * 1024
 
-/** The contract's process over a driver's. */
 export class SandboxProcess implements ProcessCore, ProcessStdin {
   readonly processId: string
   readonly pid?: number
@@ -39,7 +38,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   output(options: OutputOptions = {}): AsyncIterable<ProcessEvent> {
     const after = options.after ?? 0
     if (!Number.isInteger(after) || after < 0)
-      throw invalid(`\`after\` is ${after}.`, 'Use the number of the last event that you have, or 0.')
+      throw invalid(`\`after\` is ${after}.`, 'Use the number of the last event that you received, or 0.')
     return this.#driver.events(after, options.signal)
   }
 
@@ -66,7 +65,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
       if (!clock.aborted || options.signal?.aborted) throw error
       throw new SandboxError(
         'timeout',
-        `The process ${this.processId} had not ended after ${timeoutMs} ms; it goes on.`,
+        `The process ${this.processId} had not ended after ${timeoutMs} ms; it keeps running.`,
         { cause: error },
       )
     }
@@ -117,7 +116,7 @@ export interface CollectOptions extends CallOptions {
   outputBudget?: OutputBudget | undefined
 }
 
-/** Reads a process to its end and keeps a bounded part of what it said. */
+/** Reads a process until its exit and keeps a bounded part of its output. */
 export async function collect(
   driver: ProcessDriver,
   maxBytes: number,
@@ -145,7 +144,7 @@ export async function collect(
   }
 }
 
-/** All events that are left; if the beginning is gone, from the oldest one on, and says so. */
+/** Yields all remaining events. If the beginning was dropped, starts at the oldest event and reports it. */
 async function readToEnd(
   driver: ProcessDriver,
   signal: AbortSignal | undefined,
@@ -170,7 +169,7 @@ async function readToEnd(
     }
     throw new SandboxError(
       'connection_lost',
-      `The output of process ${driver.processId} ended without its exit status.`,
+      `The output of process ${driver.processId} ended without an exit status.`,
     )
   }
 }

@@ -32,14 +32,16 @@ import {
   invalid,
 } from './validate.ts'
 
-/** The contract's provider over a driver. A provider is a class that extends this and hands its driver to `super`. */
+/**
+ * Implements the contract's provider over a driver. A provider extends this class and passes its driver to `super`.
+ */
 export class DriverProvider<C extends Capabilities> implements SandboxProviderCore<C>, SnapshotAdmin {
   readonly name: string
   readonly isolation: Isolation
   readonly capabilities: C
   readonly createOptions: ReadonlySet<CreateOption>
   readonly #driver: ProviderDriver<C>
-  /** getOrCreate calls under way, by name, so that racing callers of this object share one. */
+  /** Pending getOrCreate calls by name, so that concurrent callers share one. */
   readonly #creating = new Map<string, Promise<unknown>>()
 
   constructor(driver: ProviderDriver<C>) {
@@ -67,7 +69,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   async getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>> {
     checkKnown(options, [...createOptionNames, 'onCreate', 'onResume'], 'getOrCreate()')
     const name = checkName(options.name)
-    // One at a time for a name: the second caller finds what the first one made.
+    // One at a time per name: the second caller finds the sandbox of the first.
     for (let earlier = this.#creating.get(name); earlier; earlier = this.#creating.get(name))
       await earlier.catch(() => {})
     const turn = this.#findOrCreate(name, options)
@@ -128,7 +130,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
         await onResume?.(sandbox)
         return sandbox
       } catch (error) {
-        // Somebody else made it, or took it away, between our look and our act: look again.
+        // Another caller created or destroyed it between our lookup and our action: retry.
         const raced =
           found === undefined ? SandboxError.is(error, 'conflict') : SandboxError.is(error, 'not_found')
         if (!raced || attempt >= 10) throw error
@@ -136,7 +138,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     }
   }
 
-  /** Creates, clones, runs `onCreate`; when any of it fails, nothing is left. */
+  /** Creates, clones and runs `onCreate`. Removes the sandbox if a step fails. */
   async #create(
     options: CreateSandboxOpts,
     onCreate?: (sandbox: SandboxHandle<C>) => Promise<void>,
@@ -156,7 +158,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
       await driver.destroy({}).catch((cleanUp) => {
         throw new AggregateError(
           [error, cleanUp],
-          `Creating the sandbox failed, and so did removing it: ${driver.sandboxId} is left.`,
+          `Creating the sandbox failed, and so did removing it: ${driver.sandboxId} still exists.`,
         )
       })
       throw error
@@ -182,7 +184,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   }
 
   #handle(driver: SandboxDriver): SandboxHandle<C> {
-    // The class has the methods of all abilities; the type shows those that this provider has.
+    // The class has the methods of all abilities; the type shows those of this provider.
     return new DriverSandbox(driver, {
       provider: this.name,
       capabilities: this.capabilities,
@@ -192,18 +194,21 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   #createSpec(options: CreateSandboxOpts, deferReady: boolean): CreateSpec {
     const { signal: _, timeout, lifetimeMs = timeout, ...rest } = options
     if (timeout !== undefined && options.lifetimeMs !== undefined && timeout !== options.lifetimeMs) {
-      throw invalid('`timeout` and `lifetimeMs` are two names of one option, and differ.', 'Use lifetimeMs.')
+      throw invalid(
+        '`timeout` and `lifetimeMs` are the same option, but have different values.',
+        'Use lifetimeMs.',
+      )
     }
     const given = { ...rest, lifetimeMs }
     for (const [option, value] of Object.entries(given)) {
       if (value === undefined || this.createOptions.has(option as CreateOption)) continue
       throw new SandboxError(
         'unsupported',
-        `The provider “${this.name}” does not know the option \`${option}\` of create().`,
+        `The provider “${this.name}” does not support the option \`${option}\` of create().`,
         {
           provider: this.name,
           details: { option },
-          hint: `Leave ${option} out, or choose a provider that has it. This one takes: ${[...this.createOptions].join(', ')}.`,
+          hint: `Omit ${option}, or choose a provider that supports it. This one supports: ${[...this.createOptions].join(', ')}.`,
         },
       )
     }
@@ -217,8 +222,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     ) {
       throw invalid('`providerOptions` must be an object.')
     }
-    if (given.gitToken !== undefined && given.repo === undefined)
-      throw invalid('`gitToken` is given without `repo`.')
+    if (given.gitToken !== undefined && given.repo === undefined) throw invalid('`gitToken` requires `repo`.')
     for (const option of ['repo', 'gitToken', 'snapshotId', 'image', 'runtime', 'label'] as const) {
       const value = given[option]
       if (value !== undefined && (typeof value !== 'string' || value === ''))

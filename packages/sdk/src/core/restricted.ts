@@ -1,9 +1,6 @@
 import type { AllCapabilities, RestrictedAbility, RestrictedSandbox, SandboxHandle } from '../spec/index.ts'
 
-/**
- * A new object with a few bound methods: no prototype and no property leads back to the handle, so what is not
- * listed here cannot be reached from it.
- */
+/** Returns a new object with bound methods. No prototype and no property leads back to the full handle. */
 export function restrict(sandbox: SandboxHandle<AllCapabilities>): RestrictedSandbox<AllCapabilities> {
   const view = Object.create(null) as Record<string, unknown>
   for (const name of properties) if (sandbox[name] !== undefined) view[name] = sandbox[name]
@@ -27,7 +24,7 @@ const methods = [
   'openShell',
   'openTerminal',
 ] as const
-/** `stdin` and `watch` bring no method of the sandbox itself, but say what its processes and files can do. */
+/** `stdin` and `watch` add no method to the sandbox itself, but determine what its processes and files can do. */
 const abilities: ReadonlyArray<RestrictedAbility | 'stdin' | 'watch'> = [
   'reattach',
   'shell',

@@ -53,8 +53,8 @@ export interface SandboxOwner {
 }
 
 /**
- * The contract over a driver: all methods of all abilities. Which of them the type shows is decided where a
- * provider hands the handle out; here an absent one throws `unsupported` before it does anything.
+ * Implements the contract over a driver, with the methods of all abilities. The provider's type hides the missing
+ * ones; calling one throws `unsupported` before any work.
  */
 export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   readonly id: string
@@ -102,7 +102,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
         : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30)
     const input = new InputErrors()
     const process = await this.#spawn(options, input)
-    // On cancellation the program and all it started is killed before the call rejects.
+    // On cancellation the program and its descendants are killed before the call rejects.
     let killed: Promise<unknown> | undefined
     const forget = onAbort(signal, () => {
       killed = process.kill('SIGKILL', {}).catch(() => {})
@@ -113,7 +113,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       if (input.error !== undefined) throw input.error
       return result
     } catch (error) {
-      // A listener that throws ends the command too: nobody is left to read it.
+      // A listener that throws also ends the command: its output has no reader left.
       if (!killed) await process.kill('SIGKILL', {}).catch(() => {})
       throw maybeDone(error)
     } finally {
@@ -162,12 +162,10 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     try {
       await this.#driver.stop({})
     } catch (error) {
-      // Gone, or started anew by somebody else: there is nothing of ours left to stop.
+      // Gone, or restarted by another caller: nothing of this incarnation is left to stop.
       if (!SandboxError.is(error, 'not_found', 'interrupted')) throw error
     }
   }
-
-  // Abilities
 
   async getProcess(processId: string, options: CallOptions = {}): Promise<ProcessHandle<AllCapabilities>> {
     const driver = this.#need('reattach', 'getProcess', options)
@@ -253,7 +251,6 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     await this.#need('activity', 'refreshActivity', options).refreshActivity(options)
   }
 
-  /** The driver with the method of an ability that it has. */
   #need<M extends keyof SandboxDriver>(
     ability: Ability,
     method: M,
@@ -283,13 +280,13 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     try {
       return await this.#driver.spawn(spec, { signal: options.signal })
     } catch (error) {
-      // With an id a repeat finds the first one.
+      // With an id, a repeat finds the first process.
       throw spec.processId === undefined ? maybeDone(error) : error
     }
   }
 }
 
-/** Remembers that the source of a command's input failed: then its result is not what was asked for. */
+/** Remembers that the source of a command's input failed, which invalidates the command's result. */
 class InputErrors {
   error: unknown
 
@@ -332,7 +329,7 @@ const runOptions = [
 
 function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
   if (typeof options !== 'object' || options === null) {
-    throw invalid('A command is given as an object.', "For example { cmd: 'ls', args: ['-l'] }.")
+    throw invalid('A command must be an object.', "For example { cmd: 'ls', args: ['-l'] }.")
   }
   const { stdin } = options
   if (stdin !== undefined && stdin !== 'pipe') checkSource(stdin, 'stdin')

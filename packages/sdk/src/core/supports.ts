@@ -1,18 +1,17 @@
 import { SandboxError } from '../errors.ts'
 import type { Ability, Capabilities, Parts, SandboxCore, SandboxProviderCore } from '../spec/index.ts'
 
-/** Methods that an ability brings, for a sandbox whose other abilities are not known. */
+/** The methods of an ability, for a sandbox whose other abilities are unknown. */
 type With<A extends Ability> = Parts<{ readonly [K in A]: 'native' }, 'sandbox'> & {
   readonly files: Parts<{ readonly [K in A]: 'native' }, 'files'>
 }
 
-/** A provider with any abilities: one of `SandboxProviderCore<C>` for some C. */
 type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
   readonly capabilities: Capabilities
 }
 
 /**
- * Whether a sandbox, or a provider, has an ability; inside the `if` its methods are there.
+ * Whether a sandbox or provider has an ability. Narrows the type:
  *
  *     if (supports(sandbox, 'snapshot')) await sandbox.snapshot()
  */

@@ -2,7 +2,7 @@ import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
 import type { CallOptions, SandboxFilesCore } from '../spec/index.ts'
 
-/** Files between this machine and a sandbox. Reached only on Node; a browser gets `unsupported`. */
+/** Copies files between this machine and a sandbox. Needs Node; a browser gets `unsupported`. */
 
 export async function upload(
   files: SandboxFilesCore,
@@ -15,7 +15,7 @@ export async function upload(
     throw localError(localPath, cause)
   })
   const { mode } = await handle.stat()
-  // The stream owns the handle from here on. One that was never read from does not close itself.
+  // The stream now owns the handle. A stream that was never read does not close itself.
   const source = handle.createReadStream({ highWaterMark: 256 * 1024 })
   try {
     await files.writeFile(remotePath, source, { mode: mode & 0o777, signal })
@@ -47,18 +47,22 @@ export async function download(
   }
 }
 
-/** Not an import: this module must load, and bundle, where there is no Node. */
+/** Not a static import: this module must load and bundle without Node. */
 function nodeFs(): typeof import('node:fs') {
   const fs = (globalThis.process as NodeJS.Process | undefined)?.getBuiltinModule?.('node:fs')
   if (fs) return fs
-  throw new SandboxError('unsupported', 'There is no file system here to transfer files from or to.', {
-    hint: 'Use files.readStream() and files.writeFile() instead.',
-  })
+  throw new SandboxError(
+    'unsupported',
+    'Transferring files needs a local file system, which this runtime does not have.',
+    {
+      hint: 'Use files.readStream() and files.writeFile() instead.',
+    },
+  )
 }
 
 function localError(path: string, cause: unknown): SandboxError {
   const code = (cause as NodeJS.ErrnoException | undefined)?.code
-  const message = `The file ${path} on this machine could not be used (${code ?? String(cause)}).`
+  const message = `The local file ${path} could not be opened (${code ?? String(cause)}).`
   if (code === 'ENOENT')
     return new SandboxError('file_not_found', message, {
       cause,

@@ -1,7 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import { isBytesSource } from '../shared/bytes.ts'
 
-/** Checks of what callers hand in. Each throws `invalid_argument` that names the option and what it must be. */
+/** Argument checks. Each throws `invalid_argument` with the name of the option and its valid values. */
 
 export function invalid(what: string, hint?: string, details?: Record<string, unknown>): SandboxError {
   return new SandboxError('invalid_argument', what, {
@@ -24,14 +24,14 @@ export function checkPort(port: unknown): number {
   })
 }
 
-/** Timers fire at once beyond 2^31 - 1 ms, so longer is refused rather than broken. */
+/** Longer timers would fire immediately, so they are rejected. */
 const maxMs = 2 ** 31 - 1
 
 export function checkMs(value: unknown, option: string): number {
   if (typeof value === 'number' && Number.isFinite(value) && value > 0 && value <= maxMs) return value
   throw invalid(
     `\`${option}\` is ${String(value)}.`,
-    `Use a number of milliseconds from 1 to ${maxMs}, or leave ${option} out.`,
+    `Use a number of milliseconds from 1 to ${maxMs}, or omit ${option}.`,
   )
 }
 
@@ -45,12 +45,9 @@ export function checkEnv(env: unknown, option = 'env'): Record<string, string> {
   if (typeof env !== 'object' || env === null) throw invalid(`\`${option}\` must be an object of strings.`)
   for (const [key, value] of Object.entries(env)) {
     if (key === '' || /[=\0]/.test(key))
-      throw invalid(`\`${option}\` has a name that no environment can hold: ${JSON.stringify(key)}.`)
+      throw invalid(`\`${option}\` contains an invalid variable name: ${JSON.stringify(key)}.`)
     if (typeof value !== 'string')
-      throw invalid(
-        `\`${option}.${key}\` must be a string.`,
-        'Convert it with String(value), or leave it out.',
-      )
+      throw invalid(`\`${option}.${key}\` must be a string.`, 'Convert it with String(value), or omit it.')
     if (value.includes('\0')) throw invalid(`\`${option}.${key}\` contains a NUL character.`)
   }
   return { ...(env as Record<string, string>) }
@@ -77,7 +74,7 @@ export function checkResources(resources: unknown): void {
   checkKnown(resources, ['vcpus', 'memoryMb', 'diskMb'], '`resources`')
   for (const [name, value] of Object.entries(resources)) {
     if (value === undefined || (typeof value === 'number' && Number.isFinite(value) && value > 0)) continue
-    throw invalid(`\`resources.${name}\` is ${String(value)}.`, 'Use a number above 0, or leave it out.')
+    throw invalid(`\`resources.${name}\` is ${String(value)}.`, 'Use a number above 0, or omit it.')
   }
 }
 
@@ -104,10 +101,9 @@ export function checkSource(data: unknown, option: string): void {
 
 export function checkMode(mode: unknown): number {
   if (typeof mode === 'number' && Number.isInteger(mode) && mode >= 0 && mode <= 0o7777) return mode
-  throw invalid(`The file mode ${String(mode)} is not one.`, 'Use an octal number such as 0o644.')
+  throw invalid(`${String(mode)} is not a file mode.`, 'Use an octal number such as 0o644.')
 }
 
-/** An option that nobody knows is a typing mistake; it is said, with the nearest name, instead of ignored. */
 export function checkKnown(options: object, known: readonly string[], call: string): void {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue

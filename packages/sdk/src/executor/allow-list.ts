@@ -3,11 +3,10 @@ import { SandboxError } from '../errors.ts'
 /**
  * Which programs may be started by name.
  *
- * It is a guard rail, not a wall: it stops a model from starting what nobody meant it to start. It holds because a
- * command is a program name and its arguments, never a line for a shell to take apart, so `ls; rm` is the name of
- * a program that does not exist; because a name with a path in it is refused; because variables that change what
- * a name means are refused; and because programs whose purpose is to start other programs cannot be put on it.
- * An interpreter on the list (python3, node) can of course do whatever its account can.
+ * This is a guard rail, not isolation: it stops a model from starting unintended programs. A command is a program
+ * name with arguments and no shell parses it, so `ls; rm` is the name of a missing program. Paths in names, variables
+ * that change the meaning of a name, and programs that start other programs are rejected.
+ * An allowed interpreter (python3, node) can do everything that its account can.
  */
 export class AllowList {
   readonly #names: ReadonlySet<string>
@@ -18,8 +17,8 @@ export class AllowList {
         throw refusal(`“${name}” is not a program name.`, 'List names only, without paths or arguments.')
       if (launchers.has(name)) {
         throw refusal(
-          `“${name}” starts any program that it is told to, so a list with it allows everything.`,
-          "Leave it out, or say so openly with allowedCommands: 'any'.",
+          `“${name}” can start any other program, so a list with it allows everything.`,
+          "Remove it, or set allowedCommands: 'any' explicitly.",
         )
       }
     }
@@ -37,12 +36,12 @@ export class AllowList {
     if (variable)
       throw refusal(
         `The variable ${variable} is not allowed: it changes which program runs.`,
-        `Leave ${variable} out of env.`,
+        `Remove ${variable} from env.`,
       )
   }
 }
 
-/** Programs that read, make and change files, and two interpreters; none of them starts another. */
+/** Programs that work on files, and two interpreters; none of them starts another program. */
 export const defaultAllowedCommands: readonly string[] = [
   'basename',
   'cat',
@@ -159,7 +158,7 @@ const launchers: ReadonlySet<string> = new Set([
   'zsh',
 ])
 
-/** Search paths, preloaded libraries and interpreters' start-up hooks. */
+/** Search paths, preloaded libraries and start-up hooks of interpreters. */
 const redirecting =
   /^(PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|LD_.*|DYLD_.*|GCONV_PATH|NODE_OPTIONS|NODE_PATH|PYTHON.*|PERL.*|RUBY.*|GIT_.*|BASH_FUNC_.*)$/i
 

@@ -14,13 +14,13 @@ const directory = await mkdtemp(path.join(tmpdir(), 'sandkasten-executors-'))
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
 describe('getSandboxExecutor', () => {
-  it('chooses Vercel where VERCEL=1, and this machine otherwise', () => {
+  it('chooses Vercel if VERCEL=1, and this machine otherwise', () => {
     expect(getSandboxExecutor({ env: { VERCEL: '1' } })).toBeInstanceOf(VercelSandboxExecutor)
     expect(getSandboxExecutor({ env: {} })).toBeInstanceOf(LocalSandboxExecutor)
     expect(getSandboxExecutor({ env: { VERCEL: '0' } })).toBeInstanceOf(LocalSandboxExecutor)
   })
 
-  it('an explicit choice goes before the environment (142)', () => {
+  it('prefers an explicit choice over the environment (142)', () => {
     expect(getSandboxExecutor({ kind: 'local', directory })).toBeInstanceOf(LocalSandboxExecutor)
     const provider = new LocalProvider({ root: directory, acceptNoIsolation: true })
     expect(getSandboxExecutor({ provider })).toBeInstanceOf(ProviderSandboxExecutor)
@@ -29,7 +29,7 @@ describe('getSandboxExecutor', () => {
     )
   })
 
-  it('says plainly, when a sandbox is needed, which credentials of Vercel are missing', async () => {
+  it('names the missing Vercel credentials when a sandbox is needed', async () => {
     await expect(getSandboxExecutor({ kind: 'vercel' }).execute('true')).rejects.toMatchObject({
       code: 'unauthenticated',
       provider: 'vercel',

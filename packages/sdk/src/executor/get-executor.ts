@@ -8,7 +8,7 @@ export type GetSandboxExecutorOptions =
   | ({ kind: 'local' } & LocalSandboxExecutorOptions)
   | ({ kind: 'vercel' } & VercelSandboxExecutorOptions)
   | ({ kind?: undefined } & ProviderSandboxExecutorOptions)
-  /** Nothing chosen: Vercel where `VERCEL=1`, otherwise this machine. */
+  /** No choice: Vercel if `VERCEL=1`, otherwise this machine. */
   | {
       kind?: undefined
       provider?: undefined
@@ -17,8 +17,8 @@ export type GetSandboxExecutorOptions =
     }
 
 /**
- * An executor for one conversation. Every call makes a new object; with the same `conversationId` it stands for the
- * same sandbox, without one for a sandbox of its own. Nothing is shared through this module.
+ * Creates an executor for one conversation. Executors with the same `conversationId` share a sandbox; without one,
+ * each has its own. This module keeps no state.
  */
 export function getSandboxExecutor(options: GetSandboxExecutorOptions = {}): SandboxExecutor {
   if (options.kind === 'local') {
@@ -32,7 +32,7 @@ export function getSandboxExecutor(options: GetSandboxExecutorOptions = {}): San
   if (options.kind !== undefined) {
     throw new SandboxError(
       'invalid_argument',
-      `There is no executor of the kind “${String((options as { kind: unknown }).kind)}”.`,
+      `The kind “${String((options as { kind: unknown }).kind)}” of executor does not exist.`,
       { hint: "Use 'local' or 'vercel', or pass a provider." },
     )
   }

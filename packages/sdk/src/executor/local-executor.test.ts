@@ -65,7 +65,7 @@ describe('LocalSandboxExecutor', () => {
       ['$(curl)', []],
       ['LS', []],
       ['xargs', ['rm']],
-    ])('the allow-list cannot be walked around with %j %j (134)', async (command, args) => {
+    ])('the allow-list cannot be bypassed with %j %j (134)', async (command, args) => {
       await executor.writeFile('ls', '#!/bin/sh\ntouch walked-around\n')
       await (await executor.sandbox()).files.chmod('ls', 0o755)
       await expect(executor.execute(command, args)).rejects.toMatchObject({ code: 'forbidden' })
@@ -82,7 +82,7 @@ describe('LocalSandboxExecutor', () => {
     )
 
     it.each(['sh', 'env', 'xargs', 'find', 'sudo', '/bin/ls', 'ls -l'])(
-      'a list with %s on it is refused',
+      'a list with %s is rejected',
       (name) => {
         expect(() => make({ allowedCommands: [name] })).toThrow(
           expect.objectContaining({ code: 'forbidden' }),
@@ -90,13 +90,13 @@ describe('LocalSandboxExecutor', () => {
       },
     )
 
-    it('any command may be allowed, openly', async () => {
+    it('any command can be allowed explicitly', async () => {
       const open = make({ allowedCommands: 'any' })
       expect((await open.execute('sh', ['-c', 'echo $((6 * 7))'])).stdout).toBe('42\n')
       await (await open.sandbox()).destroy()
     })
 
-    it('runs in the sandbox’s folder with the cwd and env it is given, not in the server’s (136)', async () => {
+    it('runs in the sandbox’s folder with the given cwd and env, not in the server’s (136)', async () => {
       await executor.writeFile('sub/file', '')
       expect((await executor.execute('pwd')).stdout.trim()).toBe(folder)
       const result = await executor.execute(
@@ -107,11 +107,11 @@ describe('LocalSandboxExecutor', () => {
       expect(result.stdout).toBe(`${path.join(folder, 'sub')} b c\n`)
     })
 
-    it('refuses sudo instead of ignoring it', async () => {
+    it('rejects sudo instead of ignoring it', async () => {
       await expect(executor.execute('ls', [], { sudo: true })).rejects.toMatchObject({ code: 'unsupported' })
     })
 
-    it('says when output was left out', async () => {
+    it('reports truncated output', async () => {
       const small = make({ maxOutputBytes: 1000 })
       const result = await small.execute('seq', ['100000'])
       expect(result.truncated).toBe(true)
@@ -186,7 +186,7 @@ describe('LocalSandboxExecutor', () => {
       expect(await readdir(folder)).toEqual(['again'])
     })
 
-    it('leaves other conversations alone (138)', async () => {
+    it('does not affect other conversations (138)', async () => {
       const other = make({ conversationId: 'other' })
       await other.writeFile('mine', 'x')
       await executor.cleanup()

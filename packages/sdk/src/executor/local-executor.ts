@@ -8,15 +8,15 @@ import { ProviderSandboxExecutor } from './provider-executor.ts'
 
 export interface LocalSandboxExecutorOptions {
   conversationId?: string
-  /** Where conversations keep their files. Default `.sandbox` in the current directory. */
+  /** The folder for files of conversations. Default: `.sandbox` in the current directory. */
   directory?: string
-  /** Program names that may be started; `'any'` for all. Default: programs for files and text, python3 and node. */
+  /** Names of programs that may be started, or `'any'`. Default: programs for files and text, python3 and node. */
   allowedCommands?: readonly string[] | 'any'
   timeoutMs?: number
   maxOutputBytes?: number
 }
 
-/** The executor on this machine, for development. There is no isolation; the allow-list is a guard rail. */
+/** Runs commands on this machine, for development. No isolation; the allow-list is a guard rail. */
 export class LocalSandboxExecutor extends ProviderSandboxExecutor {
   readonly #allowed: AllowList | undefined
 
@@ -35,14 +35,14 @@ export class LocalSandboxExecutor extends ProviderSandboxExecutor {
     options: ExecuteOptions = {},
   ): Promise<CommandResult> {
     if (options.sudo)
-      throw new SandboxError('unsupported', 'Commands on this machine are not run as root.', {
-        hint: 'Leave sudo out.',
+      throw new SandboxError('unsupported', 'The local executor does not run commands as root.', {
+        hint: 'Omit sudo.',
       })
     this.#allowed?.check(command, options.env)
     return super.execute(command, args, options)
   }
 
-  /** Ends what runs, empties the conversation's folder and keeps it. Other conversations are not touched. */
+  /** Ends all processes and empties the conversation's folder. Other conversations are not affected. */
   override async cleanup(): Promise<void> {
     const sandbox = (await this.sandbox()) as LocalSandbox
     for (const { processId, running } of await sandbox.listProcesses()) {

@@ -5,24 +5,23 @@ import type { ExecuteOptions, SandboxExecutor } from './executor.ts'
 export const defaultTimeoutMs = 10_000
 export const defaultMaxOutputBytes = 1024 * 1024
 
-/** The part of a provider that an executor needs; any provider fits. */
 export type ExecutorProvider = Pick<SandboxProviderCore<never>, 'name' | 'createOptions'> & {
   getOrCreate(options: CreateSandboxOpts & { name: string }): Promise<SandboxCore>
 }
 
 export interface ProviderSandboxExecutorOptions {
   provider: ExecutorProvider
-  /** Whose sandbox it is. The same id finds the same sandbox again, from another request or process. Default: a new one. */
+  /** The same id finds the same sandbox, also from another request or process. Default: a new one. */
   conversationId?: string
-  /** For `provider.create`, when the sandbox is first needed. */
+  /** Options for `provider.create`, which is called on first use. */
   create?: Omit<CreateSandboxOpts, 'name' | 'signal'>
   /** Default 10,000. */
   timeoutMs?: number
-  /** How much of stdout and of stderr a result keeps; `truncated` says when there was more. Default 1 MiB. */
+  /** The maximum size of stdout and stderr in a result; longer output sets `truncated`. Default 1 MiB. */
   maxOutputBytes?: number
 }
 
-/** The executor over any provider. The sandbox is made at the first call, once, however many calls come at once. */
+/** The executor over any provider. The first call creates the sandbox; concurrent calls share it. */
 export class ProviderSandboxExecutor implements SandboxExecutor {
   readonly conversationId: string
   readonly #options: ProviderSandboxExecutorOptions
@@ -68,9 +67,9 @@ export class ProviderSandboxExecutor implements SandboxExecutor {
     await (await sandbox)?.destroy()
   }
 
-  /** The conversation's sandbox, for what this interface does not offer. */
+  /** The conversation's sandbox, for everything beyond this interface. */
   async sandbox(): Promise<SandboxCore> {
-    // Remembered as a promise, so that calls at the same time share one; forgotten when it fails.
+    // Stored as a promise, so that concurrent calls share it; removed on failure.
     this.#sandbox ??= this.#open().catch((error) => {
       this.#sandbox = undefined
       throw error

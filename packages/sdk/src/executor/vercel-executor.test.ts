@@ -6,8 +6,8 @@ import { LocalProvider } from '../providers/local/index.ts'
 import { VercelSandboxExecutor } from './vercel-executor.ts'
 
 /**
- * The executor's own part, over a real provider in Vercel's place: a process really runs. What the wire to Vercel
- * adds is tested with the Vercel provider.
+ * Tests the executor over a real local provider: processes really run. The connection to Vercel is tested with its
+ * provider.
  */
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-vercel-'))
 afterAll(() => rm(root, { recursive: true, force: true }))
@@ -34,7 +34,7 @@ describe('VercelSandboxExecutor', () => {
       await executor.cleanup()
     })
 
-    it('calls at the same time share one sandbox (65)', async () => {
+    it('concurrent calls share one sandbox (65)', async () => {
       const executor = new VercelSandboxExecutor({ provider })
       const results = await Promise.all(Array.from({ length: 5 }, () => executor.execute('pwd')))
       expect(new Set(results.map((result) => result.stdout)).size).toBe(1)
@@ -42,7 +42,7 @@ describe('VercelSandboxExecutor', () => {
       await executor.cleanup()
     })
 
-    it('asks for Python and five minutes where the provider knows these options', async () => {
+    it('requests Python and five minutes if the provider supports these options', async () => {
       const asked: object[] = []
       const recording = {
         name: 'vercel',
@@ -73,7 +73,6 @@ describe('VercelSandboxExecutor', () => {
       await executor.writeFile('x', '')
       await executor.cleanup()
       expect(await provider.list()).toEqual([])
-      // Used again, it is a new one.
       expect(await executor.listFiles()).toEqual([])
       await executor.cleanup()
     })

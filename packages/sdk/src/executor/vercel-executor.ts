@@ -9,11 +9,11 @@ import {
 export interface VercelSandboxExecutorOptions extends Partial<ProviderSandboxExecutorOptions> {
   /** Default `python3.13`. */
   runtime?: string
-  /** For the provider, where none is given. Default: the credentials of the environment. */
+  /** Options for the default provider. Default: credentials from the environment. */
   vercel?: VercelProviderOptions
 }
 
-/** The executor over Vercel: its defaults are Python, five minutes, and no allow-list, because a microVM isolates. */
+/** The executor over Vercel. Defaults: Python, five minutes, and no allow-list, because a microVM isolates. */
 export class VercelSandboxExecutor extends ProviderSandboxExecutor {
   constructor({
     runtime = 'python3.13',
@@ -30,7 +30,7 @@ export class VercelSandboxExecutor extends ProviderSandboxExecutor {
   }
 }
 
-/** Made when a sandbox is first needed: that credentials are missing, or have expired, is that call's error. */
+/** Created on first use, so that missing or expired credentials are reported by that call. */
 class LateVercelProvider implements ExecutorProvider {
   readonly name = 'vercel'
   readonly createOptions = new Set(['runtime', 'lifetimeMs'] as const)

@@ -1,4 +1,4 @@
-/** The same bytes in blocks of about this size: thousands of tiny writes are slow on every provider. */
+/** Regroups chunks to about this size: thousands of tiny writes are slow on every provider. */
 export async function* inBlocks(
   chunks: AsyncIterable<Uint8Array | string>,
   blockBytes = 256 * 1024,

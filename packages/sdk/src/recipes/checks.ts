@@ -3,7 +3,7 @@ import { posix, resolve } from 'node:path'
 import { SandboxError } from '../errors.ts'
 import type { RecipeSandbox } from './types.ts'
 
-/** Refuses what nobody knows: a misspelt option must not be a silent one. */
+/** Rejects unknown options, so that a typo is not ignored. */
 export function checkOptions(options: unknown, known: readonly string[], call: string): void {
   if (typeof options !== 'object' || options === null) throw invalid(`${call} takes an object of options.`)
   for (const key of Object.keys(options)) {
@@ -12,12 +12,11 @@ export function checkOptions(options: unknown, known: readonly string[], call: s
   }
 }
 
-/** The real path of a folder on this machine. */
 export async function checkProjectDir(projectDir: unknown): Promise<string> {
   if (typeof projectDir !== 'string' || projectDir === '' || projectDir.includes('\0')) {
     throw invalid('`projectDir` must be the path of a folder on this machine.')
   }
-  const hint = 'Set projectDir to the path of a folder on this machine that you may read.'
+  const hint = 'Set projectDir to the path of a readable folder on this machine.'
   try {
     const real = await realpath(resolve(projectDir))
     if ((await stat(real)).isDirectory()) return real
@@ -29,7 +28,7 @@ export async function checkProjectDir(projectDir: unknown): Promise<string> {
   throw new SandboxError('not_a_directory', `The projectDir ${projectDir} is not a folder.`, { hint })
 }
 
-/** The absolute path of an option's path inside the sandbox; without one, the working directory. */
+/** The absolute path in the sandbox for an option; default: the working directory. */
 export function remoteFolder(sandbox: RecipeSandbox, path: unknown, option = 'remotePath'): string {
   if (path === undefined) return sandbox.workdir
   if (typeof path !== 'string' || path === '' || path.includes('\0'))
@@ -42,10 +41,7 @@ export function remoteFolder(sandbox: RecipeSandbox, path: unknown, option = 're
 export function checkLimit(value: unknown, option: string, otherwise: number): number {
   if (value === undefined) return otherwise
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 1) return value
-  throw invalid(
-    `\`${option}\` is ${String(value)}.`,
-    `Use a whole number of 1 or more, or leave ${option} out.`,
-  )
+  throw invalid(`\`${option}\` is ${String(value)}.`, `Use a whole number of 1 or more, or omit ${option}.`)
 }
 
 export function invalid(message: string, hint?: string): SandboxError {

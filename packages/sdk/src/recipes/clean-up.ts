@@ -1,12 +1,12 @@
 import { SandboxError } from '../errors.ts'
 
-/** The failure itself, when cleaning up after it failed too: same code and hint, and it says what is left. */
+/** The failure of a call whose cleanup failed too: same code and hint, plus what is left. */
 export function alsoLeft(error: unknown, problem: unknown, left: string): SandboxError {
   const first = SandboxError.is(error) ? error : undefined
   const message = error instanceof Error ? error.message : String(error)
   return new SandboxError(
     first?.code ?? 'internal',
-    `${message} Cleaning up failed too: ${left} is left in the sandbox.`,
+    `${message} The cleanup failed too: ${left} is left in the sandbox.`,
     {
       ...(first ? { hint: first.hints, details: first.details } : {}),
       cause: new AggregateError([error, problem]),

@@ -24,7 +24,7 @@ afterAll(() => {
 const grep = (dir: string, text: string) =>
   spawnSync('grep', ['-rFl', '--', text, dir], { encoding: 'utf8' }).stdout
 
-/** A sandbox that keeps every command line it is given. */
+/** A sandbox that records every command line. */
 function recording(sandbox: RecipeSandbox): { sandbox: RecipeSandbox; argv: string[] } {
   const argv: string[] = []
   const runCommand = ((options: { cmd: string; args?: string[] }) => {
@@ -38,13 +38,13 @@ function recording(sandbox: RecipeSandbox): { sandbox: RecipeSandbox; argv: stri
 }
 
 describe('cloneRepo', () => {
-  it('63, T3: the token reaches the server, and stays in no file, argument or configuration of the sandbox', async () => {
+  it('63, T3: the token reaches the server, but no file, argument or configuration of the sandbox', async () => {
     const { sandbox, dir, root } = await localSandbox()
     const recorded = recording(sandbox)
     server.requests.length = 0
     const result = await cloneRepo(recorded.sandbox, { url, token, path: 'app' })
     expect(server.requests).toContain(server.authorization)
-    // A server that asks whose it is learns it, and repeats it in vain.
+    // A server that asks for the user gets the token, and echoing it does not leak it.
     const refused = cloneRepo(recorded.sandbox, { url, token, username: 'me', path: 'mine' })
     const said = await refused.catch((error: Error) => error.message)
     const basic = Buffer.from(`me:${token}`).toString('base64')
@@ -76,7 +76,7 @@ describe('cloneRepo', () => {
     expect(git(dir, 'rev-list', '--count', 'HEAD')).toBe('1')
   })
 
-  it('77, 78: a failed clone removes what it made, and the token is not in the error, even if the server repeats it', async () => {
+  it('77, 78: a failed clone cleans up, and the error does not contain the token, even if the server echoes it', async () => {
     const { sandbox, dir } = await localSandbox()
     const basic = Buffer.from(`x-access-token:${token}`).toString('base64')
     server.answer = () => `you sent ${token} and ${basic} and ${encodeURIComponent(token)}`
@@ -95,7 +95,7 @@ describe('cloneRepo', () => {
     expect(readdirSync(dir)).toEqual([])
   })
 
-  it('refuses credentials in the address, a token over plain http, a folder in use, wrong options', async () => {
+  it('rejects credentials in the address, a token over plain http, a folder in use, and wrong options', async () => {
     const { sandbox } = await localSandbox()
     await sandbox.writeFile('full/x', 'x')
     for (const [opts, code] of [

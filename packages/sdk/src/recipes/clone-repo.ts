@@ -8,8 +8,8 @@ import { remoteGit } from './remote/tools.ts'
 import type { CloneRepoOpts, CloneResult, RecipeSandbox } from './types.ts'
 
 /**
- * Clones a repository inside the sandbox. The token lives in the environment of that one git process; it is in no
- * argument, file, result or error. A clone that fails or is cancelled leaves the folder as it was.
+ * Clones a repository inside the sandbox. The token is only in the environment of that git process: not in an
+ * argument, file, result or error. A failed or cancelled clone leaves the folder unchanged.
  */
 export async function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Promise<CloneResult> {
   checkOptions(opts, ['url', 'token', 'username', 'branch', 'depth', 'path', 'signal'], 'cloneRepo()')
@@ -46,7 +46,7 @@ export async function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Pr
   }
 }
 
-/** Whether the folder is there; one with something in it is refused before anything happens. */
+/** Whether the folder exists. Rejects a folder that is not empty, before any work. */
 async function emptyFolder(
   sandbox: RecipeSandbox,
   path: string,
@@ -80,13 +80,13 @@ function cloneError({ url, token, username }: CloneRepoOpts, result: CommandResu
       hint:
         token === undefined
           ? 'Check url and branch; for a private repository pass token.'
-          : 'Check url, branch, and that the token may read this repository.',
+          : 'Check url and branch, and that the token can read this repository.',
       details: { exitCode: result.exitCode },
     },
   )
 }
 
-/** The same check serves `create({ gitToken })`; here the option is called `token`. */
+/** `create({ gitToken })` uses the same check; here the option is called `token`. */
 function withTokenHint<T>(make: () => T): T {
   try {
     return make()

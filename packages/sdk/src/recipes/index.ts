@@ -1,4 +1,4 @@
-/** What one does with a sandbox, written on the contract alone: works with every provider. Node only. */
+/** Recipes on the contract alone, which work with every provider. Node only. */
 export { cloneRepo } from './clone-repo.ts'
 export { pullChanges } from './pull-changes.ts'
 export type * from './types.ts'

@@ -1,4 +1,6 @@
-/** Runs the work for each item, a few at a time; the first failure stops the rest. Results keep their order. */
+/**
+ * Runs the work for each item with limited concurrency; the first failure stops the rest. Results keep their order.
+ */
 export async function mapLimit<T, R>(
   items: readonly T[],
   limit: number,

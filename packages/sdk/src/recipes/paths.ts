@@ -1,11 +1,11 @@
 import { posix } from 'node:path'
 
-/** The folder of our own in an uploaded project: the manifest and what is on its way. */
+/** Our folder in an uploaded project: the manifest and temporary files. */
 export const stateFolder = '.sandkasten'
 
 /**
- * Whether a path that the sandbox told us stays in the project and out of its `.git`, on every file system that
- * git knows tricks for: `.GIT`, `git~1`, `.git.`, `.git::$DATA`, zero-width characters, backslashes.
+ * Whether a path from the sandbox stays in the project and out of its `.git`, including git's known aliases: `.GIT`,
+ * `git~1`, `.git.`, `.git::$DATA`, zero-width characters, backslashes.
  */
 export function isSafePath(path: string): boolean {
   if (path === '' || path.startsWith('/') || path.includes('\0') || /^[a-z]:/i.test(path)) return false
@@ -13,12 +13,10 @@ export function isSafePath(path: string): boolean {
   return path.split(/[/\\]/).every((part) => part !== '..' && !isGitName(part))
 }
 
-/** Of our own folder, or of git's. */
 export function isReserved(path: string): boolean {
   return path === stateFolder || path.startsWith(`${stateFolder}/`)
 }
 
-/** Whether a symbolic link leads to a place outside the project, or to an absolute one. */
 export function leadsOutside(path: string, target: string): boolean {
   if (target === '' || target.startsWith('/') || target.startsWith('\\') || /^[a-z]:/i.test(target))
     return true
@@ -32,7 +30,9 @@ export function parentsOf(path: string): string[] {
   return parts.slice(1).map((_, index) => parts.slice(0, index + 1).join('/'))
 }
 
-/** The names as `git … -z` prints them; those that are not UTF-8 apart, since no sandbox API can carry them. */
+/**
+ * Splits the output of `git … -z`. Names that are not UTF-8 are separate, because no sandbox API can represent them.
+ */
 export function splitNames(output: Buffer): { names: string[]; notUtf8: string[] } {
   const names: string[] = []
   const notUtf8: string[] = []

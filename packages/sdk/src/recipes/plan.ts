@@ -2,22 +2,21 @@ import type { ManifestEntry } from './remote/manifest.ts'
 import type { RemoteEntry } from './remote/probe.ts'
 import type { Conflict } from './types.ts'
 
-/** A local file with the hash of its content. */
 export type LocalEntry = { type: 'file'; mode: number; sha256: string } | { type: 'symlink'; target: string }
 
 export interface UploadPlan {
   send: string[]
   remove: string[]
-  /** The sandbox has it as it is here, or it was changed there only. */
+  /** Equal on both sides, or changed only in the sandbox. */
   unchanged: string[]
-  /** Of these, the ones that are the same on both sides now. */
+  /** Those of them that are now equal on both sides. */
   equal: string[]
   conflicts: Conflict[]
 }
 
 /**
- * Three versions of every file: here, as uploaded, in the sandbox. Only what changed here is sent or removed, and
- * only where the sandbox has it as it was uploaded, or has what we would send already.
+ * Compares three versions of every file: local, uploaded, and in the sandbox. Only local changes are sent or removed,
+ * and only if the sandbox has the uploaded version or already the new one.
  */
 export function planUpload(
   local: ReadonlyMap<string, LocalEntry>,
@@ -29,7 +28,7 @@ export function planUpload(
   for (const [path, here] of local) {
     const before = base.get(path)
     const there = remote.get(path) ?? { type: 'missing' as const }
-    // Mode bits that the sandbox does not show (0600 or 0644) are sent when they changed here.
+    // Mode bits that the sandbox does not report (0600 or 0644) are sent if they changed locally.
     const onlyMode =
       before?.type === 'file' &&
       here.type === 'file' &&
@@ -59,14 +58,13 @@ export function planUpload(
   return plan
 }
 
-/** Of the mode, only whether it may be executed: the rest depends on the sandbox's umask and user. */
+/** Compares only the executable bit of the mode: the rest depends on the sandbox's umask and user. */
 export function matchesRemote(entry: LocalEntry | ManifestEntry, there: RemoteEntry): boolean {
   if (entry.type === 'symlink') return there.type === 'symlink' && there.target === entry.target
   if (there.type !== 'file' || there.sha256 !== entry.sha256) return false
   return there.executable === undefined || there.executable === ((entry.mode & 0o100) !== 0)
 }
 
-/** Whether a local file is still what was uploaded. */
 export function sameHere(here: LocalEntry, before: ManifestEntry): boolean {
   if (here.type === 'symlink') return before.type === 'symlink' && before.target === here.target
   return before.type === 'file' && before.sha256 === here.sha256 && before.mode === here.mode

@@ -31,7 +31,7 @@ const apply = (project: string, patch: string) =>
   execFileSync('git', ['apply', '--binary', '-'], { cwd: project, input: patch })
 
 describe('pullChanges as a patch', () => {
-  it('32: gives back edits, new, removed, executable, binary, linked and oddly named files, and touches nothing', async () => {
+  it('32: returns edits, new, removed, executable, binary, linked and oddly named files, and changes nothing', async () => {
     const { project, sandbox, dir } = await uploaded(
       {
         'a.txt': 'one\n',
@@ -91,7 +91,7 @@ describe('pullChanges as a patch', () => {
     )
   })
 
-  it('32: reports what changed on both sides as conflicts with both hashes, and equal changes as the same', async () => {
+  it('32: reports changes on both sides as conflicts with both hashes, and equal changes as the same', async () => {
     const { project, sandbox, dir } = await uploaded({ both: '1', same: '1', mine: '1', removed: '1' })
     write(dir, { both: 'agent', same: 'x', removed: 'agent', created: 'agent' })
     write(project, { both: 'local', same: 'x', mine: 'local', removed: null, created: 'local' })
@@ -121,7 +121,7 @@ describe('pullChanges as a patch', () => {
 })
 
 describe('pullChanges as a branch', () => {
-  it('32: keeps the sandbox’s commits, puts the rest on top, and moves nothing that was there', async () => {
+  it('32: keeps the sandbox’s commits, adds the rest on top, and moves no existing branch', async () => {
     const { project, sandbox, dir } = await uploaded(
       { 'a.txt': '1', 'b.txt': '1', 'c.txt': '1' },
       { 'b.txt': 'dirty', 'c.txt': null },
@@ -153,7 +153,7 @@ describe('pullChanges as a branch', () => {
       git(project, 'status', '--porcelain'),
     ]).toEqual([before, head, status])
     expect(git(project, 'branch', '--format=%(refname:short)')).toBe(`main\nsandkasten/${sandbox.sandboxId}`)
-    // A name that is taken is numbered, never moved.
+    // A taken name gets a number; the branch is never moved.
     const again = await pullChanges(sandbox, { projectDir: project, as: 'branch' })
     expect(again.branch!.name).toBe(`sandkasten/${sandbox.sandboxId}-2`)
     expect(
@@ -168,7 +168,7 @@ describe('pullChanges as a branch', () => {
     ).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  it('keeps the content of filtered files (LFS) out of a branch when nobody touched it', async () => {
+  it('keeps the content of unchanged filtered files (LFS) out of a branch', async () => {
     const project = tempFolder()
     git(project, 'init', '-q')
     git(project, 'config', 'filter.lfs.clean', 'sed s/.*/POINTER/')
@@ -184,7 +184,7 @@ describe('pullChanges as a branch', () => {
     expect(git(project, 'diff', '--name-only', 'main', branch!.name)).toBe('a.txt')
   })
 
-  it('starts a history where the project had none, and works from a worktree and a shallow clone', async () => {
+  it('starts a history if the project has none, and works from a worktree and a shallow clone', async () => {
     const empty = tempFolder()
     git(empty, 'init', '-q')
     write(empty, { 'a.txt': 'a' })
@@ -214,7 +214,7 @@ describe('pullChanges as a branch', () => {
     expect(git(clone, 'log', '--format=%s', 'from-agent')).toBe('agent\nsecond')
   })
 
-  it('gives a submodule’s files in a patch, and says that a branch cannot hold them', async () => {
+  it('includes a submodule’s files in a patch, and reports that a branch cannot contain them', async () => {
     const library = repository({ 'lib.txt': 'lib\n' })
     const project = repository()
     git(project, 'submodule', '-q', 'add', library, 'lib')

@@ -22,11 +22,11 @@ import type {
 } from './types.ts'
 
 /**
- * The way back: what changed in the sandbox since `uploadProject`, as a patch or as a new branch. The working tree,
- * the index, HEAD and every existing branch stay as they are; what changed here too is reported as a conflict.
+ * Returns the changes in the sandbox since `uploadProject`, as a patch or a new branch. The working tree, the index,
+ * HEAD and existing branches stay unchanged; files that also changed locally are reported as conflicts.
  *
- * Everything that the sandbox says is hostile. Names are checked before they are used and are never paths on this
- * machine, contents become git objects in a temporary folder, and nothing of the sandbox's configuration applies.
+ * Everything from the sandbox is hostile. Names are checked before use and never become local paths, contents become
+ * git objects in a temporary folder, and the sandbox's configuration is not used.
  */
 export async function pullChanges(
   sandbox: RecipeSandbox,
@@ -108,7 +108,7 @@ function facts({ manifest }: PullJob, changes: Changes, skipped: Skipped[]) {
 }
 
 function notUploaded(root: string): SandboxError {
-  return new SandboxError('file_not_found', `In ${root} in the sandbox there is no record of an upload.`, {
-    hint: 'Use the remotePath of the upload; if there was none, uploadProject() comes first.',
+  return new SandboxError('file_not_found', `${root} in the sandbox has no record of an upload.`, {
+    hint: 'Use the remotePath of the upload. If the project was never uploaded, call uploadProject() first.',
   })
 }

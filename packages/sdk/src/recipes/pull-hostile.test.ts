@@ -26,7 +26,7 @@ async function uploaded(files: Record<string, string> = { 'a.txt': '1' }) {
   return { project, sandbox, dir }
 }
 
-/** A sandbox whose git lists what we say. */
+/** A sandbox whose git lists the given names. */
 function lying(
   sandbox: RecipeSandbox,
   answer: (args: readonly string[]) => string | undefined,
@@ -61,11 +61,11 @@ describe('pullChanges from a hostile sandbox', () => {
     './a',
     '',
     'a\0b',
-  ])('refuses the name %j', (name) => {
+  ])('rejects the name %j', (name) => {
     expect(isSafePath(name)).toBe(false)
   })
 
-  it('accepts names that are only unusual', () => {
+  it('accepts unusual names', () => {
     for (const name of [
       'a',
       '.github/x',
@@ -87,7 +87,7 @@ describe('pullChanges from a hostile sandbox', () => {
     ]).toEqual([false, true, true, true])
   })
 
-  it('reports unsafe names that its git lists, and writes nothing outside', async () => {
+  it('reports unsafe names, and writes nothing outside', async () => {
     const { project, sandbox } = await uploaded()
     const outside = tempFolder('outside')
     const names = [
@@ -110,7 +110,7 @@ describe('pullChanges from a hostile sandbox', () => {
     expect(fingerprint(outside)).toBe('')
   })
 
-  it('leaves out links that lead outside and what is not a file, also when the sandbox committed them', async () => {
+  it('skips links that point outside and special files, also if the sandbox committed them', async () => {
     const { project, sandbox, dir } = await uploaded()
     symlinkSync('/etc/passwd', join(dir, 'absolute'))
     symlinkSync('../../..', join(dir, 'up'))
@@ -123,14 +123,14 @@ describe('pullChanges from a hostile sandbox', () => {
     const { branch, skipped } = await pullChanges(sandbox, { projectDir: project, as: 'branch' })
     expect(skipped.map(({ path }) => path).sort()).toEqual(['absolute', 'up'])
     expect(git(project, 'ls-tree', '-r', '--name-only', branch!.name)).toBe('a.txt')
-    // A device or a pipe in a file's place.
+    // A device or a pipe instead of a file.
     rmSync(join(dir, 'a.txt'))
     execFileSync('mkfifo', [join(dir, 'a.txt')])
     const piped = await pullChanges(sandbox, { projectDir: project, as: 'patch' })
     expect(piped.skipped.map(({ path }) => path)).toContain('a.txt')
   })
 
-  it('does not read local files through local links that lead outside', async () => {
+  it('does not read local files through local links that point outside', async () => {
     const { project, sandbox, dir } = await uploaded()
     const secret = tempFolder('secret')
     write(secret, { key: 'private' })
@@ -150,7 +150,7 @@ describe('pullChanges from a hostile sandbox', () => {
     git(dir, 'add', '-A')
     git(dir, 'commit', '-q', '-m', 'agent')
     write(dir, { 'a.txt': '3' })
-    // Only on this machine would it count: the sandbox's own git is told not to, to tell the two apart.
+    // The sandbox's own git must not run it, so that only a run on this machine is detected.
     writeFileSync(
       join(dir, '.git/config'),
       `${readFileSync(join(dir, '.git/config'), 'utf8')}[include]\n\tpath = evil\n`,
@@ -167,7 +167,7 @@ describe('pullChanges from a hostile sandbox', () => {
     expect(existsSync(flag)).toBe(false)
   })
 
-  it('refuses commits whose trees hold a .git, and still brings the files', async () => {
+  it('rejects commits whose trees contain a .git, and still pulls the files', async () => {
     const { project, sandbox, dir } = await uploaded()
     const blob = execFileSync('git', ['hash-object', '-w', '--stdin'], {
       cwd: dir,
@@ -197,7 +197,7 @@ describe('pullChanges from a hostile sandbox', () => {
     expect(spawnable(project, commit)).toBe(false)
   })
 
-  it('takes a forged manifest for what it is', async () => {
+  it('does not trust a forged manifest', async () => {
     const { project, sandbox, dir } = await uploaded({ 'a.txt': '1', 'b.txt': '1' })
     const file = join(dir, '.sandkasten/upload.json')
     const real = JSON.parse(readFileSync(file, 'utf8'))
@@ -228,7 +228,7 @@ describe('pullChanges from a hostile sandbox', () => {
       files: [],
       conflicts: [],
     })
-    // An upload that believed it would remove files outside.
+    // An upload that trusted it would remove files outside.
     const outside = join(dir, '../../outside')
     writeFileSync(outside, '1')
     expect(await uploadProject(sandbox, { projectDir: project })).toMatchObject({ removed: 0 })
@@ -241,7 +241,7 @@ describe('pullChanges from a hostile sandbox', () => {
     }
   })
 
-  it('leaves huge files where they are, and stops at a total', async () => {
+  it('skips huge files, and stops at the total limit', async () => {
     const { project, sandbox, dir } = await uploaded()
     write(dir, { 'huge.bin': 'x'.repeat(50_000), 'small.txt': 's' })
     const result = await pullChanges(sandbox, { projectDir: project, as: 'patch', maxFileBytes: 10_000 })
@@ -257,7 +257,7 @@ describe('pullChanges from a hostile sandbox', () => {
     expect(git(project, 'branch', '--format=%(refname:short)')).toBe('main')
   })
 
-  it('does not pull a repository that the sandbox put into the project', async () => {
+  it('does not pull a repository that the sandbox added to the project', async () => {
     const { project, sandbox, dir } = await uploaded()
     mkdirSync(join(dir, 'dependency'))
     repository({ x: 'x' }, join(dir, 'dependency'))

@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { LocalProvider } from '../providers/local/index.ts'
 
-/** For the recipes' tests: real repositories, real sandboxes, and an end that leaves nothing. */
+/** Test helpers for recipes: real repositories, real sandboxes and cleanup. */
 
 process.env.GIT_CONFIG_GLOBAL = '/dev/null'
 process.env.GIT_CONFIG_NOSYSTEM = '1'
@@ -52,7 +52,7 @@ export function git(cwd: string, ...args: string[]): string {
   }).trimEnd()
 }
 
-/** Writes files (`null` removes one); a name that ends in `*` is executable. */
+/** Writes files (`null` removes one); a trailing `*` in the name makes it executable. */
 export function write(dir: string, files: Record<string, string | Uint8Array | null>): void {
   for (const [key, content] of Object.entries(files)) {
     const path = join(dir, key.replace(/\*$/, ''))
@@ -66,7 +66,6 @@ export function write(dir: string, files: Record<string, string | Uint8Array | n
   }
 }
 
-/** A repository with these files in its first commit. */
 export function repository(
   files: Record<string, string | Uint8Array> = { 'a.txt': 'one\n' },
   dir = tempFolder('repo'),
@@ -86,7 +85,7 @@ export async function localSandbox() {
   return { provider, sandbox, root, dir: sandbox.workdir }
 }
 
-/** Every file, link and mode below a folder, with hashes: two equal texts mean two equal trees, byte for byte. */
+/** Every file, link and mode below a folder, with hashes. Equal texts mean equal trees. */
 export function fingerprint(dir: string, options: { without?: RegExp; times?: boolean } = {}): string {
   const lines: string[] = []
   const walk = (path: string) => {
@@ -111,17 +110,15 @@ export function fingerprint(dir: string, options: { without?: RegExp; times?: bo
   return lines.join('\n')
 }
 
-/** What of ours is left in the system's temporary folder. */
 export function leftovers(): string[] {
   return readdirSync(tmpdir()).filter((name) => /^sandkasten-[A-Za-z0-9]{6}$/.test(name))
 }
 
-/** A repository behind a real git server, `app.git`, for those who have the token. */
+/** A repository behind a real git server, `app.git`, which requires the token. */
 export class GitServer {
   readonly token = 'ghp_s3cret+/=token'
-  /** What came as authorization, request by request. */
   readonly requests: string[] = []
-  /** Answers with 500 and what this gives, where it gives something. */
+  /** If it returns a text, the server responds with 500 and that text. */
   answer: ((request: IncomingMessage) => string | undefined) | undefined
   url = ''
   readonly #origin = tempFolder('origin')
@@ -173,7 +170,6 @@ export class GitServer {
     return started
   }
 
-  /** What git sends for the token. */
   get authorization(): string {
     return `Basic ${Buffer.from(`x-access-token:${this.token}`).toString('base64')}`
   }

@@ -5,28 +5,30 @@ export type RecipeSandbox = Pick<SandboxCore, 'sandboxId' | 'workdir' | 'files' 
 
 export interface ProgressEvent {
   phase: 'scan' | 'pack' | 'send' | 'extract' | 'verify' | 'done'
-  /** Files, or in the phases `pack` and `send`, bytes. */
+  /** A number of files, or of bytes in the phases `pack` and `send`. */
   done: number
   total?: number
-  /** The file at hand, relative to the project. */
+  /** The current file, relative to the project. */
   path?: string
 }
 
 export type OnProgress = (event: ProgressEvent) => void
 
-/** `full`: all history of all branches and tags. `none`: files only. `depth`: so many commits of each branch. */
+/**
+ * `full`: the complete history of all branches and tags. `none`: files only. `depth`: this many commits per branch.
+ */
 export type GitDepth = 'full' | 'none' | { depth: number }
 
 export interface UploadProjectOpts extends CallOptions {
-  /** A folder on this machine. Nothing is ever written in it. */
+  /** A local folder. It is never written to. */
   projectDir: string
-  /** Where it goes in the sandbox. Default: the sandbox's `workdir`. */
+  /** The destination in the sandbox. Default: the sandbox's `workdir`. */
   remotePath?: string
-  /** How much history travels. Default `full`. */
+  /** How much history to send. Default `full`. */
   git?: GitDepth
-  /** Ignored files and folders to send all the same (`['.env', 'dist']`), relative to the project. */
+  /** Ignored files and folders to send anyway (`['.env', 'dist']`), relative to the project. */
   include?: readonly string[]
-  /** Where both sides changed a file, the local one wins, instead of a conflict being reported. */
+  /** If both sides changed a file, send the local one instead of reporting a conflict. */
   force?: boolean
   onProgress?: OnProgress
 }
@@ -37,7 +39,7 @@ export interface Skipped {
 }
 
 export interface Conflict {
-  /** A file; or `HEAD`, `index`, `refs/heads/…` for history; both with a submodule's path before them. */
+  /** A file; or `HEAD`, `index`, `refs/heads/…` for history. In a submodule, prefixed with its path. */
   path: string
   reason: string
   localSha256?: string
@@ -45,33 +47,33 @@ export interface Conflict {
 }
 
 export interface UploadResult {
-  /** Where the project is now: an absolute path inside the sandbox. */
+  /** The project's absolute path inside the sandbox. */
   remotePath: string
   sent: number
   unchanged: number
   removed: number
-  /** Content sent, history included. */
+  /** Bytes sent, including history. */
   bytes: number
   skipped: Skipped[]
-  /** Changed on both sides: left as the sandbox has them. */
+  /** Changed on both sides; the sandbox's version was kept. */
   conflicts: Conflict[]
-  /** Files under Git LFS, as the working tree has them. */
+  /** Files under Git LFS, as in the working tree. */
   lfs: { content: number; pointers: number }
-  /** The commit that HEAD of the project is at; undefined without one. */
+  /** The commit at HEAD of the project, if any. */
   head?: string
 }
 
 export interface PullChangesOpts extends CallOptions {
-  /** The project that was uploaded. Its working tree, index, HEAD and branches are never changed. */
+  /** The uploaded project. Its working tree, index, HEAD and branches are never changed. */
   projectDir: string
   remotePath?: string
   /** `patch`: text for `git apply`. `branch`: a new branch in the local repository. */
   as: 'patch' | 'branch'
-  /** The new branch's name; numbered when it is taken. Default `sandkasten/<sandboxId>`. */
+  /** The new branch's name; a taken name gets a number. Default `sandkasten/<sandboxId>`. */
   branch?: string
   /** Larger files stay in the sandbox and are reported. Default 100 MiB. */
   maxFileBytes?: number
-  /** Reject with `too_large` rather than take more than this in all. Default 1 GiB. */
+  /** A larger total rejects with `too_large`. Default 1 GiB. */
   maxTotalBytes?: number
   onProgress?: OnProgress
 }
@@ -82,26 +84,26 @@ export interface PulledFile {
 }
 
 interface PullFacts {
-  /** What is in the patch or on the branch, compared with what was uploaded. */
+  /** The content of the patch or branch, compared with the upload. */
   files: PulledFile[]
-  /** Changed here and there, differently. Not in a patch; on a branch as the sandbox has them. */
+  /** Changed differently on both sides. Omitted from a patch; a branch has the sandbox's version. */
   conflicts: Conflict[]
-  /** Changed here and there, to the same content. */
+  /** Changed equally on both sides. */
   same: string[]
   skipped: Skipped[]
-  /** The commit that was uploaded. */
+  /** The uploaded commit. */
   head?: string
 }
 
 export interface PullPatchResult extends PullFacts {
   as: 'patch'
-  /** Empty when nothing changed. */
+  /** Empty if nothing changed. */
   patch: string
 }
 
 export interface PullBranchResult extends PullFacts {
   as: 'branch'
-  /** Absent when nothing changed. `commits`: how many of the sandbox's own are in it. */
+  /** Absent if nothing changed. `commits`: the number of the sandbox's own commits in it. */
   branch?: { name: string; commit: string; commits: number }
 }
 
@@ -109,12 +111,12 @@ export type PullResult = PullPatchResult | PullBranchResult
 
 export interface CloneRepoOpts extends CallOptions {
   url: string
-  /** Used for this one clone, and written nowhere. */
+  /** Used only for this clone, and never stored. */
   token?: string
-  /** Whose token it is, where the server asks. Default: `x-access-token`. */
+  /** The user name for the token. Default: `x-access-token`. */
   username?: string
   branch?: string
-  /** Default: all history. */
+  /** Default: the complete history. */
   depth?: number
   /** An empty or new folder. Default: the sandbox's `workdir`. */
   path?: string

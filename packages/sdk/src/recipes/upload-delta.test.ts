@@ -7,7 +7,7 @@ import { fingerprint, git, localSandbox, removeTempFolders, repository, write } 
 afterAll(removeTempFolders)
 
 describe('a second uploadProject', () => {
-  it('30: sends only what changed and removes what is gone, with the folders that this empties', async () => {
+  it('30: sends only changes and removes deleted files, with the folders that become empty', async () => {
     const project = repository({ 'a.txt': 'a', 'b.txt': 'b', 'gone/deep/c.txt': 'c', 'tool.sh': '#!' })
     const { sandbox, dir } = await localSandbox()
     await uploadProject(sandbox, { projectDir: project })
@@ -28,7 +28,7 @@ describe('a second uploadProject', () => {
     })
   })
 
-  it('30: a file becomes a folder, a folder a file, a file a link', async () => {
+  it('30: replaces a file by a folder, a folder by a file, and a file by a link', async () => {
     const project = repository({ file: 'f', 'folder/x': 'x', 'to-link': 'l', target: 't' })
     const { sandbox, dir } = await localSandbox()
     await uploadProject(sandbox, { projectDir: project })
@@ -46,7 +46,7 @@ describe('a second uploadProject', () => {
     )
   })
 
-  it('reports what both sides changed, and leaves the sandbox’s version, unless forced', async () => {
+  it('reports changes on both sides, and keeps the sandbox’s version unless forced', async () => {
     const project = repository({
       both: '1',
       local: '1',
@@ -91,7 +91,6 @@ describe('a second uploadProject', () => {
       undefined,
       'agent',
     ])
-    // Again: still conflicts, not forgotten.
     expect((await uploadProject(sandbox, { projectDir: project })).conflicts).toHaveLength(4)
     const forced = await uploadProject(sandbox, { projectDir: project, force: true })
     expect(forced.conflicts).toEqual([])
@@ -100,7 +99,7 @@ describe('a second uploadProject', () => {
     )
   })
 
-  it('never writes or removes through a link that the sandbox put in a folder’s place', async () => {
+  it('never writes or removes through a link that the sandbox put in place of a folder', async () => {
     const project = repository({ 'dir/a': '1', 'dir/b': '1' })
     const { sandbox, dir } = await localSandbox()
     await uploadProject(sandbox, { projectDir: project })
@@ -115,7 +114,7 @@ describe('a second uploadProject', () => {
     expect(existsSync(join(dir, 'elsewhere/b'))).toBe(true)
   })
 
-  it('does not overwrite what was in the folder before the first upload', async () => {
+  it('does not overwrite files that were in the folder before the first upload', async () => {
     const { sandbox, dir } = await localSandbox()
     write(dir, { 'a.txt': 'theirs', 'b.txt': 'equal' })
     git(dir, 'init', '-q')
@@ -126,7 +125,7 @@ describe('a second uploadProject', () => {
     expect(readFileSync(join(dir, 'a.txt'), 'utf8')).toBe('theirs')
   })
 
-  it('brings new commits, branches and tags, and HEAD, as a bundle of what is new', async () => {
+  it('sends new commits, branches, tags and HEAD as an incremental bundle', async () => {
     const project = repository({ 'a.txt': 'x'.repeat(200_000) })
     git(project, 'branch', 'old')
     const { sandbox, dir } = await localSandbox()
@@ -142,7 +141,7 @@ describe('a second uploadProject', () => {
     expect(bytes).toBeLessThan(2000)
     expect(git(dir, 'for-each-ref')).toBe(git(project, 'for-each-ref'))
     expect(git(dir, 'status', '-sb', '--porcelain')).toBe('## feature')
-    // Rewritten history, and a branch that starts where an old commit is.
+    // Rewritten history, and a branch that starts at an old commit.
     git(project, 'commit', '-q', '--amend', '-m', 'amended')
     git(project, 'branch', 'again', 'main')
     expect((await uploadProject(sandbox, { projectDir: project })).conflicts).toEqual([])
@@ -150,7 +149,7 @@ describe('a second uploadProject', () => {
     expect(git(dir, 'fsck')).not.toContain('missing')
   })
 
-  it('leaves a branch on which the sandbox has commits of its own, moves the others, and keeps what it staged', async () => {
+  it('keeps a branch with the sandbox’s own commits, moves the others, and keeps staged changes', async () => {
     const project = repository({ 'a.txt': 'a', 'b.txt': 'b' })
     git(project, 'branch', 'side')
     const { sandbox, dir } = await localSandbox()
@@ -167,7 +166,7 @@ describe('a second uploadProject', () => {
     expect(git(dir, 'rev-parse', 'side')).toBe(git(project, 'rev-parse', 'side'))
   })
 
-  it('carries the index along when HEAD moves under something that is staged', async () => {
+  it('updates the index when HEAD moves below staged changes', async () => {
     const project = repository({ 'a.txt': 'a', 'b.txt': 'b' })
     const { sandbox, dir } = await localSandbox()
     await uploadProject(sandbox, { projectDir: project })

@@ -22,7 +22,6 @@ afterAll(removeTempFolders)
 
 const isRoot = process.getuid?.() === 0
 
-/** The same sandbox, with some of its programs gone or failing. */
 function without(
   sandbox: RecipeSandbox,
   replace: (options: { cmd: string; args: string[] }) => unknown,
@@ -44,8 +43,8 @@ const failed = (stderr: string) => ({
   durationMs: 1,
 })
 
-describe('uploadProject where things are missing or break', () => {
-  it('writes file by file where the sandbox has no programs at all', async () => {
+describe('uploadProject with missing programs and faults', () => {
+  it('writes file by file if the sandbox has no programs', async () => {
     const project = repository({ 'a.txt': 'a', 'b/run.sh*': '#!', 'odd\nname': 'o' })
     execFileSync('ln', ['-s', 'a.txt', join(project, 'link')])
     const { sandbox, dir } = await localSandbox()
@@ -77,7 +76,7 @@ describe('uploadProject where things are missing or break', () => {
     expect(files.map(({ path }) => path)).toEqual(['a.txt'])
   })
 
-  it('28: an extraction that fails is an error with what tar said, and leaves nothing behind', async () => {
+  it('28: a failed extraction is an error with the output of tar, and leaves nothing behind', async () => {
     const project = repository()
     const { sandbox, dir } = await localSandbox()
     const broken = without(sandbox, ({ cmd }) => (cmd === 'tar' ? failed('tar: broken') : undefined))
@@ -93,7 +92,7 @@ describe('uploadProject where things are missing or break', () => {
     expect(leftovers()).toEqual(before)
   })
 
-  it('28: an extraction that loses files, or changes them, is noticed before anything is replaced', async () => {
+  it('28: an extraction that loses or changes files is detected before anything is replaced', async () => {
     const project = repository({ 'a.txt': '1', 'b.txt': '1' })
     const { sandbox, dir } = await localSandbox()
     await uploadProject(sandbox, { projectDir: project })
@@ -110,7 +109,7 @@ describe('uploadProject where things are missing or break', () => {
     expect(await uploadProject(sandbox, { projectDir: project })).toMatchObject({ sent: 2, conflicts: [] })
   })
 
-  it('names what to change: projectDir, options, a missing upload', async () => {
+  it('errors name what to change: projectDir, options, a missing upload', async () => {
     const { sandbox } = await localSandbox()
     const file = join(tempFolder(), 'file')
     writeFileSync(file, 'x')
@@ -138,7 +137,7 @@ describe('uploadProject where things are missing or break', () => {
     })
   })
 
-  it('says that git is missing on this machine', async () => {
+  it('reports that git is missing on this machine', async () => {
     const { sandbox } = await localSandbox()
     const path = process.env.PATH
     process.env.PATH = '/nowhere'
@@ -152,7 +151,7 @@ describe('uploadProject where things are missing or break', () => {
     }
   })
 
-  it('28: a remotePath that cannot be written to is named', async () => {
+  it('28: names a remotePath that is not writable', async () => {
     const { sandbox, dir } = await localSandbox()
     writeFileSync(join(dir, 'file'), 'x')
     await expect(
@@ -164,7 +163,7 @@ describe('uploadProject where things are missing or break', () => {
     expect(existsSync('/workspace-nobody')).toBe(false)
   })
 
-  it('an upload that is cancelled in the middle leaves nothing on either side', async () => {
+  it('a cancelled upload leaves nothing on either side', async () => {
     const project = tempFolder()
     for (let i = 0; i < 20; i += 1) writeFileSync(join(project, `${i}.bin`), Buffer.alloc(1024 * 1024, i))
     const { sandbox, dir } = await localSandbox()
@@ -185,7 +184,7 @@ describe('uploadProject where things are missing or break', () => {
     expect(await uploadProject(sandbox, { projectDir: project })).toMatchObject({ sent: 20 })
   })
 
-  it('a file that changes while it is sent is recorded as it was sent', async () => {
+  it('a file that changes during the upload is recorded as it was sent', async () => {
     const project = repository({ 'a.txt': 'a', 'b.txt': 'before' })
     const { sandbox, dir } = await localSandbox()
     let changed = false
@@ -204,7 +203,7 @@ describe('uploadProject where things are missing or break', () => {
     expect(await uploadProject(sandbox, { projectDir: project })).toMatchObject({ sent: 0, conflicts: [] })
   })
 
-  it('a full disk in the sandbox is disk_full, and nothing is half-made', async (context) => {
+  it('a full disk in the sandbox is disk_full, and no partial result is left', async (context) => {
     const root = tempFolder('disk')
     try {
       execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'tmpfs', root], { stdio: 'pipe' })
@@ -214,14 +213,14 @@ describe('uploadProject where things are missing or break', () => {
     try {
       const sandbox = await new LocalProvider({ root, acceptNoIsolation: true }).create()
       const project = tempFolder()
-      // The archive fits, and what is unpacked from it beside it does not.
+      // The archive fits, but its unpacked content does not.
       writeFileSync(join(project, 'big.bin'), Buffer.alloc(2 * 1024 * 1024))
       await expect(uploadProject(sandbox, { projectDir: project })).rejects.toMatchObject({
         code: 'disk_full',
         hint: expect.stringMatching(/space/i),
       })
       expect(readdirSync(sandbox.workdir)).toEqual([])
-      // Nor does the archive.
+      // The archive does not fit.
       writeFileSync(join(project, 'big.bin'), Buffer.alloc(8 * 1024 * 1024))
       await expect(uploadProject(sandbox, { projectDir: project })).rejects.toMatchObject({
         code: 'disk_full',
@@ -233,7 +232,7 @@ describe('uploadProject where things are missing or break', () => {
     }
   })
 
-  it('a file that may not be read is reported', async ({ skip }) => {
+  it('reports an unreadable file', async ({ skip }) => {
     if (isRoot) skip('root may read everything')
     const project = repository({ 'a.txt': 'a', 'b.txt': 'b' })
     chmodSync(join(project, 'b.txt'), 0)

@@ -29,7 +29,7 @@ import type { ProgressEvent } from './types.ts'
 afterAll(removeTempFolders)
 
 describe('uploadProject', () => {
-  it('works as the seed calls it, into the sandbox’s own working directory (28)', async () => {
+  it('uploads into the sandbox’s working directory by default (28)', async () => {
     const { sandbox, dir } = await localSandbox()
     const result = await uploadProject(sandbox, { projectDir: repository() })
     expect(result).toMatchObject({
@@ -81,7 +81,7 @@ describe('uploadProject', () => {
     })
   })
 
-  it('22: sends all history, branches and tags unless a depth is asked for', async () => {
+  it('22: sends the complete history, branches and tags by default', async () => {
     const project = repository()
     for (const n of [2, 3, 4, 5]) git(project, 'commit', '-q', '--allow-empty', '-m', `commit ${n}`)
     git(project, 'branch', 'other', 'HEAD~2')
@@ -96,7 +96,7 @@ describe('uploadProject', () => {
 
     const shallow = await localSandbox()
     await uploadProject(shallow.sandbox, { projectDir: project, git: { depth: 2 } })
-    // Two of `main` and two of `other`, which is two behind it.
+    // Two of `main`, and two of `other`, which is two commits behind.
     expect(git(shallow.dir, 'rev-list', '--count', '--first-parent', 'main', '^other')).toBe('2')
     expect(git(shallow.dir, 'rev-parse', '--is-shallow-repository')).toBe('true')
     expect(git(shallow.dir, 'status', '--porcelain')).toBe('')
@@ -122,7 +122,7 @@ describe('uploadProject', () => {
     expect(git(dir, 'status', '--porcelain')).toBe('')
   })
 
-  it('23: keeps the real remotes without their credentials, and no path of this machine', async () => {
+  it('23: keeps the real remotes without credentials, and no local path', async () => {
     const project = repository()
     git(
       project,
@@ -157,7 +157,7 @@ describe('uploadProject', () => {
     expect(found.stdout).toBe('')
   })
 
-  it('24, 29: takes project and remote paths with spaces, quotes and shell characters as they are', async () => {
+  it('24, 29: accepts project and remote paths with spaces, quotes and shell characters', async () => {
     const project = repository(
       { 'a.txt': 'x' },
       join(tempFolder(), `it's a "project" $(touch pwned); %41 #1`),
@@ -177,7 +177,7 @@ describe('uploadProject', () => {
     expect(second).toMatchObject({ sent: 0, unchanged: 1 })
   })
 
-  it('24: carries names with spaces, quotes, newlines, backslashes, leading dashes, emoji and great length', async () => {
+  it('24: keeps names with spaces, quotes, newlines, backslashes, leading dashes, emoji and great length', async () => {
     const long = `${'long-name-'.repeat(12)}/${'x'.repeat(200)}`
     const names = [
       'with space',
@@ -225,7 +225,7 @@ describe('uploadProject', () => {
     for (const folder of folders) chmodSync(folder, 0o755)
   })
 
-  it('26: an empty repository arrives as one, with its untracked files', async () => {
+  it('26: uploads an empty repository with its untracked files', async () => {
     const project = tempFolder()
     git(project, 'init', '-q', '-b', 'trunk')
     const { sandbox, dir } = await localSandbox()
@@ -240,7 +240,7 @@ describe('uploadProject', () => {
     expect(git(dir, 'status', '-sb', '--porcelain')).toBe('## trunk')
   })
 
-  it('26: a folder without git is sent by its .gitignore rules, an empty one is accepted', async () => {
+  it('26: applies .gitignore in a folder without git, and accepts an empty folder', async () => {
     const project = tempFolder()
     const { sandbox, dir } = await localSandbox()
     expect(await uploadProject(sandbox, { projectDir: project })).toMatchObject({ sent: 0, bytes: 0 })
@@ -259,14 +259,14 @@ describe('uploadProject', () => {
     expect(existsSync(join(project, '.git'))).toBe(false)
   })
 
-  it('26: a folder inside a repository is sent by that repository’s rules, and the missing history is said', async () => {
+  it('26: applies the surrounding repository’s rules in a subfolder, and reports the missing history', async () => {
     const project = repository({ '.gitignore': 'dist\n', 'pkg/a.txt': 'a', 'other/b.txt': 'b' })
     write(project, { 'pkg/dist/x': 'x', 'pkg/new': 'n' })
     const { sandbox, dir } = await localSandbox()
     const { skipped } = await uploadProject(sandbox, { projectDir: join(project, 'pkg') })
     expect(readdirSync(dir).sort()).toEqual(['.sandkasten', 'a.txt', 'new'])
     expect(skipped).toEqual([{ path: '.git', reason: expect.stringContaining('root') }])
-    // One that is ignored there is a project of its own: it must not arrive empty.
+    // An ignored subfolder is a project of its own and must not arrive empty.
     const inner = await localSandbox()
     expect(await uploadProject(inner.sandbox, { projectDir: join(project, 'pkg/dist') })).toMatchObject({
       sent: 1,
@@ -274,7 +274,7 @@ describe('uploadProject', () => {
     })
   })
 
-  it('26: submodules travel with their files and their history, nested ones too', async () => {
+  it('26: sends submodules with files and history, also nested ones', async () => {
     const deep = repository({ 'deep.txt': 'deep' })
     const library = repository({ 'lib.txt': 'lib' })
     git(library, 'submodule', '-q', 'add', deep, 'deep')
@@ -311,7 +311,7 @@ describe('uploadProject', () => {
     expect(lstatSync(join(dir, '.git')).isDirectory()).toBe(true)
     expect(git(dir, 'status', '-sb', '--porcelain')).toBe('## feature\n?? feature.txt')
     expect(git(dir, 'branch', '--format=%(refname:short)')).toBe('feature\nmain')
-    // A detached one, whose commit is on no branch.
+    // A detached worktree, whose commit is on no branch.
     git(worktree, 'checkout', '-q', '--detach')
     git(worktree, 'commit', '-q', '--allow-empty', '-m', 'loose')
     const other = await localSandbox()
@@ -319,7 +319,7 @@ describe('uploadProject', () => {
     expect(git(other.dir, 'log', '-1', '--format=%s')).toBe('loose')
   })
 
-  it('26: LFS files travel as the working tree has them, and are counted', async () => {
+  it('26: sends LFS files as in the working tree, and counts them', async () => {
     const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 12345\n`
     const project = repository({
       '.gitattributes': '*.bin filter=lfs diff=lfs merge=lfs -text\n',
@@ -331,7 +331,7 @@ describe('uploadProject', () => {
     expect(readFileSync(join(dir, 'there.bin'), 'utf8')).toBe(pointer)
   })
 
-  it('26: what a sparse checkout leaves out is not seen as deleted', async () => {
+  it('26: files that a sparse checkout omits are not treated as deleted', async () => {
     const project = repository({ 'in/a': 'a', 'out/b': 'b' })
     git(project, 'sparse-checkout', 'set', 'in')
     const { sandbox, dir } = await localSandbox()
@@ -339,7 +339,7 @@ describe('uploadProject', () => {
     expect(git(dir, 'status', '--porcelain')).toBe('')
   })
 
-  it('27: uploads at once do not meet', async () => {
+  it('27: concurrent uploads do not interfere', async () => {
     const project = repository()
     const { sandbox } = await localSandbox()
     const results = await Promise.all(
@@ -350,7 +350,7 @@ describe('uploadProject', () => {
     expect(results.map(({ sent }) => sent)).toEqual([1, 1, 1, 1, 1, 1])
   })
 
-  it('31: keeps the executable bit and the modes, links as links; not owners, nor links that lead outside', async () => {
+  it('31: keeps the executable bit, modes and links; omits owners and links that point outside', async () => {
     const project = repository({ 'run.sh*': '#!/bin/sh\n', 'plain.txt': 'p', 'dir/x': 'x' })
     writeFileSync(join(project, 'private.key'), 'k', { mode: 0o600 })
     symlinkSync('plain.txt', join(project, 'link'))
@@ -373,7 +373,7 @@ describe('uploadProject', () => {
     expect(statSync(join(dir, 'run.sh')).uid).toBe(process.getuid?.())
   })
 
-  it('33: streams a large file in bounded memory, and tells of the progress', async () => {
+  it('33: streams a large file in bounded memory, and reports progress', async () => {
     const project = tempFolder()
     const block = Buffer.alloc(1024 * 1024, 7)
     mkdirSync(join(project, 'data'))
@@ -417,7 +417,7 @@ describe('uploadProject', () => {
     expect(readdirSync(join(dir, '.sandkasten')).sort()).toEqual(['.gitignore', 'upload.json'])
   })
 
-  it('keeps its own folder out of the sandbox’s git, and the project’s folder of that name at home', async () => {
+  it('keeps its own folder out of the sandbox’s git, and does not send a project folder of that name', async () => {
     const project = repository({ 'a.txt': 'x', '.sandkasten/mine': 'm' })
     const { sandbox, dir } = await localSandbox()
     const { skipped } = await uploadProject(sandbox, { projectDir: project })

@@ -17,9 +17,9 @@ import type { UploadJob } from './upload/job.ts'
 import { prepareHistory } from './upload/prepare-history.ts'
 
 /**
- * Sends the working tree of a project into a sandbox: tracked, modified and untracked files without the ignored
- * ones, and the history. A second upload sends what changed here since, removes what is gone here, and leaves alone
- * what the sandbox changed. Nothing is written in the project; when it fails, nothing half-made stays in the sandbox.
+ * Sends a project's working tree and history into a sandbox: tracked, modified and untracked files without ignored
+ * ones. A second upload sends local changes, removes what was deleted locally, and keeps the sandbox's changes. The
+ * project is never written to; a failed upload leaves no partial result in the sandbox.
  *
  *     scan ─► compare with the manifest and the sandbox ─► stage ─► check ─► put in place ─► history ─► manifest
  */
@@ -77,7 +77,7 @@ async function upload(job: UploadJob): Promise<UploadResult> {
     lfs: scan.lfs,
     ...(history.head === undefined ? {} : { head: history.head }),
   }
-  // The manifest first: whatever happens to the history, the files are where they are.
+  // The manifest first: the files are in place even if the history fails.
   await writeManifest(sandbox, root, next, {})
   for (const { repo, now, before } of history.sync) {
     const synced = await syncHistory(sandbox, root, repo, now, before, { temp: job.temp, work, signal })
@@ -90,7 +90,7 @@ async function upload(job: UploadJob): Promise<UploadResult> {
   return result
 }
 
-/** Into an empty folder all of it goes or nothing; elsewhere each file is the old one or the new one. */
+/** In an empty folder the upload is atomic; elsewhere each file is replaced atomically. */
 async function commit(
   { sandbox, root }: UploadJob,
   staged: Staged,
@@ -147,5 +147,5 @@ function checkGit(value: unknown): GitDepth {
   if (value === 'none') return 'none'
   if (typeof value === 'object' && value !== null && 'depth' in value)
     return { depth: checkLimit(value.depth, 'git.depth', 1) }
-  throw invalid('`git` is not a choice that there is.', "Use 'full', 'none' or { depth: 1 }.")
+  throw invalid('`git` has an invalid value.', "Use 'full', 'none' or { depth: 1 }.")
 }

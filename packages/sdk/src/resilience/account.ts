@@ -1,25 +1,25 @@
 import { SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { retryAfterMs } from '../shared/backoff.ts'
 
-/** One provider's part in a call of a group. */
 export interface FailoverAttempt {
   readonly provider: string
-  /** Its place in the group, from 0: two members may have the same name. */
+  /** Its position in the group, from 0: two members may have the same name. */
   readonly place: number
   readonly outcome: 'chosen' | 'failed'
   readonly durationMs: number
   readonly code?: SandboxErrorCode
   readonly message?: string
-  /** What was found of a create that failed, in words. */
+  /** What the search after a failed create found, as text. */
   readonly leftovers?: string
 }
 
-/** Which providers were tried, why each failed, and which it became. `String(account)` is for people. */
+/**
+ * Which providers were tried, why each failed, and which one was chosen. `String(account)` is the text for people.
+ */
 export class FailoverAccount {
   readonly attempts: readonly FailoverAttempt[]
-  /** The provider that it became. */
   readonly chosen?: string
-  /** Why no other one was tried after the last, where that is so. */
+  /** Why no other provider was tried after the last one, if so. */
   readonly stopped?: string
 
   constructor(attempts: readonly FailoverAttempt[], stopped?: string) {
@@ -41,13 +41,13 @@ export class FailoverAccount {
   }
 }
 
-/** The failure itself, also where clean-up failed too and both are told. */
+/** The original failure, also if the cleanup failed too and both were reported. */
 export function reasonOf(error: unknown): SandboxError | undefined {
   const first = error instanceof AggregateError ? error.errors[0] : error
   return SandboxError.is(first) ? first : undefined
 }
 
-/** A provider that says that it refused has made nothing. One whose answer was lost, or whose clean-up failed, may have. */
+/** A provider that refused has created nothing. After a lost response or a failed cleanup, something may be left. */
 export function mayHaveLeft(error: unknown, reason: SandboxError | undefined): boolean {
   if (error instanceof AggregateError || reason === undefined) return true
   return ['connection_lost', 'timeout', 'unavailable', 'provider_error', 'internal', 'aborted'].includes(
@@ -63,13 +63,13 @@ export function failed(
 ): FailoverAttempt {
   const why = reason
     ? { code: reason.code, message: reason.message }
-    : { message: 'something that is no SandboxError' }
+    : { message: 'an error that is not a SandboxError' }
   return { provider: member.name, place, outcome: 'failed', durationMs, ...why }
 }
 
 export function whyStopped(reason: SandboxError | undefined, mayGoOn: boolean): string {
-  if (!mayGoOn) return 'No other was tried: work had begun in the sandbox, and is not begun twice.'
-  return `No other was tried: ${reason ? reason.code : 'this'} is not a failure that another provider could mend.`
+  if (!mayGoOn) return 'No other was tried: work had begun in the sandbox, and is not repeated.'
+  return `No other was tried: another provider could not fix ${reason ? reason.code : 'this'}.`
 }
 
 export function exhausted(errors: readonly unknown[], account: FailoverAccount): SandboxError {
@@ -81,11 +81,11 @@ export function exhausted(errors: readonly unknown[], account: FailoverAccount):
     : reasons.every(({ code }) => code === reasons[0]!.code)
       ? reasons[0]!.code
       : 'unavailable'
-  return new SandboxError(code, `No provider of the group could do it.\n${account}`, {
+  return new SandboxError(code, `All providers of the group failed.\n${account}`, {
     hint: reasons.find((reason) => reason.code !== 'not_found')?.hint ?? reasons[0]!.hint,
     details: {
       attempts: account.attempts,
-      // The soonest, if all of them said when.
+      // The shortest wait, if all providers gave one.
       ...(waits.every((ms) => ms !== undefined) ? { retryAfterMs: Math.min(...waits) } : {}),
     },
     cause: new AggregateError(errors),

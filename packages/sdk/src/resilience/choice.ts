@@ -18,7 +18,7 @@ import { attemptLabel, type Leftovers } from './leftovers.ts'
 import { within } from './within.ts'
 
 export interface ChoiceOptions {
-  readonly goesOn: ReadonlySet<SandboxErrorCode>
+  readonly triesNext: ReadonlySet<SandboxErrorCode>
   readonly adapt: FailoverOptions['adapt'] | undefined
   readonly attemptTimeoutMs: number | undefined
   readonly onChoice: FailoverOptions['onChoice'] | undefined
@@ -28,28 +28,27 @@ export interface ChoiceOptions {
 export type Make = (member: SandboxProvider, options: CreateSandboxOpts) => Promise<SandboxHandle>
 
 export interface ChoiceTerms {
-  /** Default: all of them. */
+  /** Default: all members. */
   readonly among?: readonly SandboxProvider[]
-  /** What went before, for the account. */
   readonly attempts?: readonly FailoverAttempt[]
   readonly errors?: readonly unknown[]
-  /** Failures that only mean: not this one. */
+  /** Codes that only mean: try the next provider. */
   readonly passesOver?: readonly SandboxErrorCode[]
-  /** Go on only when it is known that a failed attempt left nothing. */
+  /** Continue only if it is certain that the failed attempt left nothing. */
   readonly needsCertainty?: boolean
-  /** False where what is handed out may have been there before. */
+  /** False if the call may return an existing sandbox. */
   readonly creates?: boolean
-  /** Whether another may be tried at all, asked after each failure. */
+  /** Whether another provider may be tried; called after each failure. */
   readonly may?: () => boolean
 }
 
-/** What one provider is asked for, and the label by which it is found if the answer is lost. */
+/** The options for one provider, and the label that finds the sandbox if the response is lost. */
 interface Marked {
   readonly attempt: string | undefined
   readonly given: CreateSandboxOpts
 }
 
-/** Tries providers in their order until one makes a sandbox, sees to what the others may have left, and remembers why. */
+/** Tries providers in order until one creates a sandbox, cleans up after the others, and records the reasons. */
 export class Choice {
   readonly #members: readonly SandboxProvider[]
   readonly #options: ChoiceOptions
@@ -66,18 +65,16 @@ export class Choice {
     return this.#accounts.get(subject)
   }
 
-  /** Whether this is a failure after which another provider is tried. */
-  goesOn(reason: SandboxError | undefined): boolean {
-    return reason !== undefined && this.#options.goesOn.has(reason.code)
+  triesNext(reason: SandboxError | undefined): boolean {
+    return reason !== undefined && this.#options.triesNext.has(reason.code)
   }
 
-  /** The subject, with its account, which is told too. */
   recorded<T>(subject: T, account: FailoverAccount): T {
     if (typeof subject === 'object' && subject !== null) this.#accounts.set(subject, account)
     try {
       this.#options.onChoice?.(account)
     } catch {
-      // A listener's own failure must not cost the caller a sandbox that has just been made.
+      // A listener that throws must not cost the caller the new sandbox.
     }
     return subject
   }
@@ -90,7 +87,8 @@ export class Choice {
     const { among = this.#members, passesOver = [], creates = true, may = () => true } = terms
     const attempts = [...(terms.attempts ?? [])]
     const errors = [...(terms.errors ?? [])]
-    // Looked for while the next one is tried; told before the caller hears, unless he has gone.
+    // The search runs while the next provider is tried. Its result is reported before the caller's call returns,
+    // unless the call was cancelled.
     const searches: Promise<boolean>[] = []
     const account = async (stopped?: string) => {
       if (!options.signal?.aborted) await Promise.all(searches)
@@ -110,7 +108,7 @@ export class Choice {
         errors.push(error)
         const reason = reasonOf(error)
         const index = attempts.push(failed(member, place, this.#options.clock.now() - began, reason)) - 1
-        // Where the caller's own work had begun the provider has removed the sandbox, or said that it could not.
+        // If the caller's own work had begun, the provider has removed the sandbox or reported that it could not.
         if (mayHaveLeft(error, reason) && (may() || error instanceof AggregateError))
           searches.push(
             this.#searchLeft(member, marked.attempt, options.name).then(({ words, sure }) => {
@@ -118,8 +116,8 @@ export class Choice {
               return sure
             }),
           )
-        const goesOn = this.goesOn(reason) || (reason !== undefined && passesOver.includes(reason.code))
-        if (!goesOn || !may()) {
+        const triesNext = this.triesNext(reason) || (reason !== undefined && passesOver.includes(reason.code))
+        if (!triesNext || !may()) {
           const stopped = member === among.at(-1) ? undefined : whyStopped(reason, may())
           throw this.recorded(error, await account(stopped))
         }
@@ -133,7 +131,7 @@ export class Choice {
     throw this.recorded(errors.length === 1 ? errors[0] : exhausted(errors, whole), whole)
   }
 
-  /** A new label for each attempt, by which its remains are found. */
+  /** Adds a new label for each attempt, which finds its leftovers. */
   #marked(member: SandboxProvider, options: CreateSandboxOpts): Marked {
     const given = this.#options.adapt?.(options, member.name) ?? options
     if (!member.createOptions.has('labels')) return { attempt: undefined, given }
@@ -154,20 +152,18 @@ export class Choice {
       const making = make(member, { ...given, signal })
       making
         .then(async (sandbox) => {
-          // One that comes after all, from a provider that does not listen, has nobody to use it. But one that was
-          // only found is somebody's: it does not have the label of this attempt.
+          // A provider that ignores signals may still return a sandbox, which has no user. A sandbox that was only
+          // found belongs to another caller: it lacks the label of this attempt.
           if (signal.aborted && (creates || (await isOf(sandbox, attempt)))) await sandbox.destroy()
         })
-        .catch(() => {
-          // It is looked for by its label, too.
-        })
+        .catch(() => {})
       return making
     })
   }
 
   /**
-   * A sandbox without a name is known to nobody else, so it can be looked for as long as one likes. One with a name may be found and
-   * used by somebody in the meantime, so it is looked for at once and never later.
+   * A sandbox without a name is unknown to other callers, so it can be searched for later. A named sandbox may be
+   * found and used by others meanwhile, so it is searched for once, immediately.
    */
   #searchLeft(
     member: SandboxProvider,
@@ -175,7 +171,10 @@ export class Choice {
     name: string | undefined,
   ): Promise<{ words: string; sure: boolean }> {
     if (attempt !== undefined) return this.#leftovers.search(member, attempt, { later: name === undefined })
-    return Promise.resolve({ words: 'knows no labels, so it cannot be asked what is left', sure: false })
+    return Promise.resolve({
+      words: 'does not support labels, so leftovers cannot be searched for',
+      sure: false,
+    })
   }
 }
 

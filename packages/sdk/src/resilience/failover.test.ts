@@ -12,10 +12,10 @@ import { withRetry } from './with-retry.ts'
 afterEach(closeGroups)
 
 const codes = Object.keys(errorTable) as SandboxErrorCode[]
-const goesOn = ['rate_limited', 'connection_lost', 'unavailable', 'timeout', 'provider_error']
+const triesNext = ['rate_limited', 'connection_lost', 'unavailable', 'timeout', 'provider_error']
 
 describe('failover: create', () => {
-  it('is the first provider’s while that can', async () => {
+  it('uses the first provider while it works', async () => {
     const { a, b, group, accounts } = setUp()
     const sandbox = await group.create()
     expect([sandbox.id, (await a.list()).length, (await b.list()).length]).toEqual(['memory:a-1', 1, 0])
@@ -23,10 +23,10 @@ describe('failover: create', () => {
     expect(accounts[0]).toMatchObject({ chosen: 'memory', attempts: [{ outcome: 'chosen', place: 0 }] })
   })
 
-  it.each(codes)('%s: the next or not', async (code) => {
+  it.each(codes)('%s: tries the next provider or stops', async (code) => {
     const { a, b, group, accounts } = setUp()
     a.fault({ on: 'create', error: code })
-    if (goesOn.includes(code)) {
+    if (triesNext.includes(code)) {
       const sandbox = await group.create()
       expect([sandbox.provider, accounts[0]!.attempts.map(({ code: why }) => why)]).toEqual([
         'second',
@@ -35,12 +35,12 @@ describe('failover: create', () => {
     } else {
       await expect(group.create()).rejects.toMatchObject({ code })
       expect((await b.list()).length).toBe(0)
-      expect(String(accounts[0])).toContain(`No other was tried: ${code}`)
+      expect(String(accounts[0])).toContain(`could not fix ${code}`)
     }
     expect(accounts).toHaveLength(1)
   })
 
-  it('wrong credentials are never taken elsewhere, whatever is asked for', async () => {
+  it('never tries another provider after wrong credentials', async () => {
     for (const code of ['unauthenticated', 'forbidden'] as const) {
       const { a, b, group } = setUp({ also: ['quota_exceeded', 'disk_full'] })
       a.fault({ on: 'create', error: code, times: Infinity })
@@ -55,13 +55,13 @@ describe('failover: create', () => {
     }
   })
 
-  it('a full quota is taken elsewhere only where that was asked for', async () => {
+  it('tries another provider after a full quota only if asked to', async () => {
     const { a, group } = setUp({ also: ['quota_exceeded'] })
     a.fault({ on: 'create', error: 'quota_exceeded' })
     expect((await group.create()).provider).toBe('second')
   })
 
-  it('tells why, in words that people read', async () => {
+  it('explains the choice as text', async () => {
     const { a, group, clock } = setUp()
     a.fault({ on: 'create', delayMs: 1234, error: 'unavailable' })
     const making = group.create()
@@ -74,7 +74,7 @@ describe('failover: create', () => {
     )
   })
 
-  it('when all fail, the error has every reason and the soonest time to come back', async () => {
+  it('if all fail, the error has every reason and the shortest wait', async () => {
     const { a, b, group } = setUp()
     const limited = (retryAfterMs: number) =>
       new SandboxError('rate_limited', `wait ${retryAfterMs}`, { details: { retryAfterMs } })
@@ -95,7 +95,7 @@ describe('failover: create', () => {
     await expect(group.create()).rejects.toMatchObject({ code: 'unavailable' })
   })
 
-  it('an error that is not of the table, and a cancelled call, stop everything', async () => {
+  it('a foreign error and a cancelled call stop everything', async () => {
     const { a, b, group } = setUp()
     a.fault({ on: 'create', error: new TypeError('a defect') })
     await expect(group.create()).rejects.toThrow('a defect')
@@ -103,9 +103,9 @@ describe('failover: create', () => {
     expect([...(await a.list()), ...(await b.list())]).toEqual([])
   })
 
-  it('a provider that takes too long has failed, and what it makes after all is destroyed', async () => {
+  it('a provider that takes too long has failed, and its late sandbox is destroyed', async () => {
     const { a, b, clock } = setUp()
-    // It does not listen to the signal, so it finishes what it began.
+    // It ignores the signal, so it finishes.
     const deaf = over(a, { create: ({ signal: _, ...options } = {}) => a.create(options) })
     a.fault({ on: 'create', delayMs: 60_000 })
     const group = failover(deaf, named(b, 'second'), { clock, attemptTimeoutMs: 5000 })
@@ -129,7 +129,7 @@ describe('failover: create', () => {
 })
 
 describe('failover: names', () => {
-  it('a sandbox is found by its name wherever it is', async () => {
+  it('finds a sandbox by its name at any provider', async () => {
     const { a, group } = setUp()
     a.fault({ on: 'create', error: 'unavailable' })
     const first = await group.getOrCreate({ name: 'job' })
@@ -138,7 +138,7 @@ describe('failover: names', () => {
     expect(await a.list()).toEqual([])
   })
 
-  it('callers who race get the same one, though the first provider changes its mind', async () => {
+  it('concurrent callers get the same sandbox, even if the first provider recovers meanwhile', async () => {
     const { a, b, group } = setUp()
     a.fault({ on: 'create', error: 'unavailable' })
     const made = await Promise.all(Array.from({ length: 5 }, () => group.getOrCreate({ name: 'job' })))
@@ -146,7 +146,7 @@ describe('failover: names', () => {
     expect([...(await a.list()), ...(await b.list())]).toHaveLength(1)
   })
 
-  it('a name that cannot be asked for is not taken elsewhere, unless that is wanted', async () => {
+  it('does not create a name elsewhere while a provider cannot be asked, unless told to', async () => {
     const { a, b, group, accounts } = setUp()
     await a.create({ name: 'job' })
     a.fault({ on: 'list', error: 'unavailable' })
@@ -161,7 +161,7 @@ describe('failover: names', () => {
     await expect(other.group.getOrCreate({ name: 'job' })).rejects.toMatchObject({ code: 'unavailable' })
   })
 
-  it('nor is one of which a failed create may have left a sandbox', async () => {
+  it('does not create a name elsewhere if a failed create may have left a sandbox', async () => {
     const { a, b, group, accounts } = setUp()
     a.fault({ on: 'create', error: 'connection_lost' })
     a.fault({ on: 'list', error: 'unavailable', after: 1 })
@@ -170,7 +170,7 @@ describe('failover: names', () => {
     expect(String(accounts[0])).toContain('may have been created at “memory”')
   })
 
-  it('what the caller has begun in a sandbox is not begun in another', async () => {
+  it('does not repeat the caller’s work in another sandbox', async () => {
     const { a, b, group, accounts } = setUp()
     let begun = 0
     const making = group.getOrCreate({
@@ -182,12 +182,12 @@ describe('failover: names', () => {
     })
     await expect(making).rejects.toThrow('in the middle of it')
     expect([begun, await a.list(), await b.list()]).toEqual([1, [], []])
-    expect(String(accounts[0])).toContain('is not begun twice')
+    expect(String(accounts[0])).toContain('is not repeated')
   })
 })
 
-describe('failover: the rest', () => {
-  it('ids say where sandboxes are; without a prefix everybody is asked', async () => {
+describe('failover: other calls', () => {
+  it('ids tell where sandboxes are; without a prefix every provider is asked', async () => {
     const { a, b, group } = setUp()
     await a.create()
     const there = await b.create()
@@ -195,7 +195,7 @@ describe('failover: the rest', () => {
     expect((await group.get(there.sandboxId)).sandboxId).toBe('b-1')
     await expect(group.get('nobody:x')).rejects.toMatchObject({ code: 'invalid_argument' })
     await expect(group.get('x')).rejects.toMatchObject({ code: 'not_found' })
-    // Somebody who could not be asked may know it.
+    // A provider that could not be asked may know it.
     a.fault({ on: 'get', error: 'unavailable' })
     await expect(group.get('x')).rejects.toMatchObject({ code: 'unavailable' })
     expect([
@@ -205,7 +205,7 @@ describe('failover: the rest', () => {
     ]).toEqual([true, false, true])
   })
 
-  it('lists everybody’s, in pages too; an outage is not half a list', async () => {
+  it('lists the sandboxes of all providers, also in pages; an outage does not give a partial list', async () => {
     const { a, b, group } = setUp()
     for (let made = 0; made < 3; made += 1) await Promise.all([a.create(), b.create()])
     const whole = (await group.list()).map(({ id }) => id)
@@ -226,7 +226,7 @@ describe('failover: the rest', () => {
     await expect(group.list()).rejects.toMatchObject({ code: 'unavailable' })
   })
 
-  it('a snapshot is found at the provider that has it', async () => {
+  it('finds a snapshot at its provider', async () => {
     const { a, b, group } = setUp()
     const { snapshotId } = await (await b.create()).snapshot()
     expect((await group.create({ snapshotId })).provider).toBe('second')
@@ -240,7 +240,7 @@ describe('failover: the rest', () => {
     ])
   })
 
-  it('is healthy while one of them is', async () => {
+  it('is healthy while one provider is', async () => {
     const { a, b, group } = setUp()
     a.fault({ on: 'health', error: 'unavailable', times: 2 })
     expect(await group.healthCheck()).toBe(true)
@@ -248,7 +248,7 @@ describe('failover: the rest', () => {
     expect(await group.healthCheck()).toBe(false)
   })
 
-  it('has what all of them have, and knows the options that all of them know', async () => {
+  it('has the abilities and options that all providers have', async () => {
     const { group } = setUp({}, { capabilities: { fork: false }, createOptions: ['image'] })
     expect(Object.keys(group.capabilities)).not.toContain('fork')
     expect(group.capabilities).toMatchObject({ snapshot: 'native' })
@@ -264,7 +264,7 @@ describe('failover: the rest', () => {
     await expect(none.listSnapshots('x')).rejects.toMatchObject({ code: 'unsupported' })
   })
 
-  it('each is asked in its own words with adapt', async () => {
+  it('adapt changes the options for each provider', async () => {
     const { a, b, clock } = setUp({}, { createOptions: ['image'] })
     a.fault({ on: 'create', error: 'unavailable' })
     const asked: unknown[] = []
@@ -280,7 +280,7 @@ describe('failover: the rest', () => {
     expect([asked, (await b.list())[0]?.label]).toEqual([['memory', 'second'], 'x'])
   })
 
-  it('does not mix those that isolate with one that does not, unless told', () => {
+  it('does not mix isolating providers with others, unless told to', () => {
     const local = new LocalProvider({ acceptNoIsolation: true })
     const memory = new MemoryProvider()
     expect(() => failover(memory, local)).toThrow(
@@ -298,7 +298,7 @@ describe('failover: the rest', () => {
     expect(() => failover(memory, { onchoice: () => {} } as FailoverOptions)).toThrow(/onChoice|onchoice/)
   })
 
-  it('with retries inside: a short outage is waited for, a long one is not', async () => {
+  it('with retries inside: waits for a short outage, not for a long one', async () => {
     const { a, b, clock } = setUp()
     const group = failover(withRetry(a, { attempts: 2, baseMs: 1, maxMs: 2 }), named(b, 'second'), { clock })
     groups.push(group)
@@ -309,11 +309,11 @@ describe('failover: the rest', () => {
   })
 })
 
-/** A group is a provider: the kit passes on one whose first member has room for nothing. */
+/** A group is a provider: the kit passes on a group whose first member is full. */
 const empty = new MemoryProvider()
 const full = over(empty, {
   create: async (options) => {
-    // Whether a snapshot is there it can tell.
+    // It can still tell whether a snapshot exists.
     if (options?.snapshotId !== undefined) return empty.create(options)
     throw new SandboxError('unavailable', 'There is no room.')
   },

@@ -22,37 +22,42 @@ export type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'crea
 
 export interface FailoverOptions {
   /**
-   * Failures after which the next provider is tried, beside those where a provider cannot be reached, is overloaded or answers
-   * nonsense (`unavailable`, `connection_lost`, `timeout`, `rate_limited`, `provider_error`): its quota or its disk is full.
+   * Further codes after which the next provider is tried: a full quota or disk. Always included: `unavailable`,
+   * `connection_lost`, `timeout`, `rate_limited`, `provider_error`.
    */
   also?: ReadonlyArray<'quota_exceeded' | 'disk_full'>
-  /** What a provider is asked for, where that differs between them: images, regions, `providerOptions`. */
+  /** Changes the options for one provider: images, regions, `providerOptions`. */
   adapt?: (options: CreateSandboxOpts, provider: string) => CreateSandboxOpts
-  /** A create that takes longer than this has failed. Default: as long as the provider takes. */
+  /** The time limit of one create. Default: unlimited. */
   attemptTimeoutMs?: number
-  /** Told of every choice, also of those that failed. */
+  /** Called for every choice, also failed ones. */
   onChoice?: (account: FailoverAccount) => void
-  /** Told of a create that failed at a provider which then could not be asked what is left, for some minutes. */
+  /** Called if leftovers of a failed create could not be searched for during some minutes. */
   onLeftover?: (leftover: Leftover) => void
-  /** In `getOrCreate`: create also while a provider that may have a sandbox of that name cannot be asked. Default false. */
+  /**
+   * For `getOrCreate`: create even if a provider that may have a sandbox of that name cannot be asked. Default false.
+   */
   acceptDuplicateNames?: boolean
-  /** Needed where some of the providers isolate and others do not. */
+  /** Required if only some of the providers isolate. */
   acceptNoIsolation?: boolean
   /** For tests: a `ManualClock`. */
   clock?: Clock
 }
 
 export interface Failover extends AsyncDisposable {
-  /** How this sandbox came to its provider, or why this error came; undefined for what is not from this group. */
+  /**
+   * How this sandbox's provider was chosen, or how this error came about; undefined for objects of another origin.
+   */
   explain(sandboxOrError: object): FailoverAccount | undefined
-  /** Asks providers again what failed creates left, and destroys it. Gives what could not be looked for. */
+  /**
+   * Searches again for leftovers of failed creates and destroys them. Returns those that could not be searched for.
+   */
   sweep(options?: CallOptions): Promise<Leftover[]>
 }
 
 /** A group of providers, with the abilities that all of them have. */
 export type FailoverProvider<C extends Capabilities> = SandboxProvider<C> & Failover
 
-/** The abilities that every provider of a list has. */
 export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends readonly [
   infer First extends AnyProvider,
   ...infer Rest extends AnyProvider[],
@@ -63,13 +68,13 @@ export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends rea
   : P[number]['capabilities']
 
 /**
- * Several providers as one: a sandbox is created at the first that can, in the order in which they are given, and the choice is
- * explained. Sandboxes are found again wherever they are. The type has what all of them can do.
+ * Combines several providers: a sandbox is created at the first that works, in the given order, and the choice is
+ * explained. Sandboxes are found at any of them. The type has the common abilities.
  *
  *     const provider = failover(own, daytona, e2b, { onChoice: (account) => log(String(account)) })
  *
- * Another provider is tried only when one cannot do it now. Wrong credentials, a wrong option or a cancelled call are told at once,
- * and nothing that has begun in a sandbox is begun again in another.
+ * Another provider is tried only if one cannot do it now. Wrong credentials, a wrong option or a cancelled call
+ * reject immediately, and work that has begun in a sandbox is never repeated in another.
  */
 export function failover<const P extends readonly AnyProvider[]>(
   ...providers: P
@@ -92,15 +97,15 @@ export function failover(
   const codes = (options.also ?? []) as readonly SandboxErrorCode[]
   for (const code of codes)
     if (code !== 'quota_exceeded' && code !== 'disk_full')
-      throw invalid(`\`also\` cannot have “${code}”.`, 'It takes quota_exceeded and disk_full.')
+      throw invalid(`\`also\` cannot have “${code}”.`, 'It accepts quota_exceeded and disk_full.')
   const open = providers.filter(({ isolation }) => isolation === 'none')
   if (open.length > 0 && open.length < providers.length && !options.acceptNoIsolation)
     throw invalid(
-      `${open.map(({ name }) => `“${name}”`).join(' and ')} does not isolate, and others of the group do: what was meant for a wall could run without one.`,
-      'Leave it out, or say acceptNoIsolation: true.',
+      `${open.map(({ name }) => `“${name}”`).join(' and ')} does not isolate, but other providers of the group do: untrusted code could run without isolation.`,
+      'Remove it, or set acceptNoIsolation: true.',
     )
   return new Group(providers, {
-    goesOn: new Set([...transient, ...codes]),
+    triesNext: new Set([...transient, ...codes]),
     adapt: options.adapt,
     attemptTimeoutMs:
       options.attemptTimeoutMs === undefined
@@ -113,7 +118,7 @@ export function failover(
   }) as unknown as FailoverProvider<Capabilities>
 }
 
-/** What the table calls retryable, and an answer that makes no sense. */
+/** The retryable codes of the error table, and invalid responses. */
 const transient = [
   ...(Object.keys(errorTable) as SandboxErrorCode[]).filter((code) => errorTable[code].retryable),
   'provider_error' as const,

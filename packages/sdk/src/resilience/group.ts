@@ -30,7 +30,7 @@ export interface GroupOptions extends ChoiceOptions {
   readonly acceptDuplicateNames: boolean
 }
 
-/** Providers as one. It keeps no list of sandboxes: ids say where they belong, and names are asked for. */
+/** Combines providers. Keeps no list of sandboxes: ids tell where they are, and names are looked up. */
 export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, Failover {
   readonly name: string
   readonly capabilities: Capabilities
@@ -40,7 +40,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   readonly #options: GroupOptions
   readonly #leftovers: Leftovers
   readonly #choice: Choice
-  /** getOrCreate calls under way, by name: the second caller finds what the first one made, wherever that is. */
+  /** Pending getOrCreate calls by name: the second caller finds the sandbox of the first, at any provider. */
   readonly #creating = new Map<string, Promise<unknown>>()
 
   constructor(members: readonly SandboxProvider[], options: GroupOptions) {
@@ -73,7 +73,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   async create(options: CreateSandboxOpts = {}): Promise<SandboxHandle> {
     this.#checkOptions(options)
     const make: Make = (member, adapted) => member.create(adapted)
-    // A snapshot is at one of them; the others do not know it, which is not a failure.
+    // A snapshot exists at one provider; the others do not know it, which is not a failure.
     return this.#choice.firstThatCan(options, make, {
       passesOver: options.snapshotId === undefined ? [] : ['not_found'],
     })
@@ -102,7 +102,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     return this.#anyOf(this.#ownersOf(sandboxId), (member) => member.destroy(sandboxId, options))
   }
 
-  /** Every member's, one after the other. A member that fails fails this: half a list is taken for a whole one. */
+  /** Lists each member in turn. A failing member fails the call, because a partial list looks complete. */
   async list(options: ListSandboxesOpts = {}): Promise<SandboxPage> {
     const { limit, cursor, ...filter } = options
     const start = cursor === undefined ? { place: 0, inner: undefined } : decodeCursor(cursor)
@@ -125,7 +125,6 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     return page
   }
 
-  /** Whether any of them can be used. */
   async healthCheck(options: CallOptions = {}): Promise<boolean> {
     for (const member of this.#members) {
       throwIfAborted(options.signal)
@@ -162,8 +161,8 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
       } catch (error) {
         const reason = reasonOf(error)
         attempts.push(failed(member, place, this.#options.clock.now() - began, reason))
-        // Not knowing whether the name is taken there is no licence to take it elsewhere: two would live under one name.
-        if (!this.#options.acceptDuplicateNames || !this.#choice.goesOn(reason)) {
+        // The name may be taken there. Creating it elsewhere could give two sandboxes one name.
+        if (!this.#options.acceptDuplicateNames || !this.#choice.triesNext(reason)) {
           const stopped = `“${member.name}” could not be asked for “${options.name}”, so nothing was created.`
           throw this.#choice.recorded(error, new FailoverAccount(attempts, stopped))
         }
@@ -171,7 +170,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
         errors.push(error)
       }
     }
-    // What the caller does in a sandbox is done once; when it fails, that is its own failure.
+    // The caller's work in a sandbox is done once; its failure is final.
     let begun = false
     const once = (own: GetOrCreateOpts['onCreate']) => (sandbox: SandboxHandle) => {
       begun = true
@@ -195,7 +194,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     })
   }
 
-  /** The first that knows it. What could not be asked is only told if nobody else knows it. */
+  /** The first member that knows it. Members that could not be asked matter only if no other knows it. */
   async #search<T>(
     members: readonly SandboxProvider[],
     ask: (member: SandboxProvider) => Promise<T>,
@@ -207,7 +206,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
         return await ask(member)
       } catch (error) {
         if (SandboxError.is(error, 'not_found')) absent ??= error
-        else if (this.#choice.goesOn(reasonOf(error))) unknown ??= error
+        else if (this.#choice.triesNext(reasonOf(error))) unknown ??= error
         else throw error
       }
     }
@@ -220,7 +219,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   ): Promise<boolean> {
     return this.#search(members, async (member) => {
       if (await ask(member)) return true
-      throw new SandboxError('not_found', 'It is not here.')
+      throw new SandboxError('not_found', 'Not found at this provider.')
     }).catch((error) => {
       if (SandboxError.is(error, 'not_found')) return false
       throw error
@@ -238,7 +237,10 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     )
   }
 
-  /** An option that only some of them know is refused before anything is made; one that nobody knows the first will refuse. */
+  /**
+   * Rejects an option that only some members support, before anything is created. An unknown option is rejected by
+   * the first member.
+   */
   #checkOptions(options: CreateSandboxOpts): void {
     if (this.#options.adapt) return
     for (const [option, value] of Object.entries(options ?? {})) {
@@ -248,10 +250,10 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
       if (lacking.length === this.#members.length) continue
       throw new SandboxError(
         'unsupported',
-        `Not every provider of the group knows the option \`${option}\` of create(): ${lacking.map(({ name }) => `“${name}”`).join(', ')} does not.`,
+        `Some providers of the group do not support the option \`${option}\` of create(): ${lacking.map(({ name }) => `“${name}”`).join(', ')}.`,
         {
           details: { option },
-          hint: `Leave ${option} out, or give it to those that know it with \`adapt\`.`,
+          hint: `Omit ${option}, or pass it to single providers with \`adapt\`.`,
         },
       )
     }
@@ -262,7 +264,6 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   }
 }
 
-/** From the least to the most that stands between a sandbox and its neighbours. */
 const weakest: readonly Isolation[] = ['none', 'simulated', 'process', 'container', 'gvisor', 'vm']
 
 function sharedAbilities(members: readonly SandboxProvider[]): Capabilities {
@@ -277,7 +278,6 @@ function sharedAbilities(members: readonly SandboxProvider[]): Capabilities {
 
 function decodeCursor(cursor: string): { place: number; inner: string | undefined } {
   const match = /^(\d+)\/(.*)$/s.exec(cursor)
-  if (!match)
-    throw invalid('The cursor is not one that list() returned.', 'Pass page.nextCursor on as it is.')
+  if (!match) throw invalid('The cursor did not come from list().', 'Pass page.nextCursor unchanged.')
   return { place: Number(match[1]), inner: match[2] === '' ? undefined : match[2] }
 }

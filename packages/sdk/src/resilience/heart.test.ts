@@ -32,10 +32,9 @@ async function setUp(lifetimeMs = leaseMs) {
   return { clock, provider, real, beat, failed, saved }
 }
 
-/** Counts how many calls are under way at once. */
 function counter(clock: ManualClock) {
   const count = { now: 0, most: 0, all: 0 }
-  /** The work, after so long; the signal is nobody's business. */
+  /** Does the work after a delay and ignores the signal. */
   const slowly = async <T>(ms: number, work: () => Promise<T>): Promise<T> => {
     count.now += 1
     count.all += 1
@@ -48,19 +47,19 @@ function counter(clock: ManualClock) {
 }
 
 describe('a provider that ignores signals', () => {
-  it('is not asked again while it is still at the last beat', async () => {
+  it('is not called again during a pending beat', async () => {
     const { clock, real, beat, failed } = await setUp()
     const { count, slowly } = counter(clock)
     beat(over(real, { extendTimeout: (ms) => slowly(2 * minute, () => real.extendTimeout(ms)) }))
     await clock.advance(60 * minute)
     expect([count.most, await real.status()]).toEqual([1, 'running'])
-    // Each of them was given up, told of, and came to its end all the same.
+    // Each was abandoned, reported, and finished later.
     expect(count.all).toBeGreaterThan(10)
     expect(failed).toHaveLength(count.all - count.now)
     expect(new Set(failed)).toEqual(new Set(['beat: timeout']))
   })
 
-  it('and that never answers is given up before the sandbox is lost', async () => {
+  it('and never answers is abandoned before the sandbox is lost', async () => {
     const { clock, real, beat } = await setUp()
     let calls = 0
     const heart = beat(
@@ -73,12 +72,12 @@ describe('a provider that ignores signals', () => {
     )
     await clock.advance(60 * minute)
     expect([calls > 10, await real.status()]).toEqual([true, 'running'])
-    // Nothing waits for it either, once all is over.
+    // After the end, nothing waits for it.
     expect(await heart.stop()).toMatchObject({ reason: 'closed' })
     expect(clock.pending).toBe(1)
   })
 
-  it('takes one snapshot at a time, and one that comes late counts', async () => {
+  it('takes one snapshot at a time, and a late one counts', async () => {
     const { clock, provider, real, beat, failed, saved } = await setUp()
     const { count, slowly } = counter(clock)
     const slow = over(real, { snapshot: () => slowly(40_000, () => real.snapshot()) })
@@ -91,8 +90,8 @@ describe('a provider that ignores signals', () => {
   })
 })
 
-describe('a sandbox of which nothing is ever heard', () => {
-  it('is saved all the same, one lease after the start at the latest', async () => {
+describe('a sandbox whose provider never answers', () => {
+  it('is saved at the latest one lease after the start', async () => {
     const { clock, provider, real, beat, failed, saved } = await setUp()
     provider.fault({ on: 'info', error: 'unavailable', times: 1000 })
     beat(real, { autoSnapshot: true })
@@ -103,7 +102,7 @@ describe('a sandbox of which nothing is ever heard', () => {
     expect(new Set(failed)).toEqual(new Set(['beat: unavailable']))
   })
 
-  it('but not one that is only paused', async () => {
+  it('is not saved while it is paused', async () => {
     const { clock, provider, real, beat, saved } = await setUp(0)
     await real.pause()
     const heart = beat(real, { autoSnapshot: true })
@@ -113,10 +112,10 @@ describe('a sandbox of which nothing is ever heard', () => {
   })
 })
 
-describe('a sandbox that only stops when nobody uses it', () => {
+describe('a sandbox that only stops when idle', () => {
   const idleMs = 15 * minute
 
-  /** As a vendor has it: stopped when idle, deleted at its own end, whatever it does. */
+  /** Like a vendor's: stopped when idle, deleted at a fixed time. */
   async function idling(ttlMs?: number) {
     const made = await setUp(0)
     const { clock, real } = made
@@ -152,7 +151,7 @@ describe('a sandbox that only stops when nobody uses it', () => {
     expect([used.length, (await sandbox.info()).status]).toEqual([61, 'stopped'])
   })
 
-  it('ends the heart when it is stopped', async () => {
+  it('ends the heartbeat when it is stopped', async () => {
     const { clock, sandbox, real, beat, used } = await idling()
     const heart = beat(sandbox)
     await clock.advance(minute)
@@ -162,9 +161,9 @@ describe('a sandbox that only stops when nobody uses it', () => {
   })
 
   it.each([
-    ['an end of its own', 30 * minute, undefined],
+    ['a fixed end', 30 * minute, undefined],
     ['maxMs', undefined, 30 * minute],
-  ])('is saved before %s, which no beat puts off', async (_, ttlMs, maxMs) => {
+  ])('is saved before %s, which no beat extends', async (_, ttlMs, maxMs) => {
     const { clock, sandbox, beat, failed, saved } = await idling(ttlMs)
     beat(sandbox, { autoSnapshot: true, ...(maxMs === undefined ? {} : { maxMs }) })
     await clock.advance(28 * minute)

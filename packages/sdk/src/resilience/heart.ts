@@ -9,7 +9,7 @@ import { within } from './within.ts'
 
 export interface HeartOptions {
   readonly putOff: (ms: number, call: CallOptions) => Promise<void>
-  /** It only stops when nobody uses it: every beat counts as use, and none of them moves an end that it has besides. */
+  /** The sandbox only stops when idle: every beat counts as use, and does not move a fixed end. */
   readonly idle: boolean
   readonly leaseMs: number
   readonly everyMs: number
@@ -27,16 +27,17 @@ export interface HeartOptions {
 
 type Reason = KeepAliveEnd['reason']
 
-/** A timer of a machine that sleeps may stand still: no wait is longer than this without a look at the time. */
+/** Timers may stand still while a machine sleeps, so the time is checked at least this often. */
 const tickMs = 10_000
 
 /**
- * One loop: beat, save if the end is near, rest. `stop()` and the signal only fire `#over`, which cancels the call under way or
- * the rest; the loop then finds itself ended. A call that was given up may go on, because its provider ignores signals: it is
- * waited for before the next one of its kind, a beat for as long as the sandbox can wait.
+ * One loop: beat, save if the end is near, rest. `stop()` and the signal fire `#over`, which cancels the pending call
+ * or the rest, and the loop ends.
+ * A provider that ignores signals may continue an abandoned call. The next call of its kind waits for it, a beat only
+ * as long as the sandbox allows.
  *
- * `#endsAt` is the best that is known of the sandbox's end: what the provider says, else what it promised to the last
- * extension, and until either has answered one lease from the start. It is on the steady clock, as everything here.
+ * `#endsAt` is the best known end of the sandbox: reported by the provider, else promised by the last extension, else
+ * one lease after the start. It is on the steady clock.
  */
 export class Heart implements KeepAlive {
   readonly ended: Promise<KeepAliveEnd>
@@ -47,15 +48,14 @@ export class Heart implements KeepAlive {
   readonly #over = new AbortController()
   #reason: Reason = 'closed'
   #endsAt: number | undefined
-  /** The end for which the disk is saved already, and the one of which it was said that it stays. */
+  /** The end for which the disk is already saved, and the end that was reported as not extendable. */
   #savedFor: number | undefined
   #cappedAt: number | undefined
   #snapshotId: string | undefined
   #failures = { beat: 0, snapshot: 0 }
   /** The newest call of each kind, until it has really ended. */
-  #flying: { beat?: Promise<void>; snapshot?: Promise<void> } = {}
+  #pending: { beat?: Promise<void>; snapshot?: Promise<void> } = {}
   #error: unknown
-  /** Wakes the loop from its rest. */
   #wake: () => void = () => {}
   #asked = false
   #waiting: Array<() => void> = []
@@ -116,10 +116,10 @@ export class Heart implements KeepAlive {
     }
   }
 
-  /** Looks, puts the end off where it is too near, and says how long to rest. */
+  /** Checks the sandbox, extends it if its end is near, and returns how long to rest. */
   async #beatOnce(): Promise<number> {
     const { beatTimeoutMs } = this.#options
-    await this.#landing()
+    await this.#awaitAbandonedBeat()
     if (this.#over.signal.aborted) return 0
     try {
       const beat = await this.#within('beat', beatTimeoutMs, (signal) => this.#look(signal))
@@ -135,23 +135,23 @@ export class Heart implements KeepAlive {
     }
   }
 
-  /** Undefined where there is nothing to keep alive now. */
+  /** Undefined if there is nothing to keep alive now. */
   async #look(signal: AbortSignal): Promise<Beat | undefined> {
     const { leaseMs, idle } = this.#options
     let info = await this.#sandbox.info({ signal })
-    if (!this.#counts(info)) return undefined
+    if (!this.#isKeptAlive(info)) return undefined
     const now = this.#note(info)
     const wantedMs = Math.min(leaseMs, this.#deadline - now)
     const isNear = idle || info.expiresAt === undefined || this.#endsAt! - now < wantedMs
     const extended = wantedMs >= 1 && isNear
-    if (extended && !(await this.#putOff(Math.ceil(wantedMs), signal))) return undefined
+    if (extended && !(await this.#extend(Math.ceil(wantedMs), signal))) return undefined
     if (idle) this.#endsAt = soonest(info.expiresAt?.getTime(), this.#deadline)
     else if (extended) {
       this.#endsAt = now + wantedMs
-      // Where the provider tells the end, its word counts; where it does not, its promise.
+      // The end that the provider reports takes precedence over the promised one.
       if (info.expiresAt !== undefined) {
         info = await this.#sandbox.info({ signal })
-        if (!this.#counts(info)) return undefined
+        if (!this.#isKeptAlive(info)) return undefined
         this.#note(info)
         this.#checkMoved(info, now + wantedMs)
       }
@@ -159,23 +159,23 @@ export class Heart implements KeepAlive {
     return { extended, ...(info.expiresAt === undefined ? {} : { expiresAt: info.expiresAt }) }
   }
 
-  /** False when it was stopped or paused between the look and the act. */
-  async #putOff(ms: number, signal: AbortSignal): Promise<boolean> {
+  /** False if the sandbox was stopped or paused after the check. */
+  async #extend(ms: number, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#options.putOff(ms, { signal })
       return true
     } catch (error) {
-      if (SandboxError.is(error, 'not_running') && !this.#counts(await this.#sandbox.info({ signal })))
+      if (SandboxError.is(error, 'not_running') && !this.#isKeptAlive(await this.#sandbox.info({ signal })))
         return false
       throw error
     }
   }
 
-  /** Whether a sandbox that is like this is to be kept alive; ends everything if it never will be again. */
-  #counts({ status, expiresAt }: SandboxInfo): boolean {
+  /** Whether a sandbox in this state is kept alive. Ends the loop if the state is final. */
+  #isKeptAlive({ status, expiresAt }: SandboxInfo): boolean {
     const over = endings[status]
     if (over) this.#end(over)
-    // It stands still: what was promised to it, or supposed, says nothing now.
+    // A paused sandbox does not age: an earlier promise or estimate is void.
     if (status === 'paused') this.#endsAt = expiresAt?.getTime()
     return !over && status !== 'paused'
   }
@@ -185,7 +185,7 @@ export class Heart implements KeepAlive {
     return this.#clock.now()
   }
 
-  /** A provider that answers well and leaves the end where it was has come to a limit, which nobody would hear of. */
+  /** A provider that reports success but does not move the end has reached a limit, which is reported. */
   #checkMoved({ expiresAt }: SandboxInfo, wanted: number): void {
     const end = expiresAt?.getTime()
     const short = end === undefined ? 0 : wanted - end
@@ -194,7 +194,7 @@ export class Heart implements KeepAlive {
     this.#cappedAt = end
     throw new SandboxError(
       'quota_exceeded',
-      `The sandbox ends at ${expiresAt!.toISOString()}: the provider was asked to put that off, and did not.`,
+      `The sandbox ends at ${expiresAt!.toISOString()}: the provider did not extend its lifetime.`,
       {
         provider: this.#sandbox.provider,
         sandboxId: this.#sandbox.sandboxId,
@@ -207,13 +207,13 @@ export class Heart implements KeepAlive {
     return (
       this.#options.save !== undefined &&
       this.#endsAt !== undefined &&
-      this.#flying.snapshot === undefined &&
+      this.#pending.snapshot === undefined &&
       !this.#isSaved() &&
       this.#endsAt - this.#clock.now() <= this.#options.save.beforeMs
     )
   }
 
-  /** One snapshot for an end, also when that is told a little differently each time. */
+  /** One snapshot per end, also if the provider reports the end slightly differently each time. */
   #isSaved(): boolean {
     return this.#savedFor !== undefined && this.#endsAt! - this.#savedFor <= this.#options.save!.beforeMs
   }
@@ -224,7 +224,7 @@ export class Heart implements KeepAlive {
     try {
       await this.#within('snapshot', timeoutMs, async (signal) => {
         const snapshotId = await take({ signal })
-        // Also when it was given up meanwhile: it is there.
+        // Counts also if the call was abandoned meanwhile: the snapshot exists.
         this.#snapshotId = snapshotId
         this.#savedFor = endsAt
         this.#failures.snapshot = 0
@@ -236,7 +236,7 @@ export class Heart implements KeepAlive {
     }
   }
 
-  /** A rest must not last until it is too late to save. */
+  /** Limits the rest so that there is time to save. */
   #untilSave(): number {
     const { save } = this.#options
     if (!save || this.#endsAt === undefined || this.#isSaved()) return Infinity
@@ -251,7 +251,7 @@ export class Heart implements KeepAlive {
     const { everyMs } = this.#options
     const asked = retryAfterMs(error) ?? 0
     const backoff = backoffMs(this.#failures[during], { baseMs: Math.min(1000, everyMs), maxMs: everyMs })
-    // Who is asked to wait does, but not until the sandbox is gone.
+    // Honours the requested wait, but not beyond the end of the sandbox.
     const left = this.#endsAt === undefined ? everyMs : Math.max(0, this.#endsAt - this.#clock.now())
     const retryInMs = Math.max(backoff, Math.min(asked, left / 2))
     this.#tell(
@@ -270,10 +270,10 @@ export class Heart implements KeepAlive {
     }
   }
 
-  /** Given up when it takes too long or all is over: a call that never answers would be the last beat. */
+  /** Abandons the call on timeout or at the end: a call that never answers would block the loop. */
   #within<T>(kind: BeatFailure['during'], ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { provider, sandboxId } = this.#sandbox
-    const hint = 'It is tried again. Raise beatTimeoutMs, or autoSnapshot.timeoutMs, if it is only slow.'
+    const hint = 'It is retried. If it is only slow, raise beatTimeoutMs or autoSnapshot.timeoutMs.'
     const { clock } = this.#options
     const what = `The ${kind}`
     return within({ ms, clock, signal: this.#over.signal, what, provider, sandboxId, hint }, (signal) => {
@@ -281,21 +281,21 @@ export class Heart implements KeepAlive {
       const landed = call
         .catch(() => {})
         .then(() => {
-          if (this.#flying[kind] === landed) delete this.#flying[kind]
+          if (this.#pending[kind] === landed) delete this.#pending[kind]
         })
-      this.#flying[kind] = landed
+      this.#pending[kind] = landed
       return call
     })
   }
 
-  /** Waits for a beat that was given up and goes on: half of what is left, so that the sandbox is not lost over it. */
-  async #landing(): Promise<void> {
-    const { beat } = this.#flying
+  /** Waits for an abandoned beat that still runs, for half of the remaining time, so that the sandbox is not lost. */
+  async #awaitAbandonedBeat(): Promise<void> {
+    const { beat } = this.#pending
     if (!beat) return
     const { clock, leaseMs } = this.#options
     const left = this.#endsAt === undefined ? leaseMs : Math.max(0, this.#endsAt - this.#clock.now())
     const ms = Math.min(left / 2, this.#untilSave())
-    await within({ ms, clock, signal: this.#over.signal, what: 'The beat before' }, () => beat).catch(
+    await within({ ms, clock, signal: this.#over.signal, what: 'The previous beat' }, () => beat).catch(
       () => {},
     )
   }

@@ -65,7 +65,7 @@ async function beating(
 }
 
 describe('keepAlive', () => {
-  it('keeps a sandbox alive far beyond its lifetime, and never gives it more than a lease', async () => {
+  it('keeps a sandbox alive far beyond its lifetime, and never extends it beyond one lease', async () => {
     const { clock, sandbox, leftMs, counted } = await beating()
     for (let passed = 0; passed < 60; passed += 1) {
       await clock.advance(minute)
@@ -77,7 +77,7 @@ describe('keepAlive', () => {
     expect(new Set(counted.extended)).toEqual(new Set([leaseMs]))
   })
 
-  it('unless told otherwise, gives five minutes and looks every minute', async () => {
+  it('by default, uses a lease of five minutes and checks every minute', async () => {
     const { clock, provider } = setUp()
     const sandbox = await provider.create({ lifetimeMs: minute })
     const beats: number[] = []
@@ -88,7 +88,7 @@ describe('keepAlive', () => {
     expect((await sandbox.info()).expiresAt!.getTime() - clock.now()).toBe(5 * minute)
   })
 
-  it('asks for nothing while enough is left', async () => {
+  it('does not extend while enough time is left', async () => {
     const { clock, counted, leftMs } = await beating({ lifetimeMs: 60 * minute })
     await clock.advance(54 * minute)
     expect([counted.extended, counted.info > 50]).toEqual([[], true])
@@ -97,14 +97,14 @@ describe('keepAlive', () => {
     expect(await leftMs()).toBeLessThanOrEqual(leaseMs)
   })
 
-  it('a provider that adds up does not run away', async () => {
+  it('a provider that adds up extensions does not run away', async () => {
     const { provider } = setUpBroken(brokenLives.find(({ name }) => name === 'extend-adds-up')!)
     const sandbox = await provider.create({ lifetimeMs: leaseMs })
     const heart = keepAlive(sandbox, { leaseMs })
     hearts.push(heart)
     for (let beats = 0; beats < 30; beats += 1) await heart.beat()
     const left = (await sandbox.info()).expiresAt!.getTime() - Date.now()
-    // Once it was short of a lease, and got one too much.
+    // Once less than a lease was left, and the provider added a full one.
     expect(left).toBeGreaterThan(leaseMs)
     expect(left).toBeLessThanOrEqual(2 * leaseMs)
   })
@@ -120,7 +120,7 @@ describe('keepAlive', () => {
     expect(counted.extended.length).toBeGreaterThan(5)
   })
 
-  it('survives failed beats: tries again, later each time, and says so', async () => {
+  it('survives failed beats: retries with growing delays, and reports them', async () => {
     const { clock, provider, sandbox, failures } = await beating()
     await clock.advance(minute)
     const fault = provider.fault({ on: 'info', error: 'unavailable', times: 5 })
@@ -138,7 +138,7 @@ describe('keepAlive', () => {
     expect([await sandbox.status(), failures.length]).toEqual(['running', 5])
   })
 
-  it('waits as long as the provider asks, but not until the sandbox is gone', async () => {
+  it('waits as long as the provider asks, but not beyond the end of the sandbox', async () => {
     const { clock, provider, sandbox, failures } = await beating()
     await clock.advance(minute)
     const wait = (retryAfterMs: number) =>
@@ -153,7 +153,7 @@ describe('keepAlive', () => {
     expect(await sandbox.status()).toBe('running')
   })
 
-  it('a provider that never answers does not stop the heart', async () => {
+  it('a provider that never answers does not stop the heartbeat', async () => {
     const { clock, sandbox, failures } = await beating({
       wrap: (real) => {
         let calls = 0
@@ -170,7 +170,7 @@ describe('keepAlive', () => {
     expect(await sandbox.status()).toBe('running')
   })
 
-  it('a listener that throws ends neither the heart nor the program', async () => {
+  it('a listener that throws ends neither the heartbeat nor the program', async () => {
     const { clock, sandbox, failures } = await beating({
       onBeat: () => {
         throw new SandboxError('internal', 'a listener')
@@ -202,7 +202,7 @@ describe('keepAlive', () => {
     expect([counted.info, clock.pending]).toEqual([calls, 0])
   })
 
-  it('does not serve a sandbox that somebody else has started anew', async () => {
+  it('does not serve a sandbox that another caller has restarted', async () => {
     const { clock, provider, sandbox, heart } = await beating()
     await sandbox.stop()
     await provider.get(sandbox.id)
@@ -210,7 +210,7 @@ describe('keepAlive', () => {
     expect(await heart.ended).toMatchObject({ reason: 'interrupted' })
   })
 
-  it('does so for a provider that does not tell when a sandbox ends, by every beat', async () => {
+  it('extends at every beat if the provider does not report the end of a sandbox', async () => {
     const { clock, sandbox, counted } = await beating({
       wrap: (real) =>
         over(real, {
@@ -239,7 +239,7 @@ describe('keepAlive', () => {
     }
   })
 
-  it('leaves a paused sandbox alone, and goes on after it', async () => {
+  it('ignores a paused sandbox, and continues after it is resumed', async () => {
     const { clock, sandbox, counted, failures } = await beating({ lifetimeMs: 30 * minute })
     await sandbox.pause()
     await clock.advance(10 * minute)
@@ -250,7 +250,7 @@ describe('keepAlive', () => {
     expect(counted.extended.length).toBeGreaterThan(0)
   })
 
-  it('ends with the signal, in the middle of a beat too', async () => {
+  it('ends with the signal, also during a beat', async () => {
     const controller = new AbortController()
     const { clock, provider, heart, counted } = await beating({ signal: controller.signal })
     await clock.advance(minute)
@@ -284,7 +284,7 @@ describe('keepAlive', () => {
     expect(info?.status).toBe('stopped')
   })
 
-  it('beat() looks now, and joins a look that is under way', async () => {
+  it('beat() checks now, and joins a pending check', async () => {
     const { clock, heart, counted } = await beating({ lifetimeMs: 60 * minute })
     await clock.advance(1)
     const before = counted.info
@@ -299,7 +299,7 @@ describe('keepAlive', () => {
 })
 
 describe('keepAlive and clocks', () => {
-  /** A clock whose wall can be set, and whose machine can sleep: then the wall goes on and nothing else does. */
+  /** A clock whose wall time can be set, and whose machine can sleep: then only the wall time advances. */
   class WallClock implements Clock {
     readonly manual = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
     offset = 0
@@ -339,7 +339,7 @@ describe('keepAlive and clocks', () => {
   }
 
   it.each([-24 * 60 * minute, -60 * minute, 60 * minute])(
-    'a clock that is set by %i ms costs nothing',
+    'a clock change of %i ms has no effect',
     async (jump) => {
       const { clock, alive } = await onWall()
       await clock.manual.advance(2 * minute)
@@ -351,17 +351,17 @@ describe('keepAlive and clocks', () => {
     },
   )
 
-  it('after a short sleep of the machine it beats at once, not when its timer would', async () => {
+  it('after a short sleep of the machine it beats immediately, before its timer', async () => {
     const { clock, alive, sleep } = await onWall()
     await clock.manual.advance(minute)
     sleep(4.5 * minute)
-    // What is left is less than the timer that stood still would have taken.
+    // Less time is left than the suspended timer would have taken.
     await clock.manual.advance(10_000)
     await clock.manual.advance(2 * minute)
     expect(alive()).toBe(true)
   })
 
-  it('after a long one it finds the sandbox gone, and says so', async () => {
+  it('after a long sleep it reports that the sandbox is gone', async () => {
     const { clock, heart, sleep } = await onWall()
     await clock.manual.advance(minute)
     sleep(8 * 60 * minute)
@@ -371,7 +371,7 @@ describe('keepAlive and clocks', () => {
 })
 
 describe('autoSnapshot', () => {
-  it('saves once, shortly before the end that maxMs sets, and lets the sandbox end', async () => {
+  it('saves once, shortly before the end set by maxMs, and lets the sandbox end', async () => {
     const saved: string[] = []
     const { clock, provider, sandbox, heart } = await beating({
       maxMs: 30 * minute,
@@ -391,8 +391,8 @@ describe('autoSnapshot', () => {
   })
 
   it.each([
-    ['refuses to put the end off', 'throws'],
-    ['answers well and does not put it off', 'silent'],
+    ['refuses to extend', 'throws'],
+    ['reports success but does not extend', 'silent'],
   ])('saves when the provider %s', async (_, how) => {
     const { clock, provider, heart, failures } = await beating({
       lifetimeMs: 10 * minute,
@@ -414,7 +414,7 @@ describe('autoSnapshot', () => {
     expect(await heart.ended).toMatchObject({ reason: 'stopped', snapshotId: snapshots[0]!.snapshotId })
   })
 
-  it('tries again when the snapshot fails', async () => {
+  it('retries if the snapshot fails', async () => {
     const { clock, provider, failures } = await beating({ maxMs: 10 * minute, autoSnapshot: true })
     provider.fault({ on: 'snapshot', error: 'unavailable', times: 2 })
     await clock.advance(11 * minute)
@@ -425,7 +425,7 @@ describe('autoSnapshot', () => {
     expect(await provider.listSnapshots()).toHaveLength(1)
   })
 
-  it('takes none as long as the end can be put off', async () => {
+  it('takes no snapshot as long as the sandbox can be extended', async () => {
     const { clock, provider } = await beating({ autoSnapshot: true })
     provider.fault({ on: 'extendTimeout', error: 'unavailable', times: 3, after: 2 })
     await clock.advance(120 * minute)
@@ -434,7 +434,7 @@ describe('autoSnapshot', () => {
 })
 
 describe('keepAlive refuses', () => {
-  it('what the provider cannot do, before it does anything', async () => {
+  it('rejects missing abilities before any work', async () => {
     const { provider } = setUp({ capabilities: { lifetime: false } })
     const sandbox = await provider.create()
     expect(() => keepAlive(sandbox)).toThrow(expect.objectContaining({ code: 'unsupported' }))
@@ -466,7 +466,7 @@ describe('keepAlive refuses', () => {
 })
 
 describe('the process', () => {
-  it('is not kept alive by a heart that beats for ever', async () => {
+  it('is not kept alive by an endless heartbeat', async () => {
     const root = path.resolve(import.meta.dirname, '../../../..')
     const program = `
       import { keepAlive } from '@sandkasten/sdk'

@@ -12,19 +12,25 @@ import type {
 import { Heart, type HeartOptions } from './heart.ts'
 
 export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extends CallOptions {
-  /** From each beat on the sandbox lives at least this long, also if this program dies. Default 5 minutes. Without `lifetime` the provider's idle time is what counts. */
+  /**
+   * After each beat the sandbox lives at least this long, also if this program dies. Default 5 minutes. Without the
+   * ability `lifetime` the provider's idle time applies.
+   */
   leaseMs?: number
-  /** How often to look. Default: a third of the lease, at most a minute. */
+  /** The interval of checks. Default: a third of the lease, at most a minute. */
   everyMs?: number
-  /** Not longer than this in all; then the sandbox is left to its end. Default: for ever. */
+  /** The total time limit; afterwards the sandbox is left to its end. Default: unlimited. */
   maxMs?: number
-  /** Save the disk when the end is near and cannot be put off: `maxMs`, a plan's limit, a provider that fails. Some providers stop a sandbox to save it. */
+  /**
+   * Save the disk if the end is near and cannot be extended: `maxMs`, a plan's limit, a failing provider. Some
+   * providers stop a sandbox to save it.
+   */
   autoSnapshot?: S extends SandboxSnapshots ? boolean | AutoSnapshotOptions : false
   onBeat?: (beat: Beat) => void
-  /** A beat, or a snapshot, that failed. It is tried again, later each time; a beat never throws. */
+  /** Called for a failed beat or snapshot. It is retried with growing delays; a beat never throws. */
   onError?: (error: unknown, failure: BeatFailure) => void
   onSnapshot?: (snapshotId: string) => void
-  /** A look that takes longer than this has failed. Default: the lease's third, at most 30 seconds. */
+  /** The time limit of one check. Default: a third of the lease, at most 30 seconds. */
   beatTimeoutMs?: number
   /** For tests: a `ManualClock`. */
   clock?: Clock
@@ -33,55 +39,53 @@ export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extend
 export interface AutoSnapshotOptions extends Pick<SnapshotOptions, 'name'> {
   /** How long before the end. Default: a third of the lease, at most a minute. */
   beforeMs?: number
-  /** A snapshot that takes longer than this has failed. Default 10 minutes. */
+  /** The time limit of one snapshot. Default 10 minutes. */
   timeoutMs?: number
 }
 
-/** What a beat found and did. */
 export interface Beat {
-  /** Whether the end was too near, and has been put off; where a sandbox only stops when idle, always. */
+  /** Whether the lifetime was extended because the end was near. Always true if the sandbox only stops when idle. */
   readonly extended: boolean
-  /** When the sandbox ends now, as far as the provider tells. */
+  /** When the sandbox ends now, if the provider reports it. */
   readonly expiresAt?: Date
 }
 
 export interface BeatFailure {
   readonly during: 'beat' | 'snapshot'
-  /** How many in a row, this one included. */
+  /** Consecutive failures, including this one. */
   readonly failures: number
-  /** When it is tried again. */
   readonly retryInMs: number
 }
 
 export interface KeepAliveEnd {
   /**
-   * The sandbox is `stopped`, `destroyed`, `failed` or was started anew by somebody else (`interrupted`); or the caller's
-   * signal fired (`aborted`), `maxMs` has passed (`limit`), or `stop()` was called (`closed`).
+   * The sandbox is `stopped`, `destroyed` or `failed`, or another caller restarted it (`interrupted`); or the
+   * caller's signal fired (`aborted`), `maxMs` passed (`limit`), or `stop()` was called (`closed`).
    */
   readonly reason: 'stopped' | 'destroyed' | 'failed' | 'interrupted' | 'aborted' | 'limit' | 'closed'
-  /** The last snapshot that was taken. */
   readonly snapshotId?: string
-  /** Why the last beat failed, if it did. */
+  /** The error of the last beat, if it failed. */
   readonly error?: unknown
 }
 
 export interface KeepAlive extends AsyncDisposable {
-  /** When it is over, and why. Never rejects. */
+  /** Resolves with the reason when the heartbeat ends. Never rejects. */
   readonly ended: Promise<KeepAliveEnd>
-  /** Looks now. Resolves when that is done; joins a look that is under way. */
+  /** Checks now. Resolves when that is done; joins a pending check. */
   beat(): Promise<void>
-  /** Cancels the call that is under way; none is made any more. The sandbox is left as it is. */
+  /** Cancels the pending call and makes no further ones. Does not affect the sandbox. */
   stop(): Promise<KeepAliveEnd>
 }
 
 /**
- * Keeps a sandbox from ending by itself, for as long as this program wants it.
+ * Keeps a sandbox from ending by itself while this program needs it.
  *
  *     await using _ = keepAlive(sandbox, { onError: console.error })
  *
- * Each beat looks when the sandbox ends (looking is not activity) and puts that off only if less than the lease is left, so
- * nothing adds up, and when this program is gone the sandbox ends within one lease. Where a sandbox only stops when nobody uses
- * it, each beat counts as use. One beat at a time. It holds no process alive and loads where there is no Node.
+ * Each beat checks when the sandbox ends, which does not count as activity, and extends it only if less than the
+ * lease is left. If this program dies, the sandbox ends within one lease. If a sandbox only stops when idle, each
+ * beat counts as use.
+ * Beats never overlap. The timers do not keep a process alive, and it works without Node.
  */
 export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(
   sandbox: S,
@@ -93,7 +97,7 @@ export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActi
   if (everyMs > leaseMs / 2)
     throw invalid(
       '`everyMs` is more than half of `leaseMs`.',
-      'One beat that fails would end the sandbox: use a longer lease, or beat more often.',
+      'A single failed beat would end the sandbox: use a longer lease, or a shorter interval.',
       { leaseMs, everyMs },
     )
   return new Heart(sandbox, {
@@ -131,7 +135,7 @@ function savingOf(
   if (beforeMs > leaseMs / 2)
     throw invalid(
       '`autoSnapshot.beforeMs` is more than half of `leaseMs`.',
-      'Use a longer lease: the end must be farther away than that after every beat.',
+      'Use a longer lease: after every beat the end must be further away than beforeMs.',
       { leaseMs, beforeMs },
     )
   const name = options.name === undefined ? {} : { name: checkName(options.name) }

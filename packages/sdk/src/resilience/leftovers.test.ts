@@ -8,8 +8,8 @@ import { closeGroups, groups, named, setUp } from './test-kit.ts'
 
 afterEach(closeGroups)
 
-describe('failover: what a failed create left', () => {
-  /** The sandbox is made, and the answer is lost. */
+describe('failover: leftovers of a failed create', () => {
+  /** Creates the sandbox, but loses the response. */
   function losing(real: MemoryProvider, afterMs = 0, clock?: ManualClock): MemoryProvider {
     return over(real, {
       create: async (options) => {
@@ -20,7 +20,7 @@ describe('failover: what a failed create left', () => {
     })
   }
 
-  it('is destroyed at once', async () => {
+  it('are destroyed immediately', async () => {
     const { a, b, clock } = setUp()
     const stranger = await a.create({ labels: { 'sandkasten.attempt': 'somebody else’s' } })
     const group = failover(losing(a), named(b, 'second'), { clock })
@@ -31,7 +31,7 @@ describe('failover: what a failed create left', () => {
     expect((await b.list({ labels: { mine: 'yes' } })).length).toBe(1)
   })
 
-  it('also when it appears later', async () => {
+  it('are destroyed also if they appear later', async () => {
     const { a, b, clock } = setUp()
     const group = failover(losing(a, 20_000, clock), named(b, 'second'), { clock })
     groups.push(group)
@@ -44,19 +44,19 @@ describe('failover: what a failed create left', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('also when the provider cannot be asked at first', async () => {
+  it('are destroyed also if the provider cannot be asked at first', async () => {
     const { a, b, clock } = setUp()
     const group = failover(losing(a), named(b, 'second'), { clock })
     groups.push(group)
     a.fault({ on: 'list', error: 'unavailable' })
     const sandbox = await group.create()
-    expect(group.explain(sandbox)?.attempts[0]?.leftovers).toBe('could not be asked what is left')
+    expect(group.explain(sandbox)?.attempts[0]?.leftovers).toBe('could not be searched for leftovers')
     expect(await a.list()).toHaveLength(1)
     expect(await group.sweep()).toEqual([])
     expect(await a.list()).toHaveLength(0)
   })
 
-  it('is told when the provider can never be asked, and swept when it can', async () => {
+  it('are reported if the provider can never be asked, and swept when it can', async () => {
     const { a, b, clock } = setUp()
     const told: unknown[] = []
     const group = failover(losing(a), named(b, 'second'), {
@@ -79,7 +79,7 @@ describe('failover: what a failed create left', () => {
     expect(await a.list()).toEqual([])
   })
 
-  it('costs nobody a sandbox where the provider does not filter its list', async () => {
+  it('do not include sandboxes of others if the provider does not filter its list', async () => {
     const broken = brokenProviders.find(({ name }) => name === 'list-ignores-labels')!
     const { working, provider } = setUpBroken(broken)
     await working.create({ labels: { owner: 'somebody' } })
@@ -95,9 +95,9 @@ describe('failover: what a failed create left', () => {
     expect((await working.list()).map(({ labels }) => labels)).toEqual([{ owner: 'somebody' }])
   })
 
-  it('is destroyed also where the provider itself could not', async () => {
+  it('are destroyed also if the provider itself could not do it', async () => {
     const { a, b, group } = setUp()
-    // The clone fails, and so does the removal of the sandbox that it was for.
+    // The clone fails, and so does the removal of its sandbox.
     const failed = a.fault({ on: 'destroy', error: 'unavailable' })
     const error = await group.create({ repo: 'https://example.com/x.git' }).catch((thrown) => thrown)
     expect(error).toBeInstanceOf(AggregateError)
@@ -105,7 +105,7 @@ describe('failover: what a failed create left', () => {
     expect(String(group.explain(error))).toContain('memory:a-1 was left and has been destroyed')
   })
 
-  it('a sandbox that was there before is nobody’s leftover', async () => {
+  it('do not include a sandbox that existed before', async () => {
     const { a, b, clock } = setUp()
     const there = await a.create({ name: 'job' })
     await there.stop()
@@ -118,7 +118,7 @@ describe('failover: what a failed create left', () => {
     await finding
     expect([await a.list(), await b.list()]).toMatchObject([[{ sandboxId: 'a-1', status: 'running' }], []])
 
-    // One that was made too late is.
+    // A sandbox that was created too late is a leftover.
     a.fault({ on: 'create', delayMs: 60_000 })
     const making = group.getOrCreate({ name: 'other' })
     await clock.advance(600_000)
@@ -126,7 +126,7 @@ describe('failover: what a failed create left', () => {
     expect((await a.list()).map(({ name }) => name)).toEqual(['job'])
   })
 
-  it('a cancelled call is over at once; what it left is looked for beside', async () => {
+  it('a cancelled call returns immediately, and the search runs in the background', async () => {
     const { a, b, clock } = setUp()
     const controller = new AbortController()
     const lost = over(a, {
@@ -145,7 +145,7 @@ describe('failover: what a failed create left', () => {
     expect(await a.list()).toEqual([])
   })
 
-  it('a refusal left nothing, so nobody is asked', async () => {
+  it('a refusal leaves nothing, so no search is made', async () => {
     const { a, group } = setUp()
     a.fault({ on: 'create', error: 'rate_limited' })
     const asked = a.fault({ on: 'list', delayMs: 1, times: Infinity })

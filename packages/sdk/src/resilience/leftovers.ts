@@ -2,27 +2,26 @@ import type { Clock } from '../shared/clock.ts'
 import type { CallOptions, SandboxProvider } from '../spec/index.ts'
 import { within } from './within.ts'
 
-/** The label by which what a failed create left is found. Its value is new for each attempt. */
+/** The label that finds leftovers of a failed create. Its value is new for each attempt. */
 export const attemptLabel = 'sandkasten.attempt'
 
-/** What a create may have left, and could not be looked for so far. */
+/** A possible leftover that could not be searched for so far. */
 export interface Leftover {
   readonly provider: string
-  /** Look for it with `list({ labels: { 'sandkasten.attempt': attempt } })`. */
+  /** Find it with `list({ labels: { 'sandkasten.attempt': attempt } })`. */
   readonly attempt: string
-  /** Why it could not be looked for, or not be destroyed. */
   readonly error?: unknown
 }
 
-/** Later looks: a provider that lost its answer may finish what it began, and one that is down comes back. */
+/** Later searches: a provider that lost its response may still finish, and an unreachable one may recover. */
 const laterMs = [5_000, 30_000, 120_000]
-/** One look must not hold up the caller for long. */
+/** The time limit of one search, because the caller waits for it. */
 const lookMs = 10_000
 
 /**
- * A create that failed should have left nothing; that is the contract. But where the answer was lost the provider cannot know, and
- * a sandbox that nobody knows of is billed. So every attempt has a label of its own, and after such a failure the provider is asked
- * for sandboxes with it: at once, and a few times later. Only sandboxes with the label of a failed attempt are ever touched.
+ * By contract, a failed create leaves nothing. If the response was lost, the provider cannot know that, and an
+ * unknown sandbox costs money. So every attempt has its own label. After such a failure the provider is searched for
+ * that label: immediately, and a few times later. Only sandboxes with the label of a failed attempt are touched.
  */
 export class Leftovers {
   readonly #clock: Clock
@@ -34,7 +33,10 @@ export class Leftovers {
     this.#onLeftover = onLeftover
   }
 
-  /** Looks now and, if asked to, again later; says what was found now, and whether it could be asked at all. Never rejects. */
+  /**
+   * Searches now and, if asked to, later. Returns what was found now, and whether the search was possible. Never
+   * rejects.
+   */
   async search(
     provider: SandboxProvider,
     attempt: string,
@@ -50,10 +52,10 @@ export class Leftovers {
       if (!sure) this.#tell(leftoverOf(search))
     }
     if (found.length > 0) return { words: `${found.join(', ')} was left and has been destroyed`, sure }
-    return { words: sure ? 'nothing was left' : 'could not be asked what is left', sure }
+    return { words: sure ? 'nothing was left' : 'could not be searched for leftovers', sure }
   }
 
-  /** All searches that are not done, now. What stays could not be looked for. */
+  /** Repeats all unfinished searches now. Returns those that failed again. */
   async sweep(call: CallOptions): Promise<Leftover[]> {
     await Promise.all([...this.#open.values()].map((search) => this.#look(search, call)))
     for (const { attempt, error, looks } of this.#open.values())
@@ -61,7 +63,7 @@ export class Leftovers {
     return [...this.#open.values()].filter(({ error }) => error !== undefined).map(leftoverOf)
   }
 
-  /** A last look; then nothing happens any more. */
+  /** Makes a last search, then stops all activity. */
   async close(): Promise<void> {
     await this.sweep({})
     for (const search of this.#open.values()) search.cancel()
@@ -72,7 +74,7 @@ export class Leftovers {
     const wait = laterMs[search.looks]
     search.looks += 1
     if (wait === undefined) {
-      // Kept for sweep() if it never worked; done otherwise.
+      // Kept for sweep() if the search never worked.
       if (search.error === undefined) this.#open.delete(search.attempt)
       else this.#tell(leftoverOf(search))
       return
@@ -90,12 +92,12 @@ export class Leftovers {
         ms: lookMs,
         clock: this.#clock,
         signal: call.signal,
-        what: 'Looking for what is left',
+        what: 'Searching for leftovers',
         provider: provider.name,
       }
       const destroyed = await within(limit, async (signal) => {
         const found = await provider.list({ labels: { [attemptLabel]: attempt }, signal })
-        // A provider that does not filter must not cost anybody a sandbox.
+        // A provider that does not filter must not cost other callers a sandbox.
         const ours = found.filter(({ labels }) => labels[attemptLabel] === attempt)
         for (const { id } of ours) await provider.destroy(id, { signal })
         return ours.map(({ id }) => id)
@@ -112,7 +114,7 @@ export class Leftovers {
     try {
       this.#onLeftover?.(leftover)
     } catch {
-      // This runs beside the program: a listener's own failure must not end it, and nobody is there to be told.
+      // Runs in the background: a listener that throws must not end the program, and no caller is left to report to.
     }
   }
 }

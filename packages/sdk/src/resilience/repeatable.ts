@@ -7,12 +7,13 @@ import type {
 } from '../spec/index.ts'
 
 /**
- * Which calls may be made twice, as data. A call whose answer was lost may have been carried out, so only what has the same
- * effect twice as once is repeated. Every method is in here: a new one does not compile until it is classified.
+ * Which calls may be repeated, as data. A call whose response was lost may have been carried out, so only calls with
+ * the same effect twice as once are repeated. The table covers every method: a new one does not compile until it is
+ * classified.
  *
- *     always    the second time changes nothing
- *     never     it would run twice, or make two
- *     refused   only where the provider said that it did nothing (`rate_limited`)
+ *     always    the second call changes nothing
+ *     never     it would run twice, or create two
+ *     refused   only if the provider reported that it did nothing (`rate_limited`)
  *     function  depends on the arguments
  */
 // biome-ignore lint/suspicious/noExplicitAny: each function is called with the arguments of its own method.
@@ -26,7 +27,7 @@ type Methods<T> = {
 export const providerCalls: Methods<SandboxProvider> = {
   create: 'refused',
   get: 'always',
-  // By its name it finds what an earlier attempt made; the caller's own functions are looked after in `withRetry`.
+  // The name finds what an earlier attempt created; `withRetry` handles the caller's own functions.
   getOrCreate: 'always',
   list: 'always',
   destroy: 'always',
@@ -38,7 +39,7 @@ export const providerCalls: Methods<SandboxProvider> = {
 export const sandboxCalls: Methods<SandboxHandle<AllCapabilities>> = {
   status: 'always',
   info: 'always',
-  // A refusal may come from the reading of its output, when it runs already.
+  // A refusal may come from reading the output of a program that already runs.
   runCommand: (options) => options?.detached === true && namedStart(options),
   spawn: (options) => namedStart(options),
   readFile: 'always',
@@ -83,24 +84,24 @@ export const fileCalls: Methods<SandboxFiles<AllCapabilities>> = {
 }
 
 export const processCalls: Methods<ProcessHandle<AllCapabilities>> = {
-  // These two give streams, which break while they are read: go on with output({ after }).
+  // These return streams, which break while they are read: resume with output({ after }).
   output: 'never',
   stdout: 'never',
   stderr: 'never',
   wait: 'always',
-  // A program may count its signals; this one it does not live to count.
+  // A program may count its signals, except this one.
   kill: (signal) => signal === 'SIGKILL',
   status: 'always',
   writeStdin: 'never',
   closeStdin: 'always',
 }
 
-/** A second start with the same id returns the process of the first. */
+/** A second start with the same id returns the first process. */
 function namedStart(options: { processId?: string; stdin?: unknown } | undefined): boolean {
   return options?.processId !== undefined && (options.stdin === undefined || isAtHand(options.stdin))
 }
 
-/** A stream is read by the first attempt. */
+/** A stream is consumed by the first attempt. */
 function isAtHand(data: unknown): boolean {
   return typeof data === 'string' || data instanceof Uint8Array
 }

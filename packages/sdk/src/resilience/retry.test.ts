@@ -13,7 +13,7 @@ const codes = Object.keys(errorTable) as SandboxErrorCode[]
 const quick = { baseMs: 1, maxMs: 2 }
 
 describe('retry', () => {
-  it.each(codes)('%s: again or not, as the table says', async (code) => {
+  it.each(codes)('%s: retries or not, as in the table', async (code) => {
     let calls = 0
     const call = retry(async () => {
       calls += 1
@@ -27,7 +27,7 @@ describe('retry', () => {
     }
   })
 
-  it('an error that is not of the table is nobody’s to repeat', async () => {
+  it('does not retry a foreign error', async () => {
     let calls = 0
     const call = retry(async () => {
       calls += 1
@@ -37,7 +37,7 @@ describe('retry', () => {
     expect(calls).toBe(1)
   })
 
-  it('gives up after so many attempts, with the last error as it is', async () => {
+  it('gives up after the last attempt, with its error', async () => {
     const retries: Retry[] = []
     const error = new SandboxError('unavailable', 'down', { requestId: 'r-1' })
     const call = retry(() => Promise.reject(error), {
@@ -49,7 +49,7 @@ describe('retry', () => {
     expect(retries.map(({ attempt }) => attempt)).toEqual([1, 2])
   })
 
-  it('waits longer each time, with chance in it, and never longer than maxMs', async () => {
+  it('waits longer each time, with jitter, and never longer than maxMs', async () => {
     const waits: number[][] = []
     for (let run = 0; run < 20; run += 1) {
       const clock = new ManualClock()
@@ -76,7 +76,7 @@ describe('retry', () => {
     expect(new Set(waits.map(([first]) => first)).size).toBeGreaterThan(1)
   })
 
-  it('waits as long as the provider asks for, and not at all if that is too long', async () => {
+  it('waits as long as the provider asks, and not at all if that is too long', async () => {
     const limited = (retryAfterMs: number) =>
       new SandboxError('rate_limited', 'slow', { details: { retryAfterMs } })
     const clock = new ManualClock()
@@ -106,7 +106,7 @@ describe('retry', () => {
     expect([calls, clock.pending]).toEqual([1, 0])
   })
 
-  it('is cancelled while it waits, and leaves no timer', async () => {
+  it('can be cancelled while it waits, and leaves no timer', async () => {
     const clock = new ManualClock()
     const controller = new AbortController()
     const call = retry(() => Promise.reject(new SandboxError('unavailable', 'down')), {
@@ -121,7 +121,7 @@ describe('retry', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('unless told otherwise, makes a call four times, and waits from a quarter of a second', async () => {
+  it('by default, makes four attempts and starts with a quarter of a second', async () => {
     const clock = new ManualClock()
     const waits: number[] = []
     let calls = 0
@@ -156,7 +156,7 @@ describe('retry', () => {
     }
   })
 
-  it('a process that waits for nothing else does not end meanwhile', async () => {
+  it('keeps a waiting process alive', async () => {
     const program = `
       import { retry, SandboxError } from '@sandkasten/sdk'
       const down = new SandboxError('unavailable', 'down')
@@ -170,14 +170,14 @@ describe('retry', () => {
     expect(stdout).toBe('attempt 3\n')
   })
 
-  it('refuses options that make no sense', () => {
+  it('rejects invalid options', () => {
     expect(() => retry(async () => 1, { attempts: 0 })).toThrow(/attempts/)
     expect(() => retry(async () => 1, { tries: 3 } as RetryOptions)).toThrow(/tries/)
   })
 })
 
 describe('withRetry', () => {
-  /** A sandbox with something in it, from a provider that is not wrapped. */
+  /** A sandbox with files and processes, from a provider that is not wrapped. */
   async function setUp(options: RetryOptions = {}) {
     const memory = new MemoryProvider()
     memory.command('greet', async ({ stdout }) => {
@@ -223,7 +223,7 @@ describe('withRetry', () => {
     ['stat', 'stat', ({ sandbox }) => sandbox.restricted().files.stat('there')],
     ['spawn', 'spawn', ({ sandbox }) => sandbox.restricted().spawn({ cmd: 'greet', processId: 'job' })],
   ]
-  it.each(repeated)('%s fails twice, and %s does not notice', async (point, name, call) => {
+  it.each(repeated)('%s fails twice, and %s still succeeds', async (point, name, call) => {
     const world = await setUp()
     const fault = world.memory.fault({ on: point, error: 'unavailable', times: 2 })
     await call(world)
@@ -233,7 +233,7 @@ describe('withRetry', () => {
   const once: Array<[FaultPoint, string, Call]> = [
     ['create', 'create', ({ provider }) => provider.create()],
     ['spawn', 'a command', ({ sandbox }) => sandbox.runCommand({ cmd: 'greet' })],
-    ['output', 'a command that runs already', ({ sandbox }) => sandbox.runCommand({ cmd: 'greet' })],
+    ['output', 'a command that already runs', ({ sandbox }) => sandbox.runCommand({ cmd: 'greet' })],
     ['spawn', 'a process without an id', ({ sandbox }) => sandbox.spawn({ cmd: 'greet' })],
     [
       'spawn',
@@ -253,14 +253,14 @@ describe('withRetry', () => {
     ],
     ['kill', 'SIGTERM', async ({ sandbox }) => (await sandbox.spawn({ cmd: 'wait' })).kill('SIGTERM')],
   ]
-  it.each(once)('%s: %s is not made twice', async (point, _, call) => {
+  it.each(once)('%s: %s is not repeated', async (point, _, call) => {
     const world = await setUp()
     const fault = world.memory.fault({ on: point, error: 'connection_lost', times: 2 })
     await expect(call(world)).rejects.toMatchObject({ code: 'connection_lost' })
     expect([fault.hits, world.retries]).toEqual([1, []])
   })
 
-  it('a command ran once, whatever failed', async () => {
+  it('runs a command once, whatever failed', async () => {
     const { memory, sandbox } = await setUp()
     for (const code of codes.filter((code) => errorTable[code].retryable)) {
       const before = memory.calls.length
@@ -270,14 +270,14 @@ describe('withRetry', () => {
     }
   })
 
-  it('a create that was refused is made again, one that may have been carried out is not', async () => {
+  it('repeats a create that was refused, but not one that may have been carried out', async () => {
     const { memory, provider, retries } = await setUp()
     memory.fault({ on: 'create', error: 'rate_limited', times: 2 })
     await provider.create()
     expect([retries, (await memory.list()).length]).toEqual([['create', 'create'], 2])
   })
 
-  it('getOrCreate: what the caller has begun in a sandbox is not begun again', async () => {
+  it('getOrCreate: does not repeat the caller’s work', async () => {
     const { provider } = await setUp()
     let begun = 0
     const failing = provider.getOrCreate({
@@ -291,7 +291,7 @@ describe('withRetry', () => {
     expect(begun).toBe(1)
   })
 
-  it('getOrCreate: what is to be set up is not taken from a lost attempt', async () => {
+  it('getOrCreate: does not use a sandbox of a lost attempt that was never set up', async () => {
     const { memory, provider } = await setUp()
     const fault = memory.fault({ on: 'find', error: 'connection_lost', times: 5 })
     const call = provider.getOrCreate({ name: 'two', onCreate: () => {} })
@@ -310,7 +310,7 @@ describe('withRetry', () => {
     await rejected
   })
 
-  it('a sandbox alone can be wrapped, and stays what it is', async () => {
+  it('wraps a single sandbox, too', async () => {
     const memory = new MemoryProvider()
     const real = await memory.create()
     const sandbox = withRetry(real, quick)
@@ -324,7 +324,7 @@ describe('withRetry', () => {
   })
 })
 
-/** The wrapped provider is still a provider: the kit passes on it, while many calls fail at first. */
+/** The wrapped provider is still a provider: the kit passes on it, although many calls fail at first. */
 const memory = new MemoryProvider()
 const faults = (['get', 'list', 'info', 'stat', 'readStream', 'getProcess', 'find'] as const).flatMap((on) =>
   Array.from({ length: 300 }, (_, index) =>
@@ -348,6 +348,6 @@ conformance({
   runner: { describe, it },
 })
 
-it('the kit met many failures, and noticed none', () => {
+it('the kit met many failures and noticed none', () => {
   expect(faults.filter(({ hits }) => hits > 0).length).toBeGreaterThan(50)
 })

@@ -6,30 +6,29 @@ import { type Clock, sleep, waitingClock } from '../shared/clock.ts'
 import type { CallOptions } from '../spec/index.ts'
 
 export interface RetryOptions {
-  /** How often a call is made in all. Default 4. */
+  /** The maximum number of attempts. Default 4. */
   attempts?: number
-  /** The wait after the first failure; it doubles, with chance in it. Default 250 ms. */
+  /** The delay after the first failure; it doubles, with jitter. Default 250 ms. */
   baseMs?: number
-  /** The longest wait. A provider that asks for a longer one (`retryAfterMs`) is not waited for. Default 30 seconds. */
+  /** The longest delay. If a provider asks for more (`retryAfterMs`), the call fails instead. Default 30 seconds. */
   maxMs?: number
-  /** Told before each wait. */
   onRetry?: (retry: Retry) => void
   /** For tests: a `ManualClock`. */
   clock?: Clock
 }
 
 export interface Retry {
-  /** The method, as `files.stat`; absent for `retry()`. */
+  /** The method, such as `files.stat`; absent for `retry()`. */
   readonly call?: string
-  /** Which attempt failed, from 1. */
+  /** The number of the failed attempt, from 1. */
   readonly attempt: number
   readonly error: SandboxError
   readonly waitMs: number
 }
 
 /**
- * Makes a call again while it fails with an error that the table calls retryable (`unavailable`, `connection_lost`, `timeout`,
- * `rate_limited`). Only for calls that may happen twice; whoever writes it here says so. `withRetry` knows which do.
+ * Repeats a call while it fails with a retryable code (`unavailable`, `connection_lost`, `timeout`, `rate_limited`).
+ * Use it only for calls that may happen twice. `withRetry` knows which ones may.
  */
 export function retry<T>(
   call: (attempt: number) => Promise<T>,
@@ -62,9 +61,9 @@ export function checkedRetry(options: RetryOptions): CheckedRetry {
 export interface Repetition extends CallOptions {
   /** The name of the call, for `onRetry`. */
   readonly call?: string
-  /** Only these codes; default: all that the table calls retryable. */
+  /** Only these codes. Default: all retryable codes. */
   readonly only?: readonly SandboxErrorCode[]
-  /** Asked before each repetition. */
+  /** Called before each retry. */
   readonly may?: () => boolean
 }
 

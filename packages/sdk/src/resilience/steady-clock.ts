@@ -1,14 +1,14 @@
 import type { Clock } from '../shared/clock.ts'
 
 /**
- * The time of day, but never set back. A sandbox's end is a time of day, so that is what has to be compared; and
- * two things befall a clock meanwhile:
+ * The time of day, never set back. A sandbox's end is a time of day, so that is what must be compared. Two things can
+ * happen to a clock meanwhile:
  *
- *     the machine slept      the wall clock leaps ahead, what counts milliseconds may stand still: believe the wall
- *     the clock was set back the wall says that there is more time than there is: believe the milliseconds
+ *     the machine slept       the wall clock jumps ahead, monotonic time may stand still: use the wall clock
+ *     the clock was set back  the wall clock is behind: use monotonic time
  *
- * So each look moves on by what the wall says, unless that is behind by more than a second. Being ahead only means to
- * put a sandbox's end off sooner than needed.
+ * So each reading advances by the wall clock, unless that is behind by more than a second. Being ahead only extends a
+ * sandbox sooner than needed.
  */
 export class SteadyClock {
   readonly #clock: Clock

@@ -3,13 +3,12 @@ import { over } from '../shared/over.ts'
 import type { FailoverAccount } from './account.ts'
 import { type FailoverOptions, failover } from './failover.ts'
 
-/** Groups that a test made, to be closed at its end. */
 export const groups: AsyncDisposable[] = []
 export async function closeGroups(): Promise<void> {
   for (const group of groups.splice(0)) await group[Symbol.asyncDispose]()
 }
 
-/** A group of two providers in memory, under two names. */
+/** A group of two memory providers with different names. */
 export function setUp(options: FailoverOptions = {}, first: MemoryProviderOptions = {}) {
   const clock = new ManualClock(1_000_000)
   const a = new MemoryProvider({ clock, seed: 'a', ...first })
@@ -24,7 +23,7 @@ export function setUp(options: FailoverOptions = {}, first: MemoryProviderOption
   return { clock, a, b, group, accounts }
 }
 
-/** A memory provider under another name: its ids say so, as another vendor's would. */
+/** A memory provider with another name, which is also the prefix of its ids. */
 export function named(real: MemoryProvider, name: string): MemoryProvider {
   const rename = <T extends { sandboxId: string }>(handle: T): T =>
     over(handle as T & object, { id: `${name}:${handle.sandboxId}`, provider: name } as never) as T

@@ -12,7 +12,6 @@ import type {
 import { fileCalls, processCalls, providerCalls, type Rule, sandboxCalls } from './repeatable.ts'
 import { type CheckedRetry, checkedRetry, type RetryOptions, repeat, retryOptionNames } from './retry.ts'
 
-/** A provider or a sandbox, with any abilities. */
 export type RetrySubject =
   | SandboxCore
   | (Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
@@ -20,9 +19,9 @@ export type RetrySubject =
     })
 
 /**
- * The same provider, or sandbox, whose calls are made again when they fail with an error that the table calls retryable, if
- * making them twice does the same as making them once. Commands are never run twice, nothing is made twice. What it hands out
- * (sandboxes, files, processes) is treated in the same way. A `false` of `destroy` may then mean that an earlier attempt did it.
+ * Wraps a provider or sandbox: calls that fail with a retryable code are repeated if a repeat has no further effect.
+ * Commands never run twice, and nothing is created twice. Returned sandboxes, files and processes are wrapped too.
+ * `destroy` may return `false` if an earlier attempt succeeded.
  */
 export function withRetry<T extends RetrySubject>(subject: T, options: RetryOptions = {}): T {
   checkKnown(options, retryOptionNames, 'withRetry()')
@@ -57,7 +56,7 @@ class Wrap {
     return over(real, this.#sandboxMembers(real))
   }
 
-  /** An agent's view is frozen and leads nowhere else; so is what is made of it. */
+  /** A restricted view is frozen, and so is its wrapper. */
   #restricted(real: ReturnType<SandboxHandle['restricted']>): typeof real {
     const view = Object.assign(Object.create(null), real)
     const members = this.#sandboxMembers(real as SandboxHandle) as Record<string, unknown>
@@ -86,8 +85,8 @@ class Wrap {
   }
 
   /**
-   * Once the caller's own function has begun it is not begun again: what it did is not known. And where there is an `onCreate`, a
-   * sandbox that a lost attempt made would be found by the next and never set up; so then only a refusal is repeated.
+   * Once the caller's function has begun it is not repeated, because its effects are unknown. With `onCreate`, the
+   * next attempt would find the sandbox of a lost one that was never set up, so only a refusal is repeated.
    */
   async #getOrCreate(real: SandboxProvider, options: GetOrCreateOpts): Promise<SandboxHandle> {
     let begun = false
@@ -110,7 +109,6 @@ class Wrap {
     )
   }
 
-  /** The methods of the table that may be repeated, each with its rule. */
   #methods<T extends object>(real: T, rules: Readonly<Record<string, Rule>>): T {
     const methods: Record<string, Method> = {}
     for (const [name, rule] of Object.entries(rules)) {

@@ -6,11 +6,12 @@ export interface Limit extends SandboxErrorOptions {
   readonly ms: number
   readonly clock: Clock
   readonly signal: AbortSignal | undefined
-  /** What the provider is asked for, for the error. */
   readonly what: string
 }
 
-/** The work, given up (`timeout`) when it takes too long, or when the signal fires (`aborted`). Its own signal fires then. */
+/**
+ * Runs the work with a time limit (`timeout`) and a signal (`aborted`). Fires the work's own signal in both cases.
+ */
 export async function within<T>(
   { ms, clock, signal, what, ...options }: Limit,
   work: (signal: AbortSignal) => Promise<T>,

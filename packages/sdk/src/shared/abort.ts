@@ -1,6 +1,5 @@
 import { SandboxError } from '../errors.ts'
 
-/** Throws `aborted` when the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined, what = 'The call'): void {
   if (signal?.aborted) throw abortedError(signal, what)
 }
@@ -9,14 +8,14 @@ export function abortedError(signal: AbortSignal, what = 'The call'): SandboxErr
   return new SandboxError('aborted', `${what} was cancelled by its AbortSignal.`, { cause: signal.reason })
 }
 
-/** The promise, or `aborted` as soon as the signal fires. The work behind the promise is not stopped by this. */
+/** Rejects with `aborted` as soon as the signal fires. Does not stop the work behind the promise. */
 export function abortable<T>(
   promise: Promise<T>,
   signal: AbortSignal | undefined,
   what?: string,
 ): Promise<T> {
   if (!signal) return promise
-  // Nobody may be left to hear of its failure, and one that nobody hears of ends a Node process.
+  // After an abort nothing else handles a later rejection, and an unhandled one ends a Node process.
   promise.catch(() => {})
   return new Promise<T>((resolve, reject) => {
     if (signal.aborted) return reject(abortedError(signal, what))
@@ -26,7 +25,7 @@ export function abortable<T>(
   })
 }
 
-/** Calls back once when the signal fires (at once if it has); the returned function takes that back. */
+/** Calls back once when the signal fires, immediately if it already has. The returned function cancels that. */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (!signal) return () => {}
   if (signal.aborted) {

@@ -1,19 +1,17 @@
 import { SandboxError } from '../errors.ts'
 
 export interface Backoff {
-  /** The first wait. */
   readonly baseMs: number
-  /** The longest wait. */
   readonly maxMs: number
 }
 
-/** How long to wait after so many failures in a row: twice as long each time, and by chance up to half of that less. */
+/** The delay after this many consecutive failures: doubles each time, with up to half of it removed at random. */
 export function backoffMs(failures: number, { baseMs, maxMs }: Backoff): number {
   const full = Math.min(maxMs, baseMs * 2 ** Math.min(failures - 1, 50))
   return full / 2 + (Math.random() * full) / 2
 }
 
-/** How long the provider wants to be left alone, if its error says so. */
+/** The delay that the provider's error asks for, if any. */
 export function retryAfterMs(error: unknown): number | undefined {
   if (!SandboxError.is(error)) return undefined
   const ms = error.details.retryAfterMs

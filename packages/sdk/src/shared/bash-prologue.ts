@@ -1,6 +1,6 @@
 /**
- * What a bash that keeps its state is told first. A trap can `return` out of `source`, which is how a command is ended that will not end by
- * having its programs killed; and `$?` is what the command before ended with, as in any shell.
+ * The setup of a bash that keeps its state. A trap can `return` out of `source`, which ends a command that survives
+ * the death of its programs. `$?` is the exit code of the previous command, as in any shell.
  */
 export const bashPrologue = `shopt -s expand_aliases
 trap 'return 130 2>/dev/null' USR1

@@ -2,7 +2,6 @@ import type { Bytes, BytesSource } from '../spec/index.ts'
 
 const encoder = new TextEncoder()
 
-/** The bytes of a string or of what is bytes already. */
 export function encode(data: string | Uint8Array): Uint8Array {
   return typeof data === 'string' ? encoder.encode(data) : data
 }
@@ -19,7 +18,7 @@ export function concat(chunks: readonly Uint8Array[]): Bytes {
   return asBytes(all)
 }
 
-/** The same memory, with a `toString()` that decodes. */
+/** A view of the same memory with a `toString()` that decodes. */
 export function asBytes(data: Uint8Array<ArrayBuffer>): Bytes {
   const NodeBuffer = (globalThis as { Buffer?: { from(b: ArrayBuffer, o: number, n: number): Bytes } }).Buffer
   if (NodeBuffer) return NodeBuffer.from(data.buffer, data.byteOffset, data.byteLength)
@@ -35,7 +34,7 @@ function decodeAs(this: Uint8Array, encoding = 'utf8'): string {
   return new TextDecoder().decode(this)
 }
 
-/** Any source as chunks of at most 64 KiB, pulled one by one. */
+/** Yields any source in chunks of at most 64 KiB, pulled one by one. */
 export async function* chunksOf(source: BytesSource): AsyncGenerator<Uint8Array> {
   if (typeof source === 'string' || source instanceof Uint8Array) {
     yield* slices(encode(source))
@@ -44,7 +43,6 @@ export async function* chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>
   for await (const chunk of iterate(source)) yield* slices(encode(chunk))
 }
 
-/** Whether a value is something that `chunksOf` takes. */
 export function isBytesSource(value: unknown): value is BytesSource {
   if (typeof value === 'string' || value instanceof Uint8Array) return true
   if (typeof value !== 'object' || value === null) return false
@@ -57,7 +55,7 @@ function* slices(data: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < data.byteLength; at += chunkBytes) yield data.subarray(at, at + chunkBytes)
 }
 
-/** Not every browser can iterate a ReadableStream. */
+/** Some browsers cannot iterate a ReadableStream. */
 async function* iterate(
   source: Exclude<BytesSource, string | Uint8Array>,
 ): AsyncGenerator<Uint8Array | string> {
@@ -82,7 +80,9 @@ async function* iterate(
   }
 }
 
-/** A web stream that pulls from its source: nothing is read ahead of the consumer. Where the source can fill memory that its reader brings, so can the stream. */
+/**
+ * A web stream that pulls from its source without reading ahead. Supports BYOB readers if the source has `readInto`.
+ */
 export function streamOf(
   chunks: AsyncIterable<Uint8Array> & Partial<ByteSource>,
 ): ReadableStream<Uint8Array> {
@@ -103,11 +103,14 @@ export function streamOf(
   )
 }
 
-/** Gives bytes without new memory for each piece, in one way or the other. */
+/** Gives access to bytes without allocating memory for each chunk. */
 export interface ByteSource {
-  /** Fills memory that its reader brings. How many bytes; 0 after the last. */
+  /** Fills the reader's memory. Returns the number of bytes; 0 at the end. */
   readInto(view: Uint8Array): Promise<number>
-  /** Lends each piece as it comes, until it is done with; as much is under way as is not. Resolves after the last was lent, or when it was cancelled. */
+  /**
+   * Lends each chunk to `take` until `done` is called, which limits the amount in flight. Resolves after the last
+   * chunk or on cancellation.
+   */
   lend(take: (piece: Uint8Array, done: () => void) => void): Promise<void>
   cancel(): void
 }
@@ -119,8 +122,8 @@ function isByteSource(chunks: Partial<ByteSource>): chunks is ByteSource {
 const sources = new WeakMap<ReadableStream<Uint8Array>, ByteSource>()
 
 /**
- * What is behind a stream of ours that nobody reads yet, for those who move much: a web stream costs more for each piece than the piece itself. The stream is of no
- * more use then. Undefined where there is nothing of the kind.
+ * Detaches the source from an unread stream of ours. A web stream costs more per chunk than the chunk itself.
+ * The stream is unusable afterwards. Returns undefined for other streams.
  */
 export function takeSource(stream: ReadableStream<Uint8Array>): ByteSource | undefined {
   const source = sources.get(stream)

@@ -1,24 +1,23 @@
 import type { OutputBudget } from '../spec/index.ts'
 
-/** Kept of each stream whatever the budget says. */
+/** Kept of each stream, regardless of the budget. */
 const freeBytes = 64 * 1024
-/** Taken from the budget at once, so that small chunks do not ask each time. */
+/** Reserved from the budget at once, so that small chunks do not ask each time. */
 const stepBytes = 256 * 1024
 
-/**
- * The head and the tail of a stream, in bounded memory: what a result shows of output that may be endless.
- * The cut never splits a UTF-8 character.
- */
+/** Keeps the head and the tail of a stream in bounded memory. The cut never splits a UTF-8 character. */
 export class HeadTail {
   readonly #maxBytes: number
   #headLimit: number
   #tailLimit: number
   #budget: OutputBudget | undefined
-  /** What may be kept without asking the budget again. */
+  /** Bytes that may be kept without asking the budget again. */
   #granted: number
   #head = new Uint8Array()
   #headBytes = 0
-  /** A ring: its oldest byte is at `#tailStart`. Copying each chunk for itself would leave much to the garbage collector. */
+  /**
+   * A ring whose oldest byte is at `#tailStart`. Copying every chunk separately would burden the garbage collector.
+   */
   #tail = new Uint8Array()
   #tailStart = 0
   #tailBytes = 0
@@ -73,14 +72,13 @@ export class HeadTail {
     return this.#total > this.#headBytes + this.#tailBytes
   }
 
-  /** Head and tail without a seam, and how many bytes are missing between them. */
   result(): { bytes: Uint8Array<ArrayBuffer>; omitted: number } {
     const [head, tail] = this.#parts()
     const bytes = join([head, tail], head.byteLength + tail.byteLength)
     return { bytes, omitted: this.#total - bytes.byteLength }
   }
 
-  /** All of it, or head and tail around a line that says how many bytes are missing. */
+  /** The whole text, or head and tail around a line with the number of missing bytes. */
   text(): string {
     if (!this.truncated) return decode(this.result().bytes)
     const [head, tail] = this.#parts()
@@ -90,7 +88,7 @@ export class HeadTail {
     return `${decode(first)}\n[… ${missing} bytes left out …]\n${decode(last)}`
   }
 
-  /** Without room in the budget, the head ends here and the tail does not grow. */
+  /** Once the budget is used up, the head ends here and the tail does not grow. */
   #ask(budget: OutputBudget, size: number): void {
     const wanted = Math.min(this.#maxBytes, this.#headBytes + this.#tailBytes + size)
     if (wanted <= this.#granted) return
@@ -110,7 +108,7 @@ export class HeadTail {
   }
 }
 
-/** With room for `size` bytes, and at least twice as large as before, so that growing is rare. */
+/** Grows to `size`, or at least to twice the old size, so that growing is rare. */
 function grown(bytes: Uint8Array<ArrayBuffer>, size: number, limit: number): Uint8Array<ArrayBuffer> {
   if (size <= bytes.byteLength) return bytes
   const larger = new Uint8Array(Math.min(limit, Math.max(size, bytes.byteLength * 2, 1024)))
@@ -134,7 +132,6 @@ function decode(bytes: Uint8Array): string {
 
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80
 
-/** Where the last character that is whole ends. */
 function lastBoundary(bytes: Uint8Array): number {
   let start = bytes.byteLength - 1
   while (start > 0 && bytes.byteLength - start < 4 && isContinuation(bytes[start])) start -= 1
@@ -143,7 +140,6 @@ function lastBoundary(bytes: Uint8Array): number {
   return start + size > bytes.byteLength ? start : bytes.byteLength
 }
 
-/** Where the first character that is whole begins. */
 function firstBoundary(bytes: Uint8Array): number {
   let at = 0
   while (at < 3 && isContinuation(bytes[at])) at += 1

@@ -1,8 +1,8 @@
 import type { Hints } from '../errors.ts'
 
 /**
- * What to do about a system call that failed on a path in a sandbox. By error number, and for a missing permission by path:
- * a change of mode does not help for files of the image. Undefined where the general hint of the code is as good.
+ * A hint for a system call that failed on a path in a sandbox, by errno. For a missing permission the path matters:
+ * chmod does not help for files of the image. Undefined if the code's default hint is as good.
  */
 export function errnoHint(errno: string | number | undefined, path?: string): string | Hints | undefined {
   const name = typeof errno === 'number' ? names[errno] : errno
@@ -11,25 +11,25 @@ export function errnoHint(errno: string | number | undefined, path?: string): st
   return name === undefined ? undefined : hints[name]
 }
 
-/** Folders that come with the image and belong to root. */
+/** Folders of the image, owned by root. */
 const ofImage = /^\/(usr|bin|sbin|lib\w*|etc|boot|opt|proc|sys|dev|srv)(\/|$)/
 
 const hints: Readonly<Record<string, string | Hints>> = {
   ENOSPC: {
-    sdk: 'The sandbox’s disk is full: remove files in it, or create one with more resources.diskMb.',
-    http: 'The session’s disk is full: remove files in it, or create one with more limits.disk_mb.',
+    sdk: 'The sandbox’s disk is full: remove files in it, or create one with a larger resources.diskMb.',
+    http: 'The session’s disk is full: remove files in it, or create one with a larger limits.disk_mb.',
     cli: 'The session’s disk is full: remove files in it, or create one with a larger --disk.',
   },
   EDQUOT: 'The disk quota is used up: remove files.',
   EFBIG: 'The file is larger than this file system or the limit of the process allows.',
-  ETXTBSY: 'The file is a program that runs: stop it first, or write another file and move it there.',
-  EXDEV: 'The two paths are on different file systems: copy the file, then remove the first.',
-  ELOOP: 'The path leads through symbolic links that point at each other.',
+  ETXTBSY: 'The file is a running program: stop it first, or write a new file and rename it.',
+  EXDEV: 'The two paths are on different file systems: copy the file, then remove the original.',
+  ELOOP: 'The path contains a loop of symbolic links.',
   ENAMETOOLONG: 'File names may have at most 255 bytes.',
   EMFILE: 'Too many files are open: run fewer commands at once.',
 }
 
-/** Linux; the runner reports numbers. */
+/** Linux error numbers, as reported by the runner. */
 const names: Readonly<Record<number, string>> = {
   1: 'EPERM',
   13: 'EACCES',

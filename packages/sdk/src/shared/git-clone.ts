@@ -5,16 +5,16 @@ export interface CloneSpec {
   token?: string
   username?: string
   branch?: string
-  /** Undefined: all of the history. */
+  /** Undefined: the full history. */
   depth?: number
-  /** The folder to clone into. */
   target: string
 }
 
 /**
- * A `git clone` whose token is in the environment of that one process and nowhere else: not in argv, not in the
- * URL, not in `.git/config`, not on disk. Git asks its credential helper for a password; the helper is a line of
- * shell, given through GIT_CONFIG_* variables for this host only, and reads the token from the environment.
+ * Builds a `git clone` whose token exists only in the environment of that process: not in argv, the URL,
+ * `.git/config` or on disk.
+ * Git gets the password from a credential helper. The helper is a line of shell, configured through GIT_CONFIG_* for
+ * this host only, which reads the token from the environment.
  */
 export function cloneCommand(spec: CloneSpec): { cmd: string; args: string[]; env: Record<string, string> } {
   const url = checkedUrl(spec)
@@ -28,7 +28,7 @@ export function cloneCommand(spec: CloneSpec): { cmd: string; args: string[]; en
   return { cmd: 'git', args, env }
 }
 
-/** Variables that hand a git process its password, for the address's host only. */
+/** Variables that give a git process its password, for the URL's host only. */
 export function gitCredentials(
   url: string,
   { username = 'x-access-token', password }: { username?: string; password: string },
@@ -39,7 +39,7 @@ export function gitCredentials(
   return {
     SANDKASTEN_GIT_USER: username,
     SANDKASTEN_GIT_TOKEN: password,
-    // The empty value first: no other helper is asked, so none can store the token.
+    // The empty value removes all other helpers, which could store the token.
     GIT_CONFIG_COUNT: '2',
     GIT_CONFIG_KEY_0: 'credential.helper',
     GIT_CONFIG_VALUE_0: '',
@@ -48,7 +48,7 @@ export function gitCredentials(
   }
 }
 
-/** What git said, without the token in any form in which a server or git may have repeated it. */
+/** Removes the token from git's output, in every form that a server or git may have echoed. */
 export function redact(text: string, token: string | undefined, username = 'x-access-token'): string {
   if (token === undefined) return text
   const basic = base64(`${username}:${token}`)
@@ -72,7 +72,7 @@ function checkedUrl({ url, token }: CloneSpec): string {
   try {
     parsed = new URL(normal)
   } catch {
-    // An scp-like address (git@host:path) or a local path: git takes it as it is, with the sandbox's own keys.
+    // An scp-like address (git@host:path) or a local path: git uses the sandbox's own keys.
   }
   if (parsed && (parsed.password !== '' || (parsed.protocol.startsWith('http') && parsed.username !== ''))) {
     throw new SandboxError('invalid_argument', 'The repository address contains credentials.', {
@@ -83,7 +83,7 @@ function checkedUrl({ url, token }: CloneSpec): string {
   if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && isLoopback(parsed.hostname)))
     return normal
   throw new SandboxError('invalid_argument', 'A git token can only be used with an https:// address.', {
-    hint: 'Use the https:// form of the repository address, or leave the token out.',
+    hint: 'Use the https:// form of the repository address, or omit the token.',
   })
 }
 

@@ -1,11 +1,13 @@
 import { SandboxError } from '../errors.ts'
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
-/** Random bytes for the next ids: asking for many at once costs what asking for one does. None is used twice. */
+/**
+ * A buffer of random bytes, refilled in bulk: a large request costs as much as a small one. No byte is used twice.
+ */
 const random = new Uint8Array(1024)
 let used = random.length
 
-/** 80 random bits in lower case letters and digits: safe in paths, host names and URLs. */
+/** 80 random bits as lower-case letters and digits: safe in paths, host names and URLs. */
 export function randomId(length = 16): string {
   if (used + length > random.length) {
     crypto.getRandomValues(random)
@@ -17,13 +19,13 @@ export function randomId(length = 16): string {
   return id
 }
 
-/** Any text as a word that can be part of a file name. */
+/** Turns any text into a key that is safe in a file name. */
 export async function keyOf(text: string): Promise<string> {
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
   return Array.from(new Uint8Array(hash, 0, 20), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The provider's own id out of `provider:id` or of the bare id. */
+/** The provider's own id, from `provider:id` or the bare id. */
 export function nativeId(provider: string, id: unknown): string {
   if (typeof id !== 'string' || id.length === 0) {
     throw new SandboxError('invalid_argument', 'The sandbox id must be a non-empty string.', { provider })

@@ -1,10 +1,10 @@
 import { SandboxError } from '../errors.ts'
 
-/** About what a list of a hundred thousand files takes. */
+/** About the size of a list of 100,000 files. */
 const mostBytes = 32 * 1024 * 1024
 const entryBytes = 200
 
-/** Counts what a list of files takes in memory, and throws `too_large` for one that is too long. */
+/** Estimates the memory of a file list and throws `too_large` above the limit. */
 export class ListingSize {
   #bytes = 0
   #entries = 0

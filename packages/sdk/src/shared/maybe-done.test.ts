@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { SandboxError } from '../errors.ts'
 import { maybeDone } from './maybe-done.ts'
 
-it('a lost connection leaves a command that may have run: a repeat is not called harmless', () => {
+it('a command whose connection was lost may have run, so the error is not retryable', () => {
   const lost = new SandboxError('connection_lost', 'gone', { sandboxId: 'x', details: { a: 1 } })
   expect(lost.retryable).toBe(true)
   const told = maybeDone(lost) as SandboxError

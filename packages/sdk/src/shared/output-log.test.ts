@@ -24,7 +24,7 @@ describe('OutputLog', () => {
     expect(await readAll(log.read(3))).toEqual([])
   })
 
-  it('drops the oldest while nobody reads, and says so to who asks for it', async () => {
+  it('drops the oldest events while there is no reader, and reports that to a later reader', async () => {
     const log = new OutputLog({ capacityBytes: 1000 })
     for (let i = 0; i < 20; i += 1) log.push('stdout', bytes(61))
     log.end(exit)
@@ -35,7 +35,7 @@ describe('OutputLog', () => {
     expect(await readAll(log.read(12))).toEqual([13, 14, 15, 16, 17, 18, 19, 20, 21])
   })
 
-  it('keeps the newest output when the exit comes, also of one chunk that is larger than the ring', async () => {
+  it('keeps the newest output when the exit comes, also if one chunk is larger than the ring', async () => {
     const log = new OutputLog({ capacityBytes: 1000 })
     log.push('stdout', bytes(5000))
     log.end(exit)
@@ -67,7 +67,7 @@ describe('OutputLog', () => {
     expect(pressure).toEqual([true, false])
   })
 
-  it('a reader that leaves takes its pressure with it', async () => {
+  it('stops slowing the writer when the slow reader leaves', async () => {
     const pressure: boolean[] = []
     const log = new OutputLog({ capacityBytes: 1000, onPressure: (wait) => pressure.push(wait) })
     log.push('stdout', bytes(1))
@@ -78,7 +78,7 @@ describe('OutputLog', () => {
     expect(pressure).toEqual([true, false])
   })
 
-  it('one who waits for what comes later presses nobody', () => {
+  it('does not slow the writer for a reader that waits for later events', () => {
     const pressure: boolean[] = []
     const log = new OutputLog({ capacityBytes: 1000, onPressure: (wait) => pressure.push(wait) })
     void log.read(1e9).next()

@@ -9,26 +9,25 @@ import { abortedError, onAbort } from './abort.ts'
  *                    ▲           ▲
  *                 reader A    reader B          each at its own number
  *
- * While somebody reads, nothing that he has not read is dropped; instead `onPressure(true)` asks the writer to
- * wait once the slowest reader is half a ring behind, so a slow reader slows the program and memory stays
- * bounded. While nobody reads, the oldest events are dropped; who then asks for them is told `gone`.
+ * While there are readers, unread events are not dropped. Once the slowest reader is half a ring behind,
+ * `onPressure(true)` asks the writer to pause, so memory stays bounded.
+ * Without readers, the oldest events are dropped, and reading them throws `gone`.
  */
 export class OutputLog {
   readonly #capacity: number
   readonly #onPressure: (wait: boolean) => void
   readonly #readers = new Set<{ after: number; wake: () => void }>()
-  /** The kept events are those from `#head` on; what is before is emptied from time to time, not at every drop. */
+  /** Kept events start at `#head`; earlier slots are freed in batches. */
   #events: Array<{ event: ProcessEvent; end: number }> = []
   #head = 0
   #firstSeq = 1
   #nextSeq = 1
-  /** Cost of everything pushed so far: bytes, and a share for each event, so that tiny ones are bounded too. */
+  /** The cost of everything pushed so far: bytes plus a fixed cost per event, so that tiny events are bounded too. */
   #written = 0
   #dropped = 0
   #pressed = false
   #exit: ExitEvent | undefined
   #resolveEnded: () => void = () => {}
-  /** Resolves when `exit` is there. */
   readonly ended = new Promise<void>((resolve) => {
     this.#resolveEnded = resolve
   })
@@ -44,7 +43,7 @@ export class OutputLog {
 
   push(type: 'stdout' | 'stderr', data: Uint8Array): void {
     if (this.#exit) return
-    // In pieces, so that dropping the oldest never means dropping nearly all.
+    // Split large output, so that dropping the oldest event never drops nearly everything.
     const piece = Math.max(1, Math.floor(this.#capacity / 8))
     for (let at = 0; at < data.byteLength; at += piece) {
       const part = data.subarray(at, at + piece)
@@ -59,7 +58,6 @@ export class OutputLog {
     this.#resolveEnded()
   }
 
-  /** What is still there, oldest first. */
   kept(): ProcessEvent[] {
     return this.#events.slice(this.#head).map(({ event }) => event)
   }
@@ -118,11 +116,11 @@ export class OutputLog {
     }
   }
 
-  /** Drops from the front what is beyond the capacity and has been read by everyone who reads. */
+  /** Drops events beyond the capacity that all readers have read. */
   #drop(): void {
     let readByAll = Infinity
     for (const { after } of this.#readers) readByAll = Math.min(readByAll, after)
-    // The newest output stays, whatever its size, and so does the exit.
+    // The newest output and the exit are always kept.
     const last = this.#events.length - (this.#exit ? 2 : 1)
     while (this.#written - this.#dropped > this.#capacity && this.#head < last) {
       const { event, end } = this.#events[this.#head]!
@@ -137,11 +135,10 @@ export class OutputLog {
     }
   }
 
-  /** What the slowest reader has still to read. */
   #lag(): number {
     let lag = 0
     for (const { after } of this.#readers) {
-      // One that asked for what comes later has nothing to read yet.
+      // A reader that asked for later events has nothing to read yet.
       if (after < this.#nextSeq) lag = Math.max(lag, this.#written - (this.#at(after)?.end ?? this.#dropped))
     }
     return lag

@@ -1,4 +1,4 @@
-/** The object, with some members replaced. Methods that are passed through keep their own `this`. */
+/** Wraps the object and replaces some members. Other methods keep their own `this`. */
 export function over<T extends object>(real: T, replaced: Partial<T>): T {
   return new Proxy(real, {
     get(target, key) {

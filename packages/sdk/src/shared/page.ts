@@ -1,7 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import type { ListSandboxesOpts, SandboxInfo, SandboxPage } from '../spec/index.ts'
 
-/** Filter, order and page for providers whose whole list is at hand. The cursor is the last id of the page before. */
+/** Filters, sorts and pages a complete list. The cursor is the last id of the previous page. */
 export function pageOf(infos: readonly SandboxInfo[], options: ListSandboxesOpts): SandboxPage {
   const matching = infos
     .filter((info) => matches(info, options))
@@ -24,7 +24,6 @@ export function pageOf(infos: readonly SandboxInfo[], options: ListSandboxesOpts
   return page
 }
 
-/** Whether an info passes the filter. */
 export function matches(info: SandboxInfo, { labels, status, name }: ListSandboxesOpts): boolean {
   if (name !== undefined && info.name !== name) return false
   if (status !== undefined && !(Array.isArray(status) ? status : [status]).includes(info.status)) return false
@@ -34,8 +33,8 @@ export function matches(info: SandboxInfo, { labels, status, name }: ListSandbox
 function decodeCursor(cursor: string): [createdAt: number, id: string] {
   const match = /^(\d+)\/(.+)$/s.exec(cursor)
   if (!match)
-    throw new SandboxError('invalid_argument', 'The cursor is not one that list() returned.', {
-      hint: 'Pass page.nextCursor on as it is.',
+    throw new SandboxError('invalid_argument', 'The cursor did not come from list().', {
+      hint: 'Pass page.nextCursor unchanged.',
     })
   return [Number(match[1]), match[2]!]
 }

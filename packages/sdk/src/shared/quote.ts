@@ -1,6 +1,6 @@
-/** One argument for a POSIX shell, for vendors that take only a shell line. The only place where we quote. */
+/** Quotes one argument for a POSIX shell, for vendors that accept only a shell line. The only place that quotes. */
 export function quoteArg(arg: string): string {
-  // Not with `=` at its beginning: zsh would look for a program of that name.
+  // A leading `=` is quoted: zsh would expand it to a program of that name.
   if (/^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$/.test(arg)) return arg
   return `'${arg.replaceAll("'", `'\\''`)}'`
 }

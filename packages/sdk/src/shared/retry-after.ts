@@ -1,4 +1,4 @@
-/** What a `Retry-After` says, in ms: seconds, or a date. */
+/** Parses a `Retry-After` header, in seconds or as a date, to milliseconds. */
 export function retryAfterOf(header: string | null | undefined): number | undefined {
   if (!header) return undefined
   const seconds = Number(header)

@@ -10,7 +10,7 @@ import { pageOf } from './page.ts'
 import { quoteArgs } from './quote.ts'
 
 describe('abortable', () => {
-  it('hears of work that fails after it was given up, so that this ends no process', async () => {
+  it('handles a rejection after the call was given up, so that the process does not end', async () => {
     const unheard: unknown[] = []
     const listen = (reason: unknown) => void unheard.push(reason)
     process.on('unhandledRejection', listen)
@@ -37,7 +37,7 @@ describe('HeadTail with a budget', () => {
     return { take, free: () => free }
   }
 
-  it('keeps all while there is room, and takes no more than it keeps', () => {
+  it('keeps everything while there is room, and reserves no more than it keeps', () => {
     const budget = budgetOf(10_000_000)
     const kept = new HeadTail(4_000_000, budget)
     for (let round = 0; round < 50; round += 1) kept.push(new Uint8Array(100_000))
@@ -46,7 +46,7 @@ describe('HeadTail with a budget', () => {
     expect(10_000_000 - budget.free()).toBeLessThanOrEqual(4_000_000)
   })
 
-  it('keeps head and tail of what there is room for, and says that it is cut', () => {
+  it('keeps head and tail when the budget is used up, and reports the truncation', () => {
     const [one, other] = [new HeadTail(4_000_000, budgetOf(500_000)), new HeadTail(4_000_000, budgetOf(0))]
     for (let round = 0; round < 100; round += 1)
       for (const kept of [one, other]) kept.push(new Uint8Array(30_000).fill(round))
@@ -63,7 +63,7 @@ describe('HeadTail with a budget', () => {
     }
   })
 
-  it('copies what it keeps: a caller may use its memory again', () => {
+  it('copies what it keeps, because the caller may reuse its memory', () => {
     const kept = new HeadTail(10)
     const chunk = Buffer.from('abcdefghijkl')
     kept.push(chunk)
@@ -80,12 +80,12 @@ describe('HeadTail', () => {
     return kept
   }
 
-  it.each([1, 2, 3, 7, 1000])('keeps all of it when it fits, in steps of %i', (step) => {
+  it.each([1, 2, 3, 7, 1000])('keeps everything that fits, in steps of %i', (step) => {
     const kept = fill(40, 'grüße, 世界 🌍!', step)
     expect([kept.text(), kept.truncated]).toEqual(['grüße, 世界 🌍!', false])
   })
 
-  it('shows head and tail, and counts what is between', () => {
+  it('shows head and tail, and counts the missing bytes', () => {
     const kept = fill(20, `${'a'.repeat(10)}${'b'.repeat(50)}${'c'.repeat(10)}`, 3)
     expect(kept.text()).toBe(`${'a'.repeat(10)}\n[… 50 bytes left out …]\n${'c'.repeat(10)}`)
     expect(kept.truncated).toBe(true)
@@ -125,7 +125,7 @@ describe('quoteArgs', () => {
     ['\\'],
     ['grüße 🌍'],
     ['"'],
-  ])('a shell gives %j back as it was', (arg) => {
+  ])('a shell returns %j unchanged', (arg) => {
     expect(execFileSync('sh', ['-c', `printf %s ${quoteArgs([arg])}`], { encoding: 'utf8' })).toBe(arg)
   })
 
@@ -135,7 +135,7 @@ describe('quoteArgs', () => {
 })
 
 describe('ids', () => {
-  it('are taken with or without the provider’s name, and refused with another’s', () => {
+  it('are accepted with or without the provider’s name, and rejected with another name', () => {
     expect(nativeId('local', 'local:abc')).toBe('abc')
     expect(nativeId('local', 'abc')).toBe('abc')
     expect(() => nativeId('local', 'e2b:abc')).toThrow(
@@ -151,7 +151,7 @@ describe('ids', () => {
 })
 
 describe('bytes', () => {
-  it('decode where there is no Buffer, too', () => {
+  it('decode without Buffer, too', () => {
     const { Buffer } = globalThis
     try {
       Object.assign(globalThis, { Buffer: undefined })
@@ -166,7 +166,7 @@ describe('bytes', () => {
     }
   })
 
-  it('a source is read only as fast as it is wanted, and left when it is not', async () => {
+  it('a source is read only on demand, and closed when the reader leaves', async () => {
     let made = 0
     let left = false
     const source = (async function* () {
@@ -194,7 +194,7 @@ describe('pages', () => {
     createdAt: new Date(1000 + (i >> 1)),
   }))
 
-  it('go on where the one before ended, without gap or repeat', () => {
+  it('continue where the previous page ended, without gap or repeat', () => {
     const seen: string[] = []
     let cursor: string | undefined
     do {
@@ -205,7 +205,7 @@ describe('pages', () => {
     expect(seen).toEqual(['0', '1', '2', '3', '4', '5', '6'])
   })
 
-  it('survive that the last of a page is gone by the time of the next', () => {
+  it('continue after the last sandbox of a page was deleted', () => {
     const page = pageOf(infos, { limit: 3 })
     expect(
       pageOf(
@@ -228,7 +228,7 @@ describe('cloneCommand', () => {
     expect(Object.values(env).filter((value) => value.includes('tok-en'))).toEqual(['tok-en'])
   })
 
-  it('completes an address without a scheme, as people write it', () => {
+  it('adds a missing scheme to an address', () => {
     expect(cloneCommand({ url: 'github.com/user/app', target: '.' }).args).toContain(
       'https://github.com/user/app',
     )

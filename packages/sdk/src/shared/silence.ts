@@ -1,12 +1,12 @@
 import { SandboxError } from '../errors.ts'
 
-/** For streams of a vendor's: ends one on which nothing has moved for too long. Only the vendor's side is timed, never the caller's. */
+/** An idle timeout for a vendor's stream. Only the vendor's side is timed, never the caller's. */
 export class Silence {
   readonly #ms: number
   readonly #provider: string
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | undefined
-  /** Fires when it is too long, or the caller has had enough. */
+  /** Fires on the timeout or when the caller cancels. */
   readonly signal: AbortSignal
 
   constructor(ms: number, provider: string, caller: AbortSignal | undefined) {
@@ -16,18 +16,17 @@ export class Silence {
     this.signal = caller ? AbortSignal.any([caller, own]) : own
   }
 
-  /** From now on it is the vendor's turn. */
+  /** Starts the timer: the vendor has to respond. */
   listen(): void {
     this.rest()
     this.#timer = setTimeout(() => this.#controller.abort(), this.#ms)
   }
 
-  /** It is not. */
   rest(): void {
     clearTimeout(this.#timer)
   }
 
-  /** What is sent: each piece is to be taken in time, and the answer is to come. */
+  /** Times an upload: the vendor must accept each chunk in time, and then respond. */
   async *sending(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
       this.listen()
@@ -37,10 +36,10 @@ export class Silence {
     this.listen()
   }
 
-  /** What to throw for a failure: it is the silence, if that was too long. */
+  /** The error to throw for a failure: the timeout, if it caused the failure. */
   blamed(error: unknown): unknown {
     if (!this.#controller.signal.aborted) return error
-    return new SandboxError('timeout', `Nothing was heard of ${this.#provider} for ${this.#ms / 1000} s.`, {
+    return new SandboxError('timeout', `${this.#provider} sent nothing for ${this.#ms / 1000} s.`, {
       provider: this.#provider,
       cause: error,
       hint: 'Try again, or raise `requestTimeoutMs` of the provider.',

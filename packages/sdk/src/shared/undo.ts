@@ -2,9 +2,9 @@ import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort } from './abort.ts'
 
 /**
- * What was made, unless the signal has fired meanwhile: then it is unmade, and the call is cancelled. The making itself is not cancelled
- * on its way: what a cancelled request has made elsewhere is known only when it is answered. Who gave up is not held up for long; what
- * is made after that is unmade when it is known.
+ * Returns what `make` created. If the signal fired meanwhile, undoes it and rejects with `aborted`.
+ * The creation itself is not cancelled: only its response tells what it created. A caller that gives up waits only
+ * briefly; later results are undone in the background.
  */
 export async function undoneOnAbort<T>(
   making: Promise<T>,
@@ -38,8 +38,8 @@ export async function undoneOnAbort<T>(
 }
 
 /**
- * For a call that failed and may have made something all the same, if only its answer was lost: unmakes it, at the second try if need be.
- * Where that fails too, the call's own error is thrown, and names what may be left.
+ * For a failed call that may have created something, because only its response was lost: removes it, with one retry.
+ * If that fails too, throws the original error, which names what may be left.
  */
 export async function unmade<T>(error: unknown, unmake: () => Promise<T>, left: string): Promise<T> {
   try {
@@ -49,13 +49,15 @@ export async function unmade<T>(error: unknown, unmake: () => Promise<T>, left: 
   }
 }
 
-/** The failure, where what it left could not be cleaned up either: `details.left` names that, and the cause has both. */
+/**
+ * The failure of a call whose cleanup failed too. `details.left` names the leftover, and the cause has both errors.
+ */
 export function leaving(failure: SandboxError, left: string, cleanUp: unknown): SandboxError {
   return new SandboxError(failure.code, failure.message, {
     ...failure.toJSON(),
-    hint: `${failure.hint} What was made may be left, and be paid for: look for ${left}, and delete it.`,
+    hint: `${failure.hint} The call may have left ${left}, which may cost money: look for it, and delete it.`,
     details: { ...failure.details, left },
-    cause: new AggregateError([failure, cleanUp], `What was made could not be taken away: ${left}`),
+    cause: new AggregateError([failure, cleanUp], `Cleanup failed; what is left: ${left}`),
   })
 }
 

@@ -15,46 +15,46 @@ import type {
 } from './sandbox.ts'
 
 /**
- * Abilities: what a provider may or may not have, as data and as types.
+ * Abilities are the optional parts of the contract, as data and as types.
  *
- * A provider's `capabilities` object says `native` or `emulated` for each ability that it has; one that is not
- * there is absent. The type of that object decides which methods exist:
+ * A provider's `capabilities` object says `native` or `emulated` for each ability that it has. The type of that
+ * object decides which methods exist:
  *
  *     SandboxHandle<{ snapshot: 'native' }>   has snapshot(), has no fork()
- *     SandboxHandle                            provider not known: has every method, and an absent
- *                                              one throws `unsupported` before it does anything
+ *     SandboxHandle                           provider unknown: has every method; a missing
+ *                                             ability throws `unsupported` before any work
  *
- * Each ability brings its methods to up to four places ("facets"): the sandbox, its files, its processes and
- * the provider. `AbilityParts` is the whole table.
+ * Each ability adds methods to up to four places ("facets"): the sandbox, its files, its processes and the provider.
+ * `AbilityParts` is the whole table.
  */
 
-/** `native`: the provider does it. `emulated`: we build it from other calls, with the costs that this has. */
+/** `native`: the provider implements it. `emulated`: the SDK builds it from other calls, which costs more. */
 export type AbilityLevel = 'native' | 'emulated'
 
 export interface AbilityParts<C extends Capabilities> {
-  /** Feed a running program. Input known beforehand (`stdin: 'text'`) needs no ability. */
+  /** Write to a running program. Input known in advance (`stdin: 'text'`) needs no ability. */
   stdin: { process: ProcessStdin }
-  /** Find processes again: from another handle, or from another process of yours. */
+  /** Find running processes from another handle or another process. */
   reattach: { sandbox: SandboxReattach<C> }
-  /** A shell whose working directory, variables, functions and background jobs live on. */
+  /** A shell that keeps its working directory, variables, functions and background jobs between commands. */
   shell: { sandbox: SandboxShells }
   /** A pseudo-terminal that can be resized. */
   terminal: { sandbox: SandboxTerminals }
   /** Reach a port inside the sandbox. */
   ports: { sandbox: SandboxPorts }
-  /** Be told of changes to files. */
+  /** Watch files for changes. */
   watch: { files: SandboxFilesWatch }
   /** Stop and start again, keeping the disk. */
   stop: { sandbox: SandboxStop }
-  /** Stop time and start it again, keeping the disk and the memory. */
+  /** Freeze and resume, keeping disk and memory. */
   pause: { sandbox: SandboxPause }
   /** Save the disk and create new sandboxes from it. */
   snapshot: { sandbox: SandboxSnapshots; provider: SnapshotAdmin }
   /** Copies of this sandbox. */
   fork: { sandbox: SandboxFork<C> }
-  /** The sandbox ends by itself, and that end can be put off. */
+  /** The sandbox has an end time, which can be extended. */
   lifetime: { sandbox: SandboxLifetime }
-  /** The sandbox stops when nobody uses it, and being needed can be said without using it. */
+  /** The sandbox stops when idle; a call resets the idle timer. */
   activity: { sandbox: SandboxActivity }
 }
 
@@ -74,16 +74,16 @@ export type Ability =
 
 export type Capabilities = { readonly [A in Ability]?: AbilityLevel }
 
-/** What is assumed where the provider is not known: everything, checked when it is called. */
+/** The type used when the provider is unknown: every ability, checked at run time. */
 export type AllCapabilities = { readonly [A in Ability]: AbilityLevel }
 
-/** The abilities that are present in a capabilities type. */
+/** The abilities in a capabilities type. */
 export type AbilityOf<C extends Capabilities> = {
   [A in keyof C]: undefined extends C[A] ? never : A
 }[keyof C] &
   Ability
 
-/** The abilities that every one of several providers has: what a fail-over group may offer. */
+/** The abilities that both providers have; a failover group offers these. */
 export type SharedCapabilities<A extends Capabilities, B extends Capabilities> = {
   readonly [K in AbilityOf<A> & AbilityOf<B>]: AbilityLevel
 }
@@ -91,8 +91,8 @@ export type SharedCapabilities<A extends Capabilities, B extends Capabilities> =
 type Facet = 'sandbox' | 'files' | 'process' | 'provider'
 
 /**
- * The methods that the abilities of `C` bring to one facet: the intersection of their parts. Each part is wrapped
- * in a function's parameter, where inference turns the union into an intersection and `unknown` vanishes.
+ * The methods that the abilities of `C` add to one facet.
+ * Wrapping each part in a function parameter makes inference turn the union into an intersection and drop `unknown`.
  */
 export type Parts<C extends Capabilities, F extends Facet> = [AbilityOf<C>] extends [never]
   ? unknown

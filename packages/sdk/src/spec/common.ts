@@ -1,19 +1,17 @@
-/** Types that several parts of the contract share. */
-
-/** Every call can be cancelled. A cancelled call rejects with `aborted`; what it changed is undone where it can be. */
+/** Every call can be cancelled. A cancelled call rejects with `aborted` and undoes its changes where possible. */
 export interface CallOptions {
   signal?: AbortSignal
 }
 
 /**
- * File content: a `Uint8Array` whose `toString()` decodes (UTF-8 unless told otherwise), so that code written
- * for Node's `Buffer` works in a browser too. On Node it is a `Buffer`.
+ * File content: a `Uint8Array` whose `toString()` decodes text (default UTF-8), so that code written for Node's
+ * `Buffer` also works in a browser. On Node it is a `Buffer`.
  */
 export interface Bytes extends Uint8Array<ArrayBuffer> {
   toString(encoding?: 'utf8' | 'utf-8' | 'latin1' | 'hex' | 'base64'): string
 }
 
-/** Anything that can be written to a file or to a program's stdin. Streams are read with backpressure. */
+/** Content for a file or for a program's stdin. Streams are read with backpressure. */
 export type BytesSource =
   | string
   | Uint8Array

@@ -2,27 +2,30 @@ import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
 import type { Bytes, BytesSource, CallOptions } from './common.ts'
 
 /**
- * Files inside the sandbox, in the shape of `node:fs/promises`. Relative paths start at the sandbox's `workdir`.
- * Everything is binary unless an encoding is given.
+ * Files inside the sandbox, in the style of `node:fs/promises`. Relative paths start at the sandbox's `workdir`.
+ * Content is binary unless an encoding is given.
  */
 export interface SandboxFilesCore {
   readFile(path: string, options?: ReadFileOptions & { encoding?: undefined }): Promise<Bytes>
   readFile(path: string, options: 'utf8' | (ReadFileOptions & { encoding: 'utf8' })): Promise<string>
-  /** In chunks, with backpressure; `start` and `end` (exclusive) choose a part. Rejects at once when there is no such file. */
+  /**
+   * Reads in chunks, with backpressure. `start` and `end` (exclusive) select a range. Rejects immediately if the file
+   * does not exist.
+   */
   readStream(path: string, options?: ReadStreamOptions): Promise<ReadableStream<Uint8Array>>
-  /** Makes parent folders. Appears whole or not at all: a failed or cancelled write leaves the old content. */
+  /** Creates parent folders. The write is atomic: a failed or cancelled write leaves the old content. */
   writeFile(path: string, data: BytesSource, options?: WriteFileOptions): Promise<void>
   appendFile(path: string, data: BytesSource, options?: WriteFileOptions): Promise<void>
-  /** Names, sorted. */
+  /** Returns sorted names. */
   readdir(path: string, options?: CallOptions): Promise<string[]>
-  /** Entries with their facts, sorted by path. Symbolic links are listed, never followed. */
+  /** Returns entries with their metadata, sorted by path. Symbolic links are listed, never followed. */
   list(path?: string, options?: ListOptions): Promise<FileEntry[]>
   stat(path: string, options?: CallOptions): Promise<FileStat>
-  /** Like stat, but of a symbolic link itself. */
+  /** Like `stat`, but does not follow a symbolic link. */
   lstat(path: string, options?: CallOptions): Promise<FileStat>
   exists(path: string, options?: CallOptions): Promise<boolean>
   mkdir(path: string, options?: MkdirOptions): Promise<void>
-  /** Replaces a file that is there. */
+  /** Replaces an existing file. */
   rename(from: string, to: string, options?: CallOptions): Promise<void>
   rm(path: string, options?: RmOptions): Promise<void>
   chmod(path: string, mode: number, options?: CallOptions): Promise<void>
@@ -31,7 +34,7 @@ export interface SandboxFilesCore {
 }
 
 export interface SandboxFilesWatch {
-  /** Resolves once changes are being recorded, so that none after it is missed. Ends with the signal or `break`. */
+  /** Resolves once changes are being recorded; later changes are not missed. Ends on the signal or on `break`. */
   watch(path: string, options?: WatchOptions): Promise<AsyncIterable<FileChange>>
 }
 
@@ -39,7 +42,7 @@ export type SandboxFiles<C extends Capabilities = AllCapabilities> = SandboxFile
 
 export interface ReadFileOptions extends CallOptions {
   encoding?: 'utf8'
-  /** Reject with `too_large` rather than load more than this. Default 256 MiB. */
+  /** Larger files reject with `too_large`. Default 256 MiB. */
   maxBytes?: number
 }
 
@@ -49,7 +52,7 @@ export interface ReadStreamOptions extends CallOptions {
 }
 
 export interface WriteFileOptions extends CallOptions {
-  /** For a new file; one that is there keeps its mode unless this is given. Default 0o644. */
+  /** The mode of a new file, default 0o644. An existing file keeps its mode unless this is given. */
   mode?: number
 }
 
@@ -64,7 +67,7 @@ export interface MkdirOptions extends CallOptions {
 
 export interface RmOptions extends CallOptions {
   recursive?: boolean
-  /** Succeed when there is nothing to remove. */
+  /** Succeed if the path does not exist. */
   force?: boolean
 }
 
@@ -77,22 +80,22 @@ export type FileType = 'file' | 'directory' | 'symlink' | 'other'
 export interface FileStat {
   readonly type: FileType
   readonly size: number
-  /** Permission bits only; undefined where the provider does not tell. */
+  /** Permission bits only; undefined if the provider does not report them. */
   readonly mode?: number
   readonly mtimeMs?: number
-  /** Owner and group as the sandbox numbers them; undefined where the provider does not tell. */
+  /** Owner and group as numbered in the sandbox; undefined if the provider does not report them. */
   readonly uid?: number
   readonly gid?: number
 }
 
 export interface FileEntry extends FileStat {
   readonly name: string
-  /** Relative to the folder that was listed, with `/`. */
+  /** Relative to the listed folder, with `/`. */
   readonly path: string
 }
 
 export interface FileChange {
   readonly type: 'created' | 'changed' | 'removed'
-  /** Relative to the folder that is watched, with `/`; for a watched file, its name. */
+  /** Relative to the watched folder, with `/`. For a watched file: its name. */
   readonly path: string
 }

@@ -3,42 +3,42 @@ import type { BytesSource, CallOptions, ProcessSignal } from './common.ts'
 
 /** How a command ended. A non-zero `exitCode` is a result, not an error. */
 export interface CommandResult {
-  /** The program's own exit code; for one that was ended by a signal 128 + its number, as a shell reports it. */
+  /** The program's exit code. For a program killed by a signal: 128 + the signal's number, as in a shell. */
   exitCode: number
-  /** UTF-8 text. Where output was left out, its first and last parts around a line that says how much. */
+  /** UTF-8 text. Truncated output has its head and tail around a line that states the number of missing bytes. */
   stdout: string
   stderr: string
-  /** The signal that ended the program, if one did. */
+  /** The signal that killed the program, if any. */
   signal?: string
-  /** The command was killed because its own `timeoutMs` had passed. */
+  /** The command was killed because its `timeoutMs` passed. */
   timedOut: boolean
-  /** Part of the output was left out of `stdout` or `stderr`. */
+  /** Part of the output is missing from `stdout` or `stderr`. */
   truncated: boolean
-  /** The command was killed for exceeding its memory limit; only where the provider knows. */
+  /** The command was killed for exceeding its memory limit. Set only if the provider reports it. */
   oom?: boolean
   durationMs: number
 }
 
 interface CommandOptions extends CallOptions {
-  /** The program: a name looked up on PATH, or a path. Never a shell line; for one, use `cmd: 'sh', args: ['-c', line]`. */
+  /** The program: a name looked up on PATH, or a path. For a shell line, use `cmd: 'sh', args: ['-c', line]`. */
   cmd: string
-  /** Passed as they are; nothing is joined, split or expanded. */
+  /** Passed unchanged: no joining, splitting or expansion. */
   args?: readonly string[]
-  /** Added to the sandbox's own environment. */
+  /** Added to the sandbox's environment. */
   env?: Readonly<Record<string, string>>
-  /** Relative to the sandbox's `workdir`, which is the default. */
+  /** Relative to the sandbox's `workdir`. Default: the `workdir`. */
   cwd?: string
-  /** After this time the command and everything it started is killed, and the result says `timedOut`. */
+  /** After this time the command and all its descendants are killed, and the result has `timedOut: true`. */
   timeoutMs?: number
 }
 
 export interface RunCommandOptions extends CommandOptions {
-  /** Input, followed by end-of-file. Without it the program sees end-of-file at once. */
+  /** Input, followed by end-of-file. Default: end-of-file immediately. */
   stdin?: BytesSource
-  /** Called with output as it arrives, text intact across chunk borders. */
+  /** Called with output as it arrives. A character is never split between calls. */
   onStdout?: (text: string) => void
   onStderr?: (text: string) => void
-  /** How much of each stream the result keeps. Default 4 MiB. */
+  /** The maximum size of each stream in the result. Default 4 MiB. */
   maxOutputBytes?: number
   /** Limits the memory that several results use together. */
   outputBudget?: OutputBudget
@@ -46,18 +46,21 @@ export interface RunCommandOptions extends CommandOptions {
 }
 
 /**
- * Memory that several results share. A result that finds no room in it keeps less than `maxOutputBytes` and says
- * `truncated`. The first 64 KiB of each stream are always kept and not counted.
+ * Memory shared by several results. If it is used up, a result keeps less than `maxOutputBytes` and sets `truncated`.
+ * The first 64 KiB of each stream are always kept and not counted.
  */
 export interface OutputBudget {
-  /** Takes this many bytes. False: there is no room, and nothing was taken. */
+  /** Reserves this many bytes. Returns false, and reserves nothing, if there is no room. */
   take(bytes: number): boolean
-  /** Told of all output as it is read, kept or not. What it returns is awaited before more is read. */
+  /** Called for all output, whether kept or dropped. A returned promise is awaited before more output is read. */
   pace?(bytes: number): Promise<void> | undefined
 }
 
 export interface DetachedCommandOptions extends CommandOptions {
-  /** Start it and return at once with its process handle: for servers. It outlives this call, handle and process. */
+  /**
+   * Starts the program and returns its process handle immediately. The program outlives the call, the handle and this
+   * process.
+   */
   detached: true
   stdin?: BytesSource | 'pipe'
   processId?: string
@@ -65,17 +68,20 @@ export interface DetachedCommandOptions extends CommandOptions {
 }
 
 export interface SpawnOptions extends CommandOptions {
-  /** `pipe` keeps stdin open for `writeStdin` (ability `stdin`). Content is sent, then closed. Default: end-of-file. */
+  /**
+   * `pipe` keeps stdin open for `writeStdin` (ability `stdin`). Content is sent, followed by end-of-file. Default:
+   * end-of-file.
+   */
   stdin?: BytesSource | 'pipe'
-  /** Outlive this process. Providers on other machines always do. */
+  /** The program outlives this process. Always the case for remote providers. */
   detached?: boolean
-  /** Chosen by the caller, this makes a repeat harmless: the second `spawn` returns the process of the first. */
+  /** Makes the call idempotent: a second `spawn` with this id returns the first process. */
   processId?: string
-  /** How much output is kept for readers that come later. Default 8 MiB. */
+  /** The amount of output kept for later readers. Default 8 MiB. */
   outputBufferBytes?: number
 }
 
-/** Output and end of a process, numbered without gaps from 1. The `exit` event is the last one. */
+/** Output and exit of a process, numbered from 1 without gaps. The `exit` event is the last one. */
 export type ProcessEvent = OutputEvent | ExitEvent
 
 export interface OutputEvent {
@@ -99,7 +105,7 @@ export interface ProcessExit {
 
 export interface ProcessStatus {
   readonly running: boolean
-  /** How it ended, once it has. */
+  /** Set once the process has ended. */
   readonly exit?: ProcessExit
 }
 
@@ -112,42 +118,44 @@ export interface ProcessInfo extends ProcessStatus {
 
 export interface OutputOptions extends CallOptions {
   /**
-   * Go on after this event number (0, the default: from the beginning). If that part of the history has been
-   * dropped the iteration throws `gone`, whose `details.oldest` is the first number that is still there.
+   * Resume after this event number. Default 0: from the beginning.
+   * If that part of the history was dropped, the iteration throws `gone`; `details.oldest` is the first number still
+   * kept.
    */
   after?: number
 }
 
 export interface WaitOptions extends CallOptions {
-  /** How long to wait; the process goes on when this passes, and `wait` rejects with `timeout`. */
+  /** The maximum wait. When it passes, `wait` rejects with `timeout` and the process keeps running. */
   timeoutMs?: number
   maxOutputBytes?: number
 }
 
 export interface ProcessCore {
-  /** Unique in its sandbox. */
+  /** Unique within the sandbox. */
   readonly processId: string
-  /** As the sandbox numbers it; undefined where the provider does not tell. */
+  /** As numbered in the sandbox; undefined if the provider does not report it. */
   readonly pid?: number
   /**
-   * All output and the end, live and replayable, any number of times and readers. A reader that is slow slows
-   * the program down; it loses nothing. An iteration that ends without an `exit` event was cut off.
+   * All output and the exit, live and replayable, for any number of readers. A slow reader slows the program and
+   * loses nothing.
+   * An iteration that ends without an `exit` event was interrupted.
    */
   output(options?: OutputOptions): AsyncIterable<ProcessEvent>
   /** One stream, as bytes. */
   stdout(options?: CallOptions): ReadableStream<Uint8Array>
   stderr(options?: CallOptions): ReadableStream<Uint8Array>
-  /** Waits for the end and gives output as `runCommand` does. */
+  /** Waits for the exit and returns the output as `runCommand` does. */
   wait(options?: WaitOptions): Promise<CommandResult>
-  /** Signals the program and everything it started. False when it had already ended. Default SIGTERM. */
+  /** Signals the program and all its descendants. Returns false if it had already ended. Default SIGTERM. */
   kill(signal?: ProcessSignal, options?: CallOptions): Promise<boolean>
   status(options?: CallOptions): Promise<ProcessStatus>
 }
 
 export interface ProcessStdin {
-  /** Resolves when the program's side has room for more. */
+  /** Resolves when the program can accept more input. */
   writeStdin(data: string | Uint8Array, options?: CallOptions): Promise<void>
-  /** End-of-file. */
+  /** Sends end-of-file. */
   closeStdin(options?: CallOptions): Promise<void>
 }
 

@@ -2,29 +2,32 @@ import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
 import type { CallOptions } from './common.ts'
 import type { SandboxHandle } from './sandbox.ts'
 
-/** Where sandboxes come from. */
+/** Creates, finds and lists sandboxes. */
 export type SandboxProvider<C extends Capabilities = AllCapabilities> = SandboxProviderCore<C> &
   Parts<C, 'provider'>
 
 export interface SandboxProviderCore<C extends Capabilities = AllCapabilities> {
   readonly name: string
   readonly capabilities: C
-  /** What stands between the sandbox and this machine or its neighbours. `none` means none. */
+  /** What isolates the sandbox from this machine and from other sandboxes. `none`: no isolation. */
   readonly isolation: Isolation
-  /** The options of `create` that this provider honours; any other throws `unsupported`. */
+  /** The supported options of `create`. Other options throw `unsupported`. */
   readonly createOptions: ReadonlySet<CreateOption>
 
-  /** When this rejects, nothing that it made is left. */
+  /** If this rejects, everything that it created has been removed. */
   create(options?: CreateSandboxOpts): Promise<SandboxHandle<C>>
-  /** By `id` or `sandboxId`. Starts it if it is stopped, unless `resume: false`. Throws `not_found`. */
+  /** Takes `id` or `sandboxId`. Starts a stopped sandbox unless `resume: false`. Throws `not_found`. */
   get(sandboxId: string, options?: GetSandboxOpts): Promise<SandboxHandle<C>>
-  /** The sandbox with this name, created if there is none. Callers that race get the same one. */
+  /** Returns the sandbox with this name and creates it if needed. Concurrent callers get the same sandbox. */
   getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>>
-  /** All that match, or with `limit` one page of them. Only sandboxes that were made through this library. */
+  /**
+   * Lists all matching sandboxes, or one page of them if `limit` is given. Only sandboxes created through this
+   * library.
+   */
   list(options?: ListSandboxesOpts): Promise<SandboxPage>
-  /** Without waking it. False when there is none. */
+  /** Does not wake the sandbox. Returns false if it does not exist. */
   destroy(sandboxId: string, options?: CallOptions): Promise<boolean>
-  /** Whether the provider can be used as it is configured: reachable, credentials valid. */
+  /** Whether the provider is reachable and its credentials are valid. */
   healthCheck(options?: CallOptions): Promise<boolean>
 }
 
@@ -38,36 +41,36 @@ export type SandboxStatus =
   | 'archived'
   | 'failed'
   | 'destroyed'
-  /** The provider says something that we cannot place; `rawStatus` has its word. */
+  /** The vendor reports a status that the SDK does not know; see `rawStatus`. */
   | 'unknown'
 
 export interface CreateSandboxOpts extends CallOptions {
-  /** Unique among live sandboxes of the provider; `conflict` when taken. Makes `getOrCreate` possible. */
+  /** Unique among the provider's live sandboxes; a taken name throws `conflict`. Required by `getOrCreate`. */
   name?: string
-  /** For people. */
+  /** A display name. */
   label?: string
-  /** For `list` to filter by. */
+  /** `list` can filter by these. */
   labels?: Readonly<Record<string, string>>
   /** Set for every command in the sandbox. */
   envVars?: Readonly<Record<string, string>>
-  /** How long the sandbox may live; then it is stopped. */
+  /** The maximum lifetime. The sandbox is stopped afterwards. */
   lifetimeMs?: number
   /** The older name of `lifetimeMs`. */
   timeout?: number
-  /** Start from a saved disk. */
+  /** Start from this snapshot. */
   snapshotId?: string
-  /** Start from an image, where the provider has images. */
+  /** Start from this image, if the provider has images. */
   image?: string
   /** A vendor's name for a kind of image, such as `node24`. */
   runtime?: string
-  /** Ports to expose, where the provider must know them beforehand. */
+  /** Ports to expose, for providers that must know them at creation. */
   ports?: readonly number[]
   resources?: SandboxResources
   /** A git repository to clone into the working directory. */
   repo?: string
   /** For a private repository; never written to disk, argv or logs. */
   gitToken?: string
-  /** What only one vendor has, under that vendor's own names. */
+  /** Options of a single vendor, under that vendor's names. */
   providerOptions?: Readonly<Record<string, unknown>>
 }
 
@@ -86,9 +89,9 @@ export interface GetSandboxOpts extends CallOptions {
 
 export interface GetOrCreateOpts<C extends Capabilities = AllCapabilities> extends CreateSandboxOpts {
   name: string
-  /** Run once, before anybody else gets the sandbox; when it fails the sandbox is destroyed. */
+  /** Runs once, before other callers get the sandbox. If it fails, the sandbox is destroyed. */
   onCreate?: (sandbox: SandboxHandle<C>) => Promise<void> | void
-  /** Run when the sandbox was there already. */
+  /** Runs if the sandbox already existed. */
   onResume?: (sandbox: SandboxHandle<C>) => Promise<void> | void
 }
 
@@ -97,18 +100,18 @@ export interface ListSandboxesOpts extends CallOptions {
   labels?: Readonly<Record<string, string>>
   status?: SandboxStatus | readonly SandboxStatus[]
   name?: string
-  /** A page of at most this many. */
+  /** The page size. */
   limit?: number
-  /** `nextCursor` of the page before. */
+  /** `nextCursor` of the previous page. */
   cursor?: string
 }
 
-/** An array of infos that knows how to go on. */
+/** An array of infos with a method for the next page. */
 export interface SandboxPage extends Array<SandboxInfo> {
   nextCursor?: string
 }
 
-/** What is known without waking the sandbox. Unknown is undefined. */
+/** Facts that are known without waking the sandbox. Unknown facts are undefined. */
 export interface SandboxInfo {
   id: string
   sandboxId: string
@@ -119,9 +122,9 @@ export interface SandboxInfo {
   label?: string
   labels: Record<string, string>
   createdAt?: Date
-  /** When it ends by itself, unless that is put off. */
+  /** When the sandbox ends, unless its lifetime is extended. */
   expiresAt?: Date
-  /** What keeps it apart less than this provider could elsewhere, in sentences for people. */
+  /** Isolation measures that are missing here but available elsewhere with this provider, as sentences. */
   weaker?: string[]
 }
 
@@ -130,12 +133,12 @@ export interface SnapshotInfo {
   name?: string
   createdAt?: Date
   sizeBytes?: number
-  /** The sandbox that it was made from. */
+  /** The sandbox that the snapshot was made from. */
   sandboxId?: string
 }
 
 export interface SnapshotAdmin {
   listSnapshots(options?: CallOptions): Promise<SnapshotInfo[]>
-  /** False when there is none. Sandboxes made from it live on. */
+  /** Returns false if it does not exist. Sandboxes created from it keep running. */
   deleteSnapshot(snapshotId: string, options?: CallOptions): Promise<boolean>
 }

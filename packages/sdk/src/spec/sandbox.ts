@@ -13,14 +13,14 @@ import type { SandboxInfo, SandboxStatus } from './provider.ts'
 import type { OpenShellOptions, OpenTerminalOptions, SandboxShell, SandboxTerminal } from './shell.ts'
 
 /**
- * One sandbox. The handle is bound to one incarnation of it: when the sandbox is stopped it throws `not_running`,
- * and after somebody else has started or replaced it, `interrupted`. It never talks to a successor by accident.
+ * One sandbox. The handle is bound to one incarnation: after a stop its calls throw `not_running`, and after a
+ * restart or replacement by another caller they throw `interrupted`. A handle never reaches a successor by accident.
  */
 export type SandboxHandle<C extends Capabilities = AllCapabilities> = SandboxCore<C> & Parts<C, 'sandbox'>
 
-/** What every provider has. `SandboxCore` alone is the right parameter type for code that needs no ability. */
+/** The methods of every provider. Use `SandboxCore` as the parameter type for code that needs no ability. */
 export interface SandboxCore<C extends Capabilities = Capabilities> {
-  /** `provider:sandboxId`: says where it belongs; `provider.get` takes it. */
+  /** `provider:sandboxId`. `provider.get` accepts it. */
   readonly id: string
   /** The provider's own id. */
   readonly sandboxId: string
@@ -28,37 +28,39 @@ export interface SandboxCore<C extends Capabilities = Capabilities> {
   readonly provider: string
   readonly name?: string
   readonly capabilities: C
-  /** An absolute path inside the sandbox: where commands run and relative paths start. */
+  /** An absolute path inside the sandbox. Commands run here, and relative paths start here. */
   readonly workdir: string
 
-  /** Looking is not activity: it neither wakes the sandbox nor puts off its end. */
+  /** Does not count as activity: it neither wakes the sandbox nor extends its lifetime. */
   status(options?: CallOptions): Promise<SandboxStatus>
   info(options?: CallOptions): Promise<SandboxInfo>
 
-  /** Runs a program to its end. With `detached: true`, starts it and returns its process handle. */
+  /** Runs a program and waits for its exit. With `detached: true`, starts it and returns its process handle. */
   runCommand(options: RunCommandOptions): Promise<CommandResult>
   runCommand(options: DetachedCommandOptions): Promise<ProcessHandle<C>>
-  /** Starts a program and returns as soon as it runs. The signal cancels the start, not the program. */
+  /** Starts a program and returns once it runs. The signal cancels the start, not the program. */
   spawn(options: SpawnOptions): Promise<ProcessHandle<C>>
 
   readonly files: SandboxFiles<C>
   readFile(remotePath: string, options?: CallOptions): Promise<Bytes>
   writeFile(remotePath: string, content: BytesSource, options?: CallOptions): Promise<void>
-  /** A file of this machine into the sandbox, streamed. */
+  /** Copies a local file into the sandbox, as a stream. */
   uploadFile(localPath: string, remotePath: string, options?: CallOptions): Promise<void>
-  /** A file of the sandbox to this machine, streamed; the local file appears whole or not at all. */
+  /** Copies a file of the sandbox to this machine, as a stream. The local file is written atomically. */
   downloadFile(remotePath: string, localPath: string, options?: CallOptions): Promise<void>
 
-  /** A view for an agent's tools: it can work in the sandbox, and cannot end it, copy it, open it or read this machine. */
+  /**
+   * A view for an agent's tools. It can work in the sandbox but cannot end, copy or expose it, or read this machine.
+   */
   restricted(): RestrictedSandbox<C>
 
-  /** For good, with its disk. False when it was gone already. */
+  /** Deletes the sandbox and its disk. Returns false if it does not exist. */
   destroy(options?: CallOptions): Promise<boolean>
-  /** `await using`: stops where the provider can stop, never destroys. */
+  /** For `await using`: stops the sandbox if the provider can stop it, never destroys it. */
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** What `restricted()` leaves. */
+/** The methods that `restricted()` keeps. */
 export type RestrictedSandbox<C extends Capabilities = AllCapabilities> = Pick<
   SandboxCore<C>,
   | 'id'
@@ -79,7 +81,7 @@ export type RestrictedSandbox<C extends Capabilities = AllCapabilities> = Pick<
 export type RestrictedAbility = 'reattach' | 'shell' | 'terminal'
 
 export interface SandboxReattach<C extends Capabilities> {
-  /** Throws `not_found` for an id that was never there or whose record is gone. */
+  /** Throws `not_found` if the id is unknown or its record has been removed. */
   getProcess(processId: string, options?: CallOptions): Promise<ProcessHandle<C>>
   listProcesses(options?: CallOptions): Promise<ProcessInfo[]>
 }
@@ -94,21 +96,21 @@ export interface SandboxTerminals {
 
 export interface SandboxEndpoint {
   url: string
-  /** To be sent with every request: tokens that the provider asks for. Often empty. */
+  /** Send these with every request, for example access tokens. Often empty. */
   headers: Record<string, string>
 }
 
 export interface SandboxPorts {
-  /** How to reach what listens on a port of the sandbox. Does not wait for anything to listen. */
+  /** The address of a port of the sandbox. Does not wait until a program listens there. */
   getEndpoint(port: number, options?: CallOptions): Promise<SandboxEndpoint>
-  /** Only the URL of `getEndpoint`; enough where the provider asks for no headers. */
+  /** The URL of `getEndpoint`. Sufficient if the provider needs no headers. */
   getUrl(port: number, options?: CallOptions): Promise<string>
 }
 
 export interface SandboxStop {
-  /** Ends all processes and keeps the disk. Does nothing when it is stopped. */
+  /** Ends all processes and keeps the disk. Does nothing if the sandbox is stopped. */
   stop(options?: CallOptions): Promise<void>
-  /** Starts it again and binds this handle to the new incarnation. Does nothing when it runs. */
+  /** Starts the sandbox and binds this handle to the new incarnation. Does nothing if it runs. */
   start(options?: CallOptions): Promise<void>
 }
 
@@ -122,7 +124,7 @@ export interface SnapshotOptions extends CallOptions {
 }
 
 export interface SandboxSnapshots {
-  /** Saves the disk; the environment variables given at create are not part of it. */
+  /** Saves the disk. The environment variables given to `create` are not included. */
   snapshot(options?: SnapshotOptions): Promise<{ snapshotId: string }>
 }
 
@@ -132,16 +134,16 @@ export interface ForkOptions extends CallOptions {
 }
 
 export interface SandboxFork<C extends Capabilities> {
-  /** Running copies with the disk of this moment; one that could not be made is its error, in its place. */
+  /** Starts copies with the current disk. A copy that failed is represented by its error. */
   fork(options?: ForkOptions): Promise<Array<SandboxHandle<C> | Error>>
 }
 
 export interface SandboxLifetime {
-  /** From now on the sandbox lives at least this long. Never shortens, never adds up. */
+  /** The sandbox lives at least this long from now. Never shortens the lifetime; calls do not add up. */
   extendTimeout(ms: number, options?: CallOptions): Promise<void>
 }
 
 export interface SandboxActivity {
-  /** Counts as use: from now on the provider waits its whole idle time again. Does not start what is stopped. */
+  /** Resets the idle timer. Does not start a stopped sandbox. */
   refreshActivity(options?: CallOptions): Promise<void>
 }

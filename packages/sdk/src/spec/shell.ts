@@ -2,47 +2,55 @@ import type { CallOptions, ProcessSignal } from './common.ts'
 import type { OutputBudget, OutputOptions, ProcessEvent, ProcessStatus } from './process.ts'
 
 export interface OpenShellOptions extends CallOptions {
-  /** A shell with this name that is open already is returned as it is. Without one, every call opens a new shell. */
+  /** Returns the open shell with this name, or opens it. Without a name, every call opens a new shell. */
   name?: string
   cwd?: string
   env?: Readonly<Record<string, string>>
   /**
-   * Whether the shell reads the profile of the sandbox's user first, as `bash -l` does. Default: true on the engine and on a daemon, false elsewhere.
-   * Providers that cannot do it refuse `true` with `unsupported`. A shell that is open already is returned as it is.
+   * Whether the shell first reads the profile of the sandbox's user, like `bash -l`. Default: true on the engine and
+   * the daemon, false elsewhere.
+   * A provider without this feature rejects `true` with `unsupported`. Has no effect on a shell that is already open.
    */
   login?: boolean
 }
 
 /**
- * A shell that keeps its state between commands. Commands run one after the other; a second `exec` waits for
- * the first. Their stdin is at end-of-file.
+ * A shell that keeps its state between commands. Commands run one after the other: a second `exec` waits for the
+ * first.
+ * Their stdin is at end-of-file.
  */
 export interface SandboxShell {
   readonly name: string
-  /** Where the shell is now, as it last reported. */
+  /** The shell's working directory, as last reported. */
   readonly cwd: string
   exec(command: string, options?: ShellExecOptions): Promise<ShellResult>
   /**
-   * Follows a command that was started with this `commandId`, from the beginning of its output; also one that another
-   * process of yours started. Throws `not_found` for an id that was never there. Only where shells outlive who opened them.
+   * Follows a command with this `commandId` from the beginning of its output, also if another process started it.
+   * Throws `not_found` for an unknown id. Only on providers whose shells outlive the client.
    */
   attach?(
     commandId: string,
     options?: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'>,
   ): Promise<ShellResult>
-  /** Ends the shell and what runs in it. False when it was closed already. */
+  /** Ends the shell and its programs. Returns false if it was already closed. */
   close(options?: CallOptions): Promise<boolean>
 }
 
 export interface ShellExecOptions extends CallOptions {
-  /** Ends the command and everything it started, also in the background; not the shell, nor what earlier commands have left running. */
+  /**
+   * After this time the command and all its descendants are killed, also background jobs. The shell and jobs of
+   * earlier commands keep running.
+   */
   timeoutMs?: number
-  /** Called with output as it arrives. A promise is awaited before more is read, so a slow listener slows the command. */
+  /**
+   * Called with output as it arrives. A returned promise is awaited before more is read, so a slow listener slows the
+   * command.
+   */
   onOutput?: (text: string) => unknown
   maxOutputBytes?: number
   /** Limits the memory that several results use together. */
   outputBudget?: OutputBudget
-  /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
+  /** An id for `attach`, chosen by the caller. Ignored by providers without `attach`. */
   commandId?: string
   /** Called once `attach` has found the command. */
   onFound?: () => void
@@ -50,16 +58,22 @@ export interface ShellExecOptions extends CallOptions {
 
 export interface ShellResult {
   exitCode: number
-  /** stdout and stderr as they came, in order. */
+  /** stdout and stderr, interleaved in order of arrival. */
   output: string
   /** The shell's working directory after the command. */
   cwd: string
   timedOut: boolean
   truncated: boolean
   durationMs: number
-  /** This command ran in a fresh shell, because the one before had ended (`exit`, `exec`, a kill): its variables are lost, the cwd is kept. */
+  /**
+   * The previous shell had ended (`exit`, `exec`, a kill), so this command ran in a new one: variables are lost, the
+   * cwd is kept.
+   */
   shellRestarted: boolean
-  /** Something about the shell that you should know, in the first result that it is true for: its profile could not be read to the end. */
+  /**
+   * A problem with the shell, reported in the first affected result: for example, its profile could not be read
+   * completely.
+   */
   warning?: string
 }
 
@@ -71,7 +85,7 @@ export interface OpenTerminalOptions extends CallOptions {
   cwd?: string
   cols?: number
   rows?: number
-  /** An id that is open already is re-attached. */
+  /** Attaches to the terminal with this id if it is open. */
   terminalId?: string
 }
 
@@ -79,7 +93,7 @@ export interface SandboxTerminal {
   readonly terminalId: string
   write(data: string | Uint8Array, options?: CallOptions): Promise<void>
   resize(size: { cols: number; rows: number }, options?: CallOptions): Promise<void>
-  /** What the screen was sent, numbered like a process's output; all of it of type `stdout`. */
+  /** The terminal's output, numbered like a process's output; all events have type `stdout`. */
   output(options?: OutputOptions): AsyncIterable<ProcessEvent>
   kill(signal?: ProcessSignal, options?: CallOptions): Promise<boolean>
   status(options?: CallOptions): Promise<ProcessStatus>

@@ -3,7 +3,7 @@ import { equal, ok, rejects } from './assert.ts'
 import type { Trial } from './trial.ts'
 import type { AnyProvider, AnySandbox, Behaviour } from './types.ts'
 
-/** Every call that an ability brings. Where it is absent each of them throws `unsupported`, and does nothing. */
+/** The calls of every ability. If the ability is absent, each must throw `unsupported` and do nothing. */
 export const abilityCalls: {
   readonly [A in Ability]: ReadonlyArray<[name: string, call: (sandbox: AnySandbox, trial: Trial) => unknown]>
 } = {
@@ -50,7 +50,6 @@ export const abilityCalls: {
   activity: [['refreshActivity()', (sandbox) => sandbox.refreshActivity()]],
 }
 
-/** A sensible value for each option of `create`. */
 export const sampleOptions: { readonly [O in CreateOption]: CreateSandboxOpts } = {
   name: { name: 'kit-sample' },
   label: { label: 'A sample' },
@@ -67,7 +66,7 @@ export const sampleOptions: { readonly [O in CreateOption]: CreateSandboxOpts } 
   providerOptions: { providerOptions: { kit: true } },
 }
 
-/** What takes the place of a behaviour whose abilities or options are not there. */
+/** Replaces a behaviour whose abilities or options are absent. */
 export function absentBehaviour(
   abilities: readonly Ability[],
   options: readonly CreateOption[],

@@ -1,12 +1,12 @@
 import { SandboxError, type SandboxErrorCode } from '../errors.ts'
 
-/** Assertions that need no test runner: each throws a plain Error that says what was expected and what came. */
+/** Assertions without a test runner. Each throws an Error with the expected and the actual value. */
 
 export function ok(condition: unknown, what: string): asserts condition {
   if (!condition) throw new Error(what)
 }
 
-/** Deep for arrays and plain objects; of anything else, `Object.is`. */
+/** Compares arrays and plain objects deeply, other values with `Object.is`. */
 export function equal<T>(actual: T, expected: T, what: string): void {
   if (!same(actual, expected)) throw new Error(`${what}: expected ${show(expected)}, got ${show(actual)}`)
 }
@@ -29,7 +29,7 @@ export function sameBytes(actual: Uint8Array, expected: Uint8Array, what: string
   }
 }
 
-/** The call must fail with a SandboxError of one of these codes; returns it. */
+/** Asserts that the call fails with a SandboxError of one of these codes, and returns it. */
 export async function rejects(
   call: Promise<unknown> | (() => unknown),
   codes: SandboxErrorCode | readonly SandboxErrorCode[],
@@ -54,7 +54,6 @@ export async function rejects(
   throw new Error(`${what}: expected ${named}, but it succeeded with ${show(value)}`)
 }
 
-/** One line about any value. */
 export function show(value: unknown): string {
   if (value === undefined) return 'undefined'
   if (value instanceof Uint8Array) return `${value.byteLength} bytes`

@@ -1,6 +1,6 @@
 /**
- * A file of any size that nobody has to hold: its blocks are windows into one table, so they can be made and
- * checked piece by piece.
+ * A file of any size that is never in memory as a whole: its blocks are windows into one table, so they are generated
+ * and checked chunk by chunk.
  */
 const block = 64 * 1024
 const shifts = 251
@@ -16,7 +16,7 @@ export async function* bigBlocks(size: number, onBlock: () => void): AsyncGenera
   }
 }
 
-/** Throws when these bytes are not those that the file has at this place. */
+/** Throws if the bytes differ from the file's content at this position. */
 export function checkBig(chunk: Uint8Array, from: number): void {
   for (let at = 0; at < chunk.byteLength; ) {
     const length = Math.min(chunk.byteLength - at, block - ((from + at) % block))

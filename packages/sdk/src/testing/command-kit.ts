@@ -1,72 +1,79 @@
-/** A program and its arguments, as `runCommand` takes them. */
 export interface Command {
   readonly cmd: string
   readonly args: readonly string[]
 }
 
 /**
- * The programs that behaviours run. `posixCommands()` has them for anything with a POSIX shell;
- * a provider of another kind brings its own table.
+ * The programs that behaviours run. `posixCommands()` provides them for any POSIX shell; another kind of provider
+ * brings its own table.
  *
- * Paths are relative to the program's working directory. Programs that print say nothing else.
+ * Paths are relative to the program's working directory. Programs print exactly what is specified.
  */
 export interface CommandKit {
-  /** The text, exactly, on stdout or on stderr. */
+  /** Prints the text to stdout or stderr, unchanged. */
   print(text: string): Command
   printError(text: string): Command
-  /** Ends with this code. Reads no input. */
+  /** Exits with this code. Reads no input. */
   exit(code: number): Command
-  /** Ends by sending this signal to itself. */
+  /** Sends this signal to itself. */
   die(signal: string): Command
-  /** stdin to stdout, until end-of-file. */
+  /** Copies stdin to stdout until end-of-file. */
   copyInput(): Command
-  /** The value of a variable, exactly; `<unset>` when there is none. */
+  /** Prints the value of a variable, or `<unset>`. */
   printEnv(name: string): Command
-  /** The absolute path of the working directory, exactly. */
+  /** Prints the absolute path of the working directory. */
   printDir(): Command
-  /** Each argument followed by a NUL. */
+  /** Prints each argument followed by a NUL. */
   printArgs(args: readonly string[]): Command
-  /** All 256 byte values in order, on stdout. */
   bytes(): Command
-  /** `ready` and a newline, then nothing for ever. Dies of SIGTERM. */
+  /** Prints `ready` and a newline, then waits forever. SIGTERM ends it. */
   wait(): Command
-  /** As `wait`, but SIGTERM makes it print `term` and a newline and end with code 7. */
+  /** Like `wait`, but on SIGTERM it prints `term` and a newline and exits with 7. */
   waitTrapped(): Command
-  /** Lines of stdin: `out TEXT` and `err TEXT` print TEXT and a newline there, `exit N` ends with N. */
+  /** Reads lines: `out TEXT` and `err TEXT` print TEXT and a newline there, `exit N` exits with N. */
   relay(): Command
-  /** This many bytes of `0123456789abcde\n` over and over on stdout; then, if given, makes the file `marker`. With `gate`, not before that file is there. */
+  /**
+   * Prints this many bytes of repeated `0123456789abcde\n`, then creates the file `marker` if given. With `gate`,
+   * first waits until that file exists.
+   */
   flood(bytes: number, marker?: string, gate?: string): Command
-  /** Prints `before\n`, waits until the file `path` is there, prints `after\n`. */
+  /** Prints `before\n`, waits until the file `path` exists, prints `after\n`. */
   gate(path: string): Command
-  /** Prints `a` and the first byte of `é`; when the file `path` is there, its second byte and `z`. */
+  /** Prints `a` and the first byte of `é`; once the file `path` exists, its second byte and `z`. */
   splitCharacter(path: string): Command
   /**
-   * Starts a child that starts a grandchild that ignores SIGTERM, SIGINT and SIGHUP; prints `ready` and a
-   * newline when all three run, and goes on for ever. `marker` is a path that `afterTree` knows it by.
+   * Starts a child with a grandchild that ignores SIGTERM, SIGINT and SIGHUP. Prints `ready` and a newline when all
+   * three run, and waits forever. `marker` is a path that identifies the tree for `afterTree`.
    */
   tree(marker: string, shape?: TreeShape): Command
-  /** Prints `watching` and a newline; when the last program of that tree has ended, `gone` and a newline, and ends. */
+  /**
+   * Prints `watching` and a newline; when the last program of that tree has ended, prints `gone` and a newline, and
+   * exits.
+   */
   afterTree(marker: string): Command
-  /** Starts a daemon (a session of its own, no parent), prints `started` and a newline when it runs, and ends. `afterTree` knows it. */
+  /**
+   * Starts a daemon (own session, no parent), prints `started` and a newline when it runs, and exits. `afterTree` can
+   * watch it.
+   */
   daemon(marker: string): Command
-  /** Starts a child that outlives it and holds on to stdout, prints `started` and a newline, and ends. */
+  /** Starts a child that outlives it and holds stdout open, prints `started` and a newline, and exits. */
   leaveChild(): Command
-  /** The number of the user that programs run as: `0` for one whom no file mode stops. */
+  /** Prints the user id of programs: `0` if file modes do not apply. */
   userId(): Command
-  /** Content of a file that, made executable and run by its path, prints `from a script`. */
+  /** Content of an executable file that prints `from a script`. */
   readonly script: string
-  /** A name that no program has. */
+  /** The name of a missing program. */
   readonly missing: string
 
-  /** Serves HTTP on a port of the sandbox: every answer is `body`. Prints `ready` and a newline when it listens. */
+  /** Serves HTTP on a port of the sandbox and responds with `body`. Prints `ready` and a newline when it listens. */
   server?(port: number, body: string): Command
 }
 
-/** How the grandchild of a tree differs. */
+/** Variants of the grandchild of a tree. */
 export interface TreeShape {
-  /** It has left for a session of its own; with `parent`, the child that started it has ended as well. */
+  /** It runs in its own session; with `parent`, the child that started it has ended too. */
   readonly leaves?: 'group' | 'parent'
-  /** It dies of SIGTERM, SIGINT and SIGHUP like any program. */
+  /** SIGTERM, SIGINT and SIGHUP end it. */
   readonly heeds?: boolean
 }
 

@@ -2,7 +2,7 @@ import { choose } from './run.ts'
 import { Session } from './session.ts'
 import type { Behaviour, ConformanceOptions } from './types.ts'
 
-/** The two words that every JavaScript test runner has. `afterAll` (or `after`) is used where it is given. */
+/** The functions that every JavaScript test runner has. `afterAll` (or `after`) is used if given. */
 export interface TestRunner {
   describe(name: string, body: () => void): unknown
   it(name: string, body: (context?: unknown) => Promise<void>): unknown
@@ -10,13 +10,17 @@ export interface TestRunner {
 }
 
 /**
- * Every behaviour of the contract as a test of your runner:
+ * Registers every behaviour of the contract as a test:
  *
  *     import { describe, it } from 'vitest' // or 'node:test'
- *     conformance({ provider: () => new MyProvider(), runner: { describe, it }, without: { reopen: 'one process only', … } })
+ *     conformance({
+ *       provider: () => new MyProvider(),
+ *       runner: { describe, it },
+ *       without: { reopen: 'one process only', … },
+ *     })
  *
- * A behaviour whose ability the provider does not declare becomes a test that its calls throw `unsupported`; none
- * is skipped without a word. Give the runner's own time limit more room than `limits.behaviourMs`.
+ * If the provider does not declare an ability, the test asserts that its calls throw `unsupported`; no behaviour is
+ * skipped silently. Set the runner's time limit above `limits.behaviourMs`.
  */
 export function conformance(options: ConformanceOptions & { runner?: TestRunner; title?: string }): void {
   const runner = options.runner ?? globalRunner()
@@ -38,12 +42,12 @@ export function conformance(options: ConformanceOptions & { runner?: TestRunner;
         }
       })
     }
-    runner.it('Nothing that the kit made is left', async () => (await open()).close())
+    runner.it('The kit leaves nothing behind', async () => (await open()).close())
     runner.afterAll?.(async () => (await session)?.close())
   })
 }
 
-/** As skipped, with the reason, where the runner's context can say so (vitest, node:test); on the console where not. */
+/** Skips with the reason through the runner's context (vitest, node:test), or on the console. */
 function skip(context: unknown, behaviour: Behaviour, excuse: string): void {
   const own = context as { skip?: (reason: string) => void } | undefined
   if (typeof own?.skip === 'function') own.skip(excuse)
@@ -57,7 +61,5 @@ function byGroup(list: readonly Behaviour[]): Map<string, Behaviour[]> {
 function globalRunner(): TestRunner {
   const { describe, it, afterAll } = globalThis as Partial<TestRunner>
   if (describe && it) return { describe, it, ...(afterAll ? { afterAll } : {}) }
-  throw new Error(
-    'There is no global describe and it: pass { runner: { describe, it } } of your test runner.',
-  )
+  throw new Error('No global describe and it found: pass { runner: { describe, it } } of your test runner.')
 }

@@ -1,7 +1,7 @@
 import type { OutputOptions, ProcessEvent } from '../spec/index.ts'
 import { ok } from './assert.ts'
 
-/** Reads a process's output event by event, so that a test can act between two of them. */
+/** Reads a process's output event by event, so that a test can act in between. */
 export class EventReader {
   readonly events: ProcessEvent[] = []
   readonly #iterator: AsyncIterator<ProcessEvent>
@@ -16,7 +16,7 @@ export class EventReader {
     this.#iterator = process.output(options)[Symbol.asyncIterator]()
   }
 
-  /** The next event; undefined at the end. */
+  /** The next event, or undefined at the end. */
   async next(): Promise<ProcessEvent | undefined> {
     const { done, value } = await this.#iterator.next()
     if (done) return undefined
@@ -26,7 +26,6 @@ export class EventReader {
     return value
   }
 
-  /** Reads until this text has come on that stream. */
   async until(text: string, stream: 'stdout' | 'stderr' = 'stdout'): Promise<void> {
     while (!this[stream].includes(text)) {
       const event = await this.next()
@@ -37,7 +36,7 @@ export class EventReader {
     }
   }
 
-  /** Reads to the end; the exit event, which must be there. */
+  /** Reads to the end and returns the exit event, which must exist. */
   async exit(): Promise<Extract<ProcessEvent, { type: 'exit' }>> {
     for (let event = await this.next(); event; event = await this.next()) {
       if (event.type !== 'exit') continue
@@ -52,7 +51,7 @@ export class EventReader {
   }
 }
 
-/** Whether a promise has settled by the time `others` has: a way to see that something waits, without a clock. */
+/** Whether a promise settles before `others`: shows without a clock that something waits. */
 export async function settledBefore(promise: Promise<unknown>, others: Promise<unknown>): Promise<boolean> {
   let settled = false
   promise.then(

@@ -1,7 +1,7 @@
 import { randomId } from '../shared/ids.ts'
 import type { Trial } from './trial.ts'
 
-/** Files of the machine that runs the kit, for behaviours about the border between it and a sandbox. Node only. */
+/** Files of the machine that runs the kit, for behaviours at its border to a sandbox. Node only. */
 
 export async function hostFile(t: Trial, content: string | Uint8Array): Promise<string> {
   const { mkdtemp, realpath, rm, writeFile } = node('node:fs').promises
@@ -20,11 +20,11 @@ hostFile.mode = async (path: string): Promise<number> =>
 hostFile.chmod = async (path: string, mode: number): Promise<void> =>
   node('node:fs').promises.chmod(path, mode)
 
-/** Not an import, so that the kit's table of behaviours can be loaded anywhere. */
+/** Not a static import, so that the table of behaviours loads anywhere. */
 function node<M extends 'node:fs' | 'node:os'>(
   name: M,
 ): M extends 'node:fs' ? typeof import('node:fs') : typeof import('node:os') {
   const module = (globalThis.process as NodeJS.Process | undefined)?.getBuiltinModule?.(name)
-  if (!module) throw new Error('This behaviour is about files of this machine and needs Node.')
+  if (!module) throw new Error('This behaviour uses local files and needs Node.')
   return module as ReturnType<typeof node<M>>
 }

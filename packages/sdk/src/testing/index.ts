@@ -1,4 +1,4 @@
-/** The conformance kit: every behaviour of the contract, for any provider, on any test runner or without one. */
+/** The conformance kit: every behaviour of the contract, for any provider, with or without a test runner. */
 export { behaviours } from './behaviours/index.ts'
 export type { Command, CommandKit, OptionalProgram } from './command-kit.ts'
 export { conformance, type TestRunner } from './conformance.ts'

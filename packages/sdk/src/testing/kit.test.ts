@@ -9,7 +9,7 @@ import { behaviours, conformance, memoryCommands, posixCommands, runConformance 
 const without = { server: 'no network', reopen: 'one object', leftovers: 'nobody looks' }
 
 describe('the table of behaviours', () => {
-  it('has at least 120, each with an id of its own', () => {
+  it('has at least 120 behaviours, each with a unique id', () => {
     expect(behaviours.length).toBeGreaterThanOrEqual(120)
     expect(new Set(behaviours.map(({ id }) => id)).size).toBe(behaviours.length)
     expect(new Set(behaviours.map(({ name }) => name)).size).toBe(behaviours.length)
@@ -22,14 +22,14 @@ describe('the table of behaviours', () => {
     }
   })
 
-  it('asks for every ability somewhere', () => {
+  it('covers every ability', () => {
     const asked = new Set(behaviours.flatMap(({ needs = [] }) => needs))
     for (const ability of Object.keys(abilityCalls)) expect(asked).toContain(ability)
   })
 })
 
 describe('runConformance', () => {
-  it('runs what `only` names, and refuses a name that nothing has', async () => {
+  it('runs the behaviours that `only` names, and rejects an unknown name', async () => {
     const provider = new MemoryProvider()
     const options = { provider: () => provider, commands: memoryCommands(provider), without }
     const report = await runConformance({ ...options, only: ['exit-3', 'ports'] })
@@ -41,13 +41,13 @@ describe('runConformance', () => {
     )
   })
 
-  it('does not run without a program unless told why', async () => {
+  it('requires a reason for a missing program', async () => {
     const provider = new MemoryProvider()
     const options = { provider: () => provider, commands: memoryCommands(provider) }
     await expect(runConformance(options)).rejects.toThrow('without: { reopen')
   })
 
-  it('says what was asserted instead where an ability is absent', async () => {
+  it('reports what was asserted instead if an ability is absent', async () => {
     const provider = new MemoryProvider({ capabilities: { fork: false } })
     const report = await runConformance({
       provider: () => provider,
@@ -60,7 +60,7 @@ describe('runConformance', () => {
     ])
   })
 
-  it('fails a provider that declares an ability and does not have it', async () => {
+  it('fails a provider that declares an ability without implementing it', async () => {
     const provider = new MemoryProvider({ shell: () => 0 })
     const report = await runConformance({
       provider: () => provider,
@@ -71,7 +71,7 @@ describe('runConformance', () => {
     expect(report.failed[0]?.error?.message).toContain('exit code: expected 42, got 0')
   })
 
-  it('takes away what a failed behaviour made', async () => {
+  it('removes what a failed behaviour created', async () => {
     const provider = new MemoryProvider()
     provider.fault({ on: 'readStream', error: 'internal', times: Infinity })
     const report = await runConformance({
@@ -100,7 +100,7 @@ describe('conformance', () => {
       runner,
       only: ['exit-0', 'destroy'],
     })
-    expect(tests.map(([name]) => name).at(-1)).toBe('Nothing that the kit made is left')
+    expect(tests.map(([name]) => name).at(-1)).toBe('The kit leaves nothing behind')
     for (const [, body] of tests) await body()
     expect(await provider.list()).toEqual([])
   })
@@ -128,7 +128,7 @@ describe('conformance', () => {
 })
 
 describe('assertions', () => {
-  it('say what was expected and what came', async () => {
+  it('report the expected and the actual value', async () => {
     expect(() => equal([1, 2], [1, 3], 'numbers')).toThrow('numbers: expected [1,3], got [1,2]')
     expect(() => equal<unknown>('1', 1, 'value')).toThrow('value: expected 1, got "1"')
     expect(() => equal<unknown>(undefined, null, 'value')).toThrow()
@@ -149,7 +149,7 @@ describe('assertions', () => {
 })
 
 describe('posixCommands', () => {
-  it('puts values into arguments, never into the script', () => {
+  it('passes values as arguments, never inside the script', () => {
     const { args } = posixCommands().print('$(touch hacked)')
     expect(args).toEqual(['-c', 'printf %s "$1"', 'sh', '$(touch hacked)'])
   })

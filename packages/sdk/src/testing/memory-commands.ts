@@ -1,9 +1,9 @@
 import type { CommandContext, MemoryProvider } from '../providers/memory/index.ts'
 import type { CommandKit } from './command-kit.ts'
 
-/** Scripts the kit's programs on a memory provider. */
+/** Implements the kit's programs on a memory provider. */
 export function memoryCommands(provider: MemoryProvider): CommandKit {
-  /** Trees by marker: resolves when the last program of that tree has ended. */
+  /** By marker: resolves when the last program of that tree has ended. */
   const trees = new Map<string, PromiseWithResolvers<void>>()
   const add = (name: string, run: Parameters<MemoryProvider['command']>[1]) =>
     void provider.command(`kit-${name}`, run)
@@ -131,7 +131,6 @@ async function fileThere({ args, files, clock }: CommandContext, path = args[0] 
   while (!(await files.exists(path))) await clock.sleep(1)
 }
 
-/** Ends only by a signal. */
 function forever(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) =>
     signal.addEventListener('abort', () => reject(new Error('killed')), { once: true }),

@@ -1,6 +1,6 @@
 /**
- * Watches how far this process grows. What is only waiting to be collected does not count: before a growth is taken for
- * real, the collector is asked to run, where that can be done.
+ * Measures how far this process grows. Garbage does not count: before growth is reported, the collector runs, if it
+ * can be triggered.
  */
 export class GrowthMeter {
   readonly #allowed: number
@@ -16,7 +16,6 @@ export class GrowthMeter {
     this.#most = Math.max(this.#most, usedBytes() - this.#before)
   }
 
-  /** What is wrong, if anything. */
   get complaint(): string | undefined {
     if (this.#most <= this.#allowed) return undefined
     return `this process grew by ${mebibytes(this.#most)} MiB; allowed are ${mebibytes(this.#allowed)}`
@@ -33,7 +32,7 @@ interface Host {
 
 const host = globalThis as unknown as Host
 
-/** Objects and buffers; 0 where it cannot be known (then nothing can exceed it). */
+/** Objects and buffers; 0 if unknown, which never exceeds a limit. */
 function usedBytes(): number {
   const usage = host.process?.memoryUsage?.()
   return usage ? usage.heapUsed + usage.arrayBuffers : 0

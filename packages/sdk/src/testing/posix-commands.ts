@@ -1,11 +1,11 @@
 import type { Command, CommandKit } from './command-kit.ts'
 
 export interface PosixCommandsOptions {
-  /** What the sandbox has to serve HTTP with. */
+  /** The program in the sandbox that can serve HTTP. */
   server?: 'python3' | 'node'
 }
 
-/** Programs for any sandbox with `sh` and the usual small tools. Values travel as arguments, never inside a script. */
+/** Programs for any sandbox with `sh` and the usual tools. Values are passed as arguments, never inside a script. */
 export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
   const serve = options.server === undefined ? undefined : servers[options.server]
   return {
@@ -28,7 +28,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
       sh("printf 'a\\303'; while ! test -e \"$1\"; do sleep 0.02; done; printf '\\251z'", path),
     tree: (marker, { leaves, heeds } = {}) =>
       sh(tree, marker, heeds ? '' : 'TERM INT HUP', leaves ?? 'nothing'),
-    // Opened before it speaks: from then on the end of the last writer is this reader's end-of-file.
+    // Opened before printing: from then on the reader gets end-of-file when the last writer ends.
     afterTree: (marker) => sh('exec 3<"$1"; echo watching; cat <&3 >/dev/null; echo gone', marker),
     daemon: (marker) => sh(daemon, marker),
     leaveChild: () => sh('sleep 1000000 & echo started'),
@@ -60,8 +60,8 @@ while IFS= read -r line; do
 done`
 
 /**
- * The grandchild holds a FIFO open for as long as it lives, so that its death can be awaited: `afterTree` reads
- * from the FIFO and sees end-of-file when the last writer is gone.
+ * The grandchild holds a FIFO open while it lives. `afterTree` reads from the FIFO and sees end-of-file when the last
+ * writer is gone.
  */
 const tree = `
 mkfifo "$1" || exit 1

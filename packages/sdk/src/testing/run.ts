@@ -6,7 +6,7 @@ export interface BehaviourResult {
   readonly id: string
   readonly group: string
   readonly name: string
-  /** `excused`: it could not be run, for the reason that the caller stated. */
+  /** `excused`: not run, for the reason that the caller stated. */
   readonly status: 'passed' | 'failed' | 'excused'
   /** What was run instead, or why nothing was. */
   readonly note?: string
@@ -20,11 +20,11 @@ export interface ConformanceReport {
   readonly passed: number
   readonly failed: readonly BehaviourResult[]
   readonly excused: readonly BehaviourResult[]
-  /** What could not be taken away afterwards. */
+  /** What the cleanup could not remove. */
   readonly leftovers?: Error
 }
 
-/** Runs the kit without a test runner. Never throws for a behaviour that does not hold; the report says it. */
+/** Runs the kit without a test runner. A failed behaviour does not throw; the report contains it. */
 export async function runConformance(options: ConformanceOptions): Promise<ConformanceReport> {
   const session = await Session.open(options)
   const results: BehaviourResult[] = []
@@ -43,7 +43,7 @@ export async function runConformance(options: ConformanceOptions): Promise<Confo
   }
 }
 
-/** The behaviours that `only` asks for; a word that names none of them is a mistake. */
+/** The behaviours selected by `only`. Throws for an unknown name. */
 export function choose(only: ConformanceOptions['only']): Behaviour[] {
   if (only === undefined) return [...behaviours]
   if (typeof only === 'function') return behaviours.filter(only)

@@ -13,7 +13,7 @@ import {
   type Limits,
 } from './types.ts'
 
-/** One run of the kit: the provider, the shared sandboxes, and the promise to leave nothing. */
+/** One run of the kit: the provider, the shared sandboxes and the cleanup. */
 export class Session {
   readonly provider: AnyProvider
   readonly commands: CommandKit
@@ -36,13 +36,13 @@ export class Session {
     return session
   }
 
-  /** Runs a behaviour, or what takes its place on this provider; throws when it does not hold. */
+  /** Runs a behaviour, or its replacement on this provider. Throws if it fails. */
   async run(behaviour: Behaviour): Promise<void> {
     const trial = new Trial(this, behaviour.group)
     try {
       await inTime((this.#replacement(behaviour) ?? behaviour).run(trial), this.limits.behaviourMs)
     } catch (error) {
-      // It may have left the group's sandbox in any state; the next behaviour gets a new one.
+      // The group's sandbox may be in any state; the next behaviour gets a new one.
       await this.#drop(behaviour.group)
       throw error
     } finally {
@@ -50,7 +50,7 @@ export class Session {
     }
   }
 
-  /** Why a behaviour is not run as it stands, in words for its title; undefined when it is. */
+  /** Why a replacement is run, as a part of the title; undefined if the behaviour itself is run. */
   note(behaviour: Behaviour): string | undefined {
     const { needs, options } = missing(this.provider, behaviour)
     if (needs.length > 0) return `absent: ${needs.join(', ')}; its calls throw unsupported`
@@ -59,7 +59,7 @@ export class Session {
     return undefined
   }
 
-  /** The stated reason for which a behaviour cannot be run here at all. */
+  /** The stated reason why a behaviour cannot run here. */
   excuse(behaviour: Behaviour): string | undefined {
     const { program } = behaviour
     if (program === undefined || this.commands[program] || this.note(behaviour) !== undefined)
@@ -84,7 +84,7 @@ export class Session {
     return this.#options.leftovers?.(sandboxId)
   }
 
-  /** Destroys what is shared, then whatever still carries the kit's label, and fails if there was anything. */
+  /** Destroys shared sandboxes, then everything with the kit's label, and fails if such a sandbox was left. */
   async close(): Promise<void> {
     for (const group of [...this.#shared.keys()]) await this.#drop(group)
     if (!this.provider.createOptions.has('labels')) return
@@ -98,9 +98,7 @@ export class Session {
     this.#shared.delete(group)
     try {
       if (sandbox) await inTime(this.provider.destroy((await sandbox).sandboxId), 10_000)
-    } catch {
-      // close() lists what is left and says so.
-    }
+    } catch {}
   }
 
   #replacement(behaviour: Behaviour): Pick<Behaviour, 'run'> | undefined {
@@ -108,7 +106,7 @@ export class Session {
     return needs.length > 0 || options.length > 0 ? absentBehaviour(needs, options) : undefined
   }
 
-  /** Nothing is left out silently: what the caller did not give, the caller explains. */
+  /** Each missing option must be explained in `without`. */
   #checkExplained(): void {
     const { without = {}, reopen, leftovers } = this.#options
     const optional: OptionalProgram[] = this.provider.capabilities.ports ? ['server'] : []
@@ -117,7 +115,7 @@ export class Session {
     for (const [what, value] of Object.entries(given)) {
       if (value || without[what as keyof typeof without]) continue
       throw new Error(
-        `The conformance kit was given no “${what}”. Give it one, or say why not: { without: { ${what}: 'the reason' } }.`,
+        `The conformance kit needs “${what}”. Pass it, or give the reason: { without: { ${what}: 'the reason' } }.`,
       )
     }
   }

@@ -6,8 +6,8 @@ import type { Session } from './session.ts'
 import type { AnyProvider, AnySandbox, Limits } from './types.ts'
 
 /**
- * What one run of a behaviour works with. Everything made through it is taken away afterwards, also when the
- * behaviour fails or hangs.
+ * The context of one run of a behaviour. Everything created through it is removed afterwards, also if the behaviour
+ * fails or hangs.
  */
 export class Trial {
   readonly provider: AnyProvider
@@ -25,23 +25,22 @@ export class Trial {
     this.limits = session.limits
   }
 
-  /** The group's shared sandbox, running. For behaviours that leave its life alone. */
+  /** The group's shared, running sandbox. Only for behaviours that do not stop or destroy it. */
   sandbox(): Promise<AnySandbox> {
     return this.#session.shared(this.#group)
   }
 
-  /** A sandbox of this behaviour's own. */
   async create(options: CreateSandboxOpts = {}): Promise<AnySandbox> {
     return this.adopt(await this.provider.create(this.marked(options)))
   }
 
-  /** The options with the kit's label, by which what is left over is found. */
+  /** Adds the kit's label, which identifies leftovers. */
   marked<T extends CreateSandboxOpts>(options: T): T {
     if (!this.provider.createOptions.has('labels')) return options
     return { ...options, labels: { ...this.#session.label, ...options.labels } }
   }
 
-  /** To be destroyed afterwards, however the behaviour came by it. */
+  /** Destroys the sandbox afterwards, however the behaviour obtained it. */
   adopt(sandbox: AnySandbox): AnySandbox {
     this.later(() => this.provider.destroy(sandbox.sandboxId))
     return sandbox
@@ -55,7 +54,7 @@ export class Trial {
     return sandbox.runCommand({ ...command, ...options })
   }
 
-  /** Starts a program; it is killed afterwards if it still runs. */
+  /** Starts a program and kills it afterwards. */
   async spawn(
     sandbox: Pick<AnySandbox, 'spawn'>,
     command: Command,
@@ -66,29 +65,28 @@ export class Trial {
     return process
   }
 
-  /** A new folder of this behaviour's own: its path relative to the workdir. */
+  /** Creates a folder for this behaviour. Returns its path relative to the workdir. */
   async folder(sandbox: Pick<AnySandbox, 'files'>): Promise<string> {
     const path = `kit-${randomId(8)}`
     await sandbox.files.mkdir(path)
     return path
   }
 
-  /** A name that nobody else uses. */
   unique(prefix = 'kit'): string {
     return `${prefix}-${randomId(10)}`
   }
 
-  /** The provider as another process would open it; undefined where the kit was told why there is none. */
+  /** The provider as another process would open it; undefined if `without` explains its absence. */
   async reopened(): Promise<AnyProvider | undefined> {
     return this.#session.reopened()
   }
 
-  /** What an observer outside sees left of a sandbox; undefined where there is none. */
+  /** What an outside observer finds left of a sandbox; undefined without an observer. */
   async leftovers(sandboxId: string): Promise<readonly string[] | undefined> {
     return this.#session.leftovers(sandboxId)
   }
 
-  /** Run afterwards, last one first. Failures of clean-up do not hide the behaviour's own. */
+  /** Runs afterwards, in reverse order. Cleanup failures do not hide the behaviour's own. */
   later(undo: () => unknown): void {
     this.#undo.push(undo)
   }
@@ -98,26 +96,25 @@ export class Trial {
       try {
         await inTime(Promise.resolve(undo()), 5000)
       } catch {
-        // What it made may be gone already. The kit's last check finds what is not.
+        // It may already be gone. The kit's last check finds leftovers.
       }
     }
   }
 
-  /** Asks again until the answer is yes: only where nothing tells of the change. */
+  /** Polls until the answer is true. Use it only if no event reports the change. */
   async eventually(question: () => Promise<boolean>, what: string): Promise<void> {
     const end = Date.now() + Math.min(20_000, this.limits.behaviourMs * 0.8)
     while (!(await question())) {
-      ok(Date.now() < end, `${what}: this did not come about in time`)
+      ok(Date.now() < end, `${what}: this did not happen in time`)
       await delay(25)
     }
   }
 }
 
-/** The work, or an error when it takes longer than this. */
 export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`It hung: nothing came for ${ms} ms.`)), ms)
+    timer = setTimeout(() => reject(new Error(`It hung: nothing happened for ${ms} ms.`)), ms)
   })
   try {
     return await Promise.race([work, late])

@@ -4,8 +4,8 @@ import { git } from './git.ts'
 import type { LocalRepo } from './scan.ts'
 
 /**
- * Carries over what makes the repository usable elsewhere: remotes, what branches follow, the committer's name,
- * which submodules are in use. An allow-list: anything else may name programs, paths or secrets of this machine.
+ * Copies what makes the repository usable elsewhere: remotes, tracking branches, the committer's name, active
+ * submodules. An allow-list: other settings may name programs, paths or secrets of this machine.
  */
 export async function copyConfig(
   repo: LocalRepo,
@@ -48,7 +48,7 @@ export async function copyConfig(
   return skipped
 }
 
-/** The address without passwords and tokens; undefined for a folder of this machine. */
+/** The address without passwords and tokens; undefined for a local folder. */
 export function publicUrl(address: string): string | undefined {
   if (/^file:/i.test(address) || /^[./~\\]/.test(address) || /^[a-z]:[\\/]/i.test(address)) return undefined
   if (/^[\w+.-]+::/.test(address)) return undefined // A helper program of this machine.
@@ -81,7 +81,7 @@ async function submodules(
   const names = declared.flatMap(([key]) => /^submodule\.(.+)\.path$/s.exec(key)?.[1] ?? [])
   return names.flatMap((name): Array<[string, string]> => {
     const url = settings.find(([key]) => key === `submodule.${name}.url`)?.[1]
-    if (url === undefined) return [] // Declared and never initialised.
+    if (url === undefined) return [] // Declared, but never initialised.
     const clean = publicUrl(url)
     return [
       [`submodule.${name}.active`, 'true'],

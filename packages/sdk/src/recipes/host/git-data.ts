@@ -7,15 +7,14 @@ import { copyConfig } from './git-config.ts'
 import type { LocalRepo } from './scan.ts'
 import type { TarItem } from './tar.ts'
 
-/** What a repository's history was when it was sent. */
+/** A repository's history at the time of the upload. */
 export interface RepoState {
-  /** Whether its history travelled too, or its files only. */
+  /** Whether the history was sent, or only the files. */
   sent: boolean
-  /** The commit; undefined before the first one. */
+  /** The commit; undefined before the first commit. */
   head?: string
-  /** The branch that HEAD names (`refs/heads/main`); undefined when it is detached. */
+  /** The branch of HEAD (`refs/heads/main`); undefined if detached. */
   ref?: string
-  /** Branches and tags. */
   refs: Record<string, string>
 }
 
@@ -43,9 +42,9 @@ export async function repoState(repo: LocalRepo, sent: boolean, { signal }: GitC
 }
 
 /**
- * A fresh git folder with the repository's branches and tags at the depth asked for, HEAD where it is, the index
- * of HEAD, and the real remotes without their passwords. Made by fetching, so that nothing else of the
- * original comes along: no hooks, no alternates, no path of this machine, no stash, no other people's config.
+ * Builds a git folder with the branches and tags at the requested depth, HEAD, its index, and the remotes without
+ * passwords. Uses a fetch, so that nothing else of the original is included: no hooks, alternates, local paths, stash
+ * or other configuration.
  */
 export async function buildGitData(
   repo: LocalRepo,
@@ -64,7 +63,7 @@ export async function buildGitData(
   const wanted = await refspecs(state, there)
   if (wanted.length > 0) {
     const limit = depth === 'full' ? [] : [`--depth=${depth.depth}`]
-    // One pack, whatever its size; shallow sources (CI checkouts) stay shallow instead of being refused.
+    // One pack of any size; shallow sources (CI checkouts) stay shallow instead of being rejected.
     const how = [
       '-c',
       'fetch.unpackLimit=1',
@@ -92,7 +91,7 @@ export async function buildGitData(
   if (state.head !== undefined) {
     await here(['read-tree', state.head])
     if (repo.sparse.length > 0) {
-      // Asked for with a work tree that is not there, so that git touches the index alone.
+      // With a missing work tree, git touches only the index.
       const bits = [
         '-c',
         'core.bare=false',
@@ -119,7 +118,7 @@ export async function buildGitData(
 
 const detachedHead = '+HEAD:refs/sandkasten/head'
 
-/** Branches, tags, what the branches follow, and HEAD where it is on none of them. */
+/** Branches, tags, the branches' upstreams, and HEAD if it is on none of them. */
 async function refspecs(
   state: RepoState,
   there: { cwd: string; signal: AbortSignal | undefined },

@@ -9,9 +9,8 @@ export interface GitCall {
   cwd?: string
   env?: Readonly<Record<string, string>>
   stdin?: string | Uint8Array | Readable
-  /** Exit codes that are answers; any other is thrown. Default: only 0. */
+  /** Exit codes that are not errors. Default: only 0. */
   accept?: readonly number[]
-  /** Write stdout to this file instead of keeping it. */
   outputFile?: string
   maxOutputBytes?: number
   signal?: AbortSignal | undefined
@@ -24,8 +23,8 @@ export interface GitAnswer {
 }
 
 /**
- * The git of this machine, with an argv and never through a shell. It takes no optional locks and starts no
- * monitor, so that reading a repository leaves it byte for byte as it was, and it runs no hook.
+ * Runs the local git with an argv, never through a shell. It takes no optional locks, starts no monitor and runs no
+ * hook, so reading a repository does not change it.
  */
 export async function git(args: readonly string[], call: GitCall = {}): Promise<GitAnswer> {
   const { signal, accept = [0], maxOutputBytes = 1 << 30 } = call
@@ -38,12 +37,12 @@ export async function git(args: readonly string[], call: GitCall = {}): Promise<
     signal,
     killSignal: 'SIGKILL',
   })
-  // Listened to from the start: a git that is not there says so before anything else happens.
+  // Listens from the start: a missing git fails before anything else.
   const exit = new Promise<{ code: number } | { error: NodeJS.ErrnoException }>((resolve) => {
     child.once('error', (error) => resolve({ error }))
     child.once('close', (code) => resolve({ code: code ?? 137 }))
   })
-  child.stdin.on('error', () => {}) // EPIPE: git's exit code and stderr say more.
+  child.stdin.on('error', () => {}) // EPIPE: git's exit code and stderr are more informative.
   const feeding = feed(child.stdin, call.stdin)
   const [kept, stderr] = await Promise.all([
     call.outputFile === undefined
@@ -77,7 +76,10 @@ const safety = [
   'maintenance.auto=false',
 ]
 
-/** What may stay of git's own variables: where its configuration is, and who commits. Not where its repository is. */
+/**
+ * Git variables that are kept: the location of the configuration and the committer, not the location of the
+ * repository.
+ */
 const kept =
   /^GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH|SSL_.*|AUTHOR_.*|COMMITTER_.*|CEILING_DIRECTORIES)$/
 
@@ -96,7 +98,7 @@ async function feed(stdin: NodeJS.WritableStream, source: GitCall['stdin']): Pro
   await pipeline(source, stdin).catch(() => {})
 }
 
-/** All of a stream, or undefined when it is more than that. */
+/** Reads the whole stream; undefined if it exceeds the limit. */
 async function keep(stream: Readable, maxBytes: number, onTooMuch?: () => void): Promise<Buffer | undefined> {
   const chunks: Buffer[] = []
   let size = 0
@@ -131,7 +133,7 @@ function failed(args: readonly string[], code: number, stderr: string): SandboxE
   const dubious = said.includes('dubious ownership')
   return new SandboxError(
     'provider_error',
-    `git ${subcommand(args)} on this machine ended with code ${code}: ${said}`,
+    `The local git ${subcommand(args)} exited with code ${code}: ${said}`,
     {
       hint: dubious
         ? 'The project belongs to another user; allow it with git config --global --add safe.directory <projectDir>.'
@@ -147,7 +149,7 @@ function tooMuch(args: readonly string[], maxBytes: number): SandboxError {
   })
 }
 
-/** Git repeats addresses in its messages, and addresses may hold passwords. */
+/** Git's messages repeat addresses, which may contain passwords. */
 function redactUrls(text: string): string {
   return text.replaceAll(/(\w+:\/\/)[^\s/@]+@/g, '$1***@')
 }

@@ -4,7 +4,7 @@ import { invalid } from '../checks.ts'
 import { mapLimit } from '../limit.ts'
 import { isSafePath } from '../paths.ts'
 
-/** The `include` option, as clean relative paths that are there. */
+/** Validates the `include` option. Returns normalized relative paths that exist. */
 export async function checkInclude(projectDir: string, include: unknown): Promise<string[]> {
   if (include === undefined) return []
   if (!Array.isArray(include)) throw invalid('`include` must be an array of paths relative to projectDir.')
@@ -16,13 +16,12 @@ export async function checkInclude(projectDir: string, include: unknown): Promis
     if (!there)
       throw invalid(
         `\`include\` has ${JSON.stringify(path)}, which does not exist.`,
-        'Take it out of include, or create it first.',
+        'Remove it from include, or create it first.',
       )
     return clean
   })
 }
 
-/** Those of the ignored files that are wanted and belong to the repository at `prefix`. */
 export async function includedHere(
   include: readonly string[],
   prefix: string,

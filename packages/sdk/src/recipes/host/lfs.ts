@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises'
 
-/** Whether a file that Git LFS keeps is here with its content or as the small text that stands for it. */
+/** Whether a Git LFS file is present with its content or only as a pointer. */
 export async function lfsKind(path: string, size: number): Promise<'content' | 'pointers'> {
   if (size > 1024) return 'content'
   const handle = await open(path, 'r')

@@ -8,27 +8,23 @@ import { git } from './git.ts'
 import { includedHere } from './include.ts'
 import { lfsKind } from './lfs.ts'
 
-/** A file or symbolic link of the project, by its path relative to it. */
 export interface LocalFile {
   type: 'file' | 'symlink'
   path: string
-  /** On this machine. */
   source: string
   mode: number
   size: number
   mtimeMs: number
-  /** Of a symbolic link. */
   target?: string
-  /** Its content is that of the HEAD commit. */
   atHead: boolean
 }
 
-/** A repository of its own in the project: the project itself, a submodule, or one that just lies there. */
+/** A repository in the project: the project itself, a submodule, or a nested repository. */
 export interface LocalRepo {
   /** Relative to the project, `''` for the project itself. */
   path: string
   dir: string
-  /** Tracked files that a sparse checkout leaves out of the working tree. */
+  /** Tracked files that a sparse checkout omits. */
   sparse: string[]
 }
 
@@ -36,13 +32,12 @@ export interface Scan {
   files: Map<string, LocalFile>
   repos: LocalRepo[]
   skipped: Skipped[]
-  /** Tracked, and not there; without those that a sparse checkout leaves out. */
+  /** Tracked, but missing; excludes files that a sparse checkout omits. */
   deleted: Set<string>
   lfs: { content: number; pointers: number }
 }
 
 interface ScanOptions {
-  /** For a scratch git folder. */
   temp: string
   include: readonly string[]
   onFile?: (done: number) => void
@@ -50,8 +45,8 @@ interface ScanOptions {
 }
 
 /**
- * What is in the working tree: tracked, modified and untracked files without the ignored ones, through every
- * nested repository; in a folder without git, what its `.gitignore` files leave. It reads and never writes.
+ * Lists the working tree: tracked, modified and untracked files without ignored ones, including nested repositories.
+ * In a folder without git, applies its `.gitignore` files. Never writes.
  */
 export async function scanProject(projectDir: string, options: ScanOptions): Promise<Scan> {
   const scan: Scan = {
@@ -66,12 +61,11 @@ export async function scanProject(projectDir: string, options: ScanOptions): Pro
   return scan
 }
 
-/** What git says of a folder: the root of a work tree, a folder inside one, or neither. */
 async function topLevel(dir: string, { signal }: ScanOptions): Promise<'root' | 'inside' | 'none'> {
   const answer = await git(['rev-parse', '--show-toplevel'], { cwd: dir, accept: [0, 128], signal })
   if (answer.code === 0) {
     if ((await realpath(answer.text)) === dir) return 'root'
-    // A folder that the repository around it ignores has nothing to do with that repository.
+    // A folder that is ignored by the surrounding repository does not belong to it.
     const ignored = await git(['check-ignore', '--quiet', '--', '.'], {
       cwd: dir,
       accept: [0, 1, 128],
@@ -81,7 +75,7 @@ async function topLevel(dir: string, { signal }: ScanOptions): Promise<'root' | 
   }
   const own = await lstat(join(dir, '.git')).catch(() => undefined)
   if (!own) return 'none'
-  // There is a repository and git refuses it: say why rather than send something else.
+  // Git refuses the repository: report the reason instead of sending something else.
   await git(['rev-parse', '--show-toplevel'], { cwd: dir, signal })
   return 'none'
 }
@@ -128,7 +122,7 @@ async function scanFolder(
   if (kind === 'root') scan.repos.push({ path: prefix.slice(0, -1), dir, sparse: tracked.sparse })
   if (kind === 'inside') {
     const reason =
-      'projectDir is a folder inside a repository: its files are sent without the history; for that, send the repository’s root'
+      'projectDir is a folder inside a repository: its files are sent without the history; to include it, send the repository’s root'
     scan.skipped.push({ path: '.git', reason })
   }
   const modified = kind === 'root' ? await modifiedSinceHead(call) : undefined
@@ -164,7 +158,7 @@ async function look(
   const path = prefix + name
   const source = join(dir, name)
   const facts = await lstat(source).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined // Deleted, and not yet from the index.
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined // Deleted, but still in the index.
     throw error
   })
   if (!facts || facts.isDirectory()) return undefined
@@ -192,7 +186,7 @@ async function listTracked(call: { cwd: string; signal: AbortSignal | undefined 
   return { names, notUtf8: notUtf8.map((row) => row.slice(row.indexOf('\t') + 1)), nested, sparse }
 }
 
-/** Tracked files whose content is not that of HEAD; undefined when there is no commit yet. */
+/** Tracked files that differ from HEAD; undefined before the first commit. */
 async function modifiedSinceHead(call: {
   cwd: string
   signal: AbortSignal | undefined
@@ -220,7 +214,7 @@ async function modifiedSinceHead(call: {
   )
 }
 
-/** A git folder elsewhere, so that git's ignore rules work where there is no repository. */
+/** A temporary git folder, so that ignore rules work without a repository. */
 async function scratchRepo(dir: string, { temp, signal }: ScanOptions): Promise<string[]> {
   const gitDir = join(temp, 'scan.git')
   await git(['init', '--quiet', '--bare', '--template=', '--', gitDir], { signal })

@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 
-/** What goes into an archive, by its path in there. */
 export interface TarItem {
   type: 'file' | 'symlink' | 'directory'
   path: string
-  /** The file on this machine. */
   source?: string
   target?: string
   mode: number
@@ -13,16 +11,16 @@ export interface TarItem {
 }
 
 export interface TarEvents {
-  /** A file is in the archive, with the hash of what was really read. */
+  /** Called for a packed file, with the hash of the bytes that were read. */
   onPacked?: (path: string, facts: { sha256: string; size: number }) => void
-  /** It could not be opened: gone since the project was read, or not ours to read. */
+  /** Called for a file that could not be opened: it has disappeared or is not readable. */
   onMissed?: (path: string, reason: string) => void
 }
 
 /**
- * A tar archive, written as it is read. Our own writer and not a `tar` program, of which there are several: no
- * owner, no xattrs, no `._` files, no second reading for the hashes, any name, the same bytes on every system.
- * The format is GNU's (long names as `L` and `K` entries), since busybox skips pax headers.
+ * Writes a tar archive as a stream. Not the `tar` program, of which there are several: the output has no owner, no
+ * xattrs and no `._` files, supports any name, is the same on every system, and hashes need no second read.
+ * The format is GNU's (long names as `L` and `K` entries), because busybox skips pax headers.
  */
 export async function* tarStream(
   items: Iterable<TarItem>,
@@ -53,7 +51,7 @@ async function* fileEntry(item: TarItem, { onPacked, onMissed }: TarEvents): Asy
     for (let at = 0; at < size; ) {
       const buffer = Buffer.allocUnsafe(Math.min(256 * 1024, size - at))
       const { bytesRead } = await handle.read(buffer, 0, buffer.byteLength, at)
-      // The header has promised a size: a file that shrinks while it is read ends in zeros, as with every tar.
+      // The header has the size: a file that shrinks during the read is padded with zeros, as in every tar.
       const chunk = bytesRead === 0 ? buffer.fill(0) : buffer.subarray(0, bytesRead)
       hash.update(chunk)
       yield chunk

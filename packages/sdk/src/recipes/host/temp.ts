@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 
-/** A folder that only this user can enter, outside of every project, gone when the work has ended either way. */
+/** A private temporary folder outside of every project, removed afterwards in any case. */
 export async function withTempFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'sandkasten-'))
   try {
@@ -16,7 +16,7 @@ export async function withTempFolder<T>(work: (folder: string) => Promise<T>): P
   }
 }
 
-/** What this machine's file system refused, as one of ours; anything else as it is. */
+/** Translates an error of the local file system to a SandboxError; returns other errors unchanged. */
 function hostError(error: unknown): unknown {
   const { code, name, path } = error as NodeJS.ErrnoException
   if (SandboxError.is(error) || typeof code !== 'string') return error

@@ -12,8 +12,8 @@ import type { PullJob } from './job.ts'
 import type { TreeEntry } from './objects.ts'
 
 /**
- * The sandbox's state as a new branch. All of it is put together in the temporary repository, which borrows the
- * local one's objects; only the finished branch is then fetched, checked once more, and given a name that is free.
+ * The sandbox's state as a new branch. It is assembled in the temporary repository, which borrows the local objects.
+ * Only the finished branch is fetched, checked again, and given a free name.
  *
  *     uploaded head ──► the sandbox's own commits ──► one commit with the uncommitted rest
  */
@@ -43,7 +43,6 @@ export async function makeBranch(
   }
 }
 
-/** Every file of the project itself that is not already in the base commit as the sandbox has it. */
 async function finalFiles(
   job: PullJob,
   head: string | undefined,
@@ -73,7 +72,7 @@ async function finalFiles(
     }
     if (untouched && before.atHead && same(path)) continue
     if (there.type === 'symlink' && leadsOutside(path, there.target)) {
-      // Reported with the changes; what a commit of the sandbox has of it goes, unless it was there before.
+      // Reported with the changes. Removed from the sandbox's commits, unless it existed before.
       if (!same(path)) files.set(path, undefined)
     } else if (there.type === 'file' || there.type === 'symlink') {
       const entry = await store.take(
@@ -117,7 +116,7 @@ async function borrowObjects(
   if (known.code === 0) return
   throw new SandboxError(
     'conflict',
-    `The commit ${head}, from which the sandbox started, is not in the local repository.`,
+    `The local repository does not have the commit ${head}, from which the sandbox started.`,
     {
       hint: "Pull with as: 'patch' instead, or upload the project again first.",
     },
@@ -143,7 +142,7 @@ async function commitTree(
   ).text
 }
 
-/** Copies what is new. Git checks every object, and touches no ref, no FETCH_HEAD, no working tree. */
+/** Copies new objects. Git checks every object, and touches no ref, no FETCH_HEAD and no working tree. */
 async function fetchResult(projectDir: string, from: string, signal: AbortSignal | undefined): Promise<void> {
   const strict = [
     '-c',
@@ -184,11 +183,11 @@ async function branchName({ projectDir, sandbox, opts }: PullJob): Promise<strin
   const checked = valid
     ? await git(['check-ref-format', `refs/heads/${name}`], { accept: [0, 1], signal: opts.signal })
     : undefined
-  if (checked?.code !== 0) throw invalid(`\`branch\` is not a name that git takes: ${JSON.stringify(name)}.`)
+  if (checked?.code !== 0) throw invalid(`\`branch\` is not a valid branch name: ${JSON.stringify(name)}.`)
   return name
 }
 
-/** Creates and never moves: the name is numbered until one is free. */
+/** Creates a branch and never moves one: adds a number until the name is free. */
 async function createBranch(projectDir: string, name: string, commit: string): Promise<string> {
   const zero = '0'.repeat(commit.length)
   for (let number = 1; number <= 1000; number += 1) {
@@ -205,6 +204,6 @@ async function createBranch(projectDir: string, name: string, commit: string): P
     if (raced.code !== 0) break
   }
   throw new SandboxError('conflict', `No branch named ${name} could be created in the local repository.`, {
-    hint: 'Set branch to another name; one that begins with an existing branch’s name and a slash cannot be made.',
+    hint: 'Set branch to another name. A name cannot start with an existing branch’s name and a slash.',
   })
 }

@@ -7,11 +7,11 @@ import type { Conflict, PulledFile, Skipped } from '../types.ts'
 import { type LocalState, localState } from './local-state.ts'
 
 export interface Changes {
-  /** Changed in the sandbox and not here. */
+  /** Changed only in the sandbox. */
   clean: PulledFile[]
-  /** Changed on both sides, differently. */
+  /** Changed differently on both sides. */
   conflicts: Array<Conflict & PulledFile>
-  /** Changed on both sides, equally. */
+  /** Changed equally on both sides. */
   same: PulledFile[]
   skipped: Skipped[]
 }
@@ -23,7 +23,7 @@ interface FindOptions {
   signal?: AbortSignal | undefined
 }
 
-/** What the sandbox changed since the upload, sorted by what happened here meanwhile. */
+/** The sandbox's changes since the upload, classified by the local changes. */
 export async function findChanges({ projectDir, manifest, remote, signal }: FindOptions): Promise<Changes> {
   const changes: Changes = { clean: [], conflicts: [], same: [], skipped: [] }
   for (const [path, there] of remote) {

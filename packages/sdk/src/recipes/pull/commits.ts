@@ -12,8 +12,8 @@ import type { Skipped } from '../types.ts'
 import type { PullJob } from './job.ts'
 
 /**
- * The commits that the sandbox made on top of what was uploaded, brought into the temporary repository as a
- * bundle: a file, in which nothing is executable, read with every object checked. Undefined when there are none.
+ * Fetches the commits that the sandbox added to the upload into the temporary repository, as a bundle: a file without
+ * executable parts, whose objects are all checked. Undefined if there are none.
  */
 export async function takeCommits(
   job: PullJob,
@@ -28,10 +28,9 @@ export async function takeCommits(
   if (!theirs?.head || theirs.head === head) return undefined
   const known = await localIds(job, [head, ...Object.values(uploaded.refs)])
   if (known.includes(theirs.head)) {
-    // The sandbox went to a commit that is here already; it made none of its own.
+    // The sandbox checked out a commit that exists locally and made none of its own.
     return { commit: theirs.head, count: 0 }
   }
-  // So that the commits can be counted from there.
   for (const [index, id] of known.entries()) await store.run(['update-ref', `refs/known/${index}`, id])
   const file = join(job.temp, 'commits.bundle')
   const refused = await withWorkFolder(sandbox, root, { signal }, async (work) => {
@@ -43,7 +42,7 @@ export async function takeCommits(
       ['bundle', 'create', '--quiet', remote, '--ignore-missing', '--stdin'],
       { stdin, signal },
     )
-    if (made.exitCode !== 0) return `its git made no bundle: ${made.stderr.trim().slice(-300)}`
+    if (made.exitCode !== 0) return `the sandbox’s git made no bundle: ${made.stderr.trim().slice(-300)}`
     await download(job, remote, file)
     return undefined
   })
@@ -59,8 +58,8 @@ export async function takeCommits(
 }
 
 /**
- * Not by `git fetch`, which before git 2.46 checks nothing in a bundle: the pack in it goes to `index-pack`, strictly,
- * and is kept only if every object passes.
+ * Not `git fetch`, which checks nothing in a bundle before git 2.46: `index-pack --strict` reads the pack and keeps
+ * it only if every object passes.
  */
 async function takeBundle({ store }: PullJob, file: string, head: string): Promise<string | undefined> {
   const start = await packStart(file)
@@ -77,7 +76,7 @@ async function takeBundle({ store }: PullJob, file: string, head: string): Promi
   return undefined
 }
 
-/** Where the header ends, which is lines of text up to an empty one. */
+/** The end of the header, which is text up to an empty line. */
 async function packStart(file: string): Promise<number | undefined> {
   const handle = await open(file, 'r')
   try {
@@ -112,7 +111,7 @@ async function download({ sandbox, limits, opts }: PullJob, remote: string, file
   )
 }
 
-/** Those of the ids, which the sandbox may have made up, that are commits here. */
+/** The ids that are local commits. The sandbox may have invented the others. */
 async function localIds({ store }: PullJob, ids: readonly string[]): Promise<string[]> {
   const stdin = [...new Set(ids)]
     .filter(isObjectId)

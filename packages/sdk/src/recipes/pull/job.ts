@@ -4,7 +4,6 @@ import type { Tool } from '../remote/tools.ts'
 import type { PullChangesOpts, RecipeSandbox } from '../types.ts'
 import type { ObjectStore } from './objects.ts'
 
-/** What both kinds of pull work with. */
 export interface PullJob {
   sandbox: RecipeSandbox
   root: string

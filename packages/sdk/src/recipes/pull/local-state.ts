@@ -6,7 +6,7 @@ import type { LocalEntry } from '../plan.ts'
 
 export type LocalState = LocalEntry | { type: 'missing' | 'other' }
 
-/** What is at a path of the project now. No link is followed: a name from the sandbox must not read elsewhere. */
+/** The local state of a path. Follows no link: a name from the sandbox must not read elsewhere. */
 export async function localState(projectDir: string, path: string): Promise<LocalState> {
   for (const folder of parentsOf(path)) {
     const facts = await look(join(projectDir, folder))

@@ -5,7 +5,6 @@ import { git } from '../host/git.ts'
 import type { RemoteEntry } from '../remote/probe.ts'
 import type { RecipeSandbox } from '../types.ts'
 
-/** A file in a git tree. */
 export interface TreeEntry {
   mode: string
   id: string
@@ -17,8 +16,8 @@ interface Limits {
 }
 
 /**
- * A repository in a temporary folder, where what comes from the sandbox is made into blobs and trees. Its
- * configuration is ours alone, no filter, hook or attribute applies, and no name from the sandbox is ever a path here.
+ * A temporary repository that stores content from the sandbox as blobs and trees. Only our configuration applies,
+ * without filters, hooks or attributes, and names from the sandbox never become paths.
  */
 export class ObjectStore {
   readonly gitDir: string
@@ -62,7 +61,7 @@ export class ObjectStore {
     return git([`--git-dir=${this.gitDir}`, ...config, ...args], { ...options, env, signal: this.#signal })
   }
 
-  /** A file or link of the sandbox as a blob; undefined when it is too large or no longer there. */
+  /** Stores a file or link of the sandbox as a blob; undefined if it is too large or gone. */
   async take(
     sandbox: RecipeSandbox,
     path: string,
@@ -98,11 +97,11 @@ export class ObjectStore {
     return (await this.run(['hash-object', '-w', '--no-filters', '--stdin'], { stdin: content })).text
   }
 
-  /** The tree that has these files, or these on top of another tree; `undefined` removes one. */
+  /** Builds a tree of these files, optionally on top of another tree; `undefined` removes a file. */
   async tree(files: ReadonlyMap<string, TreeEntry | undefined>, on?: string): Promise<string> {
     await this.run(on === undefined ? ['read-tree', '--empty'] : ['read-tree', on])
     const zero = '0'.repeat(40)
-    // Removals first: a file may be where a folder was.
+    // Removals first: a file may replace a folder.
     const rows = [...files].sort(([, a], [, b]) => Number(a !== undefined) - Number(b !== undefined))
     const stdin = rows
       .map(([path, entry]) => (entry ? `${entry.mode} ${entry.id}\t${path}\0` : `0 ${zero}\t${path}\0`))
@@ -136,7 +135,7 @@ export class ObjectStore {
   }
 }
 
-/** A failed read ends the stream, and is kept: git is then done with it, and the failure can be told. */
+/** A failed read ends the stream and is kept, so that git finishes and the failure can be reported. */
 async function* guarded(
   chunks: AsyncIterable<Uint8Array>,
   read: { error?: unknown },

@@ -8,7 +8,7 @@ import type { TreeEntry } from './objects.ts'
 
 const maxPatchBytes = 256 * 1024 * 1024
 
-/** The changes as text that `git apply` takes, against the local files as they are now. */
+/** The changes as a patch for `git apply`, against the current local files. */
 export async function makePatch(
   job: PullJob,
   changes: readonly PulledFile[],
@@ -69,7 +69,7 @@ async function diff({ store }: PullJob, from: string, to: string): Promise<strin
   const bytes = await run()
   const text = bytes.toString('utf8')
   if (Buffer.from(text).equals(bytes)) return text
-  // Some text is not UTF-8 and would be damaged in a string; as a binary patch everything is ASCII.
+  // Text that is not UTF-8 would be damaged in a string; a binary patch is ASCII.
   await mkdir(join(store.gitDir, 'info'), { recursive: true })
   await appendFile(join(store.gitDir, 'info', 'attributes'), '* -diff\n')
   return (await run()).toString('latin1')

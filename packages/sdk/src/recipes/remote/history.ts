@@ -10,19 +10,17 @@ import { isObjectId, isRefName } from './manifest.ts'
 import { remoteGit } from './tools.ts'
 
 interface SyncOptions extends CallOptions {
-  /** A folder on this machine, and one in the sandbox, for the bundle. */
   temp: string
   work: string
 }
 
 export interface SyncResult {
-  /** What the sandbox is now known to have. */
   state: RepoState
   conflicts: Conflict[]
   bytes: number
 }
 
-/** Branches, tags and HEAD of a repository in the sandbox; undefined when git finds none there. */
+/** Branches, tags and HEAD of a repository in the sandbox; undefined if git finds none. */
 export async function remoteState(
   sandbox: RecipeSandbox,
   dir: string,
@@ -48,8 +46,8 @@ export async function remoteState(
 }
 
 /**
- * Brings the history in the sandbox up to date: the new commits as a bundle, and every branch that moved here and
- * is in the sandbox where we left it. A branch that the sandbox moved itself stays, and is reported.
+ * Updates the history in the sandbox: sends new commits as a bundle, and moves each branch that changed locally and
+ * is unchanged in the sandbox. A branch that the sandbox moved stays, and is reported.
  */
 export async function syncHistory(
   sandbox: RecipeSandbox,
@@ -94,7 +92,7 @@ export async function syncHistory(
       else result.state.refs[name] = id
     }
   }
-  // What the files were compared with is the commit here, whatever HEAD the sandbox is on.
+  // Files were compared with the local commit, whatever HEAD the sandbox is on.
   result.state.head = now.head
   if (headMoves && theirs.ref !== now.ref && !headFree) {
     result.conflicts.push({ path: named('HEAD'), reason: 'changed here and in the sandbox' })
@@ -110,7 +108,7 @@ export async function syncHistory(
   return result
 }
 
-/** The lines for `update-ref --stdin`; each names the old value, so that a commit made meanwhile is never lost. */
+/** The input for `update-ref --stdin`. Each line has the old value, so that a concurrent commit is never lost. */
 function refUpdates(
   now: RepoState,
   before: RepoState,
@@ -144,7 +142,7 @@ function refUpdates(
   return { lines, moved }
 }
 
-/** What went wrong, if it did. */
+/** Returns an error message, if any. */
 async function sendBundle(
   sandbox: RecipeSandbox,
   dir: string,
@@ -164,7 +162,7 @@ async function sendBundle(
   if (names.length === 0) return undefined
   const file = join(temp, `history-${result.bytes}-${repo.path.replaceAll(/\W/g, '-')}.bundle`)
   const stdin = [...names.map((name) => `${name}\n`), ...revisions].join('')
-  // 128: nothing is missing over there, and git makes no empty bundle.
+  // 128: the sandbox has everything, and git creates no empty bundle.
   const made = await git(['bundle', 'create', '--quiet', file, '--stdin'], {
     cwd: repo.dir,
     stdin,
@@ -180,7 +178,6 @@ async function sendBundle(
   return refused
 }
 
-/** Those commits that are here too. */
 async function known(
   repo: LocalRepo,
   ids: readonly string[],
@@ -195,7 +192,7 @@ async function known(
   return rows.text.split('\n').flatMap((row) => /^([0-9a-f]+) (?:commit|tag)$/.exec(row)?.[1] ?? [])
 }
 
-/** The index follows HEAD; what the sandbox has staged stays staged. */
+/** Moves the index to HEAD; changes that the sandbox has staged stay staged. */
 async function moveIndex(
   sandbox: RecipeSandbox,
   dir: string,
@@ -214,7 +211,7 @@ async function moveIndex(
   if (refused !== undefined)
     result.conflicts.push({
       path: named('index'),
-      reason: `what the sandbox has staged is in the way: ${refused}`,
+      reason: `changes staged in the sandbox are in the way: ${refused}`,
     })
   await remoteGit(sandbox, dir, ['update-index', '-q', '--refresh'], { signal })
 }
@@ -229,5 +226,5 @@ async function attempt(
   const result = await remoteGit(sandbox, dir, args, { ...(stdin === undefined ? {} : { stdin }), signal })
   return result.exitCode === 0
     ? undefined
-    : result.stderr.trim().slice(-300) || `git ended with code ${result.exitCode}`
+    : result.stderr.trim().slice(-300) || `git exited with code ${result.exitCode}`
 }

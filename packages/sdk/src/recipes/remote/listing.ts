@@ -11,13 +11,12 @@ import { remoteGit, type Tool } from './tools.ts'
 interface ListOptions extends CallOptions {
   tools: ReadonlySet<Tool>
   manifest: Manifest
-  /** A folder on this machine. */
   temp: string
 }
 
 /**
- * The files in the sandbox that may be pulled: what was uploaded, and what its own ignore rules leave of the rest.
- * Names that lead out of the project, or into a `.git`, go no further than this.
+ * The files in the sandbox that may be pulled: uploaded ones, and others that its ignore rules allow. Names that lead
+ * out of the project, or into a `.git`, are removed here.
  */
 export async function listSandbox(
   sandbox: RecipeSandbox,
@@ -41,7 +40,7 @@ export async function listSandbox(
   return { paths: [...paths].sort(), skipped }
 }
 
-/** Undefined when git finds no repository there any more. */
+/** Undefined if git no longer finds a repository. */
 async function listByGit(
   sandbox: RecipeSandbox,
   root: string,
@@ -51,7 +50,7 @@ async function listByGit(
 ): Promise<string[] | undefined> {
   const { manifest, signal } = options
   const dir = `${root}/${prefix}`.replace(/\/$/, '')
-  // Of this folder's own repository, not of one further up.
+  // The folder's own repository, not a parent's.
   if (!(await sandbox.files.exists(`${dir}/.git`, { signal }))) return undefined
   const tracked = await names(sandbox, dir, ['ls-files', '-z', '--stage'], signal)
   const others = await names(sandbox, dir, ['ls-files', '-z', '--others', '--exclude-standard'], signal)
@@ -83,12 +82,12 @@ async function names(
   const result = await remoteGit(sandbox, dir, args, { signal })
   if (result.truncated)
     throw new SandboxError('too_large', 'The sandbox lists too many files.', {
-      hint: 'Ignore what is generated in its .gitignore.',
+      hint: 'Add generated files to its .gitignore.',
     })
   return result.exitCode === 0 ? result.stdout.split('\0').filter(Boolean) : undefined
 }
 
-/** Without git in the sandbox, ours applies the sandbox's `.gitignore` files, in a folder with nothing else in it. */
+/** Without git in the sandbox, the local git applies the sandbox's `.gitignore` files in an empty folder. */
 async function listByApi(
   sandbox: RecipeSandbox,
   root: string,

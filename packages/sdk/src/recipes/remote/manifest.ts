@@ -6,9 +6,9 @@ import { isReserved, isSafePath, stateFolder } from '../paths.ts'
 import type { RecipeSandbox } from '../types.ts'
 
 /**
- * What was uploaded, kept in the sandbox beside it, so that a later upload or pull, from any process, knows what
- * has changed since and on which side. The sandbox can forge it: it is parsed as hostile input, and all that a
- * lie can do is to make us leave files alone, send them again, or report a conflict.
+ * A record of the upload, stored in the sandbox, so that a later upload or pull from any process knows what changed
+ * on which side. The sandbox can forge it, so it is parsed as hostile input. A forged record can only make us skip
+ * files, send them again, or report a conflict.
  */
 export interface Manifest {
   version: 1
@@ -24,14 +24,14 @@ export type ManifestEntry =
       type: 'file'
       mode: number
       size: number
-      sha256: string /** As in the HEAD commit that was sent. */
+      sha256: string
       atHead: boolean
     }
   | { type: 'symlink'; target: string; atHead: boolean }
 
 export const manifestPath = (root: string): string => `${root}/${stateFolder}/upload.json`
 
-/** Undefined when there is none; one that is not readable counts as none. */
+/** Undefined if it is missing or unreadable. */
 export async function readManifest(
   sandbox: RecipeSandbox,
   root: string,
@@ -67,7 +67,7 @@ export async function writeManifest(
   manifest: Manifest,
   { signal }: CallOptions,
 ): Promise<void> {
-  // Ignores itself, whatever repository is around it.
+  // Ignores itself in any surrounding repository.
   await sandbox.files.writeFile(`${root}/${stateFolder}/.gitignore`, '*\n', { signal })
   await sandbox.files.writeFile(manifestPath(root), inBlocks(manifestChunks(manifest)), { signal })
 }
@@ -96,7 +96,7 @@ export function parseManifest(text: string): Manifest | undefined {
   return manifest
 }
 
-/** Line by line: a big project's manifest is never one string here. */
+/** Yields lines, so that a large manifest is never one string. */
 async function* manifestChunks(manifest: Manifest): AsyncGenerator<string> {
   const { repos, deleted } = manifest
   yield `{"version":1,"repos":${JSON.stringify(Object.fromEntries(repos))},"deleted":${JSON.stringify([...deleted])},"files":{`
@@ -129,12 +129,12 @@ function parseRepo(value: unknown): RepoState | undefined {
   return state
 }
 
-/** A full object id, and so never an option or an expression for git. */
+/** A full object id, which is never an option or an expression for git. */
 export function isObjectId(value: unknown): value is string {
   return typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value)
 }
 
-/** Strict enough to be written into a line of `update-ref --stdin`. */
+/** Strict enough for a line of `update-ref --stdin`. */
 export function isRefName(name: string): boolean {
   return /^refs\/(?:heads|tags)\/[^\s~^:?*[\\\p{Cc}]+$/u.test(name) && !name.includes('..')
 }

@@ -16,27 +16,25 @@ export interface Packed {
 
 export interface PlaceOptions extends CallOptions {
   tools: ReadonlySet<Tool>
-  /** A folder of ours in the sandbox, on the same disk, for what is on its way. */
+  /** Our temporary folder in the sandbox, on the same disk. */
   work: string
   totalBytes: number
   onProgress?: OnProgress | undefined
 }
 
 export interface Staged {
-  /** What was really sent, by path. */
   packed: Map<string, Packed>
   missed: Skipped[]
   bytes: number
-  /** Puts it in its place. */
   commit(): Promise<void>
 }
 
 /**
- * Brings files into the sandbox in two steps, so that whatever goes wrong goes wrong before anything is replaced:
+ * Brings files into the sandbox in two steps, so that errors occur before anything is replaced:
  *
  *     archive ──► work/upload.tar ──► work/stage/…  ──► checked ──► commit(): renamed into the project
  *
- * Where the sandbox has no `tar`, each file is written by itself at commit, whole or not at all.
+ * If the sandbox has no `tar`, commit writes each file atomically.
  */
 export async function stage(
   sandbox: RecipeSandbox,
@@ -59,13 +57,13 @@ export async function stage(
   const folder = `${work}/stage`
   await sandbox.files.mkdir(folder, { recursive: true, signal })
   options.onProgress?.({ phase: 'extract', done: 0, total: staged.packed.size })
-  // -o: not the owner that an archive names. Understood by GNU, BSD and busybox alike.
+  // -o: ignore the owner in the archive. Supported by GNU, BSD and busybox.
   const result = await run(sandbox, { cmd: 'tar', args: ['-xof', archive, '-C', folder], cwd: root, signal })
   if (result.exitCode !== 0) throw await extractionError(sandbox, root, result, options)
   await sandbox.files.rm(archive, { force: true, signal })
   options.onProgress?.({ phase: 'extract', done: staged.packed.size, total: staged.packed.size })
   await verify(sandbox, folder, items, staged, options)
-  // Not to be cancelled: these are renames, and half of them would be neither the old project nor the new one.
+  // Not cancellable: an interrupted series of renames would mix the old project and the new one.
   staged.commit = async () => {
     const moved = await run(sandbox, { cmd: 'sh', args: ['-c', mergeScript, 'sh', folder, root], cwd: root })
     if (moved.exitCode !== 0) throw await extractionError(sandbox, root, moved, options)
@@ -91,7 +89,6 @@ async function* archiveChunks(
   }
 }
 
-/** Every file that was sent is there, with the content that was sent. */
 async function verify(
   sandbox: RecipeSandbox,
   folder: string,
@@ -116,15 +113,15 @@ async function verify(
   if (wrong.length === 0) return
   throw new SandboxError(
     'provider_error',
-    `${wrong.length} of ${sent.length} files did not arrive as they were sent, the first is ${wrong[0]!.path}.`,
+    `${wrong.length} of ${sent.length} files arrived damaged, the first is ${wrong[0]!.path}.`,
     {
-      hint: 'Upload again; if it happens again, look at the sandbox’s disk and its tar program.',
+      hint: 'Upload again. If it happens again, check the sandbox’s disk and its tar program.',
       details: { paths: wrong.slice(0, 20).map((item) => item.path) },
     },
   )
 }
 
-// Moves a tree over another: a folder that is new there in one rename, a file over the file that it replaces.
+// Merges a tree into another: renames a new folder at once, and each file over the one that it replaces.
 const mergeScript = `
 merge() (
   for from in "$1"/* "$1"/.[!.]* "$1"/..?*; do
@@ -219,13 +216,13 @@ async function extractionError(
     'provider_error',
     `The project could not be unpacked in ${root} (exit code ${result.exitCode}): ${details.stderr}`,
     {
-      hint: 'Choose a remotePath that the sandbox’s user may write to; details.stderr has what its tar said.',
+      hint: 'Choose a remotePath that the sandbox’s user can write to; details.stderr has the output of tar.',
       details,
     },
   )
 }
 
-/** Asked, not guessed from what tar printed. */
+/** Queries the free space instead of parsing tar's messages. */
 async function freeBytes(sandbox: RecipeSandbox, root: string): Promise<number | undefined> {
   const result = await run(sandbox, { cmd: 'df', args: ['-Pk', '--', root], cwd: root }).catch(
     () => undefined,

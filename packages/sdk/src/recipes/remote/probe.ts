@@ -6,12 +6,12 @@ import { parentsOf } from '../paths.ts'
 import type { RecipeSandbox } from '../types.ts'
 import { run, type Tool } from './tools.ts'
 
-/** What the sandbox has at a path. A claim of the sandbox, not a fact. */
+/** The state of a path as the sandbox claims it. */
 export type RemoteEntry =
   | { type: 'missing' | 'directory' | 'other' }
-  /** A folder above it is not one: a file, or a link that leads who knows where. */
+  /** A parent is not a folder: it is a file, or a link to an unknown place. */
   | { type: 'blocked'; by: string }
-  /** `executable` is undefined where the provider does not tell. */
+  /** `executable` is undefined if the provider does not report it. */
   | { type: 'file'; executable: boolean | undefined; sha256: string }
   | { type: 'symlink'; target: string }
 
@@ -20,8 +20,8 @@ interface ProbeOptions extends CallOptions {
 }
 
 /**
- * The state of many paths below a folder, with hashes: three commands for thousands of files where the sandbox
- * has `xargs` and `sha256sum`, and one call or two for each file where it has not.
+ * The state and hashes of many paths below a folder: three commands for thousands of files if the sandbox has `xargs`
+ * and `sha256sum`, otherwise one or two calls per file.
  */
 export async function probe(
   sandbox: RecipeSandbox,
@@ -52,7 +52,7 @@ export async function probe(
       const sha256 = hashes.get(path)
       const target = targets.get(path)
       const kind = kinds.get(path)
-      // Read between two looks, it may be gone or be something else.
+      // The file may have changed or disappeared between the two checks.
       if (sha256 !== undefined) return [path, { type: 'file', executable: executables.get(kind!), sha256 }]
       if (target !== undefined) return [path, { type: 'symlink', target }]
       return [path, { type: kind === 'directory' || kind === 'other' ? kind : 'missing' }]
@@ -77,7 +77,7 @@ const letters: Readonly<Record<string, Kind>> = {
   l: 'symlink',
 }
 
-// One letter for each argument, by the shell's own tests: no program is started for a file.
+// One letter per argument, by shell builtins: no program is started per file.
 const kindScript =
   'for f do if [ -L "$f" ]; then printf l; elif [ -f "$f" ]; then if [ -x "$f" ]; then printf x; else printf f; fi; ' +
   'elif [ -d "$f" ]; then printf d; elif [ -e "$f" ]; then printf o; else printf -; fi; done'
@@ -116,7 +116,7 @@ async function kindOf(sandbox: RecipeSandbox, path: string, call: CallOptions): 
     facts = await sandbox.files.lstat(path, call)
   } catch (error) {
     if (SandboxError.is(error, 'file_not_found', 'not_a_directory')) return 'missing'
-    // A link on the way there that leads out of the sandbox.
+    // A parent is a link that leads out of the sandbox.
     if (SandboxError.is(error, 'path_outside')) return 'other'
     throw error
   }
@@ -138,7 +138,7 @@ async function hashesOf(
       ? ['shasum', '-a', '256']
       : undefined
   if (program && tools.has('xargs')) {
-    // Names that these programs escape, each in its own way, are left for later.
+    // These programs escape such names in different ways, so they are handled separately.
     const plain = paths.filter((path) => !/[\n\r\\]/.test(path))
     for (let at = 0; at < plain.length; at += 5000) {
       const stdin = plain

@@ -8,7 +8,6 @@ interface RemoveOptions extends CallOptions {
   tools: ReadonlySet<Tool>
 }
 
-/** Removes files, and the folders that are empty without them. */
 export async function removePaths(
   sandbox: RecipeSandbox,
   root: string,
@@ -16,7 +15,6 @@ export async function removePaths(
   { tools, signal }: RemoveOptions,
 ): Promise<void> {
   if (paths.length === 0) return
-  // Innermost first.
   const folders = [...new Set(paths.flatMap(parentsOf))].sort((a, b) => b.length - a.length)
   const list = (names: readonly string[]) => names.map((name) => `./${name}\0`).join('')
   if (tools.has('xargs') && tools.has('rm') && tools.has('rmdir')) {
@@ -28,7 +26,7 @@ export async function removePaths(
       signal,
     })
     if (result.exitCode === 0) {
-      // A folder that still holds something stays, and rmdir says so; that is what is wanted.
+      // rmdir fails for a folder that is not empty, as intended.
       if (folders.length > 0)
         await run(sandbox, {
           cmd: 'xargs',

@@ -6,7 +6,7 @@ const names = ['tar', 'mv', 'xargs', 'sha256sum', 'shasum', 'git', 'rm', 'rmdir'
 
 export type Tool = (typeof names)[number]
 
-/** Which programs the sandbox has. None, where it has no POSIX shell: everything then goes through its files API. */
+/** The programs that the sandbox has. Empty without a POSIX shell: then everything uses the files API. */
 export async function findTools(sandbox: RecipeSandbox, { signal }: CallOptions): Promise<ReadonlySet<Tool>> {
   const script = `for tool in ${names.join(' ')}; do if command -v "$tool" >/dev/null 2>&1; then echo "$tool"; fi; done`
   try {
@@ -20,12 +20,12 @@ export async function findTools(sandbox: RecipeSandbox, { signal }: CallOptions)
   }
 }
 
-/** A program of the sandbox, with plain messages. The exit code is the caller's to judge. */
+/** Runs a program of the sandbox with untranslated messages. The caller judges the exit code. */
 export function run(sandbox: RecipeSandbox, options: RunCommandOptions): Promise<CommandResult> {
   return sandbox.runCommand({ maxOutputBytes: 2 ** 29, ...options, env: { LC_ALL: 'C', ...options.env } })
 }
 
-/** Git in the sandbox: it is the sandbox's git, under the sandbox's rules, and may say anything. */
+/** Runs the sandbox's git, whose output is untrusted. */
 export function remoteGit(
   sandbox: RecipeSandbox,
   cwd: string,

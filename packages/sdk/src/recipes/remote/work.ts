@@ -6,8 +6,8 @@ import { stateFolder } from '../paths.ts'
 import type { RecipeSandbox } from '../types.ts'
 
 /**
- * A folder of our own for the time of the work, in the project's folder in the sandbox, so that what is made in
- * it can be renamed into place. It is removed whatever happens; after a failure so is all else that was made here.
+ * Creates a temporary folder in the project's folder in the sandbox, so that its files can be renamed into place. It
+ * is always removed; after a failure, everything else that was created is removed too.
  */
 export async function withWorkFolder<T>(
   sandbox: RecipeSandbox,
@@ -18,7 +18,7 @@ export async function withWorkFolder<T>(
   const { files } = sandbox
   const made = await firstMissing(sandbox, `${root}/${stateFolder}`, signal)
   const folder = `${root}/${stateFolder}/tmp-${randomId()}`
-  // Without the signal: what was made goes away also after a cancelled call.
+  // Without the signal: cleanup also runs after a cancelled call.
   const cleanUp = (failed: boolean) =>
     files.rm(failed && made !== undefined ? made : folder, { recursive: true, force: true })
   let result: T
@@ -27,7 +27,6 @@ export async function withWorkFolder<T>(
     result = await work(folder)
   } catch (error) {
     await cleanUp(true).catch((problem) => {
-      // Where no folder could be made there is none to remove.
       if (!SandboxError.is(problem, 'not_a_directory', 'path_outside', 'file_not_found'))
         throw alsoLeft(error, problem, folder)
     })
@@ -48,14 +47,13 @@ async function makeFolder(
   } catch (cause) {
     if (!SandboxError.is(cause, 'permission_denied', 'path_outside', 'not_a_directory', 'file_exists'))
       throw cause
-    throw new SandboxError(cause.code, `The folder ${root} in the sandbox cannot be written to.`, {
-      hint: `Set remotePath to a folder that the sandbox’s user may write to, such as its working directory ${sandbox.workdir}.`,
+    throw new SandboxError(cause.code, `The folder ${root} in the sandbox is not writable.`, {
+      hint: `Set remotePath to a folder that the sandbox’s user can write to, such as its working directory ${sandbox.workdir}.`,
       cause,
     })
   }
 }
 
-/** The outermost folder of a path that is not there yet. */
 async function firstMissing(
   sandbox: RecipeSandbox,
   path: string,
@@ -66,7 +64,7 @@ async function firstMissing(
     try {
       if (await sandbox.files.exists(at, { signal })) break
     } catch (error) {
-      // Above what this sandbox lets us see.
+      // Not visible from this sandbox.
       if (SandboxError.is(error, 'path_outside', 'permission_denied')) break
       throw error
     }

@@ -9,7 +9,7 @@ import { probe, type RemoteEntry } from '../remote/probe.ts'
 import type { Tool } from '../remote/tools.ts'
 import type { UploadJob } from './job.ts'
 
-/** What to send, remove and leave; with the hashes of the local files where they had to be known for that. */
+/** Decides what to send, remove and keep, with hashes of the local files if they were needed. */
 export async function compare(
   job: UploadJob,
   manifest: Manifest | undefined,
@@ -19,7 +19,7 @@ export async function compare(
   const { signal } = opts
   const present = await sandbox.files.readdir(root, { signal })
   if (!manifest && present.every((name) => name === stateFolder)) {
-    // An empty folder: everything is sent, and hashed on its way.
+    // An empty folder: everything is sent, and hashed during the upload.
     return {
       plan: { send: [...scan.files.keys()], remove: [], unchanged: [], equal: [], conflicts: [] },
       local: new Map(),
@@ -44,7 +44,7 @@ export async function compare(
   return { plan: planUpload(local, base, remote, opts.force ?? false), local, first: false }
 }
 
-/** A file in the place of a folder, or the other way round, is not in the way when it is about to be removed. */
+/** A file in place of a folder, or the reverse, does not block if it is about to be removed. */
 async function foreseeRemovals(
   { sandbox, root, opts }: UploadJob,
   local: ReadonlyMap<string, LocalEntry>,

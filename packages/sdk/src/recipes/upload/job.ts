@@ -1,13 +1,12 @@
 import type { Scan } from '../host/scan.ts'
 import type { GitDepth, RecipeSandbox, UploadProjectOpts } from '../types.ts'
 
-/** What the stages of an upload work with. */
 export interface UploadJob {
   sandbox: RecipeSandbox
   root: string
-  /** A folder of ours in the sandbox, for the time of the upload. */
+  /** Our temporary folder in the sandbox. */
   work: string
-  /** One on this machine. */
+  /** Our local temporary folder. */
   temp: string
   depth: GitDepth
   scan: Scan

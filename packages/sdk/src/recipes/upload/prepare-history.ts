@@ -17,7 +17,7 @@ export interface History {
   head?: string | undefined
 }
 
-/** For each repository: a fresh git folder to send, an update of the one that we sent, or nothing. */
+/** For each repository: a git folder to send, an update of the one sent earlier, or nothing. */
 export async function prepareHistory(
   { sandbox, root, temp, depth, scan, opts }: UploadJob,
   manifest: Manifest | undefined,
@@ -56,7 +56,7 @@ export async function prepareHistory(
     } else if (!before?.sent) {
       history.conflicts.push({
         path: gitPath,
-        reason: 'the sandbox has a repository of its own there; its history was left as it is',
+        reason: 'the sandbox has a repository of its own there; its history was not changed',
       })
       history.states.set(repo.path, { ...now, sent: false })
     } else {
@@ -65,7 +65,7 @@ export async function prepareHistory(
       else
         history.skipped.push({
           path: gitPath,
-          reason: 'the sandbox has no git program to bring its history up to date with',
+          reason: 'the sandbox has no git program to update its history with',
         })
     }
   }
@@ -73,7 +73,7 @@ export async function prepareHistory(
     if (path === '' || scan.repos.some((repo) => repo.path === path)) continue
     history.skipped.push({
       path: `${path}/.git`,
-      reason: 'the repository is gone here; its history was left in the sandbox',
+      reason: 'the repository no longer exists locally; its history was kept in the sandbox',
     })
   }
   return history

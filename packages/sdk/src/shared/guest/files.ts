@@ -1,6 +1,9 @@
 import { script, why } from './script.ts'
 
-/** What the vendor has no call for. Paths are absolute; each script ends with 41 and a code of our table when it cannot. */
+/**
+ * File operations that vendors have no call for. Paths are absolute. On failure a script exits with 41 and prints an
+ * error code of our table.
+ */
 
 const has = script`
 has() { [ -e "$1" ] || [ -L "$1" ]; }
@@ -12,13 +15,13 @@ ${why}
 if [ "$2" = - ]; then set -- "$1" -c; else set -- "$1" -L -c; fi
 _sk_p=$1
 shift
-# Once more for one that came while we looked: a file that is there, and that a look is refused of, is behind a closed folder.
+# Retry: the file may have appeared meanwhile. An existing file that stat refuses is in a folder without permission.
 stat "$@" '%f %s %Y' -- "$_sk_p" 2>/dev/null && exit 0
 [ ! -e "$_sk_p" ] || stat "$@" '%f %s %Y' -- "$_sk_p" 2>/dev/null || why "$_sk_p"
 [ -e "$_sk_p" ] || why "$_sk_p"
 `
 
-/** PATH: whether it can be read as a file. */
+/** PATH: checks that it is a readable file. */
 export const readable = script`
 ${why}
 [ ! -d "$1" ] || refuse is_a_directory
@@ -91,7 +94,8 @@ readlink -n -- "$1" | base64 -w0
 `
 
 /**
- * PATH STAGE: where a write to this path ends up, links followed, as base64; beside it, a folder for its parts. The parents are made.
+ * PATH STAGE: prints the final path of a write, with links resolved, as base64. Creates the parents, and a staging
+ * folder next to the file.
  */
 export const place = script`
 ${why}
@@ -109,7 +113,7 @@ mkdir -m 700 "@{_sk_dir%/}/$2" 2>/dev/null || refuse permission_denied
 printf %s "@{_sk_dir%/}/@{_sk_p##*/}" | base64 -w0
 `
 
-/** PATH STAGE MODE|- APPEND|- PARTS: the parts, in order, are the file, or its end. */
+/** PATH STAGE MODE|- APPEND|- PARTS: concatenates the parts into the file, or appends them. */
 export const commit = script`
 _sk_dir=@{1%/*}/$2
 cd -- "$_sk_dir" || exit 1
@@ -130,7 +134,7 @@ fi
 cd / && rm -rf -- "$_sk_dir"
 `
 
-/** PATH STAGE: nothing of it is left. */
+/** PATH STAGE: removes the staging folder. */
 export const forget = script`
 rm -rf -- "@{1%/*}/$2"
 `

@@ -1,8 +1,11 @@
 import { script } from './script.ts'
 
-/** Who is who among processes, for scripts of any POSIX shell: all of it is read from `/proc`. */
+/** Process identity for POSIX shell scripts, read from `/proc`. */
 
-/** Of a process its parent and its start time: numbers are used again, so whoever is to be signalled later is noted with its start time. */
+/**
+ * Parent and start time of a process. Pids are reused, so a process to be signalled later is recorded with its start
+ * time.
+ */
 export const identities = script`
 stat_of() {
   parent= started= kind=
@@ -15,7 +18,7 @@ identity() { stat_of "$1" && echo "$1 $started"; }
 is_there() { [ -n "$1" ] && [ -n "$2" ] && stat_of "$1" && [ "$started" = "$2" ] && [ "$kind" != Z ]; }
 `
 
-/** A folder is the lock; one whose holder has gone is taken over. `die 71` when there is no place for it any more. */
+/** A lock is a folder. A lock whose holder has exited is taken over. `die 71` if its parent folder is gone. */
 export const locks = script`
 lock() {
   tries=0
@@ -37,8 +40,9 @@ unlock() { rm -rf "$1"; }
 `
 
 /**
- * What a command of a shell has started: neither it nor anything between it and the shell, whose number is `$bash`, was there before.
- * `old PID` says who was.
+ * Finds the processes that a shell's command has started: the process and its ancestors up to the shell (`$bash`) did
+ * not exist before.
+ * `old PID` tells whether a process existed before.
  */
 export const families = script`
 children() { kids=; read -r kids 2>/dev/null <"/proc/$1/task/$1/children"; echo "$kids"; }
@@ -59,7 +63,10 @@ younger() {
 }
 `
 
-/** `hunt SIGNAL MARK`: everything that carries the mark; SIGKILL until nobody is left. `_sk_any` says whether there was somebody. */
+/**
+ * `hunt SIGNAL MARK` signals everything that carries the mark; SIGKILL repeats until nothing is left. `_sk_any` is
+ * set if it found a process.
+ */
 export const hunt = script`
 hunt() {
   _sk_any=

@@ -1,4 +1,4 @@
-/** A shell script in a template: `@{` stands for the shell's `${`, which a template would take for its own. */
+/** A shell script in a template literal. Write `@{` for the shell's `${`. */
 export function script(parts: TemplateStringsArray, ...values: readonly string[]): string {
   return String.raw(parts, ...values)
     .replaceAll('@{', '${')
@@ -6,14 +6,14 @@ export function script(parts: TemplateStringsArray, ...values: readonly string[]
 }
 
 /**
- * Ends with one of these when something is not as asked for: an exit code that no program of ours has otherwise, and on stdout the code of
- * our error table.
+ * A script that refuses exits with this code, which no other program of ours uses, and prints an error code of our
+ * table to stdout.
  */
 export const refused = 41
 
 /**
- * Why a path cannot be used, found by looking: messages of programs differ between systems and languages.
- * `why PATH` says the code of our table and ends the script.
+ * `why PATH` determines why a path cannot be used, prints the error code and exits. It examines the path because
+ * messages of programs differ between systems and languages.
  */
 export const why = script`
 refuse() { printf %s "$1"; exit ${String(refused)}; }

@@ -3,20 +3,22 @@ import { families, hunt, identities, locks } from './processes.ts'
 import { script } from './script.ts'
 
 /**
- * A shell that keeps its state, in a sandbox where all we can do is to run programs. The shell belongs to none of them:
+ * A shell that keeps its state, in a sandbox that can only run programs. The shell is independent of these programs:
  *
  *     open   ──► keeper ── bash ◄── fifo `in`: one line for each command
- *     exec   a program for each command: gives the line, relays the output, waits on the command's fifo `st`, ends with it
- *     close  a program that ends what carries the shell's mark
+ *     exec   one program per command: sends the line, relays the output, waits on the command's fifo `st`
+ *     close  ends everything that carries the shell's mark
  *
- * So a command is cancelled by a signal to its `exec`, has the vendor's own way for its output, and a shell is found by its name by whoever
- * is in the sandbox. Each command has an output pipe of its own, so what a job in the background prints later is never part of another
- * command's; it is read on and thrown away. A mark at the end of the output says where that is: what stands before it is the command's.
- * When the pipe has lost its name, the relay takes what is there, and waits for nothing more.
+ * A signal to `exec` cancels the command. Output uses the vendor's own channel. Any program in the sandbox finds a
+ * shell by its name.
+ * Each command has its own output pipe, so later output of a background job never mixes with another command's; it is
+ * read and discarded.
+ * A mark ends the command's output. After the pipe's name is removed, the relay drains it and exits.
  *
- * It is bash throughout, and needs GNU coreutils and grep.
- * Folder of a shell: in, keeper (who), pid (bash), ended (its exit code), closed, cwd, last (exit code), busy (lock), and one for each
- * command that runs or waits: script, o and st (fifos), before (who was there), code, cwd.
+ * Requires bash, GNU coreutils and grep.
+ * Folder of a shell: in, keeper (identity), pid (bash), ended (its exit code), closed, cwd, last (exit code), busy
+ * (lock), and one folder for each running or waiting command: script, o and st (fifos), before (earlier processes),
+ * code, cwd.
  */
 const base = script`
 umask 077
@@ -28,14 +30,14 @@ alive() { [ ! -e "$S/ended" ] && [ ! -e "$S/closed" ] && read -r pid since 2>/de
 encoded() { base64 <"$1" | tr -d '\n'; }
 `
 
-/** ROOT KEY: a shell here and with these variables, unless there is one. Says „ok cwd64“. */
+/** ROOT KEY: opens a shell with the current folder and variables unless it is open. Prints „ok cwd64“. */
 export const open = script`
 mask=$(umask)
 ${base}
 mkdir -p "$root" && [ -O "$root" ] || die 70
 lock "$S.lock"
 if ! alive; then
-  # A bash that has lost its keeper. Its number may be somebody else's by now; the mark is not.
+  # A bash without its keeper. Its pid may have been reused, so check the mark.
   if [ ! -e "$S/ended" ] && read -r bash 2>/dev/null <"$S/pid"; then
     ! grep -qzsFx "SANDKASTEN_PROCESS=$key" "/proc/$bash/environ" || kill -s KILL "$bash"
   fi
@@ -60,7 +62,7 @@ if ! alive; then
     mv "$S/ended.new" "$S/ended"
     for st in "$S"/*/st; do [ ! -p "$st" ] || echo ended 1<>"$st"; done
   }
-  # With job control on: otherwise a shell makes whatever it puts in the background deaf to SIGINT.
+  # Job control on: without it a shell makes background processes ignore SIGINT.
   set -m
   keep </dev/null >/dev/null 2>&1 &
   set +m
@@ -71,8 +73,9 @@ echo "ok $(encoded "$S/cwd")"
 `
 
 /**
- * ROOT KEY COMMAND LIMIT|- MARK; the command as base64 in the environment, or as it is on stdin. Prints its output, the mark, and what is to
- * be passed over; on stderr „over code timedOut ms cwd64“, „ended“ when the shell has, „closed“ when there is none.
+ * ROOT KEY COMMAND LIMIT|- MARK; the command is in the environment as base64, or plain on stdin. Prints its output,
+ * the mark, and bytes to ignore.
+ * On stderr: „over code timedOut ms cwd64“, „ended“ if the shell has ended, „closed“ if it does not exist.
  */
 export const exec = script`
 ${base}
@@ -82,27 +85,27 @@ cancelled=
 trap 'cancelled=1; echo cancel >&9' TERM
 exec 9>/dev/null
 [ -d "$S" ] || { echo closed >&2; exit; }
-# Of a request that is on its way twice, one is the command.
+# If a request arrives twice, only one runs the command.
 mkdir "$P" 2>/dev/null || exit
 if [ -n "@{SANDKASTEN_COMMAND+x}" ]; then printf %s "$SANDKASTEN_COMMAND" | base64 -d >"$P/script"; else cat >"$P/script"; fi
 unset SANDKASTEN_COMMAND
 
 uptime_ms() { read -r up _ </proc/uptime; up=$((10#@{up%.*}@{up#*.}0)); }
 old() { case $before in *" $1 "*) return 0 ;; esac; return 1; }
-# Reads and writes once for each piece, so that none is lost. Who does not listen any more holds up nobody.
+# One read and one write per chunk, so that none is lost. A closed reader does not block the command.
 relay() {
   trap '' TERM
   while [ -p "$P/o" ]; do dd bs=49152 count=1 2>/dev/null || exec >/dev/null; done
   dd bs=1048576 count=1 iflag=nonblock 2>/dev/null
 }
-# The next word on st. A trap may have been run meanwhile, and a shell that was killed with its keeper says nothing.
+# The next word on st. A trap may interrupt the read, and a shell that was killed with its keeper sends nothing.
 hear() { # seconds
   word=
   read -r -t "$1" word <&9
   [ "$word" != cancel ] || word=
   [ -n "$word" ] || alive || word=ended
 }
-# What the command has started, wherever it is now.
+# The processes that the command has started.
 strays() {
   found=
   for file in $(grep -lzsFx "SANDKASTEN_PROCESS=$key" /proc/[0-9]*/environ); do
@@ -110,11 +113,11 @@ strays() {
     younger "$pid" && kill -s KILL "$pid" 2>/dev/null && found=1
   done
 }
-# Ends what the command runs, not the shell unless it will not let go, and nothing of earlier commands.
+# Ends the command's processes, and the shell only if the command does not stop. Jobs of earlier commands stay.
 interrupt() {
   round=0
   while [ -z "$word" ] && [ $round -lt 60 ]; do
-    # SIGINT first, as from a keyboard: of that the shell does not print a report.
+    # SIGINT first, as from a keyboard: the shell prints no report for it.
     sig=INT
     [ $round -lt 3 ] || { sig=KILL; strays; }
     for child in $(children "$bash"); do old "$child" || subtree "$child" $sig; done
@@ -144,7 +147,7 @@ lock "$S/busy"
 [ ! -e "$S/closed" ] || { finish closed; exit; }
 alive || { finish ended; exit; }
 read -r bash <"$S/pid"
-# A command whose exec was killed: nobody waits for it, and the shell does.
+# The exec of an earlier command was killed: the shell is still waiting for that command.
 for left in "$S"/*/before; do
   [ -e "$left" ] || continue
   exec 9<>"@{left%/*}/st"
@@ -154,7 +157,7 @@ for left in "$S"/*/before; do
   rm -rf "@{left%/*}"
 done
 mkfifo "$P/o" "$P/st"
-# Opened twice for reading: that the relay is not to wait any more must not be told to whoever reads after it.
+# Opened twice for reading: the relay's non-blocking mode must not leak to later readers.
 exec 9<>"$P/st" 3<>"$P/o" 4<"$P/o" 5>"$P/o" 6<"$P/o" 3>&-
 before=" $(cd /proc && echo [0-9]*) "
 printf %s "$before" >"$P/before"
@@ -204,7 +207,7 @@ finish "over $code $late $took $(encoded "$S/cwd")"
 cat <&4 >/dev/null 2>&1 &
 `
 
-/** ROOT KEY: ends the shell and what runs in it. Says „ok 1“, or „ok 0“ when there is none. */
+/** ROOT KEY: ends the shell and its programs. Prints „ok 1“, or „ok 0“ if it does not exist. */
 export const close = script`
 ${base}
 ${hunt}
@@ -212,7 +215,7 @@ ${hunt}
 lock "$S.lock"
 if mkdir "$S/closed" 2>/dev/null; then
   hunt KILL "$key"
-  # Its keeper tells whoever waits for a command that this was the end.
+  # The keeper reports the end to pending commands.
   while [ ! -e "$S/ended" ] && read -r pid since 2>/dev/null <"$S/keeper" && is_there "$pid" "$since"; do sleep 0.01; done
   rm -rf "$S"
   echo ok 1

@@ -6,7 +6,7 @@ import type { Trial } from '../trial.ts'
 import type { AnySandbox, Draft } from '../types.ts'
 import { group } from '../types.ts'
 
-/** Nonsense for each option of `create`, to be refused before anything is made. */
+/** Invalid values for each option of `create`. They must be rejected before anything is created. */
 const nonsense: { readonly [O in CreateOption]: readonly unknown[] } = {
   name: ['', 'x'.repeat(201), 'control\u0007', 7],
   label: ['', 7],
@@ -26,7 +26,7 @@ const nonsense: { readonly [O in CreateOption]: readonly unknown[] } = {
 const createOptions = Object.entries(nonsense).map(
   ([option, values]): Draft => ({
     id: `create-option-${option}`,
-    name: `Nonsense in create({ ${option} }) is invalid_argument; where the option is not offered at all, it is unsupported`,
+    name: `Invalid values in create({ ${option} }) throw invalid_argument, or unsupported if the provider lacks the option`,
     async run(t) {
       if (!t.provider.createOptions.has(option as CreateOption))
         return assertRefused(t.provider, option as CreateOption)
@@ -40,14 +40,14 @@ const createOptions = Object.entries(nonsense).map(
 
 export const badInput = group('bad input', [
   ...createOptions,
-  refused('bad-timeout', 'A timeout of 0, below 0 or that is no number is refused', (sandbox, t) =>
+  refused('bad-timeout', 'A timeout that is 0, negative or not a number is rejected', (sandbox, t) =>
     [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '100'].map(
       (timeoutMs) => () => t.run(sandbox, t.commands.exit(0), { timeoutMs: timeoutMs as number }),
     ),
   ),
   refused(
     'bad-cmd',
-    'A cmd that is empty or no string is refused, and so is a call without options',
+    'A cmd that is empty or not a string is rejected, and so is a call without options',
     (sandbox) => [
       () => sandbox.runCommand({ cmd: '' }),
       () => sandbox.runCommand({ cmd: 7 as unknown as string }),
@@ -56,20 +56,20 @@ export const badInput = group('bad input', [
       () => sandbox.runCommand({ cmd: 'nul\0' }),
     ],
   ),
-  refused('bad-args', 'args that are no array of strings are refused', (sandbox) => [
+  refused('bad-args', 'args that are not an array of strings are rejected', (sandbox) => [
     () => sandbox.runCommand({ cmd: 'x', args: '-l' as unknown as string[] }),
     () => sandbox.runCommand({ cmd: 'x', args: [1] as unknown as string[] }),
     () => sandbox.runCommand({ cmd: 'x', args: ['nul\0'] }),
   ]),
   refused(
     'bad-env',
-    'env values that are no strings, and names that no environment can hold, are refused',
+    'env values that are not strings, and invalid variable names, are rejected',
     (sandbox, t) =>
       [{ A: 1 }, { A: undefined }, { 'A=B': 'x' }, { '': 'x' }, { A: 'nul\0' }].map(
         (env) => () => t.run(sandbox, t.commands.exit(0), { env: env as unknown as Record<string, string> }),
       ),
   ),
-  refused('bad-path', 'A path that is empty, no string or has a NUL in it is refused', (sandbox) =>
+  refused('bad-path', 'A path that is empty, not a string or contains a NUL is rejected', (sandbox) =>
     ['', 'nul\0', 7 as unknown as string].flatMap((path) => [
       () => sandbox.files.readFile(path),
       () => sandbox.files.writeFile(path, ''),
@@ -83,32 +83,32 @@ export const badInput = group('bad input', [
       () => sandbox.files.chmod(path, 0o600),
     ]),
   ),
-  refused('bad-content', 'Content that is neither text, bytes nor a stream is refused', (sandbox, t) => [
+  refused('bad-content', 'Content that is neither text, bytes nor a stream is rejected', (sandbox, t) => [
     () => sandbox.files.writeFile('x', 7 as unknown as string),
     () => sandbox.files.writeFile('x', { a: 1 } as unknown as string),
     () => sandbox.files.appendFile('x', null as unknown as string),
     () => t.run(sandbox, t.commands.copyInput(), { stdin: 7 as unknown as string }),
   ]),
-  refused('bad-mode', 'A file mode that is none is refused', (sandbox) => [
+  refused('bad-mode', 'An invalid file mode is rejected', (sandbox) => [
     () => sandbox.files.writeFile('x', '', { mode: -1 }),
     () => sandbox.files.chmod('x', 0o10000),
     () => sandbox.files.mkdir('x', { mode: 1.5 }),
   ]),
-  refused('bad-range', 'A range of a file that is none is refused', (sandbox) => [
+  refused('bad-range', 'An invalid range of a file is rejected', (sandbox) => [
     () => sandbox.files.readStream('x', { start: -1 }),
     () => sandbox.files.readStream('x', { start: 5, end: 4 }),
     () => sandbox.files.readStream('x', { start: 1.5 }),
   ]),
-  refused('bad-signal', 'A signal that nobody knows is refused', (sandbox, t) => [
+  refused('bad-signal', 'An unknown signal is rejected', (sandbox, t) => [
     async () => (await t.spawn(sandbox, t.commands.wait())).kill('SIGWHAT' as 'SIGTERM'),
     async () => (await t.spawn(sandbox, t.commands.wait())).kill(9 as unknown as 'SIGTERM'),
   ]),
-  refused('bad-process-id', 'A processId that could be a path or an option is refused', (sandbox, t) =>
+  refused('bad-process-id', 'A processId that could be a path or an option is rejected', (sandbox, t) =>
     ['', '../x', 'a/b', '-x', 'a b', 'x'.repeat(101)].map(
       (processId) => () => sandbox.spawn({ ...t.commands.exit(0), processId }),
     ),
   ),
-  refused('bad-limits', 'Limits that are 0, negative or no whole numbers are refused', (sandbox, t) => [
+  refused('bad-limits', 'Limits that are 0, negative or not integers are rejected', (sandbox, t) => [
     () => t.run(sandbox, t.commands.exit(0), { maxOutputBytes: 0 }),
     () => t.run(sandbox, t.commands.exit(0), { maxOutputBytes: 1.5 }),
     () => sandbox.spawn({ ...t.commands.exit(0), outputBufferBytes: -1 }),
@@ -116,7 +116,7 @@ export const badInput = group('bad input', [
   ]),
   {
     id: 'unknown-option',
-    name: 'An option that nobody knows is refused, with the name that was probably meant',
+    name: 'An unknown option is rejected, with a suggestion',
     async run(t) {
       const sandbox = await t.sandbox()
       const calls: Array<[call: () => Promise<unknown>, meant: string]> = [
@@ -132,14 +132,14 @@ export const badInput = group('bad input', [
   },
   {
     id: 'bad-cursor',
-    name: 'A cursor that list() never gave is refused',
+    name: 'A cursor that list() never returned is rejected',
     async run(t) {
       await rejects(t.provider.list({ limit: 1, cursor: 'made up' }), 'invalid_argument', 'list()')
     },
   },
   {
     id: 'two-lifetimes',
-    name: 'timeout and lifetimeMs that differ are refused',
+    name: 'timeout and lifetimeMs with different values are rejected',
     options: ['lifetimeMs'],
     async run(t) {
       await rejects(
@@ -151,7 +151,7 @@ export const badInput = group('bad input', [
   },
   {
     id: 'error-shape',
-    name: 'Every error has a code, a hint, an HTTP status and whether to try again, and knows its provider’s table',
+    name: 'Every error has a code, a hint, an HTTP status and a retryable flag, as in its provider’s table',
     async run(t) {
       const error = await rejects(
         (await t.sandbox()).files.readFile('no/such/file'),
@@ -169,7 +169,7 @@ export const badInput = group('bad input', [
   },
   {
     id: 'error-json',
-    name: 'An error as JSON has its facts and never its cause',
+    name: 'An error as JSON contains its facts but never its cause',
     async run(t) {
       const error = await rejects(
         (await t.sandbox()).runCommand({ cmd: t.commands.missing }),
@@ -187,7 +187,7 @@ export const badInput = group('bad input', [
   },
   {
     id: 'bad-input-harmless',
-    name: 'After all these refusals the sandbox works as before',
+    name: 'After all these rejections the sandbox works as before',
     async run(t) {
       const sandbox = await t.sandbox()
       await sandbox.runCommand({ cmd: '' }).catch(() => {})

@@ -5,7 +5,7 @@ import { group } from '../types.ts'
 export const cancelling = group('timeouts and cancelling', [
   {
     id: 'timeout',
-    name: 'A command whose timeoutMs passes is killed, and its result says timedOut and keeps what it printed',
+    name: 'A command that exceeds timeoutMs is killed; its result has timedOut and the output so far',
     async run(t) {
       const result = await t.run(await t.sandbox(), t.commands.wait(), {
         timeoutMs: t.limits.commandTimeoutMs,
@@ -44,7 +44,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'timeout-not-reached',
-    name: 'A command that ends in time is not said to have timed out',
+    name: 'A command that ends in time is not reported as timed out',
     async run(t) {
       const result = await t.run(await t.sandbox(), t.commands.exit(0), { timeoutMs: 60_000 })
       equal([result.timedOut, result.exitCode], [false, 0], 'timedOut and exitCode')
@@ -52,7 +52,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'timeout-spawn',
-    name: 'timeoutMs of spawn ends the process, and its status and its exit event say timedOut',
+    name: 'timeoutMs of spawn ends the process, and its status and exit event have timedOut',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.wait(), {
         timeoutMs: t.limits.commandTimeoutMs,
@@ -63,7 +63,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'wait-timeout',
-    name: 'wait({ timeoutMs }) that passes rejects with timeout, and the process goes on',
+    name: 'wait({ timeoutMs }) rejects with timeout, and the process keeps running',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.wait())
       await rejects(process.wait({ timeoutMs: t.limits.commandTimeoutMs }), 'timeout', 'wait()')
@@ -72,7 +72,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'abort-before',
-    name: 'A command whose signal has fired already is not started',
+    name: 'A command whose signal has already fired is not started',
     async run(t) {
       const sandbox = await t.sandbox()
       const marker = t.unique('marker')
@@ -145,7 +145,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'abort-spawn-start-only',
-    name: 'The signal of spawn cancels the start, not the program that runs',
+    name: 'The signal of spawn cancels the start, not the running program',
     async run(t) {
       const controller = new AbortController()
       const process = await t.spawn(await t.sandbox(), t.commands.wait(), { signal: controller.signal })
@@ -156,7 +156,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'abort-wait',
-    name: 'Cancelling wait() rejects with aborted, and the process goes on',
+    name: 'Cancelling wait() rejects with aborted, and the process keeps running',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.wait())
       const controller = new AbortController()
@@ -191,7 +191,7 @@ export const cancelling = group('timeouts and cancelling', [
   },
   {
     id: 'abort-every-call',
-    name: 'No call of a sandbox or a provider begins when its signal has fired',
+    name: 'No call of a sandbox or a provider starts if its signal has fired',
     async run(t) {
       const sandbox = await t.sandbox()
       const { provider } = t

@@ -8,7 +8,7 @@ const allBytes = Uint8Array.from({ length: 70_000 }, (_, index) => (index * 7) &
 export const content = group('file content', [
   {
     id: 'write-read-text',
-    name: 'A text that is written is read back the same',
+    name: 'Text is read back as it was written',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -31,7 +31,7 @@ export const content = group('file content', [
   },
   {
     id: 'short-names',
-    name: 'sandbox.readFile and sandbox.writeFile do what their namesakes in files do',
+    name: 'sandbox.readFile and sandbox.writeFile work like files.readFile and files.writeFile',
     async run(t) {
       const sandbox = await t.sandbox()
       const path = t.unique('file')
@@ -41,7 +41,7 @@ export const content = group('file content', [
   },
   {
     id: 'empty-file',
-    name: 'An empty file is a file of 0 bytes',
+    name: 'An empty file has 0 bytes',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -54,7 +54,7 @@ export const content = group('file content', [
   },
   {
     id: 'overwrite',
-    name: 'Writing again replaces all of the old content, also when the new one is shorter',
+    name: 'Writing again replaces all of the old content, also if the new content is shorter',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -81,7 +81,7 @@ export const content = group('file content', [
   },
   {
     id: 'write-copies',
-    name: 'What is written is what the bytes were when the call was made, even if the caller reuses the buffer afterwards',
+    name: 'A write uses the bytes at the time of the call, even if the caller reuses the buffer',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -91,12 +91,12 @@ export const content = group('file content', [
       equal(await files.readFile(path, 'utf8'), 'before', 'content')
       const read = await files.readFile(path)
       read.fill(0x79)
-      equal(await files.readFile(path, 'utf8'), 'before', 'content after what was read was changed')
+      equal(await files.readFile(path, 'utf8'), 'before', 'content after the buffer was changed')
     },
   },
   {
     id: 'write-atomic-failure',
-    name: 'A write whose source fails half way rejects with that failure, leaves the old content and no other file',
+    name: 'A write whose source fails rejects with that error, keeps the old content and leaves no other file',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -114,7 +114,7 @@ export const content = group('file content', [
   },
   {
     id: 'write-atomic-reader',
-    name: 'While a file is being written, a reader sees the old content, not half of the new one',
+    name: 'During a write, a reader sees the old content',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -126,13 +126,13 @@ export const content = group('file content', [
         yield 'end'
       }
       await files.writeFile(path, source())
-      equal(seen, 'old', 'what was read in the middle')
+      equal(seen, 'old', 'content read during the write')
       equal((await files.stat(path)).size, 300_003, 'size afterwards')
     },
   },
   {
     id: 'write-makes-parents',
-    name: 'writeFile and appendFile make the folders above the file',
+    name: 'writeFile and appendFile create parent folders',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -144,7 +144,7 @@ export const content = group('file content', [
   },
   {
     id: 'append',
-    name: 'appendFile adds to the end, and makes the file if there is none',
+    name: 'appendFile appends to a file, and creates it if needed',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -156,7 +156,7 @@ export const content = group('file content', [
   },
   {
     id: 'read-range',
-    name: 'readStream gives the bytes from start up to, and without, end',
+    name: 'readStream returns the bytes from start up to, but excluding, end',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -173,7 +173,7 @@ export const content = group('file content', [
   },
   {
     id: 'read-missing',
-    name: 'Reading a file that is not there is file_not_found at once, also for a stream',
+    name: 'Reading a missing file throws file_not_found immediately, also for a stream',
     async run(t) {
       const { files } = await t.sandbox()
       const error = await rejects(files.readFile('no/such/file'), 'file_not_found', 'readFile')
@@ -183,7 +183,7 @@ export const content = group('file content', [
   },
   {
     id: 'read-directory',
-    name: 'Reading a folder as a file is is_a_directory, and so is writing over it',
+    name: 'Reading a folder as a file throws is_a_directory, and so does writing to it',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -194,7 +194,7 @@ export const content = group('file content', [
   },
   {
     id: 'file-as-directory',
-    name: 'A path that goes through a file is not_a_directory',
+    name: 'A path through a file throws not_a_directory',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -207,7 +207,7 @@ export const content = group('file content', [
   },
   {
     id: 'read-too-large',
-    name: 'readFile of more than maxBytes is refused with too_large instead of filling memory',
+    name: 'readFile of more than maxBytes throws too_large',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -222,7 +222,7 @@ export const content = group('file content', [
   },
   {
     id: 'stream-stop-early',
-    name: 'A file stream that is not read to its end can be let go, and the file is usable',
+    name: 'A file stream can be cancelled before its end, and the file stays usable',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -236,11 +236,11 @@ export const content = group('file content', [
   },
   {
     id: 'big-file',
-    name: 'A file of 100 MiB is streamed in and out unchanged while memory stays bounded',
+    name: 'A file of 100 MiB is streamed in and out unchanged with bounded memory',
     async run(t) {
       const { files } = await t.create()
       const size = t.limits.bigFileBytes
-      // A provider that keeps files in this process's memory must hold the content itself, but no more than that.
+      // A provider that keeps files in this process's memory needs room for the content.
       const allowed = t.limits.growthBytes + (t.provider.isolation === 'simulated' ? size : 0)
       const meter = new GrowthMeter(allowed)
       await files.writeFile(
@@ -260,7 +260,7 @@ export const content = group('file content', [
   },
   {
     id: 'parallel-writes',
-    name: 'Many writes at once to different files all arrive; to one file, one of them wins whole',
+    name: 'Concurrent writes to different files all succeed; of concurrent writes to one file, one wins completely',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)

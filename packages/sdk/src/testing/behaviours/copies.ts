@@ -6,7 +6,7 @@ import { group } from '../types.ts'
 export const copies = group('snapshots and forks', [
   {
     id: 'snapshot',
-    name: 'A sandbox created from a snapshot has the files of that moment, and is its own',
+    name: 'A sandbox created from a snapshot has the files of the snapshot, and is independent',
     needs: ['snapshot'],
     options: ['snapshotId'],
     async run(t) {
@@ -33,7 +33,7 @@ export const copies = group('snapshots and forks', [
   },
   {
     id: 'snapshot-list',
-    name: 'listSnapshots() has the snapshot; deleteSnapshot() returns true once, then false',
+    name: 'listSnapshots() includes the snapshot; deleteSnapshot() returns true once, then false',
     needs: ['snapshot'],
     async run(t) {
       const sandbox = await t.create()
@@ -71,7 +71,7 @@ export const copies = group('snapshots and forks', [
   },
   {
     id: 'snapshot-missing',
-    name: 'Creating from a snapshot that does not exist is not_found, and leaves no sandbox',
+    name: 'Creating from a missing snapshot throws not_found, and leaves no sandbox',
     needs: ['snapshot'],
     options: ['snapshotId', 'labels'],
     async run(t) {
@@ -91,7 +91,7 @@ export const copies = group('snapshots and forks', [
   },
   {
     id: 'snapshot-without-env',
-    name: 'envVars, where secrets are, are not part of a snapshot',
+    name: 'envVars, which may contain secrets, are not part of a snapshot',
     needs: ['snapshot'],
     options: ['snapshotId', 'envVars'],
     async run(t) {
@@ -106,7 +106,7 @@ export const copies = group('snapshots and forks', [
   },
   {
     id: 'fork',
-    name: 'A fork is a running copy with the files of that moment; then both go their own ways',
+    name: 'A fork is a running copy with the current files, independent of the original',
     needs: ['fork'],
     async run(t) {
       const sandbox = await t.create()
@@ -130,7 +130,7 @@ export const copies = group('snapshots and forks', [
   },
   {
     id: 'fork-count',
-    name: 'fork({ count: 3 }) makes three copies that are independent of each other',
+    name: 'fork({ count: 3 }) creates three independent copies',
     needs: ['fork'],
     async run(t) {
       const sandbox = await t.create()

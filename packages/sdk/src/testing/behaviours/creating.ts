@@ -30,7 +30,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'create-concurrent',
-    name: 'Ten sandboxes created at once are ten different ones that all work',
+    name: 'Ten sandboxes created concurrently are all different and all work',
     async run(t) {
       const sandboxes = await Promise.all(Array.from({ length: 10 }, () => t.create()))
       equal(new Set(sandboxes.map(({ sandboxId }) => sandboxId)).size, 10, 'number of different ids')
@@ -46,7 +46,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'info',
-    name: 'info() says what the sandbox is, and what it does not know is undefined',
+    name: 'info() describes the sandbox, and unknown facts are undefined',
     async run(t) {
       const sandbox = await t.create()
       const info = await sandbox.info()
@@ -82,7 +82,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'get-reopened',
-    name: 'A sandbox is found, with its files, by another process of the user’s',
+    name: 'Another process of the user finds a sandbox with its files',
     async run(t) {
       const sandbox = await t.create()
       await sandbox.files.writeFile('note', 'kept')
@@ -92,7 +92,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'get-unknown',
-    name: 'get() of a sandbox that does not exist is not_found',
+    name: 'get() of a missing sandbox throws not_found',
     async run(t) {
       await rejects(t.provider.get('no-such-sandbox'), 'not_found', 'get()')
       await rejects(t.provider.get(`${t.provider.name}:no-such-sandbox`), 'not_found', 'get() with a prefix')
@@ -100,7 +100,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'get-foreign',
-    name: 'An id of another provider is refused and says whose it is',
+    name: 'An id of another provider is rejected, and the error names that provider',
     async run(t) {
       const error = await rejects(t.provider.get('elsewhere:abc'), 'invalid_argument', 'get()')
       ok(error.hint.includes('elsewhere'), `the hint is “${error.hint}”`)
@@ -108,7 +108,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'get-odd-ids',
-    name: 'Ids that look like paths or options are not_found or refused, and harm nothing',
+    name: 'Ids that look like paths or options throw not_found or are rejected, and do no harm',
     async run(t) {
       const sandbox = await t.create()
       for (const id of [
@@ -146,18 +146,18 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'destroy-by-provider',
-    name: 'provider.destroy() ends a sandbox by either of its ids, and returns false for one that never was',
+    name: 'provider.destroy() accepts both ids, and returns false for an unknown one',
     async run(t) {
       const [a, b] = await Promise.all([t.create(), t.create()])
       equal(await t.provider.destroy(a.id), true, 'destroy() by id')
       equal(await t.provider.destroy(b.sandboxId), true, 'destroy() by the provider’s own id')
-      equal(await t.provider.destroy('no-such-sandbox'), false, 'destroy() of one that never was')
+      equal(await t.provider.destroy('no-such-sandbox'), false, 'destroy() of an unknown id')
       await rejects(t.provider.get(a.id), 'not_found', 'get() afterwards')
     },
   },
   {
     id: 'destroy-race',
-    name: 'Of several destroys at once, exactly one returns true',
+    name: 'Of several concurrent destroys, exactly one returns true',
     async run(t) {
       const sandbox = await t.create()
       const results = await Promise.all([
@@ -170,7 +170,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'use-after-destroy',
-    name: 'Everything asked of a destroyed sandbox is not_found',
+    name: 'Calls on a destroyed sandbox throw not_found',
     async run(t) {
       const sandbox = await t.create()
       await sandbox.destroy()
@@ -186,16 +186,16 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'destroy-ends-processes',
-    name: 'destroy() ends the programs that run, and whoever reads their output is told',
+    name: 'destroy() ends running programs, and readers of their output get an end or an error',
     async run(t) {
       const sandbox = await t.create()
       const process = await t.spawn(sandbox, t.commands.tree(t.unique('tree')), { detached: true })
       const reader = new EventReader(process)
       await reader.until('ready\n')
       await sandbox.destroy()
-      // Either it sees the end, or it is cut off: what it must not do is wait for ever.
+      // The reader sees the exit or an error; it must not wait forever.
       await reader.exit().catch(() => {})
-      // A program that was killed may take a moment to be gone; one that was forgotten is there for ever.
+      // A killed program may need a moment to disappear; a forgotten one stays forever.
       await t.eventually(
         async () => ((await t.leftovers(sandbox.sandboxId)) ?? []).length === 0,
         'Seen from outside, nothing is left of the sandbox',
@@ -217,7 +217,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'dispose',
-    name: 'await using stops the sandbox where it can be stopped, and never destroys it',
+    name: 'await using stops the sandbox if the provider can stop it, and never destroys it',
     async run(t) {
       const sandbox = await t.create()
       await sandbox.files.writeFile('note', 'kept')
@@ -228,7 +228,7 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'dispose-after-destroy',
-    name: 'Leaving an await using block after destroy() is no error',
+    name: 'Leaving an await using block after destroy() does not throw',
     async run(t) {
       const sandbox = await t.create()
       await sandbox.destroy()
@@ -237,14 +237,14 @@ export const creating = group('creating, finding and destroying', [
   },
   {
     id: 'health',
-    name: 'healthCheck() is true for a provider that works',
+    name: 'healthCheck() is true for a working provider',
     async run(t) {
       equal(await t.provider.healthCheck(), true, 'healthCheck()')
     },
   },
   {
     id: 'create-abort',
-    name: 'A create whose signal fires rejects with aborted and leaves nothing',
+    name: 'A cancelled create rejects with aborted and leaves nothing',
     options: ['labels'],
     async run(t) {
       const labels = { kit: t.unique('abort') }

@@ -46,7 +46,7 @@ const unusualArgs = [
 export const environment = group('environment, arguments and folder', [
   {
     id: 'env-added',
-    name: 'env is added to the program’s environment, and PATH stays',
+    name: 'env is added to the program’s environment, and PATH is kept',
     async run(t) {
       const sandbox = await t.sandbox()
       equal(
@@ -63,7 +63,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'env-unusual-values',
-    name: 'Values with newlines, quotes, dollars and emoji arrive as they are, and nothing in them is run',
+    name: 'Values with newlines, quotes, dollars and emoji arrive unchanged, and nothing in them is executed',
     async run(t) {
       const sandbox = await t.sandbox()
       for (const [kind, value] of Object.entries(unusualValues)) {
@@ -77,7 +77,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'env-spawn',
-    name: 'spawn gives the program its env too',
+    name: 'spawn passes env to the program too',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.printEnv('KIT_SPAWN'), {
         env: { KIT_SPAWN: 'yes' },
@@ -115,7 +115,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'env-no-leak-between',
-    name: 'envVars of one sandbox are not seen in another',
+    name: 'envVars of one sandbox are not visible in another',
     options: ['envVars'],
     async run(t) {
       await t.create({ envVars: { KIT_SECRET: 'of the first' } })
@@ -129,7 +129,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'env-of-this-process',
-    name: 'Variables of this process, where its secrets are, do not reach the sandbox',
+    name: 'Variables of this process do not reach the sandbox',
     async run(t) {
       const { process } = globalThis as { process?: { env: Record<string, string | undefined> } }
       const sandbox = await t.sandbox()
@@ -153,7 +153,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'args-exact',
-    name: 'Arguments arrive one by one as they were given: nothing is split, joined, expanded or run',
+    name: 'Arguments arrive unchanged: not split, joined, expanded or executed',
     async run(t) {
       const { stdout } = await t.run(await t.sandbox(), t.commands.printArgs(unusualArgs))
       equal(stdout.split('\0').slice(0, -1), unusualArgs, 'arguments')
@@ -184,7 +184,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'args-long',
-    name: 'An argument of 100 kB arrives whole',
+    name: 'An argument of 100 kB arrives completely',
     async run(t) {
       const arg = 'x'.repeat(100_000)
       equal((await t.run(await t.sandbox(), t.commands.printArgs([arg]))).stdout.length, 100_001, 'length')
@@ -192,7 +192,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'cwd-default',
-    name: 'Commands run in the workdir unless told otherwise',
+    name: 'Commands run in the workdir by default',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -208,7 +208,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'cwd-absolute',
-    name: 'cwd may be an absolute path below the workdir, with spaces and quotes in it',
+    name: 'cwd may be an absolute path below the workdir, with spaces and quotes',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = `${await t.folder(sandbox)}/it's a "folder"`
@@ -219,7 +219,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'cwd-missing',
-    name: 'A cwd that does not exist is the error cwd_not_found, not command_not_found',
+    name: 'A missing cwd throws cwd_not_found, not command_not_found',
     async run(t) {
       const sandbox = await t.sandbox()
       const error = await rejects(
@@ -233,7 +233,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'cwd-is-file',
-    name: 'A cwd that is a file is the error cwd_not_found',
+    name: 'A cwd that is a file throws cwd_not_found',
     async run(t) {
       const sandbox = await t.sandbox()
       const file = t.unique('file')
@@ -247,7 +247,7 @@ export const environment = group('environment, arguments and folder', [
   },
   {
     id: 'program-sees-files',
-    name: 'A program sees the files that were written, and the files that a program makes can be read',
+    name: 'A program sees files written by the SDK, and the SDK reads files written by a program',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)

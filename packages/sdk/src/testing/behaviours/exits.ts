@@ -6,7 +6,7 @@ import { group } from '../types.ts'
 export const exits = group('exit codes and signals', [
   ...[0, 1, 3, 127, 255].map((code) => ({
     id: `exit-${code}`,
-    name: `A program that ends with ${code} has the exit code ${code}, and that is a result, not an error`,
+    name: `A program that exits with ${code} returns the exit code ${code}, as a result, not an error`,
     async run(t: Trial) {
       const result = await t.run(await t.sandbox(), t.commands.exit(code))
       equal(result.exitCode, code, 'exitCode')
@@ -17,7 +17,7 @@ export const exits = group('exit codes and signals', [
   })),
   {
     id: 'missing-program',
-    name: 'A program that does not exist is the error command_not_found, which names it',
+    name: 'A missing program throws command_not_found, and the error names it',
     async run(t) {
       const sandbox = await t.sandbox()
       const error = await rejects(
@@ -36,7 +36,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'missing-program-path',
-    name: 'A path at which there is no program is the error command_not_found too',
+    name: 'A path without a program throws command_not_found too',
     async run(t) {
       await rejects(
         (await t.sandbox()).runCommand({ cmd: './no-such-file' }),
@@ -47,7 +47,7 @@ export const exits = group('exit codes and signals', [
   },
   ...(['SIGTERM', 'SIGKILL', 'SIGINT'] as const).map((signal) => ({
     id: `dies-of-${signal.toLowerCase()}`,
-    name: `A program that dies of ${signal} says so: its name in signal, and 128 and its number in exitCode`,
+    name: `A program killed by ${signal} reports the name in signal, and 128 plus the number in exitCode`,
     async run(t: Trial) {
       const result = await t.run(await t.sandbox(), t.commands.die(signal))
       equal(result.signal, signal, 'signal')
@@ -57,7 +57,7 @@ export const exits = group('exit codes and signals', [
   })),
   {
     id: 'kill-default-term',
-    name: 'kill() without a name sends SIGTERM, and the program can tidy up and choose its exit code',
+    name: 'kill() sends SIGTERM by default, and the program can clean up and choose its exit code',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.waitTrapped())
       const reader = new EventReader(process)
@@ -70,7 +70,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'kill-sigkill',
-    name: 'kill(SIGKILL) ends a program that handles SIGTERM, and its end says which signal it was',
+    name: 'kill(SIGKILL) ends a program that handles SIGTERM, and the exit reports the signal',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.waitTrapped())
       const reader = new EventReader(process)
@@ -82,7 +82,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'kill-after-end',
-    name: 'kill() of a program that has ended returns false',
+    name: 'kill() of an ended program returns false',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.exit(0))
       await process.wait()
@@ -92,7 +92,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'kill-tree',
-    name: 'kill() reaches everything that the program started, also a grandchild',
+    name: 'kill() reaches all descendants, also a grandchild',
     async run(t) {
       const sandbox = await t.sandbox()
       const marker = t.unique('tree')
@@ -106,7 +106,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'stop-and-continue',
-    name: 'SIGSTOP and SIGCONT are not the end: the program goes on and finishes',
+    name: 'SIGSTOP and SIGCONT do not end the program: it resumes and finishes',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin: 'pipe' })
@@ -123,7 +123,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'background-child',
-    name: 'A program that leaves a child behind has ended when it itself has ended',
+    name: 'A program ends when it exits, even if a child still runs',
     async run(t) {
       const sandbox = await t.create()
       const result = await t.run(sandbox, t.commands.leaveChild())
@@ -142,7 +142,7 @@ export const exits = group('exit codes and signals', [
   },
   {
     id: 'not-executable',
-    name: 'A file without an executable mode is refused with permission_denied',
+    name: 'A file without an executable mode throws permission_denied',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)

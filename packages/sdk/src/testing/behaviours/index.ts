@@ -25,7 +25,6 @@ import { transfer } from './transfer.ts'
 import { tree } from './tree.ts'
 import { watching } from './watching.ts'
 
-/** Everything that a provider must do, in the order in which it is run. */
 export const behaviours: readonly Behaviour[] = [
   ...exits,
   ...output,

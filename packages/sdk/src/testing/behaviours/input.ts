@@ -5,7 +5,7 @@ import { group } from '../types.ts'
 export const input = group('stdin', [
   {
     id: 'stdin-eof',
-    name: 'Without input a program sees end-of-file at once and does not wait',
+    name: 'Without input a program sees end-of-file immediately',
     async run(t) {
       const sandbox = await t.sandbox()
       equal((await t.run(sandbox, t.commands.copyInput())).stdout, '', 'stdout')
@@ -15,7 +15,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-text',
-    name: 'A string given as stdin is the program’s input, and ends with end-of-file',
+    name: 'A string given as stdin is the program’s input, followed by end-of-file',
     async run(t) {
       const text = 'first\nsecond ü 🏖️ without newline'
       equal((await t.run(await t.sandbox(), t.commands.copyInput(), { stdin: text })).stdout, text, 'stdout')
@@ -39,7 +39,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-iterable',
-    name: 'An async iterable given as stdin is sent piece by piece',
+    name: 'An async iterable given as stdin is sent chunk by chunk',
     async run(t) {
       async function* pieces() {
         yield 'one,'
@@ -55,7 +55,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-web-stream',
-    name: 'A ReadableStream given as stdin is sent to its end',
+    name: 'A ReadableStream given as stdin is sent completely',
     async run(t) {
       const stdin = new Response('from a stream').body!
       equal(
@@ -67,7 +67,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-big',
-    name: 'Eight megabytes go in and come out again',
+    name: 'Eight megabytes are sent and received unchanged',
     async run(t) {
       const size = 8 * 1024 * 1024
       const block = new TextEncoder().encode('0123456789abcde\n'.repeat(4096))
@@ -82,7 +82,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-not-read',
-    name: 'A program that ends without reading its input is no failure, and the source is let go',
+    name: 'A program that ends without reading its input is not a failure, and the source is closed',
     async run(t) {
       let released = false
       async function* endless() {
@@ -94,12 +94,12 @@ export const input = group('stdin', [
       }
       const result = await t.run(await t.sandbox(), t.commands.exit(5), { stdin: endless() })
       equal(result.exitCode, 5, 'exitCode')
-      await t.eventually(async () => released, 'The source is told that nobody reads it')
+      await t.eventually(async () => released, 'The source is closed')
     },
   },
   {
     id: 'stdin-pipe',
-    name: 'With stdin: pipe a program is fed while it runs, and answers in between',
+    name: 'With stdin: pipe a program receives input and answers while it runs',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.copyInput(), { stdin: 'pipe' })
@@ -115,7 +115,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-after-close',
-    name: 'Writing after closeStdin() is refused with stdin_closed',
+    name: 'Writing after closeStdin() throws stdin_closed',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.wait(), { stdin: 'pipe' })
@@ -125,7 +125,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-after-exit',
-    name: 'Writing to a program that has ended is refused with stdin_closed',
+    name: 'Writing to an ended program throws stdin_closed',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.exit(0), { stdin: 'pipe' })
@@ -135,7 +135,7 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-not-piped',
-    name: 'Writing to a program that was not started with a pipe is refused with stdin_closed',
+    name: 'Writing to a program that was started without a pipe throws stdin_closed',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.wait())
@@ -144,14 +144,14 @@ export const input = group('stdin', [
   },
   {
     id: 'stdin-backpressure',
-    name: 'writeStdin() waits while the program does not read, and goes on when it does',
+    name: 'writeStdin() waits while the program does not read, and continues when it does',
     needs: ['stdin'],
     async run(t) {
       const sandbox = await t.sandbox()
       const process = await t.spawn(sandbox, t.commands.wait(), { stdin: 'pipe' })
       const reader = new EventReader(process)
       await reader.until('ready\n')
-      // More than any pipe holds. The program never reads, so this can only end by its death.
+      // More than any pipe holds. The program never reads, so the write can only end when the program dies.
       const writing = process.writeStdin(new Uint8Array(16 * 1024 * 1024)).then(
         () => 'done',
         (error: { code?: string }) => error.code,

@@ -5,13 +5,13 @@ import { group } from '../types.ts'
 export const lifetimes = group('lifetimes', [
   {
     id: 'expires-at',
-    name: 'A sandbox with a lifetime says when it ends; timeout is the older name of lifetimeMs',
+    name: 'A sandbox with a lifetime reports its end; timeout is the older name of lifetimeMs',
     needs: ['lifetime'],
     options: ['lifetimeMs'],
     async run(t) {
       for (const options of [{ lifetimeMs: 3_600_000 }, { timeout: 3_600_000 }]) {
         const { expiresAt, createdAt } = await (await t.create(options)).info()
-        ok(expiresAt instanceof Date, 'expiresAt is not there')
+        ok(expiresAt instanceof Date, 'expiresAt is missing')
         if (createdAt)
           ok(
             Math.abs(expiresAt.getTime() - createdAt.getTime() - 3_600_000) < 60_000,
@@ -22,7 +22,7 @@ export const lifetimes = group('lifetimes', [
   },
   {
     id: 'expires',
-    name: 'When its lifetime is over a sandbox is stopped, and its programs have ended',
+    name: 'At the end of its lifetime a sandbox is stopped, and its programs have ended',
     needs: ['lifetime'],
     options: ['lifetimeMs'],
     async run(t) {
@@ -37,7 +37,7 @@ export const lifetimes = group('lifetimes', [
   },
   {
     id: 'expired-files-kept',
-    name: 'The files of a sandbox whose lifetime is over are there when it is got again',
+    name: 'After the end of its lifetime, get() returns the sandbox with its files',
     needs: ['lifetime', 'stop'],
     options: ['lifetimeMs'],
     async run(t) {
@@ -54,7 +54,7 @@ export const lifetimes = group('lifetimes', [
   },
   {
     id: 'extend',
-    name: 'extendTimeout() puts the end off, counted from now',
+    name: 'extendTimeout() moves the end, counted from now',
     needs: ['lifetime'],
     options: ['lifetimeMs'],
     async run(t) {
@@ -67,7 +67,7 @@ export const lifetimes = group('lifetimes', [
   },
   {
     id: 'extend-never-shortens',
-    name: 'extendTimeout() never shortens a lifetime, and does not add up',
+    name: 'extendTimeout() never shortens a lifetime, and calls do not add up',
     needs: ['lifetime'],
     options: ['lifetimeMs'],
     async run(t) {
@@ -86,13 +86,14 @@ export const lifetimes = group('lifetimes', [
   },
   {
     id: 'extend-saves',
-    name: 'A sandbox whose end was put off in time is still running after its first end',
+    name: 'A sandbox whose lifetime was extended in time still runs after its first end',
     needs: ['lifetime'],
     options: ['lifetimeMs'],
     async run(t) {
       const saved = await t.create({ lifetimeMs: t.limits.lifetimeMs })
       await saved.extendTimeout(600_000)
-      // The second one is made later and has the same lifetime: when it has ended, the first end of the other is past.
+      // The second sandbox is created later with the same lifetime: when it ends, the first end of the other has
+      // passed.
       const other = await t.create({ lifetimeMs: t.limits.lifetimeMs })
       await t.eventually(async () => (await other.status()) === 'stopped', 'The other sandbox is stopped')
       equal(
@@ -104,7 +105,7 @@ export const lifetimes = group('lifetimes', [
   },
   {
     id: 'activity',
-    name: 'refreshActivity() counts as use of a sandbox that runs; it starts none, and knows one that is gone',
+    name: 'refreshActivity() resets the idle timer, does not start a stopped sandbox, and throws for a destroyed one',
     needs: ['activity', 'stop'],
     async run(t) {
       const sandbox = await t.create()
@@ -114,7 +115,7 @@ export const lifetimes = group('lifetimes', [
       await rejects(sandbox.refreshActivity(), 'not_running', 'refreshActivity() of a stopped one')
       equal(await sandbox.status(), 'stopped', 'status')
       await sandbox.destroy()
-      await rejects(sandbox.refreshActivity(), 'not_found', 'refreshActivity() of one that is gone')
+      await rejects(sandbox.refreshActivity(), 'not_found', 'refreshActivity() of a destroyed one')
     },
   },
 ])

@@ -4,7 +4,7 @@ import { group } from '../types.ts'
 export const links = group('links', [
   {
     id: 'rm-link',
-    name: 'Removing a link, also recursively, leaves what it points to',
+    name: 'Removing a link, also recursively, keeps its target',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -16,7 +16,7 @@ export const links = group('links', [
   },
   {
     id: 'symlink',
-    name: 'A link leads to its file: reading, writing and stat follow it, lstat and readlink do not',
+    name: 'Reading, writing and stat follow a link; lstat and readlink do not',
     async run(t) {
       const sandbox = await t.sandbox()
       const { files } = sandbox
@@ -57,7 +57,7 @@ export const links = group('links', [
   },
   {
     id: 'symlink-dangling',
-    name: 'A link to nothing is listed; reading it is file_not_found, and exists() is false',
+    name: 'A dangling link is listed; reading it throws file_not_found, and exists() is false',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -72,7 +72,7 @@ export const links = group('links', [
   },
   {
     id: 'symlink-loop',
-    name: 'Links that lead in a circle are an error, not a hang',
+    name: 'A loop of links throws an error and does not hang',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -88,7 +88,7 @@ export const links = group('links', [
   },
   {
     id: 'symlink-exists',
-    name: 'symlink does not replace what is there, and readlink of a file is refused',
+    name: 'symlink does not replace an existing file, and readlink of a file throws',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)

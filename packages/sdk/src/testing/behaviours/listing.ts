@@ -22,7 +22,7 @@ export const listing = group('labels and lists', [
   },
   {
     id: 'list-filter',
-    name: 'list() by labels gives only those that have all of them',
+    name: 'list() by labels returns sandboxes that have all of them',
     options: ['labels'],
     async run(t) {
       const kit = t.unique('label')
@@ -38,13 +38,13 @@ export const listing = group('labels and lists', [
       equal(
         (await t.provider.list({ labels: { kit: `${kit}-none` } })).length,
         0,
-        'number with a label that nobody has',
+        'number with an unused label',
       )
     },
   },
   {
     id: 'list-name',
-    name: 'list() by name gives the one with that name',
+    name: 'list() by name returns the sandbox with that name',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -59,7 +59,7 @@ export const listing = group('labels and lists', [
   },
   {
     id: 'list-status',
-    name: 'list() by status gives those in that state, or in one of several',
+    name: 'list() by status returns sandboxes in that state, or in one of several',
     options: ['labels'],
     async run(t) {
       const labels = { kit: t.unique('label') }
@@ -71,7 +71,7 @@ export const listing = group('labels and lists', [
   },
   {
     id: 'list-pages',
-    name: 'list() in pages gives every sandbox once, and the last page has no cursor',
+    name: 'list() in pages returns every sandbox once, and the last page has no cursor',
     options: ['labels'],
     async run(t) {
       const labels = { kit: t.unique('label') }
@@ -92,7 +92,7 @@ export const listing = group('labels and lists', [
   },
   {
     id: 'list-all',
-    name: 'list() without options gives all, with the facts that info() gives',
+    name: 'list() without options returns all sandboxes, with the facts of info()',
     async run(t) {
       const sandbox = await t.create()
       const entry = (await t.provider.list()).find(({ id }) => id === sandbox.id)
@@ -106,7 +106,7 @@ export const listing = group('labels and lists', [
   },
   {
     id: 'label',
-    name: 'A label for people is kept',
+    name: 'The display label is kept',
     options: ['label'],
     async run(t) {
       equal(

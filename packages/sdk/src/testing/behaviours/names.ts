@@ -4,7 +4,7 @@ import { group } from '../types.ts'
 export const names = group('names', [
   {
     id: 'name',
-    name: 'A sandbox has the name that it was given, on its handle and in its info',
+    name: 'A sandbox has its given name, on its handle and in its info',
     options: ['name'],
     async run(t) {
       const name = `${t.unique('name')} with “odd” characters / ü`
@@ -18,7 +18,7 @@ export const names = group('names', [
   },
   {
     id: 'name-conflict',
-    name: 'A name that is taken is refused with conflict, and the first sandbox is unharmed',
+    name: 'A taken name throws conflict, and the first sandbox is unaffected',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -33,7 +33,7 @@ export const names = group('names', [
   },
   {
     id: 'name-race',
-    name: 'Of five creates at once with one name, one succeeds and the others say conflict',
+    name: 'Of five concurrent creates with one name, one succeeds and the others throw conflict',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -46,7 +46,7 @@ export const names = group('names', [
   },
   {
     id: 'name-free-again',
-    name: 'A name is free again when its sandbox is destroyed',
+    name: 'A name is available again after its sandbox is destroyed',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -58,7 +58,7 @@ export const names = group('names', [
   },
   {
     id: 'get-or-create',
-    name: 'getOrCreate() makes a sandbox once and finds it afterwards; onCreate and onResume say which',
+    name: 'getOrCreate() creates a sandbox once and finds it afterwards; onCreate and onResume tell which',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -86,7 +86,7 @@ export const names = group('names', [
   },
   {
     id: 'get-or-create-race',
-    name: 'Five getOrCreate() calls at once get one sandbox, and onCreate runs once, before anybody has it',
+    name: 'Five concurrent getOrCreate() calls get one sandbox, and onCreate runs once, before any of them returns',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -121,7 +121,7 @@ export const names = group('names', [
   },
   {
     id: 'get-or-create-failure',
-    name: 'When onCreate fails the call fails with its error, and no sandbox is left',
+    name: 'If onCreate fails, the call rejects with its error, and no sandbox is left',
     options: ['name'],
     async run(t) {
       const name = t.unique('name')
@@ -148,7 +148,7 @@ export const names = group('names', [
   },
   {
     id: 'get-or-create-resumes',
-    name: 'getOrCreate() starts a sandbox that is stopped',
+    name: 'getOrCreate() starts a stopped sandbox',
     options: ['name'],
     needs: ['stop'],
     async run(t) {

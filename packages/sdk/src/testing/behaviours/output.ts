@@ -7,7 +7,7 @@ const allBytes = Uint8Array.from({ length: 256 }, (_, byte) => byte)
 export const output = group('output', [
   {
     id: 'stdout-exact',
-    name: 'stdout is what the program wrote: no newline is added or taken away',
+    name: 'stdout is exactly what the program wrote, without added or removed newlines',
     async run(t) {
       const sandbox = await t.sandbox()
       for (const text of ['plain', 'line\n', '\n\n', '  spaces  ', 'tab\tand\r\ncarriage return']) {
@@ -17,7 +17,7 @@ export const output = group('output', [
   },
   {
     id: 'no-output',
-    name: 'A program that says nothing gives two empty strings',
+    name: 'A program without output returns two empty strings',
     async run(t) {
       const { stdout, stderr, truncated } = await t.run(await t.sandbox(), t.commands.exit(0))
       equal([stdout, stderr, truncated], ['', '', false], 'stdout, stderr and truncated')
@@ -33,7 +33,7 @@ export const output = group('output', [
   },
   {
     id: 'both-streams',
-    name: 'A program that writes to both streams has each of them whole and in order',
+    name: 'A program that writes to both streams returns each of them complete and in order',
     async run(t) {
       const lines = Array.from({ length: 50 }, (_, index) => `out o${index}\nerr e${index}\n`).join('')
       const { stdout, stderr } = await t.run(await t.sandbox(), t.commands.relay(), { stdin: lines })
@@ -43,7 +43,7 @@ export const output = group('output', [
   },
   {
     id: 'unicode-output',
-    name: 'Text outside ASCII arrives as it was written',
+    name: 'Text outside ASCII arrives unchanged',
     async run(t) {
       const text = 'Grüße, 你好, 🏖️ sand, \u{1F1E9}\u{1F1EA}, e\u0301'
       equal((await t.run(await t.sandbox(), t.commands.print(text))).stdout, text, 'stdout')
@@ -58,7 +58,7 @@ export const output = group('output', [
   },
   {
     id: 'split-character-result',
-    name: 'A character whose bytes arrive in two pieces is whole in the result and in onStdout',
+    name: 'A character that arrives in two chunks is complete in the result and in onStdout',
     async run(t) {
       const sandbox = await t.sandbox()
       const gate = t.unique('gate')
@@ -78,7 +78,7 @@ export const output = group('output', [
   },
   {
     id: 'binary-events',
-    name: 'Every byte value comes through spawn unchanged',
+    name: 'Every byte value passes through spawn unchanged',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.bytes())
       const chunks: number[] = []
@@ -88,7 +88,7 @@ export const output = group('output', [
   },
   {
     id: 'binary-stream',
-    name: 'process.stdout() is the same bytes as a stream, and stderr() has none of them',
+    name: 'process.stdout() streams the same bytes, and stderr() none of them',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.bytes())
       sameBytes(new Uint8Array(await new Response(process.stdout()).arrayBuffer()), allBytes, 'stdout()')
@@ -97,7 +97,7 @@ export const output = group('output', [
   },
   {
     id: 'big-output-whole',
-    name: 'A megabyte of output is there in full when the limit allows it',
+    name: 'A megabyte of output is complete if the limit allows it',
     async run(t) {
       const size = 1024 * 1024
       const { stdout, truncated } = await t.run(await t.sandbox(), t.commands.flood(size))
@@ -108,7 +108,7 @@ export const output = group('output', [
   },
   {
     id: 'truncated',
-    name: 'Output beyond the limit keeps its beginning and its end, and the result says truncated',
+    name: 'Output beyond the limit keeps its head and tail, and the result has truncated',
     async run(t) {
       const { stdout, truncated, exitCode } = await t.run(
         await t.sandbox(),
@@ -126,7 +126,7 @@ export const output = group('output', [
   },
   {
     id: 'truncated-small',
-    name: 'maxOutputBytes is obeyed for each stream, and characters are not cut in two',
+    name: 'maxOutputBytes applies to each stream, and characters are not split',
     async run(t) {
       const sandbox = await t.sandbox()
       const { stdout, truncated } = await t.run(sandbox, t.commands.print('é'.repeat(500)), {
@@ -144,7 +144,7 @@ export const output = group('output', [
   },
   {
     id: 'stream-before-end',
-    name: 'onStdout is called while the program still runs',
+    name: 'onStdout is called while the program runs',
     async run(t) {
       const sandbox = await t.sandbox()
       const gate = t.unique('gate')
@@ -153,7 +153,7 @@ export const output = group('output', [
       const result = await t.run(sandbox, t.commands.gate(gate), {
         onStdout: (text) => {
           heard += text
-          // The program goes on only when this file is there: were output held back, neither would ever come.
+          // The program continues only when this file exists: buffered output would block both.
           if (heard.includes('before\n')) opened ??= sandbox.files.writeFile(gate, '')
         },
       })
@@ -167,7 +167,7 @@ export const output = group('output', [
   },
   {
     id: 'stderr-listener',
-    name: 'onStderr hears stderr, and only that',
+    name: 'onStderr receives only the output on stderr',
     async run(t) {
       const heard = { out: '', err: '' }
       await t.run(await t.sandbox(), t.commands.relay(), {
@@ -184,7 +184,7 @@ export const output = group('output', [
   },
   {
     id: 'listener-sees-all',
-    name: 'Listeners are told all of the output, also what the result leaves out',
+    name: 'Listeners receive all output, also what the result omits',
     async run(t) {
       let length = 0
       const size = 2 * 1024 * 1024
@@ -199,7 +199,7 @@ export const output = group('output', [
   },
   {
     id: 'listener-throws',
-    name: 'A listener that throws ends the command and its call, and the sandbox goes on working',
+    name: 'A listener that throws ends the command and its call, and the sandbox still works',
     async run(t) {
       const sandbox = await t.sandbox()
       let error: unknown
@@ -218,7 +218,7 @@ export const output = group('output', [
   },
   {
     id: 'events-in-order',
-    name: 'Events of both streams come in the order in which they happened',
+    name: 'Events of both streams arrive in order',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin: 'pipe' })

@@ -3,7 +3,10 @@ import { hostFile } from '../host-files.ts'
 import type { Trial } from '../trial.ts'
 import { group } from '../types.ts'
 
-/** Where nothing isolates, a path outside is refused; elsewhere it is a path inside the sandbox, where this file is not. */
+/**
+ * Without isolation, a path outside is rejected. With isolation, it is a path inside the sandbox, where the file does
+ * not exist.
+ */
 function refusal(t: Trial): ['path_outside'] | ['file_not_found'] {
   return t.provider.isolation === 'none' ? ['path_outside'] : ['file_not_found']
 }
@@ -57,14 +60,14 @@ export const paths = group('paths stay inside', [
   },
   {
     id: 'write-outside',
-    name: 'Nothing of this machine is written, renamed, removed or made outside the sandbox',
+    name: 'No call writes, renames, removes or creates anything on this machine outside the sandbox',
     async run(t) {
       const sandbox = await t.create()
       const secret = await hostFile(t, 'host secret')
       const up = `${'../'.repeat(30)}${secret.slice(1)}`
       await sandbox.files.writeFile('mine', 'mine')
       for (const path of [secret, up]) {
-        // Inside an isolated sandbox these are harmless; what counts is what is left on this machine.
+        // Inside an isolated sandbox these are harmless; only changes on this machine count.
         const attempts = [
           sandbox.files.writeFile(path, 'overwritten'),
           sandbox.files.appendFile(path, 'more'),
@@ -88,7 +91,7 @@ export const paths = group('paths stay inside', [
   },
   {
     id: 'link-outside',
-    name: 'A link does not lead out of the sandbox, neither in the last part of a path nor before it',
+    name: 'A link does not lead out of the sandbox, neither as the last part of a path nor before it',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -98,7 +101,7 @@ export const paths = group('paths stay inside', [
         [secret, `${folder}/link`],
         [parent, `${folder}/dir`],
       ] as const) {
-        // Refusing to make such a link is fine as well.
+        // The provider may also refuse to create such a link.
         await sandbox.files
           .symlink(target, path)
           .catch((error) => equal(error?.code, 'path_outside', 'how symlink was refused'))
@@ -119,7 +122,7 @@ export const paths = group('paths stay inside', [
   },
   {
     id: 'cwd-outside',
-    name: 'A working directory on this machine but outside the sandbox is refused',
+    name: 'A working directory on this machine outside the sandbox is rejected',
     async run(t) {
       const sandbox = await t.sandbox()
       const secret = await hostFile(t, 'x')

@@ -5,7 +5,7 @@ import { group } from '../types.ts'
 export const ports = group('ports', [
   {
     id: 'endpoint',
-    name: 'getEndpoint() gives a URL and headers, and getUrl() the same URL, whether or not anything listens',
+    name: 'getEndpoint() returns a URL and headers, and getUrl() the same URL, with or without a listener',
     needs: ['ports'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -17,7 +17,7 @@ export const ports = group('ports', [
   },
   {
     id: 'bad-port',
-    name: 'A number that is no port is refused with invalid_argument, and the error has the number',
+    name: 'An invalid port number throws invalid_argument, and the error contains the number',
     needs: ['ports'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -33,7 +33,7 @@ export const ports = group('ports', [
   },
   {
     id: 'port-reachable',
-    name: 'A server that listens in the sandbox answers at its URL',
+    name: 'A server in the sandbox answers at its URL',
     needs: ['ports'],
     program: 'server',
     async run(t) {

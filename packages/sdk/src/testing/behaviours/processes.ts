@@ -5,7 +5,7 @@ import { group } from '../types.ts'
 export const processes = group('processes', [
   {
     id: 'spawn-returns-early',
-    name: 'spawn() returns while the program runs; its status says running, then how it ended',
+    name: 'spawn() returns while the program runs; its status is running, then how it ended',
     async run(t) {
       const sandbox = await t.sandbox()
       const gate = t.unique('gate')
@@ -23,7 +23,7 @@ export const processes = group('processes', [
   },
   {
     id: 'process-id',
-    name: 'Every process has an id of its own',
+    name: 'Every process has a unique id',
     async run(t) {
       const sandbox = await t.sandbox()
       const ids = await Promise.all(
@@ -38,7 +38,7 @@ export const processes = group('processes', [
   },
   {
     id: 'detached-returns-handle',
-    name: 'runCommand({ detached: true }) returns at once with the process',
+    name: 'runCommand({ detached: true }) returns immediately with the process',
     async run(t) {
       const process = await (await t.sandbox()).runCommand({ ...t.commands.wait(), detached: true })
       t.later(() => process.kill('SIGKILL'))
@@ -50,13 +50,13 @@ export const processes = group('processes', [
   },
   {
     id: 'two-at-once',
-    name: 'Two commands at once do not wait for each other',
+    name: 'Concurrent commands do not wait for each other',
     async run(t) {
       const sandbox = await t.sandbox()
       const [first, second] = [t.unique('gate'), t.unique('gate')]
       const a = await t.spawn(sandbox, t.commands.gate(first))
       const b = await t.spawn(sandbox, t.commands.gate(second))
-      // In the opposite order of their start: neither can be queued behind the other.
+      // In reverse order of their start: neither can be queued behind the other.
       await sandbox.files.writeFile(second, '')
       equal((await b.wait()).stdout, 'before\nafter\n', 'stdout of the second')
       equal((await a.status()).running, true, 'running, the first')
@@ -66,7 +66,7 @@ export const processes = group('processes', [
   },
   {
     id: 'fifty-at-once',
-    name: 'Fifty commands at once each get their own output and exit code',
+    name: 'Fifty concurrent commands each get their own output and exit code',
     async run(t) {
       const sandbox = await t.sandbox()
       const results = await Promise.all(
@@ -83,7 +83,7 @@ export const processes = group('processes', [
   },
   {
     id: 'get-process',
-    name: 'A process is found again by its id from a new handle, with all of its output',
+    name: 'A new handle finds a process by its id, with all of its output',
     needs: ['reattach'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -99,7 +99,7 @@ export const processes = group('processes', [
   },
   {
     id: 'get-process-reopened',
-    name: 'A detached process and its output are found by another process of the user’s, running or ended',
+    name: 'Another process of the user finds a detached process and its output, running or ended',
     needs: ['reattach'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -111,7 +111,7 @@ export const processes = group('processes', [
       })
       await ended.wait()
       await new EventReader(running).until('before\n')
-      // Without a second provider object, a second handle of the first is the nearest thing; the kit was told why.
+      // Without a second provider object, use a second handle of the first; `without` states the reason.
       const provider = (await t.reopened()) ?? t.provider
       const again = await provider.get(sandbox.id)
       const endedAgain = await (await again.getProcess(ended.processId)).wait()
@@ -127,7 +127,7 @@ export const processes = group('processes', [
   },
   {
     id: 'kill-reattached',
-    name: 'A process that was found again can be killed',
+    name: 'A process found by its id can be killed',
     needs: ['reattach'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -140,7 +140,7 @@ export const processes = group('processes', [
   },
   {
     id: 'get-process-unknown',
-    name: 'An unknown process id is the error not_found',
+    name: 'An unknown process id throws not_found',
     needs: ['reattach'],
     async run(t) {
       await rejects((await t.sandbox()).getProcess('no-such-process'), 'not_found', 'getProcess()')
@@ -148,7 +148,7 @@ export const processes = group('processes', [
   },
   {
     id: 'list-processes',
-    name: 'listProcesses() shows what runs and what has ended, with program and arguments',
+    name: 'listProcesses() returns running and ended processes, with program and arguments',
     needs: ['reattach'],
     async run(t) {
       const sandbox = await t.create()
@@ -156,13 +156,9 @@ export const processes = group('processes', [
       const ended = await t.spawn(sandbox, t.commands.exit(6))
       await ended.wait()
       const list = new Map((await sandbox.listProcesses()).map((info) => [info.processId, info]))
-      equal(list.get(running.processId)?.running, true, 'running of the one that runs')
+      equal(list.get(running.processId)?.running, true, 'running of the running process')
       const info = list.get(ended.processId)
-      equal(
-        [info?.running, info?.exit?.exitCode],
-        [false, 6],
-        'running and exit code of the one that has ended',
-      )
+      equal([info?.running, info?.exit?.exitCode], [false, 6], 'running and exit code of the ended process')
       if (info?.cmd !== undefined)
         equal(
           [info.cmd, info.args],
@@ -173,7 +169,7 @@ export const processes = group('processes', [
   },
   {
     id: 'process-id-idempotent',
-    name: 'spawn() again with the same processId returns the first process and starts nothing',
+    name: 'A second spawn() with the same processId returns the first process and starts nothing',
     async run(t) {
       const sandbox = await t.sandbox()
       const processId = t.unique('mine')
@@ -186,7 +182,7 @@ export const processes = group('processes', [
   },
   {
     id: 'process-id-race',
-    name: 'Two spawns at once with the same processId start one program',
+    name: 'Two concurrent spawns with the same processId start one program',
     async run(t) {
       const sandbox = await t.sandbox()
       const processId = t.unique('mine')

@@ -35,7 +35,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'replay-after',
-    name: 'output({ after: N }) goes on with event N + 1, and leaves nothing out',
+    name: 'output({ after: N }) resumes with event N + 1, and omits nothing',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin: 'pipe' })
@@ -55,7 +55,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'cut-and-continue',
-    name: 'A reader that stops in the middle goes on later at its number, and together it is everything',
+    name: 'A reader that stops can resume later at its number without loss',
     needs: ['stdin'],
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin: 'pipe' })
@@ -72,7 +72,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'two-readers',
-    name: 'Two readers at the same time both get everything',
+    name: 'Two concurrent readers both get everything',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.flood(400_000))
       const readers = [new EventReader(process), new EventReader(process)]
@@ -82,12 +82,12 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'gone',
-    name: 'History that was dropped is said to be gone, with the oldest number that is left',
+    name: 'Reading dropped history throws gone, with the oldest number that is left',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.flood(4 * 1024 * 1024), {
         outputBufferBytes: 64 * 1024,
       })
-      // Nobody reads while it runs, so the ring moves on.
+      // The ring drops events because there is no reader.
       await t.eventually(async () => !(await process.status()).running, 'The program ends')
       const error = await rejects(new EventReader(process).next(), 'gone', 'reading from the beginning')
       const oldest = error.details.oldest
@@ -99,7 +99,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'wait-after-gone',
-    name: 'wait() after part of the output was dropped gives what is left and says truncated',
+    name: 'wait() after output was dropped returns the rest with truncated',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.flood(4 * 1024 * 1024), {
         outputBufferBytes: 64 * 1024,
@@ -112,7 +112,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'slow-reader-slows-program',
-    name: 'A reader that does not read makes the program wait: it loses nothing, and memory stays bounded',
+    name: 'A reader that does not read makes the program wait: no loss, and bounded memory',
     async run(t) {
       const sandbox = await t.sandbox()
       const marker = t.unique('flooded')
@@ -124,7 +124,7 @@ export const replay = group('output again and slowly', [
       })
       let seen = 0
       let at = 0
-      // It reads before the first byte is written: what nobody reads may be dropped.
+      // Starts reading before the first byte is written: without a reader, output may be dropped.
       const reader = process.output()[Symbol.asyncIterator]()
       const first = reader.next()
       await sandbox.files.writeFile(gate, '')
@@ -132,7 +132,7 @@ export const replay = group('output again and slowly', [
         if (event.type === 'exit') break
         if (event.type === 'stdout') checkPattern(event.data, seen)
         seen += event.data.byteLength
-        // Other work goes on meanwhile; the program must not get to its end before the reader does.
+        // Other work continues meanwhile; the program must not finish before the reader.
         if (at < 20)
           equal(
             await sandbox.files.exists(marker),
@@ -148,7 +148,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'wait-twice',
-    name: 'wait() can be called twice, also at the same time, with the same result',
+    name: 'wait() can be called twice, also concurrently, with the same result',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.print('once'))
       const results = [...(await Promise.all([process.wait(), process.wait()])), await process.wait()]
@@ -158,7 +158,7 @@ export const replay = group('output again and slowly', [
   },
   {
     id: 'output-abort',
-    name: 'Cancelling a reading ends it with aborted, and the program goes on',
+    name: 'Cancelling a reader ends it with aborted, and the program keeps running',
     async run(t) {
       const process = await t.spawn(await t.sandbox(), t.commands.wait())
       const controller = new AbortController()

@@ -44,7 +44,7 @@ export const restricted = group('the restricted view', [
   },
   {
     id: 'restricted-lacks',
-    name: 'A restricted view has no way to end, copy, open or leave the sandbox',
+    name: 'A restricted view cannot end, copy, expose or leave the sandbox',
     async run(t) {
       const view = (await t.sandbox()).restricted() as unknown as Record<PropertyKey, unknown>
       equal(
@@ -56,7 +56,7 @@ export const restricted = group('the restricted view', [
   },
   {
     id: 'restricted-no-way-back',
-    name: 'Nothing that hangs on a restricted view leads back to the sandbox',
+    name: 'No property of a restricted view leads back to the sandbox',
     async run(t) {
       const sandbox = await t.sandbox()
       const view = sandbox.restricted()
@@ -84,7 +84,7 @@ export const restricted = group('the restricted view', [
   },
   {
     id: 'restricted-frozen',
-    name: 'A restricted view cannot be given what it lacks by changing it, and says which abilities it has',
+    name: 'A restricted view cannot be extended, and reports its abilities',
     async run(t) {
       const sandbox = await t.sandbox()
       const view = sandbox.restricted() as unknown as Record<string, unknown>

@@ -3,11 +3,11 @@ import type { Trial } from '../trial.ts'
 import type { AnySandbox } from '../types.ts'
 import { group } from '../types.ts'
 
-/** The language of these is that of POSIX shells; a provider that declares `shell` has one. */
+/** These use the POSIX shell language, which a provider with the ability `shell` must support. */
 export const shells = group('shells', [
   {
     id: 'shell-state',
-    name: 'Working directory, variables, functions and aliases live on from one command to the next',
+    name: 'Working directory, variables, functions and aliases persist between commands',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell } = await open(t)
@@ -28,7 +28,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-exit-code',
-    name: 'The exit code of a command is its own, and $? of the next one is too',
+    name: 'A command returns its own exit code, which is also $? of the next one',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -40,7 +40,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-output',
-    name: 'Output has stdout and stderr in the order in which they came, exactly',
+    name: 'Output has stdout and stderr in the order of arrival, unchanged',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -51,7 +51,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-spoof',
-    name: 'Nothing that a command prints can be taken for the end of the command or its status',
+    name: 'No output of a command can be mistaken for its end or its status',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -83,7 +83,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-exit',
-    name: 'exit 3 reports 3; the next command runs in a new shell in the same folder and says so',
+    name: 'exit 3 returns 3; the next command runs in a new shell in the same folder and has shellRestarted',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell } = await open(t)
@@ -102,7 +102,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-set-e',
-    name: 'set -e and a command that fails do not hang the shell',
+    name: 'set -e and a failing command do not hang the shell',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -125,7 +125,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-open-quote',
-    name: 'A line with an open quote is a failed command, not a hang, and the shell goes on',
+    name: 'A line with an open quote is a failed command, not a hang, and the shell still works',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -152,7 +152,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-timeout',
-    name: 'A timeout ends the command, not the shell: its variables survive',
+    name: 'A timeout ends the command, not the shell: variables are kept',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -173,7 +173,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-background',
-    name: 'A job in the background lives on, and does not hold up its command or write into the next result',
+    name: 'A background job keeps running, and neither blocks its command nor writes into the next result',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell } = await open(t)
@@ -183,14 +183,14 @@ export const shells = group('shells', [
       )
       ok(first.output.endsWith('started\n'), `the first command printed ${first.output}`)
       await sandbox.files.writeFile(`${folder}/go`, '')
-      await t.eventually(() => sandbox.files.exists(`${folder}/done`), 'The job goes on')
+      await t.eventually(() => sandbox.files.exists(`${folder}/done`), 'The job keeps running')
       const next = await shell.exec('echo next')
       equal(next.output, 'next\n', 'output of the next command')
     },
   },
   {
     id: 'shell-serial',
-    name: 'Two commands given at once run one after the other, each with its own output',
+    name: 'Two concurrent commands run one after the other, each with its own output',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -208,7 +208,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-flood',
-    name: '64 MiB of output do not stall the shell, and are truncated with their beginning and end kept',
+    name: '64 MiB of output do not stall the shell, and are truncated to head and tail',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -224,7 +224,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-odd-folder',
-    name: 'A folder whose name has spaces, colons, quotes or a newline is reported as it is',
+    name: 'A folder name with spaces, colons, quotes or a newline is reported unchanged',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell } = await open(t)
@@ -240,7 +240,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-listener',
-    name: 'onOutput hears output while the command runs',
+    name: 'onOutput receives output while the command runs',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell } = await open(t)
@@ -266,7 +266,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-abort',
-    name: 'Cancelling a command rejects with aborted, and the shell goes on',
+    name: 'Cancelling a command rejects with aborted, and the shell still works',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)
@@ -284,7 +284,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-env-cwd',
-    name: 'openShell({ cwd, env }) begins there, with these variables',
+    name: 'openShell({ cwd, env }) starts in that folder with these variables',
     needs: ['shell'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -302,7 +302,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-named',
-    name: 'A shell with a name is the same shell when it is opened again; without one it is a new one',
+    name: 'Opening a shell by name again returns the same shell; without a name it is a new one',
     needs: ['shell'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -322,7 +322,7 @@ export const shells = group('shells', [
   },
   {
     id: 'shell-close',
-    name: 'close() ends the shell and what runs in it: true once, then false; it takes no more commands',
+    name: 'close() ends the shell and its programs: true once, then false; later commands are rejected',
     needs: ['shell'],
     async run(t) {
       const { shell } = await open(t)

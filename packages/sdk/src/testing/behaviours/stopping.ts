@@ -38,7 +38,7 @@ export const stopping = group('stop, start and pause', [
   },
   {
     id: 'stop-ends-processes',
-    name: 'stop() ends all programs; after start() none of them runs',
+    name: 'stop() ends all programs; none of them runs after start()',
     needs: ['stop'],
     async run(t) {
       const sandbox = await t.create()
@@ -59,7 +59,7 @@ export const stopping = group('stop, start and pause', [
   },
   {
     id: 'not-running',
-    name: 'A stopped sandbox refuses commands and files with not_running',
+    name: 'A stopped sandbox rejects commands and files with not_running',
     needs: ['stop'],
     async run(t) {
       const sandbox = await t.create()
@@ -71,7 +71,7 @@ export const stopping = group('stop, start and pause', [
   },
   {
     id: 'interrupted',
-    name: 'After somebody else has started the sandbox anew, an old handle says interrupted; a new one works',
+    name: 'After a restart by another caller, an old handle throws interrupted; a new one works',
     needs: ['stop'],
     async run(t) {
       const old = await t.create()
@@ -142,7 +142,7 @@ export const stopping = group('stop, start and pause', [
   },
   {
     id: 'env-after-start',
-    name: 'envVars of create are set after stop and start too',
+    name: 'envVars of create are also set after stop and start',
     needs: ['stop'],
     options: ['envVars'],
     async run(t) {
@@ -154,7 +154,7 @@ export const stopping = group('stop, start and pause', [
   },
   {
     id: 'pause',
-    name: 'A paused program makes no progress, and goes on where it was after resume()',
+    name: 'A paused program makes no progress, and continues after resume()',
     needs: ['pause', 'stdin'],
     async run(t) {
       const sandbox = await t.create()
@@ -186,7 +186,7 @@ export const stopping = group('stop, start and pause', [
   },
   {
     id: 'pause-keeps-handle',
-    name: 'pause() and resume() leave processes and handles as they were',
+    name: 'pause() and resume() do not affect processes and handles',
     needs: ['pause'],
     async run(t) {
       const sandbox = await t.create()

@@ -6,23 +6,23 @@ import type { Trial } from '../trial.ts'
 import { type AnySandbox, group } from '../types.ts'
 
 /**
- * “Everything it started” means also what has left the process group, the session and the parent: a kill or a timeout ends it, a
- * normal end does not.
+ * “Everything it started” includes programs that have left the process group, the session and the parent. A kill or a
+ * timeout ends them; a normal exit does not.
  */
 export const strays = group('everything it started', [
   {
     id: 'kill-session',
-    name: 'kill(SIGKILL) reaches a program that has left for a session of its own',
+    name: 'kill(SIGKILL) reaches a program in its own session',
     run: (t) => killed(t, t.unique('tree'), 'group'),
   },
   {
     id: 'kill-orphan',
-    name: 'kill(SIGKILL) reaches a daemon: a session of its own, and its parent has ended',
+    name: 'kill(SIGKILL) reaches a daemon: a program in its own session whose parent has ended',
     run: (t) => killed(t, t.unique('tree'), 'parent'),
   },
   {
     id: 'kill-term-orphan',
-    name: 'kill() sends SIGTERM to a daemon that the program started, too',
+    name: 'kill() sends SIGTERM also to a daemon that the program started',
     async run(t) {
       const sandbox = await t.sandbox()
       const marker = t.unique('tree')
@@ -35,7 +35,7 @@ export const strays = group('everything it started', [
   },
   {
     id: 'timeout-orphan',
-    name: 'A timeout kills a daemon that the command started, also one that ignores SIGTERM',
+    name: 'A timeout kills a daemon that the command started, also if it ignores SIGTERM',
     async run(t) {
       const sandbox = await t.sandbox()
       await overTime(t, sandbox, (command, timeoutMs, onStdout) =>
@@ -65,7 +65,7 @@ export const strays = group('everything it started', [
   },
   {
     id: 'kill-spares-others',
-    name: 'Killing one program touches nothing that another one started',
+    name: 'Killing one program does not affect programs that another one started',
     async run(t) {
       const sandbox = await t.sandbox()
       const markers = [t.unique('tree'), t.unique('tree')] as const
@@ -85,7 +85,7 @@ export const strays = group('everything it started', [
   },
   {
     id: 'daemon-lives-on',
-    name: 'A daemon of a command that ends by itself lives on, also when its time would have been over',
+    name: 'A daemon of a command that ends by itself keeps running, also after the command’s time limit',
     async run(t) {
       const sandbox = await t.create()
       const marker = t.unique('daemon')
@@ -96,7 +96,7 @@ export const strays = group('everything it started', [
   },
   {
     id: 'shell-timeout-orphan',
-    name: 'A timeout on a shell kills a daemon that the command started, and none of an earlier command',
+    name: 'A timeout on a shell kills a daemon of the command, and none of an earlier command',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell, older } = await shellWithDaemon(t)
@@ -109,7 +109,7 @@ export const strays = group('everything it started', [
   },
   {
     id: 'shell-abort-orphan',
-    name: 'Cancelling a command on a shell kills a daemon that it started, and none of an earlier command',
+    name: 'Cancelling a command on a shell kills its daemon, and none of an earlier command',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell, older } = await shellWithDaemon(t)
@@ -132,7 +132,7 @@ export const strays = group('everything it started', [
   },
   {
     id: 'shell-close-orphan',
-    name: 'close() of a shell ends a daemon of the command that runs in it',
+    name: 'close() of a shell ends a daemon of the running command',
     needs: ['shell'],
     async run(t) {
       const { sandbox, shell } = await shellWithDaemon(t)
@@ -161,8 +161,8 @@ async function killed(t: Trial, marker: string, leaves: 'group' | 'parent'): Pro
 }
 
 /**
- * Runs a tree with a daemon into its time limit; afterwards the daemon must be gone. On a slow machine the limit may pass before the tree
- * stands and is watched: then once more, with more time.
+ * Runs a tree with a daemon into its time limit; afterwards the daemon must be gone. On a slow machine the limit may
+ * pass before the tree is ready: then retry with more time.
  */
 async function overTime(
   t: Trial,
@@ -176,7 +176,7 @@ async function overTime(
     const running = start(command, t.limits.commandTimeoutMs * factor, () => ready.resolve(true))
     const over = running.then(() => undefined)
     const watching = Promise.race([ready.promise, over]).then((stands) => stands && watch(t, sandbox, marker))
-    // The watcher of a tree that ended before it came waits until it is killed.
+    // If the tree ended before the watcher started, the watcher waits until it is killed.
     watching.catch(() => {})
     const after = await Promise.race([watching, over])
     equal((await running).timedOut, true, 'timedOut')
@@ -185,28 +185,28 @@ async function overTime(
   throw new Error('The tree was not there before its time was over, three times.')
 }
 
-/** A reader that says `gone` when the last program of that tree has ended. */
+/** A reader that receives `gone` when the last program of that tree has ended. */
 async function watch(t: Trial, sandbox: AnySandbox, marker: string): Promise<EventReader> {
   const reader = new EventReader(await t.spawn(sandbox, t.commands.afterTree(marker)))
   await reader.until('watching\n')
   return reader
 }
 
-/** It runs now, and is not ending: a second program has run from beginning to end, and it is still there. */
+/** Asserts that the tree runs and is not ending: it still exists after a second program has run completely. */
 async function still(t: Trial, sandbox: AnySandbox, marker: string): Promise<void> {
   const process = await t.spawn(sandbox, t.commands.afterTree(marker))
   const reader = new EventReader(process)
   await reader.until('watching\n')
   await t.run(sandbox, t.commands.exit(0))
-  ok((await process.status()).running, 'It was to live on, and has ended')
+  ok((await process.status()).running, 'It must keep running, but has ended')
   await process.kill('SIGKILL')
   await reader.exit()
   excludes(reader.stdout, 'gone', 'What the watcher said')
 }
 
-/** A shell with a variable, whose first command has left a daemon behind. */
+/** A shell with a variable, whose first command has started a daemon. */
 async function shellWithDaemon(t: Trial) {
-  // Its own sandbox: nobody but its end ends the daemon.
+  // A separate sandbox, because only its end ends the daemon.
   const sandbox = await t.create()
   const shell = await sandbox.openShell()
   t.later(() => shell.close())

@@ -7,7 +7,7 @@ import { group } from '../types.ts'
 export const terminals = group('terminals', [
   {
     id: 'terminal',
-    name: 'What is typed into a terminal is run, and the screen shows the answer',
+    name: 'Input typed into a terminal is executed, and the screen shows the result',
     needs: ['terminal'],
     async run(t) {
       const { terminal, reader } = await open(t)
@@ -18,7 +18,7 @@ export const terminals = group('terminals', [
   },
   {
     id: 'terminal-is-one',
-    name: 'A program in a terminal sees a terminal, with the size that was asked for',
+    name: 'A program in a terminal sees a terminal of the requested size',
     needs: ['terminal'],
     async run(t) {
       const { terminal, reader } = await open(t)
@@ -40,11 +40,11 @@ export const terminals = group('terminals', [
   },
   {
     id: 'terminal-interrupt',
-    name: 'Control-C ends the program that runs, not the terminal',
+    name: 'Control-C ends the running program, not the terminal',
     needs: ['terminal'],
     async run(t) {
       const { terminal, reader } = await open(t)
-      // The one program speaks and then waits, so that whoever hears it knows that it is in the foreground.
+      // The program prints and then waits, so its output proves that it is in the foreground.
       await terminal.write(`sh -c 'echo go"ing"; exec sleep 1000000'\n`)
       await reader.until('going')
       await terminal.write('\u0003')
@@ -69,7 +69,7 @@ export const terminals = group('terminals', [
   },
   {
     id: 'terminal-kill',
-    name: 'kill() ends a terminal and what runs in it',
+    name: 'kill() ends a terminal and its programs',
     needs: ['terminal'],
     async run(t) {
       const { terminal, reader } = await open(t)
@@ -80,7 +80,7 @@ export const terminals = group('terminals', [
   },
   {
     id: 'terminal-reattach',
-    name: 'A terminal that is opened again by its id is the same one, and its screen can be read from the start',
+    name: 'Opening a terminal by its id returns the same one, and its screen can be read from the start',
     needs: ['terminal'],
     async run(t) {
       const { terminal, reader, sandbox } = await open(t)
@@ -96,7 +96,7 @@ export const terminals = group('terminals', [
   },
   {
     id: 'terminal-bad-size',
-    name: 'A size of 0 or less is refused with invalid_argument',
+    name: 'A size of 0 or less throws invalid_argument',
     needs: ['terminal'],
     async run(t) {
       const sandbox = await t.sandbox()

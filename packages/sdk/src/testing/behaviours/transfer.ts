@@ -5,7 +5,7 @@ import { group } from '../types.ts'
 export const transfer = group('upload and download', [
   {
     id: 'upload',
-    name: 'uploadFile copies a file of this machine into the sandbox, with its mode',
+    name: 'uploadFile copies a local file into the sandbox, with its mode',
     async run(t) {
       const sandbox = await t.sandbox()
       const bytes = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 13) & 0xff)
@@ -19,7 +19,7 @@ export const transfer = group('upload and download', [
   },
   {
     id: 'download',
-    name: 'downloadFile copies a file of the sandbox to this machine, whole',
+    name: 'downloadFile copies a file of the sandbox to this machine completely',
     async run(t) {
       const sandbox = await t.sandbox()
       const path = t.unique('down')
@@ -32,7 +32,7 @@ export const transfer = group('upload and download', [
   },
   {
     id: 'upload-missing',
-    name: 'Uploading a file that is not there is file_not_found, and makes nothing in the sandbox',
+    name: 'Uploading a missing file throws file_not_found, and creates nothing in the sandbox',
     async run(t) {
       const sandbox = await t.sandbox()
       const path = t.unique('up')
@@ -43,7 +43,7 @@ export const transfer = group('upload and download', [
   },
   {
     id: 'upload-folder',
-    name: 'Uploading a folder as a file is is_a_directory',
+    name: 'Uploading a folder as a file throws is_a_directory',
     async run(t) {
       const local = await hostFile(t, '')
       await rejects(
@@ -55,7 +55,7 @@ export const transfer = group('upload and download', [
   },
   {
     id: 'download-missing',
-    name: 'Downloading a file that is not there is file_not_found, and leaves the local file as it was',
+    name: 'Downloading a missing file throws file_not_found, and keeps the local file',
     async run(t) {
       const local = await hostFile(t, 'old')
       await rejects((await t.sandbox()).downloadFile('no/such/file', local), 'file_not_found', 'downloadFile')

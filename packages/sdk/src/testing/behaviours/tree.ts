@@ -37,7 +37,7 @@ const unusualNames = [
 export const tree = group('folders and names', [
   {
     id: 'unusual-names',
-    name: 'Names with spaces, quotes, newlines, emoji, dashes, backslashes and of 255 bytes can be used everywhere',
+    name: 'Names with spaces, quotes, newlines, emoji, dashes, backslashes and of 255 bytes work everywhere',
     async run(t) {
       const sandbox = await t.sandbox()
       const { files } = sandbox
@@ -58,7 +58,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'unusual-names-commands',
-    name: 'A program is given a file with an unusual name as an argument, and finds it',
+    name: 'A program finds a file with an unusual name given as an argument',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -74,7 +74,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'name-too-long',
-    name: 'A name of more than 255 bytes is refused with a SandboxError that is no internal one',
+    name: 'A name of more than 255 bytes throws a SandboxError other than internal',
     async run(t) {
       const { files } = await t.sandbox()
       await rejects(files.writeFile('ü'.repeat(130), 'x'), ['invalid_argument', 'too_large'], 'writeFile')
@@ -82,7 +82,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'list-entries',
-    name: 'list() gives name, path, type and size of what is in a folder, sorted',
+    name: 'list() returns name, path, type and size of the entries of a folder, sorted',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -103,7 +103,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'list-recursive',
-    name: 'list({ recursive: true }) goes into folders, with paths relative to where it began',
+    name: 'list({ recursive: true }) includes subfolders, with paths relative to the listed folder',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -120,7 +120,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'list-default',
-    name: 'list() without a path shows the workdir',
+    name: 'list() without a path lists the workdir',
     async run(t) {
       const { files } = await t.create()
       await files.writeFile('here', '')
@@ -132,7 +132,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'list-missing',
-    name: 'Listing a folder that is not there is file_not_found',
+    name: 'Listing a missing folder throws file_not_found',
     async run(t) {
       const { files } = await t.sandbox()
       await rejects(files.list('no/such/folder'), 'file_not_found', 'list')
@@ -141,7 +141,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'stat',
-    name: 'stat() tells files from folders, and their size; what is not there is file_not_found',
+    name: 'stat() returns type and size of files and folders; a missing path throws file_not_found',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -157,7 +157,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'exists',
-    name: 'exists() says yes for files and folders, and no for what is not there',
+    name: 'exists() is true for files and folders, and false for a missing path',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -175,7 +175,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'mkdir',
-    name: 'mkdir makes one folder; if it is there it says file_exists, and without its parent file_not_found',
+    name: 'mkdir creates one folder; an existing one throws file_exists, a missing parent file_not_found',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -186,7 +186,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'mkdir-recursive',
-    name: 'mkdir({ recursive: true }) makes what is missing and is content with what is there',
+    name: 'mkdir({ recursive: true }) creates missing folders and accepts existing ones',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -203,7 +203,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'rename',
-    name: 'rename moves files and folders, and replaces a file that is there',
+    name: 'rename moves files and folders, and replaces an existing file',
     async run(t) {
       const sandbox = await t.sandbox()
       const { files } = sandbox
@@ -223,7 +223,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'rename-missing',
-    name: 'rename of what is not there is file_not_found, and changes nothing',
+    name: 'rename of a missing path throws file_not_found, and changes nothing',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -234,7 +234,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'rename-over-folder',
-    name: 'rename does not replace a folder that has something in it',
+    name: 'rename does not replace a folder that is not empty',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -250,7 +250,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'rm',
-    name: 'rm removes a file; what is not there is file_not_found, unless forced',
+    name: 'rm removes a file; a missing path throws file_not_found unless forced',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -263,7 +263,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'rm-folder',
-    name: 'rm of a folder needs recursive: true; without it everything stays',
+    name: 'rm of a folder needs recursive: true; without it nothing is removed',
     async run(t) {
       const sandbox = await t.sandbox()
       const folder = await t.folder(sandbox)
@@ -276,7 +276,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'modes',
-    name: 'A mode that is given at writing is kept, and a later write without one does not change it',
+    name: 'A mode given at writing is kept by a later write without one',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -302,7 +302,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'chmod',
-    name: 'chmod changes the mode; of what is not there it is file_not_found',
+    name: 'chmod changes the mode; a missing path throws file_not_found',
     async run(t) {
       const { files } = await t.sandbox()
       const path = t.unique('file')
@@ -314,7 +314,7 @@ export const tree = group('folders and names', [
   },
   {
     id: 'permission-denied',
-    name: 'A file that may not be read is permission_denied, except for a root user, who may read it',
+    name: 'An unreadable file throws permission_denied, except for root',
     async run(t) {
       const sandbox = await t.sandbox()
       const path = t.unique('file')

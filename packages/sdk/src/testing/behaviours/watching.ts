@@ -5,7 +5,7 @@ import { group } from '../types.ts'
 export const watching = group('watching files', [
   {
     id: 'watch-changes',
-    name: 'A watcher is told of a new, a changed and a removed file, in that order',
+    name: 'A watcher reports a new, a changed and a removed file, in that order',
     needs: ['watch'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -22,7 +22,7 @@ export const watching = group('watching files', [
   },
   {
     id: 'watch-order',
-    name: 'Changes to several files are told in the order in which they were made',
+    name: 'Changes to several files are reported in order',
     needs: ['watch'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -40,7 +40,7 @@ export const watching = group('watching files', [
   },
   {
     id: 'watch-program',
-    name: 'A watcher is told of what programs change too',
+    name: 'A watcher also reports changes made by programs',
     needs: ['watch'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -53,7 +53,7 @@ export const watching = group('watching files', [
   },
   {
     id: 'watch-recursive',
-    name: 'With recursive: true, changes further down are told with their path; without it they are not',
+    name: 'With recursive: true, changes in subfolders are reported with their path; without it they are not',
     needs: ['watch'],
     async run(t) {
       const sandbox = await t.sandbox()
@@ -90,7 +90,7 @@ export const watching = group('watching files', [
   },
   {
     id: 'watch-missing',
-    name: 'Watching what is not there is file_not_found',
+    name: 'Watching a missing path throws file_not_found',
     needs: ['watch'],
     async run(t) {
       await rejects((await t.sandbox()).files.watch('no/such/folder'), 'file_not_found', 'watch')
@@ -98,7 +98,6 @@ export const watching = group('watching files', [
   },
 ])
 
-/** Reads changes and keeps those that came. */
 function follow(changes: AsyncIterable<FileChange>) {
   const iterator = changes[Symbol.asyncIterator]()
   const seen: FileChange[] = []
@@ -112,7 +111,7 @@ function follow(changes: AsyncIterable<FileChange>) {
         if (wanted(value)) return
       }
     },
-    /** Resolves at the end; ending with `aborted` is an end too. */
+    /** Resolves at the end; `aborted` counts as an end. */
     async ended(): Promise<void> {
       try {
         while (!(await iterator.next()).done);

@@ -17,19 +17,19 @@ const limits = {
 }
 
 describe('the kit can fail', () => {
-  it('has at least twelve broken providers, each with a name of its own', () => {
+  it('has at least twelve broken providers, each with a unique name', () => {
     expect(brokenProviders.length).toBeGreaterThanOrEqual(12)
     expect(new Set(brokenProviders.map(({ name }) => name)).size).toBe(brokenProviders.length)
   })
 
-  it('finds nothing wrong with the provider that the broken ones are made of', async () => {
+  it('finds no fault in the provider that the broken ones are based on', async () => {
     const provider = new MemoryProvider()
     const report = await run(provider, provider, undefined, 30_000)
     expect(report.failed.map(({ id, error }) => `${id}: ${error?.message}`)).toEqual([])
     expect(report.leftovers).toBeUndefined()
   })
 
-  it('finds nothing wrong with the shell that the broken ones are made of', async () => {
+  it('finds no fault in the shell that the broken ones are based on', async () => {
     const { working, provider } = setUp({
       options: { shell: () => 0 },
       make: (real, world) => brokenShell(real, world, ({ current }) => current?.deliver('SIGKILL')),
@@ -41,14 +41,14 @@ describe('the kit can fail', () => {
     )
   })
 
-  it('holds almost nothing to be true of a provider that does nothing', async () => {
+  it('passes almost no behaviour of a provider that does nothing', async () => {
     const report = await runConformance({
       provider: nothingProvider,
       without: { server: 'nothing listens', reopen: 'nothing to open', leftovers: 'nothing to leave' },
       limits: { ...limits, behaviourMs: 300 },
     })
     const held = report.results.filter(({ status }) => status === 'passed').map(({ id }) => id)
-    // What these promise is that nothing happens, or an empty answer.
+    // These expect that nothing happens, or an empty result.
     const empty = [
       'exit-0',
       'kill-after-end',
@@ -63,7 +63,7 @@ describe('the kit can fail', () => {
 
   it.each(brokenProviders)('$name: $what', async (broken) => {
     const { working, provider } = setUp(broken)
-    // The groups in which it is to be caught; a hang elsewhere would only cost time.
+    // Runs only the groups that must catch it; a hang elsewhere would only cost time.
     const groups = new Set(
       behaviours.filter(({ id }) => broken.caughtBy.includes(id)).map(({ group }) => group),
     )

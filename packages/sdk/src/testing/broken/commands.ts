@@ -2,11 +2,10 @@ import type { CommandResult, RunCommandOptions, SandboxHandle } from '../../spec
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Broken at running commands. */
 export const brokenCommands: BrokenProvider[] = [
   {
     name: 'exit-code-lost',
-    what: 'every program is said to have succeeded',
+    what: 'every program is reported as successful',
     caughtBy: ['exit-1', 'exit-3', 'exit-127', 'exit-255'],
     make: (working) =>
       breakProvider(working, { sandbox: (real) => result(real, (value) => ({ ...value, exitCode: 0 })) }),
@@ -48,7 +47,7 @@ export const brokenCommands: BrokenProvider[] = [
   },
   {
     name: 'truncation-unsaid',
-    what: 'output is cut, and the result does not say so',
+    what: 'output is cut, but the result does not report it',
     caughtBy: ['truncated', 'truncated-small'],
     make: (working) =>
       breakProvider(working, {
@@ -64,7 +63,7 @@ export const brokenCommands: BrokenProvider[] = [
   },
   {
     name: 'characters-split',
-    what: 'each chunk of output is decoded by itself',
+    what: 'each chunk of output is decoded separately',
     caughtBy: ['split-character-result'],
     make: (working) =>
       breakProvider(working, {
@@ -102,7 +101,7 @@ export const brokenCommands: BrokenProvider[] = [
   },
   {
     name: 'abort-ignored',
-    what: 'a cancelled command goes on to its end',
+    what: 'a cancelled command keeps running',
     caughtBy: ['abort-command', 'abort-kills-tree', 'abort-before'],
     make: (working) =>
       breakProvider(working, {
@@ -114,7 +113,7 @@ export const brokenCommands: BrokenProvider[] = [
   },
   {
     name: 'timeout-kills-parent-only',
-    what: 'when the time is over only the program itself is killed, and what it started lives on',
+    what: 'a timeout kills only the program itself, not its descendants',
     caughtBy: ['timeout-tree'],
     make: (working, world) =>
       breakProvider(working, {
@@ -130,7 +129,7 @@ export const brokenCommands: BrokenProvider[] = [
   },
   {
     name: 'missing-program-is-127',
-    what: 'a program that does not exist is a result with exit code 127',
+    what: 'a missing program is a result with exit code 127',
     caughtBy: ['missing-program', 'missing-program-path'],
     make: (working) =>
       breakProvider(working, {

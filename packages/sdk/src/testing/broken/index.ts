@@ -7,14 +7,14 @@ import { brokenLives } from './lives.ts'
 import { brokenStreams } from './streams.ts'
 
 /**
- * Providers that are wrong in one way each, made from the memory provider. They show that the kit can fail: a
- * behaviour that no broken provider trips over may be one that nothing can trip over.
+ * Providers with one fault each, based on the memory provider. They prove that the kit can fail: a behaviour that no
+ * broken provider violates may be impossible to violate.
  */
 export interface BrokenProvider {
   readonly name: string
-  /** What its user would suffer. */
+  /** The fault as a user sees it. */
   readonly what: string
-  /** Ids of behaviours that must fail on it. */
+  /** Ids of the behaviours that must fail. */
   readonly caughtBy: readonly [string, ...string[]]
   readonly options?: MemoryProviderOptions
   make(working: SandboxProvider, world: World): SandboxProvider
@@ -27,7 +27,7 @@ export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenKills,
 ]
 
-/** A working memory provider and the broken one made from it. */
+/** Creates a working memory provider and the broken one based on it. */
 export function setUp(broken: Pick<BrokenProvider, 'options' | 'make'>): {
   working: MemoryProvider
   provider: SandboxProvider

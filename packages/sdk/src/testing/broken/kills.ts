@@ -6,11 +6,11 @@ import type { BrokenProvider } from './index.ts'
 import { brokenShell } from './shell.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Broken at ending what a command has started: too little of it, or too much. */
+/** Faults in ending a command's descendants: too few or too many are killed. */
 export const brokenKills: BrokenProvider[] = [
   {
     name: 'kill-reaches-program-only',
-    what: 'kill() and cancelling end the program, and everything that it started lives on',
+    what: 'kill() and cancelling end the program, but not its descendants',
     caughtBy: ['kill-tree', 'abort-kills-tree'],
     make: (working, world) => lesserKill(working, world, (task) => task.deliverAlone),
   },
@@ -41,7 +41,7 @@ export const brokenKills: BrokenProvider[] = [
   },
   {
     name: 'end-kills-daemons',
-    what: 'what a command has left running is killed when the command ends',
+    what: 'background programs of a command are killed when the command ends',
     caughtBy: ['daemon-lives-on'],
     make: (working, world) =>
       breakProvider(working, {
@@ -66,7 +66,7 @@ export const brokenKills: BrokenProvider[] = [
   },
   {
     name: 'shell-kill-reaches-older-jobs',
-    what: 'on a shell, a timeout ends also what earlier commands have left running',
+    what: 'on a shell, a timeout also ends programs of earlier commands',
     caughtBy: ['shell-timeout-orphan', 'shell-abort-orphan'],
     options: { shell: () => 0 },
     make: (working, world) =>
@@ -76,7 +76,7 @@ export const brokenKills: BrokenProvider[] = [
 
 type Deliver = Task['deliver']
 
-/** Programs whose signals go as far as `reach` does. */
+/** Programs whose signals only go as far as `reach`. */
 function lesserKill(
   working: Parameters<BrokenProvider['make']>[0],
   world: World,
@@ -93,7 +93,7 @@ function lesserKill(
         return process
       },
       runCommand: ((options: RunCommandOptions) => {
-        // Its process is there at the latest when it prints.
+        // The process exists at the latest when it prints.
         const onStdout = (text: string) => {
           lessen(real)
           options.onStdout?.(text)

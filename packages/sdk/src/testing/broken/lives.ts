@@ -4,11 +4,10 @@ import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Broken at creating, finding and ending sandboxes, and at what abilities promise. */
 export const brokenLives: BrokenProvider[] = [
   {
     name: 'destroy-leaves-processes',
-    what: 'destroy forgets the sandbox, and its programs go on',
+    what: 'destroy forgets the sandbox, but its programs keep running',
     caughtBy: ['destroy-ends-processes'],
     make: (working, world) =>
       breakProvider(working, {
@@ -23,7 +22,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'double-destroy-throws',
-    what: 'destroying what is gone is an error',
+    what: 'destroying a missing sandbox throws an error',
     caughtBy: ['destroy', 'destroy-race'],
     make: (working) =>
       breakProvider(working, {
@@ -37,7 +36,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'usable-after-destroy',
-    what: 'a handle of a destroyed sandbox quietly makes a new one',
+    what: 'a handle of a destroyed sandbox silently creates a new one',
     caughtBy: ['use-after-destroy'],
     make: (working) =>
       breakProvider(working, {
@@ -52,7 +51,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'talks-to-successor',
-    what: 'an old handle goes on with the sandbox that somebody else has started anew',
+    what: 'an old handle works with a sandbox that another caller has restarted',
     caughtBy: ['interrupted'],
     make: (working) =>
       breakProvider(working, {
@@ -67,7 +66,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'list-ignores-labels',
-    what: 'list gives everything, whatever labels were asked for',
+    what: 'list returns everything, whatever the labels',
     caughtBy: ['list-filter'],
     make: (working) =>
       breakProvider(working, {
@@ -85,7 +84,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'get-or-create-races',
-    what: 'callers who race for a name each get a sandbox of their own',
+    what: 'concurrent callers with one name each get their own sandbox',
     caughtBy: ['get-or-create-race'],
     make: (working) =>
       breakProvider(working, {
@@ -102,7 +101,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'on-create-failure-leaves-sandbox',
-    what: 'when onCreate fails the half-made sandbox stays',
+    what: 'a failed onCreate leaves the sandbox behind',
     caughtBy: ['get-or-create-failure'],
     make: (working) =>
       breakProvider(working, {
@@ -123,7 +122,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'name-taken-twice',
-    what: 'a name that is taken is given away again',
+    what: 'a taken name is assigned again',
     caughtBy: ['name-conflict', 'name-race'],
     make: (working) =>
       breakProvider(working, {
@@ -141,7 +140,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'unsupported-silent',
-    what: 'an absent ability does nothing and says nothing',
+    what: 'an absent ability silently does nothing',
     options: { capabilities: { snapshot: false, fork: false } },
     caughtBy: ['snapshot', 'snapshot-list', 'fork'],
     make: (working) =>
@@ -152,7 +151,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'options-ignored',
-    what: 'options of create that the provider does not know are dropped',
+    what: 'unknown options of create are ignored',
     caughtBy: ['create-option-image', 'create-option-resources', 'create-option-runtime'],
     make: (working) =>
       breakProvider(working, {
@@ -200,7 +199,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'extend-adds-up',
-    what: 'extendTimeout adds to what is left instead of counting from now',
+    what: 'extendTimeout adds to the remaining time instead of counting from now',
     caughtBy: ['extend-never-shortens'],
     make: (working) =>
       breakProvider(working, {
@@ -214,7 +213,7 @@ export const brokenLives: BrokenProvider[] = [
   },
   {
     name: 'pause-is-a-word',
-    what: 'a paused sandbox says so, and its programs go on',
+    what: 'a paused sandbox reports that state, but its programs keep running',
     caughtBy: ['pause'],
     make: (working) => {
       const paused = new Set<string>()

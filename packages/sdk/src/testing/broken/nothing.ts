@@ -2,8 +2,8 @@ import type { Ability, CreateOption, SandboxProvider } from '../../spec/index.ts
 import { abilityCalls, sampleOptions } from '../absent.ts'
 
 /**
- * A provider that does nothing and says that all is well: every call succeeds with something empty. A behaviour
- * that holds on it would hold on anything.
+ * A provider that does nothing: every call succeeds with an empty result. A behaviour that passes on it would pass on
+ * anything.
  */
 export function nothingProvider(): SandboxProvider {
   const abilities = Object.keys(abilityCalls) as Ability[]
@@ -103,7 +103,7 @@ const properties = new Set([
   'cwd',
 ])
 
-/** An object whose methods all resolve: to what is given here, or to undefined. Functions are called as they are. */
+/** An object whose methods all resolve, to the given value or to undefined. Functions are called. */
 function answering(answers: Record<string, unknown>): object {
   return new Proxy(answers, {
     get(_, key) {

@@ -4,17 +4,14 @@ import type { World } from '../../providers/memory/world.ts'
 import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** What was started through one shell. */
 export interface ShellTasks {
-  /** The command that runs. */
   readonly current: Task | undefined
-  /** All commands so far. */
   readonly all: readonly Task[]
 }
 
 /**
- * A provider whose shells understand one language: a program of the kit with its arguments, after any assignment; and `echo`, which always
- * prints `yes`. How a command is ended before its time is the caller's to get wrong.
+ * A provider whose shells understand only a program of the kit with its arguments, after optional assignments, and
+ * `echo`, which always prints `yes`. The caller decides how a command is ended early.
  */
 export function brokenShell(
   working: SandboxProvider,

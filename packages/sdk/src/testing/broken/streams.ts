@@ -3,11 +3,10 @@ import type { BytesSource, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
 
-/** Broken at output, input and files. */
 export const brokenStreams: BrokenProvider[] = [
   {
     name: 'replay-skips',
-    what: 'a reader that goes on after event N misses event N + 1',
+    what: 'a reader that resumes after event N misses event N + 1',
     caughtBy: ['replay-after', 'cut-and-continue'],
     make: (working) =>
       breakProvider(working, {
@@ -38,7 +37,7 @@ export const brokenStreams: BrokenProvider[] = [
   },
   {
     name: 'gone-unsaid',
-    what: 'a reader that comes too late gets the rest without a word about what is missing',
+    what: 'a late reader gets the rest without a notice of what is missing',
     caughtBy: ['gone'],
     make: (working) =>
       breakProvider(working, {
@@ -57,7 +56,7 @@ export const brokenStreams: BrokenProvider[] = [
   },
   {
     name: 'program-not-slowed',
-    what: 'the program runs ahead of a slow reader, and all of its output piles up in memory',
+    what: 'the program runs ahead of a slow reader, and its output accumulates in memory',
     caughtBy: ['slow-reader-slows-program'],
     make: (working) =>
       breakProvider(working, {
@@ -78,7 +77,7 @@ export const brokenStreams: BrokenProvider[] = [
   },
   {
     name: 'stdin-left-open',
-    what: 'a program without input waits for it for ever',
+    what: 'a program without input waits forever',
     caughtBy: ['stdin-eof'],
     make: (working) =>
       breakProvider(working, {
@@ -90,7 +89,7 @@ export const brokenStreams: BrokenProvider[] = [
   },
   {
     name: 'write-not-atomic',
-    what: 'a file grows while it is written, and a failed write leaves half of it',
+    what: 'writes are not atomic, and a failed write leaves a partial file',
     caughtBy: ['write-atomic-failure', 'write-atomic-reader'],
     make: (working) =>
       breakProvider(working, {
@@ -99,7 +98,7 @@ export const brokenStreams: BrokenProvider[] = [
   },
   {
     name: 'binary-as-text',
-    what: 'file content is taken for text',
+    what: 'file content is treated as text',
     caughtBy: ['write-read-bytes', 'upload'],
     make: (working) =>
       breakProvider(working, {
@@ -132,7 +131,7 @@ export const brokenStreams: BrokenProvider[] = [
   },
   {
     name: 'links-followed-in-list',
-    what: 'list takes a link for what it points to',
+    what: 'list follows links',
     caughtBy: ['symlink-listed'],
     make: (working) =>
       breakProvider(working, {

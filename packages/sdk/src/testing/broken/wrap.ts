@@ -2,8 +2,8 @@ import { over } from '../../shared/over.ts'
 import type { ProcessHandle, SandboxHandle, SandboxProvider } from '../../spec/index.ts'
 
 /**
- * Ways to break a provider that works. Each layer is a function from the real object to the members that are to be
- * replaced; everything else is passed through.
+ * Breaks a working provider. Each layer is a function from the real object to the members to replace; the rest is
+ * passed through.
  */
 export interface Breakage {
   provider?: (real: SandboxProvider) => Partial<SandboxProvider>
