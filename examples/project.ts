@@ -11,15 +11,15 @@ writeFileSync(path.join(projectDir, 'todo.md'), 'write a poem\n')
 
 const sandbox = await new LocalProvider({ acceptNoIsolation: true }).create()
 
-// What is in the working tree travels: committed or not, ignored files stay. A second upload sends what changed.
+// Uploads the working tree, including uncommitted files, without ignored files. A second upload sends only changes.
 const { sent } = await uploadProject(sandbox, { projectDir })
 const again = await uploadProject(sandbox, { projectDir })
 console.log(sent, again.sent, again.unchanged)
 
-// Somebody works in there.
+// The agent works in the sandbox.
 await sandbox.writeFile('poem.md', 'roses are red\n')
 
-// The way back: a patch, or a branch. Never over local work.
+// Get the changes as a patch or as a branch. Your working tree is not touched.
 const { patch, conflicts } = await pullChanges(sandbox, { projectDir, as: 'patch' })
 console.log(patch?.includes('+roses are red'), conflicts.length)
 await sandbox.destroy()

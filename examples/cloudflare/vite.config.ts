@@ -1,4 +1,4 @@
 import sandkasten from '@sandkasten/cloudflare/vite'
 
-// Cloudflare's own plugin comes after it: it reads the config that this one has just brought in step.
+// List Cloudflare's own plugin after this one: it reads the config that this plugin writes.
 export default { plugins: [sandkasten()] }

@@ -7,12 +7,12 @@ import { promisify } from 'node:util'
 import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { capabilityTable } from '../../scripts/capability-table.ts'
+import { documents, withSnippets } from '../../scripts/doc-snippets.ts'
+import { commands } from '../../scripts/record-readme.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
-const documents = [...globSync('*.md', { cwd: root }), ...globSync('docs/**/*.md', { cwd: root })]
-
-const examples = globSync('examples/*.ts', { cwd: root })
+const examples = globSync('examples/{*,resilience/*,testing/*}.ts', { cwd: root })
 
 describe('examples', () => {
   let home: string
@@ -22,7 +22,8 @@ describe('examples', () => {
   afterAll(() => rm(home, { recursive: true, force: true }))
 
   it.for(examples)('%s runs, and prints what is written beside it', async (file, { skip }) => {
-    if (file === 'examples/engine.ts' && !(await canIsolate(home))) skip('sandboxes cannot be isolated here')
+    if (read(file).includes("'@sandkasten/engine'") && !(await canIsolate(home)))
+      skip('sandboxes cannot be isolated here')
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ['--conditions=sandkasten-source', path.join(root, file)],
@@ -44,11 +45,8 @@ async function canIsolate(folder: string): Promise<boolean> {
 }
 
 describe('documents', () => {
-  it.each(documents)('%s shows only code that is part of an example', (file) => {
-    for (const [, source, code] of read(file).matchAll(/(?:<!-- (\S+) -->\n)?```ts\n(.*?)```/gs)) {
-      expect(source, `A block in ${file} does not say which file it is from:\n${code}`).toBeDefined()
-      expect(read(source!), `${file} shows code that is not in ${source}`).toContain(code)
-    }
+  it.each(documents)('%s shows whole examples, with their imports', (file) => {
+    expect(read(file), 'run: node scripts/doc-snippets.ts').toBe(withSnippets(file))
   })
 
   it.each(documents)('%s links only to what is there', (file) => {
@@ -60,11 +58,18 @@ describe('documents', () => {
     }
   })
 
-  it('the README’s capability table is what the providers say', () => {
-    expect(read('README.md')).toContain(capabilityTable())
+  it('docs/providers.md has the abilities that the providers declare', () => {
+    expect(read('docs/providers.md'), 'run: node scripts/capability-table.ts').toContain(capabilityTable())
   })
 
-  it('the README and the package’s page begin the same', () => {
-    expect(read('packages/sdk/README.md').length).toBeGreaterThan(200)
+  it('the README’s picture shows the commands of its script', () => {
+    const shown = [...read('docs/readme.svg').matchAll(/data-command="([^"]*)"/g)].map(([, line]) =>
+      line!.replaceAll('&quot;', '"'),
+    )
+    expect(shown, 'run: node scripts/record-readme.ts').toEqual(commands)
+  })
+
+  it('the README fits on one screen', () => {
+    expect(read('README.md').split('\n').length).toBeLessThan(90)
   })
 })
