@@ -8,10 +8,19 @@ import path from 'node:path'
 const root = path.resolve(import.meta.dirname, '..')
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
 
-export const documents = globSync(
-  ['*.md', '{docs,bench,examples,packages,clients,runner,images}/**/*.md', '.github/**/*.md'],
-  { cwd: root, exclude: ['**/node_modules/**', '**/target/**'] },
-).sort()
+const find = (patterns: string[]) =>
+  globSync(patterns, { cwd: root, exclude: ['**/node_modules/**', '**/target/**'] }).sort()
+
+/** Documents for users: each snippet is a whole example. */
+export const userDocuments = find([
+  '*.md',
+  'docs/**/*.md',
+  'examples/**/*.md',
+  '{bench,packages/*,clients/*}/README.md',
+])
+
+/** All documents, including the READMEs of rooms. */
+export const documents = find(['*.md', '{docs,bench,examples,packages,clients,runner,images}/**/*.md'])
 
 /** The document with each marked block replaced by its example. Throws at a block that names no example. */
 export function withSnippets(file: string): string {
@@ -24,4 +33,5 @@ export function withSnippets(file: string): string {
   )
 }
 
-if (import.meta.main) for (const file of documents) writeFileSync(path.join(root, file), withSnippets(file))
+if (import.meta.main)
+  for (const file of userDocuments) writeFileSync(path.join(root, file), withSnippets(file))

@@ -1,6 +1,6 @@
 /**
  * The same agent with the AI SDK (npm install ai @ai-sdk/openai zod) and a Sandkasten daemon.
- * Wants SANDKASTEN_URL, SANDKASTEN_API_KEY and OPENAI_API_KEY.
+ * Needs SANDKASTEN_URL, SANDKASTEN_API_KEY and OPENAI_API_KEY.
  */
 import { openai } from '@ai-sdk/openai'
 import { SandboxClient } from '@sandkasten/sdk/client'

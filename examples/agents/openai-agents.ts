@@ -1,6 +1,6 @@
 /**
  * A coding agent with a sandbox: the OpenAI Agents SDK (npm install @openai/agents zod) and a Sandkasten daemon.
- * Wants SANDKASTEN_URL, SANDKASTEN_API_KEY and OPENAI_API_KEY.
+ * Needs SANDKASTEN_URL, SANDKASTEN_API_KEY and OPENAI_API_KEY.
  */
 import { Agent, run, tool } from '@openai/agents'
 import { SandboxClient } from '@sandkasten/sdk/client'

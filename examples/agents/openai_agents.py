@@ -1,6 +1,6 @@
 """A coding agent with a sandbox: the OpenAI Agents SDK (pip install openai-agents) and a Sandkasten daemon.
 
-Wants SANDKASTEN_URL, SANDKASTEN_API_KEY and OPENAI_API_KEY.
+Needs SANDKASTEN_URL, SANDKASTEN_API_KEY and OPENAI_API_KEY.
 """
 
 import asyncio

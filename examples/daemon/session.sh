@@ -1,5 +1,5 @@
 #!/bin/sh
-# A session with nothing but curl. Wants SANDKASTEN_URL and SANDKASTEN_API_KEY, as `sandkasten up` prints them.
+# A session with curl only. Needs SANDKASTEN_URL and SANDKASTEN_API_KEY, which `sandkasten up` prints.
 set -eu
 api() {
   method=$1 path=$2
@@ -15,7 +15,7 @@ api POST "/sessions/$id/exec" -d '{"cmd": "echo $NAME is in $PWD"}' | grep -o '"
 printf 'print(6 * 7)\n' | api PUT "/sessions/$id/files?path=answer.py" --data-binary @- >/dev/null
 api POST "/sessions/$id/run" -d '{"cmd": "cat", "args": ["answer.py"]}' | grep -o '"stdout":"[^"]*"'
 
-# Output as it comes: events, numbered, the last one is `exit`.
+# Stream the output as numbered events. The last one is `exit`.
 api POST "/sessions/$id/exec" -N -H 'Accept: text/event-stream' -d '{"cmd": "echo one; echo two"}' | grep -o '^event: .*' | tail -n 1
 
 api DELETE "/sessions/$id" | grep -o '"destroyed":[a-z]*'

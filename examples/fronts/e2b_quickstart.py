@@ -1,4 +1,4 @@
-"""E2B's Python SDK, as its documentation shows it. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL lead it to a daemon of yours."""
+"""E2B's Python SDK, unmodified. It reads E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL."""
 
 from e2b import CommandExitException, Sandbox
 

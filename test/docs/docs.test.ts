@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { capabilityTable } from '../../scripts/capability-table.ts'
-import { documents, withSnippets } from '../../scripts/doc-snippets.ts'
+import { documents, userDocuments, withSnippets } from '../../scripts/doc-snippets.ts'
 import { commands } from '../../scripts/record-readme.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
@@ -45,16 +45,15 @@ async function canIsolate(folder: string): Promise<boolean> {
 }
 
 describe('documents', () => {
-  it.each(documents)('%s shows whole examples, with their imports', (file) => {
+  it.each(userDocuments)('%s shows whole examples, with their imports', (file) => {
     expect(read(file), 'run: node scripts/doc-snippets.ts').toBe(withSnippets(file))
   })
 
-  it.each(documents)('%s links only to what is there', (file) => {
-    for (const [, target] of read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
-      expect(
-        globSync(path.posix.join(path.posix.dirname(file), target!), { cwd: root }),
-        `${file} → ${target}`,
-      ).not.toEqual([])
+  it.each(documents)('%s links only to files and headings that exist', (file) => {
+    for (const [, target, anchor] of read(file).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)/g)) {
+      const linked = target ? path.posix.join(path.posix.dirname(file), target) : file
+      expect(globSync(linked, { cwd: root }), `${file} → ${target}`).not.toEqual([])
+      if (anchor) expect(anchorsOf(linked), `${file} → ${target}#${anchor}`).toContain(anchor)
     }
   })
 
@@ -73,3 +72,13 @@ describe('documents', () => {
     expect(read('README.md').split('\n').length).toBeLessThan(90)
   })
 })
+
+/** The anchors that GitHub gives to the headings of a document. */
+function anchorsOf(file: string): string[] {
+  return [...read(file).matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
+    title!
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
