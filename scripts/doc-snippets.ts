@@ -11,13 +11,8 @@ const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
 const find = (patterns: string[]) =>
   globSync(patterns, { cwd: root, exclude: ['**/node_modules/**', '**/target/**'] }).sort()
 
-/** Documents for users: each snippet is a whole example. */
-export const userDocuments = find([
-  '*.md',
-  'docs/**/*.md',
-  'examples/**/*.md',
-  '{bench,packages/*,clients/*}/README.md',
-])
+/** Documents for users: each snippet is a whole example. Snippets in the READMEs of packages are run elsewhere. */
+export const userDocuments = find(['*.md', 'docs/**/*.md', 'examples/**/*.md', '{bench,clients/*}/README.md'])
 
 /** All documents, including the READMEs of rooms. */
 export const documents = find(['*.md', '{docs,bench,examples,packages,clients,runner,images}/**/*.md'])
