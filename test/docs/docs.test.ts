@@ -57,6 +57,13 @@ describe('documents', () => {
     }
   })
 
+  it.each(documents)('%s names only files that exist', (file) => {
+    const named =
+      /`((?:packages|test|runner|scripts|examples|protocol|bench|images|clients|docs)\/[\w./-]+)`/g
+    for (const [, target] of read(file).matchAll(named))
+      expect(globSync(target!, { cwd: root }), target).not.toEqual([])
+  })
+
   it('docs/providers.md has the abilities that the providers declare', () => {
     expect(read('docs/providers.md'), 'run: node scripts/capability-table.ts').toContain(capabilityTable())
   })
