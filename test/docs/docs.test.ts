@@ -21,9 +21,9 @@ describe('examples', () => {
   })
   afterAll(() => rm(home, { recursive: true, force: true }))
 
-  it.for(examples)('%s runs, and prints what is written beside it', async (file, { skip }) => {
+  it.for(examples)('%s prints its .out file', async (file, { skip }) => {
     if (read(file).includes("'@sandkasten/engine'") && !(await canIsolate(home)))
-      skip('sandboxes cannot be isolated here')
+      skip('this machine cannot isolate sandboxes')
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ['--conditions=sandkasten-source', path.join(root, file)],
