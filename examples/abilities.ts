@@ -3,10 +3,10 @@ import { LocalProvider } from '@sandkasten/sdk/local'
 
 const provider = new LocalProvider({ acceptNoIsolation: true })
 
-// With a known provider, a missing ability does not compile: sandbox.pause() is an error here.
+// The type of the provider is known, so a missing ability does not compile: sandbox.pause() is an error here.
 const sandbox = await provider.create({ name: 'abilities', labels: { example: 'yes' } })
 
-// With an unknown provider, check first; inside the `if` the methods exist.
+// With an unknown provider, ask first. Inside the `if`, the methods exist.
 async function save(any: SandboxCore): Promise<string> {
   if (!supports(any, 'snapshot')) return 'cannot be saved'
   const { snapshotId } = await any.snapshot()
@@ -15,19 +15,19 @@ async function save(any: SandboxCore): Promise<string> {
 }
 console.log(await save(sandbox))
 
-// Every failure is a SandboxError with a code, and a hint that names what to change.
+// All errors have one class. `code` is for programs, `message` and `hint` are for people.
 try {
   await sandbox.runCommand({ cmd: 'no-such-program' })
 } catch (error) {
-  if (SandboxError.is(error, 'command_not_found')) console.log(error.message, error.hint)
+  if (SandboxError.is(error, 'command_not_found')) console.log(error.code)
 }
 
-// A view for an agent's tools: it can work in the sandbox, but not end or expose it.
+// A restricted view for the tools of an agent: it cannot destroy the sandbox or open ports.
 const view = sandbox.restricted()
-const said = await view.runCommand({ cmd: 'echo', args: ['from the tool'] })
-console.log(said.stdout.trim(), 'destroy' in view)
+const { stdout: said } = await view.runCommand({ cmd: 'echo', args: ['from the tool'] })
+console.log(said.trim(), 'destroy' in view)
 
-// Another process finds the sandbox by its name and a process by its id.
+// Another process finds the sandbox by its name, and the process by its id.
 await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo from before; exit 4'], detached: true, processId: 'job' })
 const again = await provider.getOrCreate({ name: 'abilities' })
 const { stdout, exitCode } = await (await again.getProcess('job')).wait()

@@ -11,15 +11,15 @@ writeFileSync(path.join(projectDir, 'todo.md'), 'write a poem\n')
 
 const sandbox = await new LocalProvider({ acceptNoIsolation: true }).create()
 
-// Sends the working tree, committed or not, without ignored files. A second upload sends only changes.
+// Uploads the working tree, including uncommitted files, without ignored files. A second upload sends only changes.
 const { sent } = await uploadProject(sandbox, { projectDir })
 const again = await uploadProject(sandbox, { projectDir })
 console.log(sent, again.sent, again.unchanged)
 
-// An agent works in the sandbox.
+// The agent works in the sandbox.
 await sandbox.writeFile('poem.md', 'roses are red\n')
 
-// Returns the changes as a patch or a branch. Never overwrites local work.
+// Get the changes as a patch or as a branch. Your working tree is not touched.
 const { patch, conflicts } = await pullChanges(sandbox, { projectDir, as: 'patch' })
 console.log(patch?.includes('+roses are red'), conflicts.length)
 await sandbox.destroy()

@@ -1,4 +1,4 @@
-/** The README's provider × capability table, made from what the providers say of themselves. */
+/** Prints the table of providers and abilities in docs/providers.md, built from what each provider declares. */
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
@@ -9,42 +9,43 @@ import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.
 import { vercelCapabilities } from '../packages/sdk/src/providers/vercel/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
-const meaning: Readonly<Record<Ability, string>> = {
-  stdin: 'feed a running program',
-  reattach: 'find processes again, with their output',
-  shell: 'a shell that keeps its state',
-  terminal: 'a terminal that can be resized',
-  ports: 'reach a port inside',
-  watch: 'be told of file changes',
-  stop: 'stop and start, keeping the disk',
-  pause: 'freeze and go on, keeping memory',
-  snapshot: 'save the disk, create from it',
-  fork: 'copies of a sandbox',
-  lifetime: 'ends by itself; the end can be put off',
-  activity: 'stops when idle; can be told that it is needed',
+const abilities: Readonly<Record<Ability, true>> = {
+  stdin: true,
+  reattach: true,
+  shell: true,
+  terminal: true,
+  ports: true,
+  watch: true,
+  stop: true,
+  pause: true,
+  snapshot: true,
+  fork: true,
+  lifetime: true,
+  activity: true,
 }
 
 export function capabilityTable(): string {
   const everywhere = () => true
-  const columns: Array<[string, Capabilities]> = [
-    ['`local` (Linux)', localCapabilities('linux', everywhere)],
-    ['`local` (macOS)', localCapabilities('darwin', everywhere)],
-    ['`local` (Windows)', localCapabilities('win32', everywhere)],
+  const providers: Array<[string, Capabilities]> = [
     ['`engine` (oci)', engineCapabilities],
     ['`engine` (docker)', dockerCapabilities()],
     ['`daemon`', daemonCapabilities],
-    ['`e2b`', e2bCapabilities],
+    ['`local` (Linux)', localCapabilities('linux', everywhere)],
+    ['`local` (macOS)', localCapabilities('darwin', everywhere)],
+    ['`local` (Windows)', localCapabilities('win32', everywhere)],
     ['`ssh`', sshCapabilities],
+    ['`e2b`', e2bCapabilities],
     ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
-  const rows = Object.entries(meaning).map(([ability, text]) => [
-    `\`${ability}\``,
-    text,
-    ...columns.map(([, capabilities]) => capabilities[ability as Ability] ?? '–'),
+  const columns = Object.keys(abilities) as Ability[]
+  const symbols = { native: '✓', emulated: '◐' } as const
+  const rows = providers.map(([name, capabilities]) => [
+    name,
+    ...columns.map((ability) => (capabilities[ability] ? symbols[capabilities[ability]] : '–')),
   ])
-  return table([['ability', 'what', ...columns.map(([name]) => name)], ...rows])
+  return table([['provider', ...columns], ...rows])
 }
 
 function table([head, ...rows]: string[][]): string {

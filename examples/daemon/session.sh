@@ -15,7 +15,7 @@ api POST "/sessions/$id/exec" -d '{"cmd": "echo $NAME is in $PWD"}' | grep -o '"
 printf 'print(6 * 7)\n' | api PUT "/sessions/$id/files?path=answer.py" --data-binary @- >/dev/null
 api POST "/sessions/$id/run" -d '{"cmd": "cat", "args": ["answer.py"]}' | grep -o '"stdout":"[^"]*"'
 
-# Streamed output: numbered events, the last one is `exit`.
+# Stream the output as numbered events. The last one is `exit`.
 api POST "/sessions/$id/exec" -N -H 'Accept: text/event-stream' -d '{"cmd": "echo one; echo two"}' | grep -o '^event: .*' | tail -n 1
 
 api DELETE "/sessions/$id" | grep -o '"destroyed":[a-z]*'

@@ -1,7 +1,7 @@
 import { keepAlive } from '@sandkasten/sdk'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 
-// Reads DAYTONA_API_KEY, and DAYTONA_API_URL if it is not the vendor's cloud.
+// Reads DAYTONA_API_KEY and, for another address than Daytona's cloud, DAYTONA_API_URL.
 const provider = new DaytonaProvider()
 const sandbox = await provider.create({
   name: 'my-agent',
@@ -14,8 +14,8 @@ const { stdout, stderr } = await sandbox.runCommand({
 })
 console.log(stdout.trim(), '|', stderr.trim())
 
-// Background work does not count as activity, so the sandbox would stop when idle. The heartbeat prevents that.
-const heart = keepAlive(sandbox)
+// A background process does not count as activity. keepAlive reports activity until you stop it.
+const keeper = keepAlive(sandbox)
 await (await sandbox.spawn({ cmd: 'sleep', args: ['1'], detached: true })).wait()
-await heart.stop()
+await keeper.stop()
 await sandbox.destroy()

@@ -1,6 +1,6 @@
 import { Daytona } from '@daytona/sdk'
 
-// Daytona's own SDK, unmodified. DAYTONA_API_URL is the front of your daemon, DAYTONA_API_KEY one of its keys.
+// Daytona's own SDK, unmodified. DAYTONA_API_URL is the address of the front, DAYTONA_API_KEY a key of the daemon.
 const daytona = new Daytona()
 const sandbox = await daytona.create({ language: 'python', envVars: { GREETING: 'Hello' } })
 
@@ -17,7 +17,7 @@ console.log((await sandbox.fs.downloadFile('notes/first.txt')).toString().trim()
 console.log((await sandbox.fs.listFiles('notes')).map(({ name, size }) => `${name} ${size}`).join())
 console.log((await sandbox.fs.findFiles('notes', 'line')).map(({ file, line }) => `${file}:${line}`).join())
 
-// A session keeps directory and variables; its commands can run in the background, and their output can be followed.
+// A session keeps its directory and variables. Follow the output of a background command.
 await sandbox.process.createSession('build')
 await sandbox.process.executeSessionCommand('build', { command: 'cd notes && export STEP=one' })
 const { cmdId } = await sandbox.process.executeSessionCommand('build', {
@@ -56,7 +56,7 @@ await sandbox.git.add('repo', ['file'])
 await sandbox.git.commit('repo', 'The first', 'Ann', 'ann@example.com')
 console.log((await sandbox.git.status('repo')).fileStatus.length, 'changes left')
 
-// A port, with the token that a private sandbox requires
+// A port of a private sandbox needs a token
 await sandbox.process.createSession('server')
 await sandbox.process.executeSessionCommand('server', {
   command: 'cd notes && python3 -m http.server 3000',

@@ -1,6 +1,6 @@
 import { Sandbox } from 'e2b'
 
-// E2B's own SDK, as in its documentation. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL select your daemon.
+// E2B's own SDK, unmodified. It reads E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL.
 const sandbox = await Sandbox.create({
   timeoutMs: 120_000,
   envs: { GREETING: 'Hello' },

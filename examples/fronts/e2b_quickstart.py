@@ -1,4 +1,4 @@
-"""E2B's Python SDK, as in its documentation. E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL select your daemon."""
+"""E2B's Python SDK, unmodified. It reads E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL."""
 
 from e2b import CommandExitException, Sandbox
 

@@ -1,7 +1,6 @@
 import { ConnectionConfig, Sandbox, SandboxException, SandboxManager } from '@alibaba-group/opensandbox'
 
-// OpenSandbox's own SDK, unmodified. OPEN_SANDBOX_DOMAIN is the front of your daemon, OPEN_SANDBOX_API_KEY one of its
-// keys.
+// OpenSandbox's own SDK, unmodified. OPEN_SANDBOX_DOMAIN is the address of the front, OPEN_SANDBOX_API_KEY a key of the daemon.
 const config = new ConnectionConfig()
 const sandbox = await Sandbox.create({
   connectionConfig: config,
@@ -11,7 +10,7 @@ const sandbox = await Sandbox.create({
   metadata: { team: 'docs' },
 })
 
-// Commands, with streamed output
+// Commands with streaming output
 const execution = await sandbox.commands.run("echo 'Hello Sandbox!'")
 console.log(execution.logs.stdout[0]?.text)
 const failed = await sandbox.commands.run('echo "$GREETING" >&2; exit 3', undefined, {
@@ -19,12 +18,12 @@ const failed = await sandbox.commands.run('echo "$GREETING" >&2; exit 3', undefi
 })
 console.log('exit code', failed.exitCode)
 
-// A background command: its state and its output so far
+// A background command: its state and its output
 const { id } = await sandbox.commands.run('echo working; sleep 1; echo done', { background: true })
 while ((await sandbox.commands.getCommandStatus(id!)).running) await new Promise((go) => setTimeout(go, 100))
 console.log((await sandbox.commands.getBackgroundCommandLogs(id!)).content.trim().split('\n').join(', '))
 
-// A session keeps directory and variables.
+// A session keeps its directory and variables.
 const session = await sandbox.commands.createSession({ workingDirectory: '/tmp' })
 await sandbox.commands.runInSession(session, 'export STEP=one')
 const run = await sandbox.commands.runInSession(session, 'echo "$STEP in $PWD"')
@@ -48,14 +47,14 @@ let page = await fetch(`${url}/hello.txt`)
 while (!page.ok) page = await fetch(`${url}/hello.txt`)
 console.log(await page.text())
 
-// State, usage and expiry
+// State, metrics, pause, resume and renewal
 console.log((await sandbox.getInfo()).status.state, (await sandbox.getMetrics()).memoryUsedMiB > 0)
 await sandbox.pause()
 console.log((await sandbox.getInfo()).status.state)
 const resumed = await sandbox.resume()
 await resumed.renew(30 * 60)
 
-// A snapshot, a sandbox created from it, and all snapshots
+// A snapshot, a sandbox created from it, and a list
 const manager = SandboxManager.create({ connectionConfig: config })
 await resumed.commands.run('cp /tmp/demo/hello.txt ~/kept.txt')
 const snapshot = await manager.createSnapshot(resumed.id, { name: 'greeting' })

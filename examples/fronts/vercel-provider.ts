@@ -1,11 +1,10 @@
-// The same sandboxes through our own interface: on Vercel, or with `baseUrl` on your own machine.
 import { VercelProvider } from '@sandkasten/sdk/vercel'
 
 const provider = new VercelProvider({
   token: process.env.SANDKASTEN_API_KEY!,
   teamId: 'mine',
   projectId: 'mine',
-  // Default: Vercel.
+  // Leave this out to use Vercel.
   baseUrl: process.env.SANDKASTEN_VERCEL_URL!,
 })
 

@@ -1,4 +1,4 @@
-// Vercel's own SDK, unmodified, on your own machine. SANDKASTEN_VERCEL_URL is the address of the daemon's front.
+// Vercel's own SDK, unmodified. SANDKASTEN_VERCEL_URL is the address of the daemon's front.
 import { onSandkasten } from '@sandkasten/sdk/vercel'
 import * as vercel from '@vercel/sandbox'
 
@@ -23,13 +23,13 @@ const page =
   'require("http").createServer((_, answer) => answer.end("served\\n")).listen(3000, () => console.log("up"))'
 const web = await sandbox.runCommand({ cmd: 'node', args: ['-e', page], detached: true })
 for await (const line of web.logs()) if (line.data.includes('up')) break
-// `sandbox.domain(3000)` is always an address at Vercel; the routes have the address of this server.
+// `sandbox.domain(3000)` always returns an address of Vercel. `sandbox.routes` has the address on your daemon.
 const { url } = sandbox.routes.find((route) => route.port === 3000)!
 console.log('port:', (await (await fetch(url)).text()).trim())
 await web.kill('SIGKILL')
 console.log('killed:', (await web.wait()).exitCode)
 
-// A stopped sandbox keeps its disk, and the next command starts it again.
+// A stopped sandbox keeps its disk. The next command starts it again.
 await sandbox.stop()
 console.log('stopped:', sandbox.status)
 console.log('again:', await (await sandbox.runCommand('cat', ['src/answer.txt'])).stdout())

@@ -1,4 +1,3 @@
-/** A sandbox on a host that you reach with SSH. Reads HOST, PORT, ACCOUNT, KEY and KNOWN_HOSTS. */
 import { SshProvider } from '@sandkasten/sdk/ssh'
 
 const { HOST = 'build.example', PORT = '22', ACCOUNT = 'agent', KEY = '', KNOWN_HOSTS = '' } = process.env
@@ -16,7 +15,7 @@ const sandbox = await provider.getOrCreate({ name: 'nightly', lifetimeMs: 3_600_
 await sandbox.files.writeFile('hello.txt', 'hello from this machine\n')
 console.log((await sandbox.runCommand({ cmd: 'cat', args: ['hello.txt'] })).stdout)
 
-// It keeps running when this program or its connection ends; another program finds it by its id.
+// A detached process survives this program and its connection. Another program finds it by its id.
 await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo built; exit 3'], processId: 'build', detached: true })
 await provider.close()
 

@@ -70,21 +70,24 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
   }
   const textOf = (messages: Array<{ text: string }>) => messages.map(({ text }) => text)
 
-  it('examples/fronts/opensandbox.ts prints the content of its .out file', async () => {
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ['--conditions=sandkasten-source', path.join(root, 'examples/fronts/opensandbox.ts')],
-      {
-        cwd: root,
-        env: {
-          PATH: process.env.PATH,
-          OPEN_SANDBOX_DOMAIN: front().replace('http://', ''),
-          OPEN_SANDBOX_API_KEY: daemon.key,
+  it.each(['opensandbox', 'migrate-from-opensandbox'])(
+    'examples/fronts/%s.ts prints its .out file',
+    async (name) => {
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        ['--conditions=sandkasten-source', path.join(root, `examples/fronts/${name}.ts`)],
+        {
+          cwd: root,
+          env: {
+            PATH: process.env.PATH,
+            OPEN_SANDBOX_DOMAIN: front().replace('http://', ''),
+            OPEN_SANDBOX_API_KEY: daemon.key,
+          },
         },
-      },
-    )
-    expect(stdout).toBe(readFileSync(path.join(root, 'examples/fronts/opensandbox.out'), 'utf8'))
-  })
+      )
+      expect(stdout).toBe(readFileSync(path.join(root, `examples/fronts/${name}.out`), 'utf8'))
+    },
+  )
 
   it('a sandbox is a session with the requested options; unsupported ones are rejected, and leave nothing', async () => {
     await within(

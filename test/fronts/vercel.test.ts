@@ -40,7 +40,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     return [error?.response?.status, error?.json?.error.code]
   }
 
-  it.each(['vercel', 'vercel-provider'])(
+  it.each(['vercel', 'vercel-provider', 'migrate-from-vercel'])(
     'examples/fronts/%s.ts prints the content of its .out file',
     async (name) => {
       const { stdout } = await promisify(execFile)(

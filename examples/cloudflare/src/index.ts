@@ -1,10 +1,7 @@
-/**
- * A Worker with two kinds of sandboxes: `POST /shell` and `POST /python` run a command, `DELETE` ends the sandbox,
- * `GET /health` returns its state.
- */
+/** A Worker with two kinds of sandboxes: `POST` runs a command, `DELETE` ends the sandbox, `GET /health` checks it. */
 import { destroy, health, preview, sandboxOf } from './sandboxes.ts'
 
-// Cloudflare finds the classes by these names; ContainerProxy is for outbound handlers and bucket mounts.
+// Cloudflare finds the classes by these names. ContainerProxy serves outbound handlers and bucket mounts.
 export { ContainerProxy } from '@cloudflare/sandbox'
 export { default as PythonSandbox } from './server/python.sandbox.ts'
 export { default as ShellSandbox } from './server/shell.sandbox.ts'
@@ -18,7 +15,7 @@ export default {
     if (previewed) return previewed
 
     const user = authenticate(request, env)
-    if (!user) return new Response('who are you?', { status: 401 })
+    if (!user) return new Response('unauthenticated', { status: 401 })
     const { pathname } = new URL(request.url)
     if (pathname === '/health') return Response.json(await health('shell', user, env))
     const kind = pathname.slice(1)

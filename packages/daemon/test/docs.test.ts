@@ -7,7 +7,8 @@ import { parse } from 'yaml'
 import { configOf } from '../src/config/index.ts'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-const document = readFileSync(path.resolve(import.meta.dirname, '../../../docs/daemon.md'), 'utf8')
+const read = (page: string) => readFileSync(path.resolve(import.meta.dirname, '../../../docs', page), 'utf8')
+const document = read('daemon.md')
 
 describe('docs/daemon.md', () => {
   let daemon: TestDaemon
@@ -36,7 +37,7 @@ describe('docs/daemon.md', () => {
   })
 
   it('shows a configuration that is one', () => {
-    const [, text] = /```yaml\n(.*?)```/s.exec(document)!
+    const [, text] = /```yaml\n(.*?)```/s.exec(read('configuration.md'))!
     const given = parse(
       text!.replaceAll('"sk-…"', '"sk-0123456789"').replace('postgres://…', 'postgres://x/y'),
     )

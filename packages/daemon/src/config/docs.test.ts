@@ -5,10 +5,10 @@ import { parse } from 'yaml'
 import { leavesOf } from './environment.ts'
 import { fileSchema } from './schema.ts'
 
-const page = readFileSync(path.resolve(import.meta.dirname, '../../../../docs/daemon.md'), 'utf8')
+const page = readFileSync(path.resolve(import.meta.dirname, '../../../../docs/configuration.md'), 'utf8')
 const [, shown] = /```yaml\n(listen:.*?)```/s.exec(page)!
 
-describe('the configuration in docs/daemon.md', () => {
+describe('the configuration in docs/configuration.md', () => {
   it('shows defaults, and nothing else, as defaults', () => {
     const defaults = fileSchema.parse({}) as Record<string, unknown>
     expect(parse(shown!)).toEqual(defaults)
