@@ -52,7 +52,7 @@ describe('hints in the source', () => {
   /** Plain hints that only users of the SDK, of HTTP or of one command can meet. */
   const known: Array<[file: RegExp, hint: RegExp, reason: string]> = [
     [/engine\/src\/volumes\//, /./, 'the daemon and the command line have no volumes'],
-    [/docker-driver\.ts/, /providerOptions/, 'as above'],
+    [/docker-disks\.ts/, /providerOptions/, 'as above'],
     [/isolators\/(oci\/oci|docker\/docker)\.ts/, /attach\(\)|providerOptions/, 'for programs on an isolator'],
     [
       /isolators\/(oci|docker)\//,

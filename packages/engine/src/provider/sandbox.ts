@@ -14,9 +14,9 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/
 import { randomId } from '@sandkasten/sdk/provider'
 import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import { type ProcessHost, RunnerPrograms } from '@sandkasten/sdk/runner/driver'
+import type { Binding } from './disks/layer-disks.ts'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
-import type { Binding } from './layered-driver.ts'
 
 /** One incarnation of an isolated sandbox, as one handle sees it. */
 export class EngineSandbox implements SandboxDriver, ProcessHost {

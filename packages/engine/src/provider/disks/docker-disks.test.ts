@@ -9,10 +9,10 @@ import {
   type PrivateDaemon,
   removeDaemonFolder,
   startDockerd,
-} from '../isolators/docker/testing/daemons.ts'
-import { importRootfs } from '../isolators/docker/testing/rootfs.ts'
-import type { EngineCapabilities } from './capabilities.ts'
-import { EngineProvider, type EngineProviderOptions } from './engine-provider.ts'
+} from '../../isolators/docker/testing/daemons.ts'
+import { importRootfs } from '../../isolators/docker/testing/rootfs.ts'
+import type { EngineCapabilities } from '../capabilities.ts'
+import { EngineProvider, type EngineProviderOptions } from '../engine-provider.ts'
 
 const reason = dockerMissing()
 let folder: string

@@ -2,12 +2,12 @@ import path from 'node:path'
 import { type CallOptions, type CreateOption, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { identityOf, isAlive, type SandboxRecord } from '@sandkasten/sdk/folder'
 import { type CreateSpec, randomId, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
-import { runtimeRecipe } from '../images/index.ts'
-import type { Image } from '../isolators/isolator.ts'
+import { runtimeRecipe } from '../../images/index.ts'
+import type { Image } from '../../isolators/isolator.ts'
+import { EngineDriver } from '../driver.ts'
+import { type EngineExtra, extraOf, planOf } from '../spec.ts'
 import { DockerSnapshots } from './docker-snapshots.ts'
-import { EngineDriver } from './driver.ts'
-import type { Binding } from './layered-driver.ts'
-import { type EngineExtra, extraOf, planOf } from './spec.ts'
+import type { Binding } from './layer-disks.ts'
 
 /** Sandboxes of a Docker daemon: images are the daemon's, and so are disks and snapshots. Layers and volumes of ours are not to be had. */
 export class DockerDriver extends EngineDriver {

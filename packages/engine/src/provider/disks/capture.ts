@@ -11,10 +11,10 @@ import {
 import { dirname } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord, writeRecord } from '@sandkasten/sdk/folder'
-import type { IsolatedSandbox } from '../isolators/isolator.ts'
-import type { Draft, LayerStore } from '../layers/store.ts'
-import type { Trees } from '../layers/trees.ts'
-import { extraOf, withExtra } from './spec.ts'
+import type { IsolatedSandbox } from '../../isolators/isolator.ts'
+import type { Draft, LayerStore } from '../../layers/store.ts'
+import type { Trees } from '../../layers/trees.ts'
+import { extraOf, withExtra } from '../spec.ts'
 
 /**
  * A sandbox's disk as layers that others can be stacked on. All of it happens with the sandbox's lock held.

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
-import type { Image } from '../isolators/isolator.ts'
+import type { Image } from '../../isolators/isolator.ts'
 
 /** What is known of a snapshot that a daemon keeps as an image; a file each. */
 export interface SnapshotRecord {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { joined } from './joined.ts'
+import { joined } from './coalesce.ts'
 
 it('who asks while it is under way shares the next time, which begins after he asked', async () => {
   const begun: (() => void)[] = []

@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
-import { EngineProvider } from './engine-provider.ts'
-import type { VolumeMount } from './spec.ts'
+import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
+import { EngineProvider } from '../engine-provider.ts'
+import type { VolumeMount } from '../spec.ts'
 
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-volumes-'))
 afterAll(() => rm(root, { recursive: true, force: true }))

@@ -3,11 +3,11 @@ import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/s
 import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, LayeredDisks } from '../isolators/isolator.ts'
-import type { Draft } from '../layers/index.ts'
-import { DiskDriver } from './disk-driver.ts'
-import { type EngineExtra, extraOf, homeOf } from './spec.ts'
-import { squash } from './squash.ts'
+import type { IsolatedSandbox, LayeredDisks } from '../../isolators/isolator.ts'
+import type { Draft } from '../../layers/index.ts'
+import { type EngineExtra, extraOf, homeOf } from '../spec.ts'
+import { DiskDriver } from './layer-stores.ts'
+import { squash } from './merge.ts'
 
 /** Above this many layers a stack is merged into one, in the background; above `MOST_LAYERS` before anything else is stacked on it. */
 const MANY_LAYERS = 20

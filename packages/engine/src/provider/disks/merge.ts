@@ -1,6 +1,6 @@
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
-import type { LayerStore, Snapshots, Trees } from '../layers/index.ts'
-import { extraOf, withExtra } from './spec.ts'
+import type { LayerStore, Snapshots, Trees } from '../../layers/index.ts'
+import { extraOf, withExtra } from '../spec.ts'
 
 export interface SquashParts {
   readonly layers: LayerStore

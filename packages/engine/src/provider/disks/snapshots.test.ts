@@ -7,8 +7,8 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { readRecord, writeRecord } from '@sandkasten/sdk/folder'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
-import { EngineProvider } from './engine-provider.ts'
+import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
+import { EngineProvider } from '../engine-provider.ts'
 
 const run = promisify(execFile)
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-snapshots-'))
@@ -402,7 +402,7 @@ describe('snapshots and forks on oci', () => {
 })
 
 async function inAnotherProcess(code: string): Promise<string> {
-  const module = JSON.stringify(new URL('./engine-provider.ts', import.meta.url).href)
+  const module = JSON.stringify(new URL('../engine-provider.ts', import.meta.url).href)
   const script = `const { EngineProvider } = await import(${module})
     const provider = new EngineProvider({ isolator: 'oci', root: ${JSON.stringify(root)} })
     ${code}`
