@@ -18,7 +18,8 @@ import { isolationOf } from '../isolators/oci/runtime.ts'
 import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
-import { DockerDriver } from './disks/docker-disks.ts'
+import { DockerDisks } from './disks/docker-disks.ts'
+import { LayerDisks } from './disks/layer-disks.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
 import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
@@ -62,12 +63,12 @@ export interface EngineDecision {
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
-  readonly #close: () => Promise<void>
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
   readonly volumes: VolumeAdmin
   /** Opens a byte stream to a port of a sandbox. Absent without isolation: there a sandbox's ports are the machine's. */
   readonly dial: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
-  readonly #layered: EngineDriver | undefined
+  /** Absent on `process`. */
+  readonly #driver: EngineDriver | undefined
   readonly #folders: { handOver: EngineDriver['handOver'] }
 
   constructor(options: EngineProviderOptions = {}) {
@@ -76,18 +77,15 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
     this.#folders = driver as unknown as EngineDriver
-    this.#layered = driver instanceof EngineDriver ? driver : undefined
-    const layered = this.#layered
-    this.dial = layered && ((sandboxId, port) => layered.dial(sandboxId, port))
-    this.volumes = volumesOf(decision, this.#layered)
-    this.#close = async () => {
-      if (driver instanceof EngineDriver) await driver.close()
-    }
+    const engine = driver instanceof EngineDriver ? driver : undefined
+    this.#driver = engine
+    this.dial = engine && ((sandboxId, port) => engine.dial(sandboxId, port))
+    this.volumes = volumesOf(decision, engine)
   }
 
   /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
   async probe(): Promise<ProbeResult> {
-    return this.#layered?.probe() ?? { ok: true, detail: this.decision.reason }
+    return this.#driver?.probe() ?? { ok: true, detail: this.decision.reason }
   }
 
   /** Whether `resources.diskMb` is honoured here: on `oci` as root, with loop devices and e2fsprogs. */
@@ -102,7 +100,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
 
   /** What a sandbox uses now. What this machine does not count is undefined. */
   async stats(sandboxId: string): Promise<SandboxStats> {
-    if (this.#layered) return this.#layered.stats(sandboxId)
+    if (this.#driver) return this.#driver.stats(sandboxId)
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
       hint: 'Use the isolator oci.',
     })
@@ -110,12 +108,12 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
 
   /** Calls the listener when a sandbox that this process started, or watches, ends by itself. Without isolation it is never called. */
   onEnded(listener: (info: SandboxInfo) => void): void {
-    if (this.#layered) this.#layered.onEnded = listener
+    if (this.#driver) this.#driver.onEnded = listener
   }
 
   /** Makes the listener of `onEnded` learn of the end of a sandbox that another process started. */
   async watch(sandboxId: string): Promise<void> {
-    await this.#layered?.watch(sandboxId)
+    await this.#driver?.watch(sandboxId)
   }
 
   /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
@@ -127,12 +125,12 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   }
 
   /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
-  close(): Promise<void> {
-    return this.#close()
+  async close(): Promise<void> {
+    await this.#driver?.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#close()
+    return this.close()
   }
 
   /**
@@ -140,18 +138,19 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
    * use it. Returns the ids of the sandboxes that it removed.
    */
   async sweep(): Promise<string[]> {
-    return (await this.#layered?.sweep()) ?? []
+    return (await this.#driver?.sweep()) ?? []
   }
 
   /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
   async idle(): Promise<void> {
-    await this.#layered?.idle()
+    await this.#driver?.idle()
   }
 }
 
 function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefined): VolumeAdmin {
   const volumes = async () => {
-    if (driver && isolator === 'oci') return (await driver.prepared()).volumes
+    const volumes = await driver?.volumes()
+    if (volumes) return volumes
     throw new SandboxError('unsupported', `The isolator “${isolator}” has no volumes.`, {
       hint: 'Use the isolator “oci”.',
     })
@@ -192,20 +191,7 @@ function choose(options: EngineProviderOptions): {
     return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options) }
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
-    const defaults = { ...engineDefaults, ...options.defaults }
-    const driver = new EngineDriver({
-      root,
-      ...lazily(options.oci, async (runner) => {
-        const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
-      }),
-      defaults,
-      capabilities: capabilitiesHere(),
-      isolation: isolationOf(options.oci ?? {}),
-      rights: process.getuid?.() === 0 ? undefined : footingOf({}),
-      findImage: finder(imageStore({ ...options, root }), options),
-      stays: options.stays ?? false,
-    })
+    const driver = ociDriver(root, options)
     const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
@@ -245,32 +231,43 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabilities> {
-  const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
-  return new DockerDriver({
+function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
+  const defaults = { ...engineDefaults, ...options.defaults }
+  const findImage = finder(imageStore({ ...options, root }), options)
+  const rights = process.getuid?.() === 0 ? undefined : footingOf({})
+  const { runner, ...isolator } = lazily(options.oci, async (runner) => {
+    const imagesFolder = path.join(root, 'images')
+    return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
+  })
+  return new EngineDriver({
     root,
-    ...lazily(
-      options.docker,
-      async (runner) =>
-        new DockerIsolator({
-          stateFolder: root,
-          pull: options.pull ?? false,
-          ...shared(options),
-          ...options.docker,
-          runner,
-        }),
-    ),
-    defaults: { ...engineDefaults, ...options.defaults },
-    capabilities: dockerCapabilities(options.docker),
-    standIns: new StandIns(options.onWarning),
-    // Names of images are the daemon's to know, never the store's.
-    findImage: (name) => {
-      throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
-    },
+    ...isolator,
+    disks: (sandboxes) => new LayerDisks(sandboxes, { runner, rights, defaults, findImage }),
+    defaults,
+    capabilities: capabilitiesHere(),
+    isolation: isolationOf(options.oci ?? {}),
+    stays: options.stays,
   })
 }
 
-/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
+function dockerDriver(options: EngineProviderOptions): EngineDriver {
+  const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
+  const defaults = { ...engineDefaults, ...options.defaults }
+  const standIns = new StandIns(options.onWarning)
+  const { runner: _, ...isolator } = lazily(options.docker, async (runner) => {
+    const { pull = false, docker } = options
+    return new DockerIsolator({ stateFolder: root, pull, ...shared(options), ...docker, runner })
+  })
+  return new EngineDriver({
+    root,
+    ...isolator,
+    disks: (sandboxes) => new DockerDisks(sandboxes, { defaults, standIns }),
+    defaults,
+    capabilities: dockerCapabilities(options.docker),
+  })
+}
+
+/** Makes them on first use: finding the runner may mean building it. A failure is not cached. */
 function lazily(given: { runner?: string } | undefined, make: (runner: string) => Promise<Isolator>) {
   const runner = once(async () => given?.runner ?? (await locateRunner()))
   const isolator = once(async () => make(await runner.get()))

@@ -14,7 +14,7 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/
 import { randomId } from '@sandkasten/sdk/provider'
 import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import { type ProcessHost, RunnerPrograms } from '@sandkasten/sdk/runner/driver'
-import type { Binding } from './disks/layer-disks.ts'
+import type { Binding } from './disks/disks.ts'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
 

@@ -11,34 +11,100 @@ import {
 import { dirname } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord, writeRecord } from '@sandkasten/sdk/folder'
-import type { IsolatedSandbox } from '../../isolators/isolator.ts'
+import type { IsolatedSandbox, LayeredDisks } from '../../isolators/isolator.ts'
 import type { Draft, LayerStore } from '../../layers/store.ts'
 import type { Trees } from '../../layers/trees.ts'
-import { extraOf, withExtra } from '../spec.ts'
+import { type EngineExtra, extraOf, withExtra } from '../spec.ts'
+import type { Binding, Disks, Sandboxes } from './disks.ts'
+
+/** The disk of a sandbox at one moment, as layers. They are held until `done`. */
+export interface CapturedDisk {
+  readonly record: SandboxRecord
+  readonly extra: EngineExtra
+  /** Uppermost first. */
+  readonly layers: readonly string[]
+  done(): Promise<void>
+}
 
 /**
- * A sandbox's disk as layers that others can be stacked on. All of it happens with the sandbox's lock held.
+ * Turns the disk of a sandbox into layers that other sandboxes can stand on. Every change happens under the sandbox's
+ * lock.
  *
- * Of a stopped sandbox the writable folder itself becomes the layer, and an empty one takes its place: two renames, whatever its size.
+ * The writable folder of a stopped sandbox itself becomes the layer, and an empty folder replaces it. That takes two
+ * renames, whatever the size:
  *
  *     record: sealing X ─► upper → draft X ─► empty → upper ─► draft X → layer X ─► record: layers [X, …]
  *
- * Whoever next takes the lock finds `sealing` in the record if somebody died on the way, and goes on from what he sees (`mend`). Before the first
- * rename nothing has happened; after it, all that is left to do can be done again.
+ * If the process dies on the way, the next owner of the lock finds `sealing` in the record and continues (`repair`).
+ * Before the first rename nothing has changed. After it, each step can be repeated.
  *
- * Of a running sandbox the folder is copied while everything in it is stopped. So is a disk with a limit, which is a file system of its own.
+ * The folder of a running sandbox is copied while its processes are frozen. A disk with a limit is a file system of its
+ * own, so it is copied too.
  */
-export class DiskLayers {
+export class DiskCapture {
   readonly #store: LayerStore
   readonly #trees: Trees
+  readonly #sandboxes: Sandboxes
+  readonly #specOf: Disks['specOf']
 
-  constructor(store: LayerStore, trees: Trees) {
+  constructor(store: LayerStore, trees: Trees, sandboxes: Sandboxes, specOf: Disks['specOf']) {
     this.#store = store
     this.#trees = trees
+    this.#sandboxes = sandboxes
+    this.#specOf = specOf
   }
 
-  /** Its stack after it was sealed is in the record that this resolves to. Nothing to seal: the same record. */
-  async sealStopped(
+  async capture({ sandboxId, incarnation }: Binding, disks: LayeredDisks): Promise<CapturedDisk> {
+    // Marks a sandbox that has died as stopped.
+    await this.#sandboxes.current(sandboxId)
+    let draft: Draft | undefined
+    let copied = false
+    try {
+      const record = await this.#sandboxes.change(sandboxId, async (record) => {
+        if (record.incarnation !== incarnation) throw this.#sandboxes.interrupted(sandboxId)
+        draft = await this.#store.begin(extraOf(record).layers)
+        const folder = this.#sandboxes.folderOf(sandboxId)
+        const upper = disks.upperOf(this.#specOf(folder, record))
+        if (record.status !== 'stopped') {
+          await this.#copyRunning(await this.#sandboxes.isolatedOf(record), draft)
+          copied = true
+        } else if ('folder' in upper) return this.#sealStopped(folder, record, upper.folder, draft)
+        else copied = await this.#copyStopped(upper.file, draft)
+        return record
+      })
+      const extra = extraOf(record)
+      if (copied && draft) {
+        this.#store.seal(draft.id)
+        draft.keep()
+      }
+      const layers = copied && draft ? [draft.id, ...extra.layers] : extra.layers
+      return { record, extra, layers, done: async () => draft?.done() }
+    } catch (error) {
+      await draft?.done()
+      throw error
+    }
+  }
+
+  /** Continues an interrupted `#sealStopped`, wherever it stopped. */
+  async repair(record: SandboxRecord, upper: string): Promise<SandboxRecord> {
+    const { sealing, ...extra } = extraOf(record)
+    if (sealing === undefined) return record
+    const moved = existsSync(this.#store.draftTreeOf(sealing)) || existsSync(this.#store.treeOf(sealing))
+    if (!moved) {
+      rmSync(`${upper}.next`, { recursive: true, force: true })
+      // The draft is empty and no record names it any more, so the next sweep removes it.
+      return withExtra(record, extra)
+    }
+    if (!existsSync(upper)) {
+      if (existsSync(`${upper}.next`)) renameSync(`${upper}.next`, upper)
+      else makeEmpty(upper, this.#store.draftTreeOf(sealing))
+    }
+    this.#store.seal(sealing)
+    return withExtra(record, { ...extra, layers: [sealing, ...extra.layers] })
+  }
+
+  /** Resolves to the record with the new layer; to the same record if the sandbox has written nothing. */
+  async #sealStopped(
     folder: string,
     record: SandboxRecord,
     upper: string,
@@ -54,31 +120,14 @@ export class DiskLayers {
       })
       draft.keep()
       await this.#trees.move(upper, draft.tree)
-      return this.mend(noted, upper)
+      return this.repair(noted, upper)
     })
   }
 
-  /** Goes on where a `sealStopped` ended, wherever that was. */
-  async mend(record: SandboxRecord, upper: string): Promise<SandboxRecord> {
-    const { sealing, ...extra } = extraOf(record)
-    if (sealing === undefined) return record
-    const moved = existsSync(this.#store.draftTreeOf(sealing)) || existsSync(this.#store.treeOf(sealing))
-    if (!moved) {
-      rmSync(`${upper}.next`, { recursive: true, force: true })
-      // The draft is empty, and no longer named by anybody: it is swept.
-      return withExtra(record, extra)
-    }
-    if (!existsSync(upper)) {
-      if (existsSync(`${upper}.next`)) renameSync(`${upper}.next`, upper)
-      else makeEmpty(upper, this.#store.draftTreeOf(sealing))
-    }
-    this.#store.seal(sealing)
-    return withExtra(record, { ...extra, layers: [sealing, ...extra.layers] })
-  }
-
-  /** Its content at one moment, as a draft's tree. A sandbox that is frozen stays so. */
-  async copyRunning(isolated: IsolatedSandbox, draft: Draft): Promise<void> {
-    if (isolated.upper === undefined) throw new SandboxError('internal', 'The disk cannot be found.')
+  /** A sandbox that was frozen before stays frozen. */
+  async #copyRunning(isolated: IsolatedSandbox, draft: Draft): Promise<void> {
+    if (isolated.upper === undefined)
+      throw new SandboxError('internal', `The isolator does not show the disk of ${isolated.sandboxId}.`)
     const release = await isolated.hold()
     try {
       await this.#trees.copy(isolated.upper, draft.tree)
@@ -87,14 +136,14 @@ export class DiskLayers {
     }
   }
 
-  /** False when nothing was ever written. */
-  async copyStopped(file: string, draft: Draft): Promise<boolean> {
+  /** Resolves to false if the sandbox has never written anything. */
+  async #copyStopped(file: string, draft: Draft): Promise<boolean> {
     if (!existsSync(file)) return false
     await this.#trees.copyDisk(file, draft.tree)
     return true
   }
 
-  /** Nothing in it, and its root folder is as the layer's below. */
+  /** The folder is empty and has the same owner and mode as the layer below. */
   #isUnchanged(upper: string, top: string | undefined): boolean {
     if (readdirSync(upper).length > 0) return false
     if (top === undefined) return true
@@ -103,13 +152,13 @@ export class DiskLayers {
   }
 }
 
-/** An empty folder that a sandbox's root folder can be: as it was. */
+/** Makes an empty folder with the owner and mode of `like`. */
 function makeEmpty(folder: string, like: string): void {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(dirname(folder), { recursive: true, mode: 0o700 })
   const { mode, uid, gid } = lstatSync(like)
   mkdirSync(folder, { mode: 0o700 })
-  // The shim of an ordinary account does it when it mounts the disk.
+  // For an ordinary account the shim sets the owner when it mounts the disk.
   if (process.getuid?.() === 0) chownSync(folder, uid, gid)
   chmodSync(folder, mode & 0o7777)
 }

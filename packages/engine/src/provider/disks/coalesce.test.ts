@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { joined } from './coalesce.ts'
+import { coalesce } from './coalesce.ts'
 
-it('who asks while it is under way shares the next time, which begins after he asked', async () => {
+it('callers during a run share the next run, which begins after their call', async () => {
   const begun: (() => void)[] = []
   let asked = 0
-  const ask = joined(async () => {
+  const ask = coalesce(async () => {
     const seen = asked
     await new Promise<void>((resolve) => begun.push(resolve))
     return seen
@@ -24,9 +24,9 @@ it('who asks while it is under way shares the next time, which begins after he a
   expect(begun).toHaveLength(2)
 })
 
-it('one that fails fails for those who shared it, and for nobody after them', async () => {
+it('a failed run rejects the calls that shared it, and no later ones', async () => {
   let times = 0
-  const ask = joined(async () => {
+  const ask = coalesce(async () => {
     times += 1
     if (times === 1) throw new Error('once')
     return times

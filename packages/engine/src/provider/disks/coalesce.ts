@@ -1,8 +1,8 @@
 /**
- * Work that one may do for all who ask for it meanwhile. Who asks while it is under way waits for the next time, which begins after he asked; there is
- * never more than one such time waiting.
+ * Coalesces concurrent calls: at most one run is in flight and one is queued. A call always waits for a run that begins
+ * after the call.
  */
-export function joined<T>(work: () => Promise<T>): () => Promise<T> {
+export function coalesce<T>(work: () => Promise<T>): () => Promise<T> {
   let current: Promise<unknown> = Promise.resolve()
   let next: Promise<T> | undefined
   return () => {

@@ -4,21 +4,22 @@ import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
 import type { Image } from '../../isolators/isolator.ts'
 
-/** What is known of a snapshot that a daemon keeps as an image; a file each. */
+/** The record of a snapshot that a daemon keeps as an image. */
 export interface SnapshotRecord {
   readonly snapshotId: string
   readonly sandboxId: string
   readonly createdAt: number
   readonly name?: string
   readonly sizeBytes?: number
-  /** What the sandbox was made of in the first place. */
+  /** The image that the sandbox was created from. */
   readonly of: Image
-  /** Deleted, or of a fork and never shown; its image is removed when the last sandbox that stands on it is. */
+  /** Deleted, or made for a fork. The daemon's image is removed with the last sandbox that stands on it. */
   readonly hidden: boolean
-  /** Who makes it, or forks with it; while that process lives its image stays. */
+  /** The process that makes it or forks from it. The image stays while that process lives. */
   readonly by?: ProcessIdentity
 }
 
+/** One file for each record. */
 export class DockerSnapshots {
   readonly #folder: string
 
@@ -31,13 +32,13 @@ export class DockerSnapshots {
     await replaceFile(this.#file(record.snapshotId), JSON.stringify(record))
   }
 
-  /** It is whole: everybody may see it. */
+  /** Lists the snapshot from now on: it is complete. */
   show(snapshotId: string): Promise<void> {
     const { by: _, ...record } = this.get(snapshotId)
     return this.write({ ...record, hidden: false })
   }
 
-  /** Nobody needs it but those who stand on it. */
+  /** Lists the snapshot no longer. Sandboxes that stand on it keep its image. */
   async hide(snapshotId: string): Promise<void> {
     const { by: _, ...record } = this.get(snapshotId)
     await this.write({ ...record, hidden: true })
@@ -47,16 +48,10 @@ export class DockerSnapshots {
   get(snapshotId: string): SnapshotRecord {
     const record = this.find(snapshotId)
     if (record) return record
-    throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
-      hint: {
-        sdk: 'See provider.listSnapshots().',
-        http: 'See GET /v1/snapshots.',
-        cli: 'See sandkasten snapshot list.',
-      },
-    })
+    throw noSnapshot(snapshotId)
   }
 
-  /** Also one that is hidden. */
+  /** Finds hidden ones too. */
   find(snapshotId: string): SnapshotRecord | undefined {
     if (!/^[a-z2-7]{1,64}$/.test(snapshotId)) return undefined
     try {
@@ -95,4 +90,14 @@ export class DockerSnapshots {
   #file(snapshotId: string): string {
     return path.join(this.#folder, `${snapshotId}.json`)
   }
+}
+
+export function noSnapshot(snapshotId: string): SandboxError {
+  return new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
+    hint: {
+      sdk: 'See provider.listSnapshots().',
+      http: 'See GET /v1/snapshots.',
+      cli: 'See sandkasten snapshot list.',
+    },
+  })
 }

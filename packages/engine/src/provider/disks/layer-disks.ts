@@ -1,238 +1,260 @@
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
-import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
-import { throwIfAborted } from '@sandkasten/sdk/provider'
-import type { IsolatedSandbox, LayeredDisks } from '../../isolators/isolator.ts'
-import type { Draft } from '../../layers/index.ts'
-import { type EngineExtra, extraOf, homeOf } from '../spec.ts'
-import { DiskDriver } from './layer-stores.ts'
-import { squash } from './merge.ts'
+import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import { type CreateSpec, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
+import type { IsolatorSpec, LayeredDisks } from '../../isolators/isolator.ts'
+import { LayerStore, Snapshots, type TreeRights, Trees } from '../../layers/index.ts'
+import type { Volumes } from '../../volumes/volumes.ts'
+import { type EngineDefaults, type EngineExtra, extraOf, type FindImage, homeOf, planOf } from '../spec.ts'
+import { type CapturedDisk, DiskCapture } from './capture.ts'
+import { coalesce } from './coalesce.ts'
+import { type Binding, type Disks, forkSpecOf, type Sandboxes, settled } from './disks.ts'
+import { StackMerger } from './merge.ts'
+import { VolumeClaims } from './volume-claims.ts'
 
-/** Above this many layers a stack is merged into one, in the background; above `MOST_LAYERS` before anything else is stacked on it. */
-const MANY_LAYERS = 20
-const MOST_LAYERS = 200
+export interface LayerDisksOptions {
+  /** The path of the runner's binary. */
+  readonly runner: () => Promise<string>
+  /** How to touch the files of sandboxes where the engine itself has no permission. */
+  readonly rights?: TreeRights | undefined
+  readonly defaults: EngineDefaults
+  readonly findImage: FindImage
+}
 
-/** Snapshots and forks of sandboxes whose disks are layers. */
-export abstract class LayeredDriver extends DiskDriver {
-  readonly #squashing = new Map<string, Promise<void>>()
+/**
+ * Disks as layers of this machine, with volumes beside them. The record of a sandbox, or of a snapshot, names the layers
+ * that it stands on. The stores of layers and volumes do not know these records, so they ask for them.
+ */
+export class LayerDisks implements Disks {
+  readonly #sandboxes: Sandboxes
+  readonly #options: LayerDisksOptions
+  readonly #trees: Trees
+  #stores: Stores | undefined
   #spread: Promise<void> | undefined
 
-  protected abstract isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox>
-  protected abstract override plan(spec: CreateSpec): Promise<Record<string, unknown>>
+  constructor(sandboxes: Sandboxes, options: LayerDisksOptions) {
+    this.#sandboxes = sandboxes
+    this.#options = options
+    this.#trees = new Trees(options.runner, options.rights)
+  }
 
-  override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
+  get volumes(): Volumes {
+    return this.#all.claims.volumes
+  }
+
+  async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     const made = await this.#create(spec, call)
-    // A disk that does not know of it is as it was.
+    // Spreading only saves time, so a file system that does not support it is left as it is.
     this.#spread ??= this.#spreadFolders().catch(() => {})
     return made
   }
 
   async #create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
-    await this.prepare()
     const { snapshotId } = spec
-    if (snapshotId === undefined) return this.make(spec, await this.plan(spec), call)
-    if (spec.image !== undefined)
-      throw new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {
-        hint: 'A snapshot stands on the image of its sandbox: leave image out.',
-      })
-    // Whatever image is the default: the snapshot's counts.
-    const plan = await this.plan({ ...spec, image: 'host' })
-    const { snapshots } = this.stores
+    const { defaults, findImage } = this.#options
+    if (snapshotId === undefined)
+      return this.#sandboxes.make(spec, await planOf(spec, defaults, findImage), call)
+    if (spec.image !== undefined) throw imageAndSnapshot()
+    // The snapshot brings its image, so the default image does not apply.
+    const plan = await planOf({ ...spec, image: 'host' }, defaults, findImage)
+    const { snapshots } = this.#all
     for (;;) {
       const { image, workdir, layers } = snapshots.get(snapshotId)
+      const extra = { ...plan, image, workdir, layers, account: keptAccount(plan, workdir) }
       try {
-        return await this.make(spec, { ...plan, image, workdir, layers, ...keptAccount(plan, workdir) }, call)
+        return await this.#sandboxes.make(spec, extra, call)
       } catch (error) {
-        // Nobody held its layers for us: they may have been merged into another, or the snapshot deleted, which this says.
+        // The layers are not held meanwhile. Retry if a merge has replaced them; `get` throws if the snapshot is gone.
         if (snapshots.get(snapshotId).layers.join() === layers.join()) throw error
       }
     }
   }
 
-  override async destroy(sandboxId: string): Promise<boolean> {
-    await this.prepare()
-    const before = /^[a-z2-7]{16}$/.test(sandboxId)
-      ? await readRecord(this.folderOf(sandboxId)).catch((error) => {
-          if (!isDamaged(error)) throw error
-        })
-      : undefined
-    const destroyed = await super.destroy(sandboxId)
-    const { layers, sealing } = before ? extraOf(before) : { layers: [], sealing: undefined }
-    // The sandbox is gone, whatever becomes of its layers: who sweeps next finds them.
-    if (layers.length > 0 || sealing !== undefined) await this.sweepLayers().catch(() => {})
-    return destroyed
+  specOf(folder: string, record: SandboxRecord): IsolatorSpec {
+    const { layers, volumes: _, sealing: __, ...extra } = extraOf(record)
+    return {
+      ...extra,
+      sandboxId: record.sandboxId,
+      folder: path.join(folder, 'disk'),
+      env: {},
+      mounts: [...extra.mounts, ...this.#all.claims.mountsOf(record)],
+      layers: layers.map((id) => this.#all.layers.treeOf(id)),
+    }
+  }
+
+  async claim(record: SandboxRecord): Promise<void> {
+    const { layers } = extraOf(record)
+    // An interrupted sweep may have renamed a layer that is in use; the next sweep puts it back.
+    if (this.#all.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
+    this.#all.layers.need(layers)
+    await this.#all.claims.claim(record)
+  }
+
+  unclaim(record: SandboxRecord): Promise<void> {
+    return this.#all.claims.unclaim(record)
+  }
+
+  async repair(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
+    if (extraOf(record).sealing === undefined) return record
+    const upper = (await this.#sandboxes.isolator()).disks?.upperOf(this.specOf(folder, record))
+    return upper && 'folder' in upper ? this.#all.capture.repair(record, upper.folder) : record
+  }
+
+  async removed(record: SandboxRecord): Promise<void> {
+    const { layers, sealing } = extraOf(record)
+    if (layers.length > 0 || sealing !== undefined) await this.sweepLayers()
   }
 
   async snapshot(
-    { sandboxId, incarnation }: Binding,
+    binding: Binding,
     name: string | undefined,
     { signal }: CallOptions,
   ): Promise<{ snapshotId: string }> {
-    const taken = await this.#take({ sandboxId, incarnation })
-    const { snapshots } = this.stores
-    const { image, workdir } = taken.extra
+    const captured = await this.#capture(binding)
+    const { snapshots, merger } = this.#all
+    const { layers, extra } = captured
     try {
       throwIfAborted(signal, 'The snapshot')
-      const facts = {
-        ...(name === undefined ? {} : { name }),
-        sandboxId,
-        layers: taken.layers,
+      const { image, workdir } = extra
+      const snapshotId = await snapshots.add({
+        name,
+        sandboxId: binding.sandboxId,
+        layers,
         image,
         workdir,
-      }
-      const snapshotId = await snapshots.add(facts)
-      await taken.done()
-      await this.#keepShallow(taken)
+      })
+      await captured.done()
+      await merger.keepShallow(layers, () => this.#merge(captured, async () => {}))
       return { snapshotId }
     } catch (error) {
-      await this.#giveBack(taken)
+      await this.#discard(captured)
       throw error
     }
   }
 
-  /** Running copies: of one moment, all of them. */
   async fork(binding: Binding, count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
-    const taken = await this.#take(binding)
+    const captured = await this.#capture(binding)
     try {
-      const { labels, envVars, label, lifetimeMs } = taken.record
-      const spec = {
-        labels,
-        envVars,
-        deferReady: false,
-        ...(label === undefined ? {} : { label }),
-        ...(lifetimeMs === undefined ? {} : { lifetimeMs }),
-      }
+      const spec = forkSpecOf(captured.record)
       const copies = (layers: readonly string[]) =>
-        Promise.allSettled(
-          Array.from({ length: count }, () => this.make(spec, { ...taken.extra, layers }, call)),
+        settled(
+          Array.from({ length: count }, () =>
+            this.#sandboxes.make(spec, { ...captured.extra, layers }, call),
+          ),
         )
-      // They run, so nobody could merge their stack later; and a fork of a fork of a fork would not fit one day.
-      const deep = taken.layers.length > MANY_LAYERS
-      const forks = deep ? await this.#squash(taken, (layer) => copies([layer])) : await copies(taken.layers)
-      await taken.done()
-      const made = forks.map((fork) => (fork.status === 'fulfilled' ? fork.value : (fork.reason as Error)))
-      if (deep || made.some((fork) => fork instanceof Error)) await this.#giveBack(taken)
-      return made
+      // Forks run, so their stack cannot be merged later, and a chain of forks would become too deep to mount.
+      const deep = this.#all.merger.isDeep(captured.layers)
+      const forks = deep
+        ? await this.#merge(captured, (layer) => copies([layer]))
+        : await copies(captured.layers)
+      await captured.done()
+      if (deep || forks.some((fork) => fork instanceof Error)) await this.#discard(captured)
+      return forks
     } catch (error) {
-      await this.#giveBack(taken)
+      await this.#discard(captured)
       throw error
     }
   }
 
   async listSnapshots(): Promise<SnapshotInfo[]> {
-    await this.prepare()
-    return this.stores.snapshots.list()
+    return this.#all.snapshots.list()
   }
 
   async deleteSnapshot(snapshotId: string): Promise<boolean> {
-    await this.prepare()
-    const deleted = await this.stores.snapshots.delete(snapshotId)
-    // It is deleted, whatever becomes of its layers.
+    const deleted = await this.#all.snapshots.delete(snapshotId)
+    // The snapshot is deleted even if its layers cannot be removed now; the next sweep removes them.
     if (deleted) await this.sweepLayers().catch(() => {})
     return deleted
   }
 
-  /** Resolves when what is done in the background has been done. */
+  /** Removes layers that no record names and no process holds. Concurrent calls share one reading of all records. */
+  readonly sweepLayers = coalesce(() => this.#all.layers.sweep(() => this.#layersInUse()))
+
+  async sweep(): Promise<void> {
+    await this.#all.snapshots.tidy()
+    await this.volumes.sweep()
+    await this.sweepLayers()
+  }
+
   async idle(): Promise<void> {
-    await Promise.allSettled(this.#squashing.values())
+    await this.#stores?.merger.idle()
   }
 
-  /** The layers that show a sandbox's disk as it is at one moment; held until `done`. */
-  async #take({ sandboxId, incarnation }: Binding): Promise<Taken> {
-    const disks = await this.#disks()
-    const { layers, disk } = this.stores
-    // One that has died is stopped by looking.
-    await this.current(sandboxId)
-    let draft: Draft | undefined
-    let copied = false
-    try {
-      const record = await this.change(sandboxId, async (record) => {
-        if (record.incarnation !== incarnation) throw this.interrupted(sandboxId)
-        draft = await layers.begin(extraOf(record).layers)
-        const folder = this.folderOf(sandboxId)
-        const upper = disks.upperOf(this.spec(folder, record))
-        if (record.status !== 'stopped') {
-          await disk.copyRunning(await this.isolatedOf(record), draft)
-          copied = true
-        } else if ('folder' in upper) return disk.sealStopped(folder, record, upper.folder, draft)
-        else copied = await disk.copyStopped(upper.file, draft)
-        return record
-      })
-      const extra = extraOf(record)
-      const stack = copied && draft ? [draft.id, ...extra.layers] : extra.layers
-      if (copied && draft) {
-        layers.seal(draft.id)
-        draft.keep()
-      }
-      return { record, extra, layers: stack, done: async () => draft?.done() }
-    } catch (error) {
-      await draft?.done()
-      throw error
-    }
+  close(): Promise<void> {
+    return this.#trees.close()
   }
 
-  async #spreadFolders(): Promise<void> {
-    const { churned = [] } = await this.isolator()
-    await this.trees.spread(path.join(this.root, 'sandboxes'), ...churned)
+  async #capture(binding: Binding): Promise<CapturedDisk> {
+    return this.#all.capture.capture(binding, await this.#layered())
   }
 
-  async #disks(): Promise<LayeredDisks> {
-    const { disks, name } = await this.isolator()
-    if (disks) return disks
-    throw new SandboxError('unsupported', `The isolator “${name}” does not keep disks as layers.`)
-  }
-
-  /** Nobody got what was taken: whoever else needs a part of it, it stays for him. */
-  async #giveBack(taken: Taken): Promise<void> {
-    await taken.done()
+  /** Releases the captured layers after a failure. Layers that are still in use stay. */
+  async #discard(captured: CapturedDisk): Promise<void> {
+    await captured.done()
     await this.sweepLayers().catch(() => {})
   }
 
-  async #keepShallow(taken: Taken): Promise<void> {
-    const { layers: stack } = taken
-    if (stack.length <= MANY_LAYERS) return
-    const key = stack.join()
-    const work =
-      this.#squashing.get(key) ??
-      this.#squash(taken, async () => {})
-        // A stack that stays deep works; the next snapshot tries again.
-        .catch(() => {})
-        .finally(() => this.#squashing.delete(key))
-    this.#squashing.set(key, work)
-    if (stack.length > MOST_LAYERS) await work
-  }
-
-  async #squash<T>({ record, layers: stack }: Taken, use: (layer: string) => Promise<T>): Promise<T> {
-    const disks = await this.#disks()
-    const ground = disks.groundOf(this.spec(this.folderOf(record.sandboxId), record))
-    const parts = { ...this.stores, trees: this.trees, sandboxes: this.#sandboxes }
-    const used = await squash(stack, ground, parts, use)
+  async #merge<T>({ record, layers }: CapturedDisk, use: (layer: string) => Promise<T>): Promise<T> {
+    const spec = this.specOf(this.#sandboxes.folderOf(record.sandboxId), record)
+    const lower = (await this.#layered()).groundOf(spec)
+    const used = await this.#all.merger.merge(layers, lower, use)
     await this.sweepLayers()
     return used
   }
 
-  readonly #sandboxes = {
-    all: () => this.records(),
-    change: (sandboxId: string, change: (record: SandboxRecord) => SandboxRecord) =>
-      this.change(sandboxId, change).then(() => {}),
+  async #layered(): Promise<LayeredDisks> {
+    const { disks, name } = await this.#sandboxes.isolator()
+    if (disks) return disks
+    throw new SandboxError('unsupported', `The isolator “${name}” does not keep disks as layers.`)
+  }
+
+  async #spreadFolders(): Promise<void> {
+    const { churned = [] } = await this.#sandboxes.isolator()
+    await this.#trees.spread(path.join(this.#sandboxes.root, 'sandboxes'), ...churned)
+  }
+
+  async #layersInUse(): Promise<Set<string>> {
+    const ids = new Set(this.#all.snapshots.all().flatMap(({ layers }) => layers))
+    for (const record of await this.#sandboxes.records()) {
+      const { layers, sealing } = extraOf(record)
+      for (const id of layers) ids.add(id)
+      if (sealing !== undefined) ids.add(sealing)
+    }
+    return ids
+  }
+
+  /** Made on first use: only then the root's real path is known. */
+  get #all(): Stores {
+    if (this.#stores) return this.#stores
+    const [sandboxes, trees] = [this.#sandboxes, this.#trees]
+    const layers = new LayerStore(sandboxes.root, trees)
+    const snapshots = new Snapshots<EngineExtra['image']>(sandboxes.root, layers)
+    this.#stores = {
+      layers,
+      snapshots,
+      claims: new VolumeClaims(sandboxes, trees),
+      capture: new DiskCapture(layers, trees, sandboxes, (folder, record) => this.specOf(folder, record)),
+      merger: new StackMerger({ layers, snapshots, trees, sandboxes }),
+    }
+    return this.#stores
   }
 }
 
-/** A disk whose user has another home keeps its own account. */
-function keptAccount({ account }: Record<string, unknown>, workdir: string): { account?: string } {
-  return typeof account === 'string' && workdir === homeOf(account) ? {} : { account: undefined }
+export function imageAndSnapshot(): SandboxError {
+  return new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {
+    hint: 'A snapshot includes the image of its sandbox: leave image out.',
+  })
 }
 
-/** Which sandbox, and which of its lives, a handle knows. */
-export interface Binding {
-  readonly sandboxId: string
-  readonly incarnation: string
+/** A snapshot keeps the account that its home folder was made for. */
+function keptAccount({ account }: EngineExtra, workdir: string): string | undefined {
+  return account !== undefined && workdir === homeOf(account) ? account : undefined
 }
 
-interface Taken {
-  readonly record: SandboxRecord
-  readonly extra: EngineExtra
-  readonly layers: readonly string[]
-  done(): Promise<void>
+interface Stores {
+  readonly layers: LayerStore
+  readonly snapshots: Snapshots<EngineExtra['image']>
+  readonly claims: VolumeClaims
+  readonly capture: DiskCapture
+  readonly merger: StackMerger
 }

@@ -1,57 +1,94 @@
 import type { SandboxRecord } from '@sandkasten/sdk/folder'
 import type { LayerStore, Snapshots, Trees } from '../../layers/index.ts'
 import { extraOf, withExtra } from '../spec.ts'
+import type { Sandboxes } from './disks.ts'
 
-export interface SquashParts {
+/** A deeper stack is merged in the background. */
+const MANY_LAYERS = 20
+/** A deeper stack is merged before anything else is stacked on it. */
+const MOST_LAYERS = 200
+
+export interface MergeParts {
   readonly layers: LayerStore
   readonly snapshots: Snapshots<unknown>
   readonly trees: Trees
-  readonly sandboxes: {
-    all(): Promise<SandboxRecord[]>
-    change(sandboxId: string, change: (record: SandboxRecord) => SandboxRecord): Promise<void>
-  }
+  readonly sandboxes: Sandboxes
 }
 
 /**
- * A deep stack as one layer, and that one in its place: in the snapshots that are this stack, and in the sandboxes that stand on it and are stopped.
- * One that runs has the old layers mounted and keeps them; nothing of what anybody still names is taken away. Cut off anywhere, it leaves a
- * layer that nobody names. `use` gets the new layer while it is held.
+ * Merges deep stacks into one layer. The layer replaces the stack in snapshots and in stopped sandboxes. A running
+ * sandbox has the old layers mounted and keeps them. An interrupted merge leaves a layer that no record names.
  */
-export async function squash<T>(
-  stack: readonly string[],
-  ground: readonly string[],
-  { layers, snapshots, trees, sandboxes }: SquashParts,
-  use: (layer: string) => Promise<T>,
-): Promise<T> {
-  const draft = await layers.begin(stack)
-  try {
-    await trees.squash(
-      draft.tree,
-      stack.map((id) => layers.treeOf(id)),
-      ground,
-    )
-    layers.seal(draft.id)
-    draft.keep()
-    await layers.sync([draft.id])
-    const used = await use(draft.id)
-    await snapshots.relayer(stack, [draft.id])
-    for (const { sandboxId, ...record } of await sandboxes.all()) {
-      if (!standsOn(extraOf({ sandboxId, ...record }).layers, stack)) continue
-      await sandboxes.change(sandboxId, (now) => {
+export class StackMerger {
+  readonly #parts: MergeParts
+  readonly #merging = new Map<string, Promise<unknown>>()
+
+  constructor(parts: MergeParts) {
+    this.#parts = parts
+  }
+
+  isDeep(stack: readonly string[]): boolean {
+    return stack.length > MANY_LAYERS
+  }
+
+  /** `lower` are the folders below the stack: the image. `use` gets the new layer while it is held. */
+  async merge<T>(
+    stack: readonly string[],
+    lower: readonly string[],
+    use: (layer: string) => Promise<T>,
+  ): Promise<T> {
+    const { layers, snapshots, trees } = this.#parts
+    const draft = await layers.begin(stack)
+    try {
+      const folders = stack.map((id) => layers.treeOf(id))
+      await trees.squash(draft.tree, folders, lower)
+      layers.seal(draft.id)
+      draft.keep()
+      await layers.sync([draft.id])
+      const used = await use(draft.id)
+      await snapshots.relayer(stack, [draft.id])
+      await this.#replace(stack, draft.id)
+      // The old layers may go only when the records that no longer name them survive a power cut.
+      await layers.syncAll()
+      return used
+    } finally {
+      await draft.done()
+    }
+  }
+
+  /** Merges a deep stack in the background. Waits for it only if the stack is nearly too deep to mount. */
+  async keepShallow(stack: readonly string[], merge: () => Promise<void>): Promise<void> {
+    if (!this.isDeep(stack)) return
+    const key = stack.join()
+    const work =
+      this.#merging.get(key) ??
+      merge()
+        // A deep stack still works; the next snapshot tries again.
+        .catch(() => {})
+        .finally(() => this.#merging.delete(key))
+    this.#merging.set(key, work)
+    if (stack.length > MOST_LAYERS) await work
+  }
+
+  async idle(): Promise<void> {
+    await Promise.allSettled(this.#merging.values())
+  }
+
+  async #replace(stack: readonly string[], layer: string): Promise<void> {
+    const { sandboxes } = this.#parts
+    for (const record of await sandboxes.records()) {
+      if (!standsOn(record, stack)) continue
+      await sandboxes.change(record.sandboxId, (now) => {
+        if (now.status !== 'stopped' || !standsOn(now, stack)) return now
         const extra = extraOf(now)
-        if (now.status !== 'stopped' || !standsOn(extra.layers, stack)) return now
         const above = extra.layers.slice(0, extra.layers.length - stack.length)
-        return withExtra(now, { ...extra, layers: [...above, draft.id] })
+        return withExtra(now, { ...extra, layers: [...above, layer] })
       })
     }
-    // The old layers may go only when the records that no longer name them are safe.
-    await layers.syncAll()
-    return used
-  } finally {
-    await draft.done()
   }
 }
 
-function standsOn(layers: readonly string[], stack: readonly string[]): boolean {
+function standsOn(record: SandboxRecord, stack: readonly string[]): boolean {
+  const { layers } = extraOf(record)
   return layers.length >= stack.length && layers.slice(layers.length - stack.length).join() === stack.join()
 }
