@@ -14,8 +14,6 @@ export interface Isolator {
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
   start(spec: IsolatorSpec): Promise<IsolatedSandbox>
-  /** Makes in a sandbox's new folder, beforehand, what `start` would make there: the folder may go to another place before it is called. */
-  furnish?(folder: string): void
   /** The sandbox that an earlier process started and that still runs; undefined when it does not run any more. */
   attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined>
   /** How the last life of a sandbox that does not run ended; undefined when nobody knows. */

@@ -41,7 +41,6 @@ describe('killed at any moment', () => {
       const options: EngineProviderOptions = {
         isolator: 'oci',
         root: path.join(folder, 'root'),
-        stays: true,
         oci: {
           runFolder: path.join('/run', name),
           ids: { folder: path.join(folder, 'ids') },
@@ -54,8 +53,7 @@ describe('killed at any moment', () => {
         leaving: new Set(),
         failures: [],
       }
-      // Those that are killed have prepared their next sandbox; whoever looks afterwards has not.
-      const provider = new EngineProvider({ ...options, stays: false })
+      const provider = new EngineProvider(options)
       try {
         for (let kill = 1; kill <= KILLS; kill++) {
           await oneLife(options, promised, kill % 4 === 0)

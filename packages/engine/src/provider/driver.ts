@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
 import {
@@ -45,7 +45,6 @@ export interface EngineDriverOptions {
   readonly defaults: EngineDefaults
   readonly capabilities: EngineCapabilities
   readonly isolation?: Isolation
-  readonly stays?: boolean
 }
 
 /**
@@ -61,7 +60,6 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   readonly #disks: Disks
-  readonly #stays: boolean
   readonly #live = new LiveSandboxes((sandboxId) => {
     this.info(sandboxId).then(
       (info) => this.onEnded(info),
@@ -78,7 +76,6 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     this.defaults = rest.defaults
     this.capabilities = rest.capabilities
     this.isolation = rest.isolation ?? 'container'
-    this.#stays = rest.stays ?? false
     this.createOptions = options.filter(
       (option) => option !== 'snapshotId' || 'snapshot' in this.capabilities,
     )
@@ -238,19 +235,8 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   /** Closes what this process holds: connections, forwarded ports, what is ready for the next start. Sandboxes keep running. */
   async close(): Promise<void> {
     await this.#live.close()
-    await this.drafts.clear()
     await this.#disks.close?.()
     await this.#closeIsolator()
-  }
-
-  protected override furnish(folder: string): void {
-    mkdirSync(path.join(folder, 'disk'), { mode: 0o700 })
-  }
-
-  /** Makes the folder of the next sandbox beforehand. */
-  async #prepareNext(): Promise<void> {
-    const isolator = await this.#isolator()
-    this.drafts.prepare((folder) => isolator.furnish?.(path.join(folder, 'disk')))
   }
 
   protected override mend(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
@@ -262,7 +248,6 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
       await this.#disks.claim?.(record)
       const started = this.#isolator().then((isolator) => isolator.start(this.#disks.specOf(folder, record)))
       await this.#live.add(record, started).isolated
-      if (this.#stays) await this.#prepareNext()
     } catch (error) {
       await this.#disks.unclaim?.(record)
       throw error

@@ -43,11 +43,6 @@ export interface EngineProviderOptions {
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
   docker?: Partial<DockerIsolatorOptions>
-  /**
-   * This process stays: the folder of its next sandbox is made while nobody waits for it. `close()` removes it; what a process leaves that was killed,
-   * `sweep()` does.
-   */
-  stays?: boolean
   /** Told what works, but not as asked for. Default: `process.emitWarning`. */
   onWarning?: (message: string) => void
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
@@ -246,7 +241,6 @@ function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
     defaults,
     capabilities: capabilitiesHere(),
     isolation: isolationOf(options.oci ?? {}),
-    stays: options.stays,
   })
 }
 

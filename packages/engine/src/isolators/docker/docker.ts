@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
+import { guarded } from '@sandkasten/sdk/folder'
 import type { Container, ContainerInspectInfo } from 'dockerode'
 import { type HostImageOptions, hiddenInHost } from '../../images/host-hidden.ts'
 import type {
@@ -96,7 +97,9 @@ export class DockerIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     checkSpec(spec)
     refuseLayers(spec)
-    mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
+    await guarded('The sandbox’s folder could not be made', async () => {
+      mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
+    })
     const facts = await this.daemon.facts()
     const known = await this.find(spec)
     if (known && lives(known.info))

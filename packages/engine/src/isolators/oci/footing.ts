@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, lstatSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, lstatSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
@@ -28,9 +28,7 @@ export interface Footing {
   freeIds(first: number, places: Places): void
   /** Frees the ids of folders that have gone. */
   sweepIds(isGone: (folder: string) => boolean): void
-  prepareDisk(places: Places, spec: IsolatorSpec, isNew: boolean): void
-  /** Beforehand, what `prepareDisk` makes for a new one. */
-  furnish?(places: Places): void
+  prepareDisk(places: Places, spec: IsolatorSpec): void
   /** What a sandbox has of its own beyond the usual. */
   skeleton(spec: IsolatorSpec): SkeletonEntry[]
   /** The control groups that it may use. */
@@ -60,11 +58,9 @@ export function rootFooting(ranges: IdRanges, runFolder = '/run/sandkasten'): Fo
     sweepIds(isGone) {
       for (const [first, owner] of ranges.owners()) if (isGone(owner)) ranges.free(first, owner)
     },
-    prepareDisk(places, { limits }, isNew) {
-      // Nobody has written to one that was made beforehand.
-      if (limits.diskBytes === undefined && !(isNew && existsSync(places.work))) prepareDisk(places)
+    prepareDisk(places, { limits }) {
+      if (limits.diskBytes === undefined) prepareDisk(places)
     },
-    furnish: prepareDisk,
     skeleton: () => [],
     layout: layoutOfThisMachine,
     prepareGroups: prepareParents,

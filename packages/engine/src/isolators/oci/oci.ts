@@ -141,7 +141,7 @@ export class OciIsolator implements Isolator {
       if (!isNew && !existsSync(this.diskOf(spec, places))) throw lostDisk(this.diskOf(spec, places))
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
       const firstId = this.footing.takeIds(places)
-      this.footing.prepareDisk(places, spec, isNew)
+      this.footing.prepareDisk(places, spec)
       const { diskBytes } = spec.limits
       const diskTemplate = diskBytes && (await diskTemplateFor(diskBytes, this.options.imagesFolder))
       rmSync(places.end, { force: true })
@@ -178,10 +178,6 @@ export class OciIsolator implements Isolator {
       })
       throw error
     }
-  }
-
-  furnish(folder: string): void {
-    this.footing.furnish?.(placesOf({ sandboxId: 'next', folder }, this.options.runFolder))
   }
 
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
