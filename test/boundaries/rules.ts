@@ -208,7 +208,7 @@ export const rules: readonly Rule[] = [
     forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
     example: {
       from: 'packages/engine/src/layers/store.ts',
-      to: 'packages/engine/src/provider/disks/layer-disks.ts',
+      to: 'packages/engine/src/provider/layered-driver.ts',
     },
   },
   {

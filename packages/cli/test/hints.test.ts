@@ -53,7 +53,7 @@ describe('hints in the source', () => {
   const known: Array<[file: RegExp, hint: RegExp, reason: string]> = [
     [/engine\/src\/volumes\//, /./, 'the daemon and the command line have no volumes'],
     [/docker-disks\.ts/, /providerOptions/, 'as above'],
-    [/isolators\/(oci\/oci|docker\/docker)\.ts/, /attach\(\)|providerOptions/, 'for programs on an isolator'],
+    [/isolators\/(oci|docker)\/isolator\.ts/, /attach\(\)|providerOptions/, 'for programs on an isolator'],
     [
       /isolators\/(oci|docker)\//,
       /oci\.|docker\.|runtimeKind|--runtime|create\(|tar -C/,

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, readWhole, tidy, writeWhole } from './whole-file.ts'
+import { namesIn, readWhole, tidy, writeWhole } from './atomic-file.ts'
 
 /**
  * Who is working with which layers right now: a file each, for the moment between taking a layer and writing down in a record that it is used.

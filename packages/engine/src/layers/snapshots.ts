@@ -3,8 +3,8 @@ import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn, syncFolder, tidy, writeWhole } from './atomic-file.ts'
 import type { LayerStore } from './store.ts'
-import { namesIn, syncFolder, tidy, writeWhole } from './whole-file.ts'
 
 /** What a snapshot is: the layers that show a disk, and what they stand on. Generic in how the image is named. */
 export interface SnapshotRecord<Image> {

@@ -3,9 +3,9 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, identityOf, type ProcessIdentity, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { tidy, writeWhole } from './atomic-file.ts'
 import { Holds } from './holds.ts'
 import type { Trees } from './trees.ts'
-import { tidy, writeWhole } from './whole-file.ts'
 
 /**
  * Layers: disks of sandboxes that nobody writes to any more, and that others are stacked on. Shared by all processes that use the same root.

@@ -3,8 +3,8 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn, readWhole, tidy, writeWhole } from '../layers/atomic-file.ts'
 import type { Trees } from '../layers/index.ts'
-import { namesIn, readWhole, tidy, writeWhole } from '../layers/whole-file.ts'
 import { type WriterClaim, WriterClaims } from './writers.ts'
 
 /** A folder that outlives the sandboxes it is mounted in. */

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, type ProcessIdentity, withLock } from '@sandkasten/sdk/folder'
-import { readWhole, writeWhole } from '../layers/whole-file.ts'
+import { readWhole, writeWhole } from '../layers/atomic-file.ts'
 import type { VolumeUsers } from './volumes.ts'
 
 /** Which life of which sandbox may write to a volume, and who is bringing it to life. */

@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
-import type { Daemon, DaemonFacts } from './daemon.ts'
+import type { Daemon, DaemonFacts } from './daemon/daemon.ts'
 
 /** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
 export async function probeDaemon(daemon: Daemon, runner: string): Promise<ProbeResult> {

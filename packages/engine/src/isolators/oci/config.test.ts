@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { IsolatorSpec } from '../isolator.ts'
-import type { CgroupLayout } from './cgroups.ts'
 import { ociConfig } from './config.ts'
-import { rootFooting } from './footing.ts'
-import { IdRanges } from './ids.ts'
-import { insideRange } from './inside.ts'
+import { shimSetup, shimTask } from './launch/shim-task.ts'
+import type { CgroupLayout } from './limits/cgroups.ts'
 import { placesOf } from './places.ts'
-import { shimSetup, shimTask } from './task.ts'
+import { IdRanges } from './privileges/id-ranges.ts'
+import { insideRange } from './privileges/inside-ids.ts'
+import { rootFooting } from './privileges/privileges.ts'
 
 const spec: IsolatorSpec = {
   sandboxId: 'abc',

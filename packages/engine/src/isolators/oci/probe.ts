@@ -1,10 +1,10 @@
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
-import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
-import type { Footing } from './footing.ts'
-import { probeAccount } from './probe-account.ts'
-import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './runtime.ts'
+import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './launch/runtime.ts'
+import { groupRoots, layoutOfThisMachine, missingControllers } from './limits/cgroups.ts'
+import type { Footing } from './privileges/privileges.ts'
+import { probeAccount } from './privileges/probe-account.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */

@@ -3,10 +3,10 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { IsolatedSandbox, SandboxEnd, SandboxStats } from '../isolator.ts'
-import type { SandboxGroups } from './cgroups.ts'
 import { FrugalSocket } from './frugal-socket.ts'
+import { readEnd, type Witness } from './launch/shim.ts'
+import type { SandboxGroups } from './limits/cgroups.ts'
 import { lifeOf, type Places } from './places.ts'
-import { readEnd, type Witness } from './shim.ts'
 
 /** How long a shim may take to end its sandbox before it is taken for stuck. */
 const KILL_TIMEOUT_MS = 10_000

@@ -21,7 +21,7 @@ import {
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findProgram } from '../../oci/programs.ts'
+import { findProgram } from '../../oci/launch/find-program.ts'
 
 export interface PrivateDaemon {
   readonly socketPath: string

@@ -15,12 +15,12 @@ import { join } from 'node:path'
 import { RunnerClient, type RunOptions } from '@sandkasten/sdk/runner'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
-import { thisAccount } from '../account.ts'
-import { layoutOfThisMachine } from '../cgroups.ts'
-import { DiskRemover } from '../disk.ts'
-import type { Footing } from '../footing.ts'
-import { OciIsolator, type OciIsolatorOptions } from '../oci.ts'
-import { isolationOf } from '../runtime.ts'
+import { DiskRemover } from '../disk/disk.ts'
+import { OciIsolator, type OciIsolatorOptions } from '../isolator.ts'
+import { isolationOf } from '../launch/runtime.ts'
+import { layoutOfThisMachine } from '../limits/cgroups.ts'
+import { thisAccount } from '../privileges/account.ts'
+import type { Footing } from '../privileges/privileges.ts'
 
 export interface Bench extends AsyncDisposable {
   readonly kind: Footing['kind']

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { layoutOfThisMachine, SandboxGroups } from '../../oci/limits/cgroups.ts'
+
+/** The control groups of a container on this machine; undefined when its process is not one of this machine's. */
+export function groupsOf(pid: number, containerId: string): SandboxGroups | undefined {
+  const lines = readOr(`/proc/${pid}/cgroup`)?.split('\n') ?? []
+  const paths = lines.map((line) => {
+    const [, controllers = '', ...path] = line.split(':')
+    return { controllers: controllers.split(','), path: path.join(':') }
+  })
+  const { v1, v2 } = layoutOfThisMachine()
+  const inV1 = v1.memory !== undefined
+  const own = paths.find(({ controllers }) => controllers.includes(inV1 ? 'memory' : ''))?.path
+  // A number says nothing about whose machine it is of; the group's name does.
+  if (own === undefined || !own.includes(containerId)) return undefined
+  return new SandboxGroups(inV1 ? { v1 } : { v1: {}, ...(v2 ? { v2 } : {}) }, dirname(own), basename(own))
+}
+
+/**
+ * PID 1 is what was asked for, as the kernel tells it; the first thing that is not, in words. A daemon that ignored a setting must not go
+ * unnoticed. Undefined also where the daemon's machine is another: there is no looking.
+ */
+export function weaknessOf(pid: number, containerId: string): string | undefined {
+  if (!readOr(`/proc/${pid}/cgroup`)?.includes(containerId)) return undefined
+  const status = readOr(`/proc/${pid}/status`) ?? ''
+  for (const [name, expected] of Object.entries(EXPECTED)) {
+    const value = new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(status)?.[1]
+    if (value !== expected) return `PID 1 runs with ${name} ${value ?? 'unknown'}, not ${expected}`
+  }
+  return undefined
+}
+
+const RUNNER = '00000000000000e0'
+const NONE = '0000000000000000'
+const EXPECTED = {
+  Seccomp: '2',
+  NoNewPrivs: '1',
+  CapBnd: RUNNER,
+  CapPrm: RUNNER,
+  CapEff: RUNNER,
+  CapAmb: NONE,
+}
+
+function readOr(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs'
+import type { DaemonFacts } from '../daemon/daemon.ts'
+
+/**
+ * How far limits may go on this machine, where the daemon is: without CAP_SYS_RESOURCE nobody can raise one, and Podman, when it is not told
+ * which to set, tries. It lowers its own to the kernel's largest process number.
+ */
+export function limitsOfThisMachine({ kind }: DaemonFacts): { maxOpenFiles?: number; maxProcesses?: number } {
+  const limits = readOr('/proc/self/limits')
+  const hard = (name: string) => numberOr(new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, 'm').exec(limits)?.[1])
+  const [files, processes] = [hard('Max open files'), hard('Max processes')]
+  const numbers = numberOr(readOr('/proc/sys/kernel/pid_max').trim())
+  const most = Math.min(processes ?? Infinity, numbers ?? Infinity)
+  return {
+    ...(files === undefined ? {} : { maxOpenFiles: files }),
+    ...(kind === 'podman' && Number.isFinite(most) ? { maxProcesses: most } : {}),
+  }
+}
+
+const numberOr = (text: string | undefined) => (text && /^\d+$/.test(text) ? Number(text) : undefined)
+
+function readOr(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,46 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { SandboxError } from '@sandkasten/sdk'
+import type { ContainerInspectInfo } from 'dockerode'
+import { type OpenNetwork, openRules } from '../../open-network.ts'
+
+/**
+ * Closes the network of a container that has just been started, as that of a sandbox of `oci` is: its only process is the runner, which does nothing
+ * before we connect to it. Addresses that this machine gets later are not followed. For a daemon on this machine, and root.
+ */
+export async function closeNetwork(
+  runner: string,
+  { State, ResolvConfPath }: ContainerInspectInfo,
+  open: OpenNetwork,
+): Promise<void> {
+  const rules = openRules(open, resolversIn(ResolvConfPath))
+  const child = spawn(runner, ['fence', String(State.Pid)], { stdio: ['pipe', 'ignore', 'pipe'] })
+  child.stdin.on('error', () => {})
+  child.stdin.end(rules.join('\n'))
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(0, 1000)
+  })
+  const [code] = await once(child, 'close')
+  if (code !== 0)
+    throw new SandboxError('unsupported', `the container’s network could not be closed: ${said.trim()}`, {
+      hint: 'Use the network none, or a kernel with nf_tables.',
+    })
+}
+
+/** Loopback addresses are the container's own. */
+function resolversIn(file: string): string[] {
+  let text = ''
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch {
+    // Nothing to open then.
+  }
+  const found = text.split('\n').map((line) => /^nameserver\s+(\S+)/.exec(line)?.[1])
+  return found
+    .filter((address): address is string => address !== undefined && isIP(address) !== 0)
+    .filter((address) => !address.startsWith('127.') && address !== '::1')
+    .slice(0, 8)
+}
