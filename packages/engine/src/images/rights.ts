@@ -1,6 +1,6 @@
 /**
  * Who makes and removes the files of layers, where the store's own process may not: they have the owners that sandboxes see, which for root's store are the
- * numbers themselves and for an account's are those of its range (`isolators/oci/footing.ts` makes one of these).
+ * numbers themselves and for an account's are those of its range (`isolators/oci/privileges.ts` makes one of these).
  */
 export interface ImageRights {
   /** How to start a program that gives files to the ids of sandboxes: 0 to 65535 are those, to it. */

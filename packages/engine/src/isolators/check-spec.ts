@@ -4,10 +4,10 @@ import { SandboxError } from '@sandkasten/sdk'
 import { missingLayer } from '../images/missing-layer.ts'
 import { type IsolatorSpec, storedImage, writesToHost } from './isolator.ts'
 import { leastLimits, type RuntimeKind } from './oci/launch/runtime.ts'
-import type { Footing } from './oci/privileges/privileges.ts'
+import type { Privileges } from './oci/privileges/privileges.ts'
 
 /** Refuses what would be misunderstood later, further from whoever wrote it. */
-export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, footing?: Footing['kind']): void {
+export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?: Privileges['kind']): void {
   const { limits } = spec
   const whole = {
     ...leastLimits(runtime ?? 'crun'),
@@ -54,19 +54,23 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, footing?: F
       throw wrong(`mounts: ${source}: an absolute path is needed`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
-  if (writesToHost(spec)) checkWritable(spec, runtime, footing)
+  if (writesToHost(spec)) checkWritable(spec, runtime, privileges)
   checkImage(spec.image)
 }
 
 /** Files that a sandbox writes to the host belong to the folder's owner and never have a set-user-ID bit. Refuses where that does not hold. */
-function checkWritable({ mounts }: IsolatorSpec, runtime?: RuntimeKind, footing?: Footing['kind']): void {
+function checkWritable(
+  { mounts }: IsolatorSpec,
+  runtime?: RuntimeKind,
+  privileges?: Privileges['kind'],
+): void {
   const writable = mounts.filter(({ readOnly, asOwner }) => readOnly === false && asOwner)
   if (writable.some(({ source }) => source === '/'))
     throw wrong('mounts: / can be mounted read-only, not writable')
   const why =
     runtime === 'runsc'
       ? 'gVisor (runsc) does not keep a sandbox from making set-user-ID files'
-      : footing === 'range'
+      : privileges === 'range'
         ? 'an ordinary account with subordinate ids cannot map owners, so the files would belong to one of those ids'
         : undefined
   if (why)

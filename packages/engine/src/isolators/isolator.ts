@@ -9,7 +9,7 @@ export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
   /** Where it makes a folder for each sandbox that runs. */
-  readonly churned?: readonly string[]
+  readonly runFolders?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
@@ -41,7 +41,7 @@ export interface LayeredDisks {
   /** What a sandbox that does not run has written. */
   upperOf(spec: IsolatorSpec): Upper
   /** What lies below everything that sandboxes have written. */
-  groundOf(spec: IsolatorSpec): readonly string[]
+  lowerFoldersOf(spec: IsolatorSpec): readonly string[]
 }
 
 /** With the owners that the sandbox sees. Not there: nothing yet. */

@@ -17,7 +17,7 @@ import { randomId } from '@sandkasten/sdk/provider'
  * Written whole or not at all, for the owner's eyes only. Durable: there after a power cut once this resolves; who has more to bring there, and wants to wait
  * for all of it together, gives a function.
  */
-export async function writeWhole(
+export async function writeAtomically(
   file: string,
   value: unknown,
   { durable, what }: { durable: boolean | ((file: string) => Promise<void>); what?: string },
@@ -43,7 +43,7 @@ export async function writeWhole(
 }
 
 /** Undefined when there is none. */
-export function readWhole<T>(file: string): T | undefined {
+export function readJson<T>(file: string): T | undefined {
   let text: string
   try {
     text = readFileSync(file, 'utf8')
@@ -59,7 +59,7 @@ export function readWhole<T>(file: string): T | undefined {
 }
 
 /** Clears away what killed processes have left half written in a folder. */
-export async function tidy(folder: string): Promise<void> {
+export async function removePartials(folder: string): Promise<void> {
   for (const name of namesIn(folder)) {
     const [, pid, started] = /^\.(\d+)-(\d*)-[a-z2-7]+\.partial$/.exec(name) ?? []
     if (pid === undefined) continue

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, readWhole, tidy, writeWhole } from './atomic-file.ts'
+import { namesIn, readJson, removePartials, writeAtomically } from './atomic-file.ts'
 
 /**
  * Who is working with which layers right now: a file each, for the moment between taking a layer and writing down in a record that it is used.
@@ -23,18 +23,18 @@ export class Holds {
     })
     const file = path.join(this.#folder, `${randomId()}.json`)
     const hold: Hold = { by: await identityOf(process.pid), ids }
-    await writeWhole(file, hold, { durable: false, what })
+    await writeAtomically(file, hold, { durable: false, what })
     return () => rmSync(file, { force: true })
   }
 
   /** What is held by the living; what the dead held is cleared away. */
   async held(): Promise<Set<string>> {
     const ids = new Set<string>()
-    await tidy(this.#folder)
+    await removePartials(this.#folder)
     for (const name of namesIn(this.#folder).filter((name) => name.endsWith('.json'))) {
       const file = path.join(this.#folder, name)
       // Undefined when it has been let go meanwhile.
-      const hold = readWhole<Hold>(file)
+      const hold = readJson<Hold>(file)
       if (hold && (await isAlive(hold.by))) for (const id of hold.ids) ids.add(id)
       else rmSync(file, { force: true })
     }

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, syncFolder, tidy, writeWhole } from './atomic-file.ts'
+import { namesIn, removePartials, syncFolder, writeAtomically } from './atomic-file.ts'
 import type { LayerStore } from './store.ts'
 
 /** What a snapshot is: the layers that show a disk, and what they stand on. Generic in how the image is named. */
@@ -97,7 +97,7 @@ export class Snapshots<Image> {
   }
 
   /** Other layers that show the same. Under the lock, so that a snapshot that is deleted meanwhile stays deleted. */
-  relayer(from: readonly string[], to: readonly string[]): Promise<number> {
+  replaceLayers(from: readonly string[], to: readonly string[]): Promise<number> {
     return this.#layers.locked(async () => {
       const same = this.all().filter(({ layers }) => layers.join() === from.join())
       for (const record of same) await this.#write({ ...record, layers: to })
@@ -106,15 +106,15 @@ export class Snapshots<Image> {
   }
 
   /** What a process that died while writing has left. */
-  tidy(): Promise<void> {
-    return tidy(this.#folder)
+  removePartials(): Promise<void> {
+    return removePartials(this.#folder)
   }
 
   #write(
     record: SnapshotRecord<Image>,
     durable: true | ((file: string) => Promise<void>) = true,
   ): Promise<void> {
-    return writeWhole(this.#file(record.snapshotId), record, {
+    return writeAtomically(this.#file(record.snapshotId), record, {
       durable,
       what: 'The snapshot could not be written down',
     })

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, identityOf, type ProcessIdentity, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { tidy, writeWhole } from './atomic-file.ts'
+import { removePartials, writeAtomically } from './atomic-file.ts'
 import { Holds } from './holds.ts'
 import type { Trees } from './trees.ts'
 
@@ -81,7 +81,7 @@ export class LayerStore {
       await guarded('A layer could not be begun', async () => {
         mkdirSync(folder, { mode: 0o700 })
       })
-      await writeWhole(path.join(folder, 'layer.json'), record, { durable: false })
+      await writeAtomically(path.join(folder, 'layer.json'), record, { durable: false })
       return draft
     } catch (error) {
       await draft.done()
@@ -126,7 +126,7 @@ export class LayerStore {
       let size = readJson<{ bytes: number }>(file)
       if (!size) {
         size = await this.#trees.measure(this.treeOf(id))
-        await writeWhole(file, size, { durable: false })
+        await writeAtomically(file, size, { durable: false })
       }
       total += size.bytes
     }
@@ -146,7 +146,7 @@ export class LayerStore {
       await sweepLocks(this.#folder)
       for (const name of readdirSync(this.#folder)) {
         const id = /^\.?([a-z2-7]{16})$/.exec(name)?.[1]
-        if (id !== undefined) await tidy(path.join(this.#folder, name))
+        if (id !== undefined) await removePartials(path.join(this.#folder, name))
         if (id === undefined || held.has(id) || used.has(id)) continue
         // A draft is nobody's to name but its maker's, who held it.
         const of = name === id ? `${id}-` : ''

@@ -12,7 +12,7 @@ export interface TreeSize {
   readonly files: number
 }
 
-/** The rights that files of sandboxes take, where the engine itself does not have them (`isolators/oci/footing.ts`). */
+/** The rights that files of sandboxes take, where the engine itself does not have them (`isolators/oci/privileges.ts`). */
 export interface TreeRights {
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
 }

@@ -14,7 +14,7 @@ import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/isolator.
 import { findProgram, hasProgram } from '../isolators/oci/launch/find-program.ts'
 import { isolationOf } from '../isolators/oci/launch/runtime.ts'
 import { accountLayout } from '../isolators/oci/limits/account-cgroups.ts'
-import { footingOf, imageRights } from '../isolators/oci/privileges/privileges.ts'
+import { imageRights, privilegesOf } from '../isolators/oci/privileges/privileges.ts'
 import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
@@ -229,7 +229,7 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
 function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
   const defaults = { ...engineDefaults, ...options.defaults }
   const findImage = finder(imageStore({ ...options, root }), options)
-  const rights = process.getuid?.() === 0 ? undefined : footingOf({})
+  const rights = process.getuid?.() === 0 ? undefined : privilegesOf({})
   const { runner, ...isolator } = lazily(options.oci, async (runner) => {
     const imagesFolder = path.join(root, 'images')
     return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, readWhole, tidy, writeWhole } from '../layers/atomic-file.ts'
+import { namesIn, readJson, removePartials, writeAtomically } from '../layers/atomic-file.ts'
 import type { Trees } from '../layers/index.ts'
 import { type WriterClaim, WriterClaims } from './writers.ts'
 
@@ -68,7 +68,7 @@ export class Volumes implements VolumeAdmin {
         // Every image has its own user; who may enter at all is decided by the folder above.
         mkdirSync(path.join(draft, 'data'))
         chmodSync(path.join(draft, 'data'), 0o777)
-        await writeWhole(
+        await writeAtomically(
           path.join(draft, 'volume.json'),
           { version: 1, createdAt: Date.now() },
           { durable: true },
@@ -87,7 +87,7 @@ export class Volumes implements VolumeAdmin {
 
   async get(name: string): Promise<VolumeInfo> {
     const folder = path.join(this.#folder, checkedVolume(name))
-    const record = readWhole<{ createdAt: number }>(path.join(folder, 'volume.json'))
+    const record = readJson<{ createdAt: number }>(path.join(folder, 'volume.json'))
     if (!record) throw noVolume(name)
     const { bytes } = await this.#trees.measure(this.dataOf(name))
     const writer = await this.writers.of(name)
@@ -151,7 +151,7 @@ export class Volumes implements VolumeAdmin {
     for (const folder of [this.#folder, ...volumes.map((name) => path.join(this.#folder, name))]) {
       if (!existsSync(folder)) continue
       await sweepLocks(folder)
-      await tidy(folder)
+      await removePartials(folder)
     }
   }
 

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, type ProcessIdentity, withLock } from '@sandkasten/sdk/folder'
-import { readWhole, writeWhole } from '../layers/atomic-file.ts'
+import { readJson, writeAtomically } from '../layers/atomic-file.ts'
 import type { VolumeUsers } from './volumes.ts'
 
 /** Which life of which sandbox may write to a volume, and who is bringing it to life. */
@@ -46,7 +46,7 @@ export class WriterClaims {
         )
       const taken = await this.#locked(volume, async () => {
         if (JSON.stringify(this.#read(volume)) !== JSON.stringify(found)) return false
-        await writeWhole(this.#file(volume), mine, { durable: false })
+        await writeAtomically(this.#file(volume), mine, { durable: false })
         return true
       })
       if (taken) return
@@ -66,7 +66,7 @@ export class WriterClaims {
   }
 
   #read(volume: string): WriterClaim | undefined {
-    return readWhole<WriterClaim>(this.#file(volume))
+    return readJson<WriterClaim>(this.#file(volume))
   }
 
   #file(volume: string): string {

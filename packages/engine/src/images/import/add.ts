@@ -11,7 +11,7 @@ import { type ImagePlaces, layerFolder, sha256 } from '../places.ts'
 import { type ImageRecord, type LayerFacts, readLayer, writeImage } from '../record.ts'
 import { removeTree } from '../remove-tree.ts'
 import type { LayerView } from '../top-layer/lookup.ts'
-import { topOf } from '../top-layer/top-layer.ts'
+import { topLayerOf } from '../top-layer/top-layer.ts'
 import { broken, type ConfigDocument } from './manifest.ts'
 import type { SourceLayer } from './source.ts'
 import { type Unpacking, unpackFile, unpackStream } from './unpack.ts'
@@ -125,7 +125,7 @@ async function addTop(
   await draft.need([key])
   const folder = await layerDraft(draft)
   try {
-    const { config, entries } = await topOf(places, views, document)
+    const { config, entries } = await topLayerOf(places, views, document)
     await unpackStream(Readable.from([tarOf(entries)]), join(folder, 'fs'), unpacking)
     const facts = {
       version: 1,

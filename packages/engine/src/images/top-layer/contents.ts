@@ -17,7 +17,7 @@ const TAKEN = /^\/(proc|dev|sys|run|tmp|etc)(\/|$)/
  * What is in the layer that we put on top of every image: its user's line in `/etc/passwd` and home, where the image has none, and its working folder. Like the
  * skeleton of the image `host` it is made once, and shared by all sandboxes of the image.
  */
-export function makeTop(layers: readonly LayerView[], document: ConfigDocument): Top {
+export function topLayerContents(layers: readonly LayerView[], document: ConfigDocument): TopLayer {
   const [passwd, group] = [readText(layers, '/etc/passwd'), readText(layers, '/etc/group')]
   const asked = userOf(document.user, passwd ?? '', group ?? '')
   const user = asked ?? { uid: SANDBOX_ID, gid: SANDBOX_ID }
@@ -37,7 +37,7 @@ export function makeTop(layers: readonly LayerView[], document: ConfigDocument):
   return { config: { env: envOf(document.env), workdir, user }, entries: top.all }
 }
 
-export interface Top {
+export interface TopLayer {
   readonly config: ImageConfig
   readonly entries: readonly TarEntry[]
 }

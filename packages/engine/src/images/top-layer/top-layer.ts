@@ -4,25 +4,25 @@ import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ConfigDocument } from '../import/manifest.ts'
 import type { ImagePlaces } from '../places.ts'
-import { makeTop, type Top } from './contents.ts'
+import { type TopLayer, topLayerContents } from './contents.ts'
 import type { LayerView } from './lookup.ts'
 
 /**
  * What the layer on top of an image has in it. An account may not look into every folder of its layers, and sees other owners there than a sandbox does:
  * so this is found out by a process that may, and does.
  */
-export async function topOf(
+export async function topLayerOf(
   { rights, runner }: ImagePlaces,
   layers: readonly LayerView[],
   document: ConfigDocument,
-): Promise<Top> {
-  if (!rights) return makeTop(layers, document)
+): Promise<TopLayer> {
+  if (!rights) return topLayerContents(layers, document)
   const source = import.meta.url.endsWith('.ts')
   const main = fileURLToPath(new URL(source ? './worker.ts' : './worker.js', import.meta.url))
   const node = [process.execPath, ...(source ? ['--conditions=sandkasten-source'] : []), main] as const
   const [program, ...args] = rights.asSandboxes(await runner(), ...node)
   const asked = promisify(execFile)(program, args, { env: {}, cwd: '/', maxBuffer: 16 * 1024 * 1024 })
-  const question: TopQuestion = {
+  const question: TopLayerRequest = {
     layers: layers.map(({ folder, opaque }) => ({ folder, opaque: [...opaque] })),
     document,
   }
@@ -32,7 +32,7 @@ export async function topOf(
   const { stdout } = await asked.catch((cause) => {
     throw new SandboxError('internal', 'The image’s layers could not be looked at.', { cause })
   })
-  const answer = JSON.parse(stdout) as TopAnswer
+  const answer = JSON.parse(stdout) as TopLayerResponse
   if ('error' in answer)
     throw new SandboxError(answer.error.code, answer.error.message, { hint: answer.error.hints })
   const entries = answer.entries.map(({ content, ...entry }) => ({
@@ -42,15 +42,17 @@ export async function topOf(
   return { config: answer.config, entries }
 }
 
-export interface TopQuestion {
+export interface TopLayerRequest {
   readonly layers: readonly { readonly folder: string; readonly opaque: readonly string[] }[]
   readonly document: ConfigDocument
 }
 
 /** Contents in base64. */
-export type TopAnswer =
+export type TopLayerResponse =
   | {
-      readonly config: Top['config']
-      readonly entries: readonly (Omit<Top['entries'][number], 'content'> & { readonly content?: string })[]
+      readonly config: TopLayer['config']
+      readonly entries: readonly (Omit<TopLayer['entries'][number], 'content'> & {
+        readonly content?: string
+      })[]
     }
   | { readonly error: Pick<SandboxError, 'code' | 'message' | 'hints'> }

@@ -1,14 +1,14 @@
 /** The process of `top-process.ts`: a question on standard input, an answer on standard output. */
 import { readFileSync, writeSync } from 'node:fs'
 import { translate } from '@sandkasten/sdk/folder'
-import { makeTop } from './contents.ts'
-import type { TopAnswer, TopQuestion } from './top-layer.ts'
+import { topLayerContents } from './contents.ts'
+import type { TopLayerRequest, TopLayerResponse } from './top-layer.ts'
 
-function answer(): TopAnswer {
+function answer(): TopLayerResponse {
   try {
-    const { layers, document } = JSON.parse(readFileSync(0, 'utf8')) as TopQuestion
+    const { layers, document } = JSON.parse(readFileSync(0, 'utf8')) as TopLayerRequest
     const views = layers.map(({ folder, opaque }) => ({ folder, opaque: new Set(opaque) }))
-    const { config, entries } = makeTop(views, document)
+    const { config, entries } = topLayerContents(views, document)
     return {
       config,
       entries: entries.map(({ content, ...entry }) => ({

@@ -24,7 +24,7 @@ import { EndWatch } from './launch/end-watch.ts'
 import { forgetHolds, holdsOf } from './launch/hold-notes.ts'
 import { endOf, forgetKill } from './launch/last-end.ts'
 import { copyRunner, makeWorkdir, nameAccount, probeShared, seccompFor } from './launch/prepare-container.ts'
-import { BridgeLine, type Line, SocketLine } from './launch/runner-connection.ts'
+import { BridgeConnection, type RunnerConnection, SocketConnection } from './launch/runner-connection.ts'
 import { groupsOf, weaknessOf } from './limits/cgroups.ts'
 import { limitsOfThisMachine } from './limits/rlimits.ts'
 import { closeNetwork } from './network/close-network.ts'
@@ -146,7 +146,7 @@ export class DockerIsolator implements Isolator {
   async remove(place: SandboxPlace): Promise<boolean> {
     const found = await this.find(place)
     if (found) await this.daemon.call('Removing it', () => removeContainer(found.container))
-    new SocketLine(place, this.options.runFolder).remove()
+    new SocketConnection(place, this.options.runFolder).remove()
     forgetKill(place)
     forgetHolds(place)
     try {
@@ -167,7 +167,7 @@ export class DockerIsolator implements Isolator {
         const folder = Labels[LABEL.folder]
         if (folder?.startsWith(`${below}/`) && !existsSync(folder)) {
           await removeContainer(docker.getContainer(Id))
-          new SocketLine({ sandboxId: Labels[LABEL.sandbox]!, folder }, this.options.runFolder).remove()
+          new SocketConnection({ sandboxId: Labels[LABEL.sandbox]!, folder }, this.options.runFolder).remove()
         }
       }
       for (const { Id, Created } of await listOurs(docker, this.own().owner, 'probe'))
@@ -208,15 +208,15 @@ export class DockerIsolator implements Isolator {
         sandboxId: spec.sandboxId,
         hint: 'Name an image of the daemon’s instead of `host`, and leave providerOptions.mounts out.',
       })
-    const line = new SocketLine(spec, this.options.runFolder)
+    const connection = new SocketConnection(spec, this.options.runFolder)
     // The folder is looked for when the container is made.
     const mounted = shared && !this.options.bridge
-    if (mounted) line.prepare(facts.rootId ?? 0)
+    if (mounted) connection.prepare(facts.rootId ?? 0)
     const reach: Reach = mounted
       ? {
           how: 'socket',
           runner: this.options.runner,
-          folder: line.folder,
+          folder: connection.folder,
           chown: this.userns(facts) !== undefined,
         }
       : { how: 'bridge' }
@@ -259,7 +259,7 @@ export class DockerIsolator implements Isolator {
     } catch (error) {
       await container?.remove({ force: true, v: true }).catch(() => {})
       // A container of that name which is ours is somebody else's start: its folder stays.
-      if (container || !(await this.find(spec))) line.remove()
+      if (container || !(await this.find(spec))) connection.remove()
       throw error
     }
     return container
@@ -268,8 +268,8 @@ export class DockerIsolator implements Isolator {
   private async run(spec: IsolatorSpec, facts: DaemonFacts, container: Container): Promise<DockerSandbox> {
     const { sandboxId } = spec
     const reach = (await this.inspect(container)).Config.Labels[LABEL.reach]
-    const line = this.line(spec, container, reach)
-    if (line instanceof SocketLine) line.prepare(facts.rootId ?? 0)
+    const connection = this.connectionTo(spec, container, reach)
+    if (connection instanceof SocketConnection) connection.prepare(facts.rootId ?? 0)
     // Each time: what is inside belongs to the sandbox's root, and ours may be newer.
     else await this.daemon.call('Copying the runner', () => copyRunner(container, this.options.runner))
     await this.daemon.call('Starting the container', () => container.start(), { sandboxId })
@@ -277,7 +277,7 @@ export class DockerIsolator implements Isolator {
     const sandbox = this.sandboxOf(spec, { container, info }, facts)
     if (spec.network === 'open' && reach === 'socket')
       await closeNetwork(this.options.runner, info, this.options.openNetwork ?? {})
-    await this.untilReady(sandbox, line)
+    await this.untilReady(sandbox, connection)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
       throw new SandboxError(
@@ -292,7 +292,7 @@ export class DockerIsolator implements Isolator {
   }
 
   /** Ready, or ended, or too late. */
-  private async untilReady(sandbox: DockerSandbox, line: Line): Promise<void> {
+  private async untilReady(sandbox: DockerSandbox, connection: RunnerConnection): Promise<void> {
     const { sandboxId } = sandbox
     const failed = (why: string, cause?: unknown) =>
       new SandboxError('unavailable', `the sandbox could not be started: ${why}`, { sandboxId, cause })
@@ -307,7 +307,7 @@ export class DockerIsolator implements Isolator {
       ),
     )
     try {
-      await line.ready(stop.signal)
+      await connection.ready(stop.signal)
     } catch (cause) {
       throw stop.signal.aborted ? stop.signal.reason : failed((cause as Error).message, cause)
     } finally {
@@ -326,7 +326,7 @@ export class DockerIsolator implements Isolator {
       place,
       container,
       info,
-      line: this.line(place, container, reach),
+      connection: this.connectionTo(place, container, reach),
       where: this.daemon.where,
       kind: facts.kind,
       watch: this.watch,
@@ -334,8 +334,14 @@ export class DockerIsolator implements Isolator {
     })
   }
 
-  private line(place: SandboxPlace, container: Container, reach: string | undefined): Line {
-    return reach === 'socket' ? new SocketLine(place, this.options.runFolder) : new BridgeLine(container)
+  private connectionTo(
+    place: SandboxPlace,
+    container: Container,
+    reach: string | undefined,
+  ): RunnerConnection {
+    return reach === 'socket'
+      ? new SocketConnection(place, this.options.runFolder)
+      : new BridgeConnection(container)
   }
 
   /** The sandbox's container, if it is there and ours. */

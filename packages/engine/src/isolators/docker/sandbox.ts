@@ -4,12 +4,12 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { Container, ContainerInspectInfo } from 'dockerode'
 import type { IsolatedSandbox, SandboxEnd, SandboxPlace, SandboxStats } from '../isolator.ts'
 import type { SandboxGroups } from '../oci/limits/cgroups.ts'
-import { killContainer, lives, lookAt } from './daemon/containers.ts'
+import { inspect, killContainer, lives } from './daemon/containers.ts'
 import { statusOf, translate } from './daemon/errors.ts'
 import type { EndWatch } from './launch/end-watch.ts'
 import { forgetHolds, holdsOf, noteHold } from './launch/hold-notes.ts'
 import { endOf, noteKill } from './launch/last-end.ts'
-import type { Line } from './launch/runner-connection.ts'
+import type { RunnerConnection } from './launch/runner-connection.ts'
 import { statsFrom } from './limits/stats.ts'
 
 /** A running sandbox, as one process holds it. Any number of processes may hold the same. */
@@ -18,7 +18,7 @@ export class DockerSandbox implements IsolatedSandbox {
   readonly folder: string
   readonly ended: Promise<SandboxEnd>
   private readonly container: Container
-  private readonly line: Line
+  private readonly connection: RunnerConnection
   private readonly where: string
   private readonly kind: 'docker' | 'podman'
   private readonly startedAt: string
@@ -31,7 +31,7 @@ export class DockerSandbox implements IsolatedSandbox {
     place: SandboxPlace
     container: Container
     info: ContainerInspectInfo
-    line: Line
+    connection: RunnerConnection
     where: string
     kind: 'docker' | 'podman'
     groups: SandboxGroups | undefined
@@ -40,7 +40,7 @@ export class DockerSandbox implements IsolatedSandbox {
     this.sandboxId = options.place.sandboxId
     this.folder = options.place.folder
     this.container = options.container
-    this.line = options.line
+    this.connection = options.connection
     this.where = options.where
     this.kind = options.kind
     this.startedAt = options.info.State.StartedAt
@@ -52,7 +52,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   async connect(): Promise<Duplex> {
     try {
-      return await this.line.connect()
+      return await this.connection.connect()
     } catch (cause) {
       throw new SandboxError('not_running', `sandbox ${this.sandboxId} cannot be reached`, {
         sandboxId: this.sandboxId,
@@ -85,7 +85,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   /** When its holder was killed it stays paused until somebody looks for it (`DockerIsolator.attach`): the daemon does not know for whom it is paused. */
   async hold(): Promise<() => void> {
-    const info = await this.call('Looking at it', () => lookAt(this.container))
+    const info = await this.call('Looking at it', () => inspect(this.container))
     if (info?.State.Paused && (await holdsOf(this)) === 'none') return () => {}
     const note = await noteHold(this)
     const letGo = async () => {
@@ -114,7 +114,7 @@ export class DockerSandbox implements IsolatedSandbox {
   private async look(told: boolean): Promise<void> {
     for (let tries = 0; !this.over && tries < (told ? 5 : 1); tries += 1) {
       // A daemon that is away says nothing; when it is back, we are told to look again.
-      const info = await lookAt(this.container).catch(() => 'unknown' as const)
+      const info = await inspect(this.container).catch(() => 'unknown' as const)
       if (info === 'unknown') return
       if (!info || !lives(info) || info.State.StartedAt !== this.startedAt)
         return this.settle(this.endIn(info))
@@ -134,7 +134,7 @@ export class DockerSandbox implements IsolatedSandbox {
     try {
       await work()
     } catch (cause) {
-      const info = await lookAt(this.container)
+      const info = await inspect(this.container)
       if (!info || !lives(info) || info.State.Paused !== frozen) throw cause
     }
   }

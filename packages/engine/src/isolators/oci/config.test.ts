@@ -6,7 +6,7 @@ import type { CgroupLayout } from './limits/cgroups.ts'
 import { placesOf } from './places.ts'
 import { IdRanges } from './privileges/id-ranges.ts'
 import { insideRange } from './privileges/inside-ids.ts'
-import { rootFooting } from './privileges/privileges.ts'
+import { rootPrivileges } from './privileges/privileges.ts'
 
 const spec: IsolatorSpec = {
   sandboxId: 'abc',
@@ -25,7 +25,7 @@ const hybrid: CgroupLayout = {
   v2: { root: '/cg/unified', controllers: ['hugetlb'] },
 }
 
-const footing = rootFooting(new IdRanges())
+const privileges = rootPrivileges(new IdRanges())
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is checked field by field
 const config = (changes: object = {}): any =>
@@ -45,7 +45,7 @@ const config = (changes: object = {}): any =>
 
 const task = (changes: Partial<IsolatorSpec> = {}) =>
   shimTask({
-    footing,
+    privileges,
     spec: { ...spec, ...changes },
     places: placesOf(spec, '/run/sandkasten'),
     firstId: 0x10000000,
@@ -188,7 +188,7 @@ describe('a task', () => {
       layout: hybrid,
       machine: hybrid,
       cgroupParent: 'sandkasten',
-      footing,
+      privileges,
     } as const
     expect(shimSetup(setup)).toMatchObject({
       groups: task().groups.map(({ parent }: { parent: string }) => parent),

@@ -2,7 +2,7 @@ import type { HiddenPath } from '../../images/host/hidden.ts'
 import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
 import type { RuntimeKind } from './launch/runtime.ts'
 import { limitArguments, MAX_TERMINALS } from './limits/kernel-limits.ts'
-import { type Inside, SANDBOX_USER } from './privileges/inside-ids.ts'
+import { type InsideIds, SANDBOX_USER } from './privileges/inside-ids.ts'
 import { filterFor } from './seccomp/compile.ts'
 import { type OciSeccomp, ociSeccomp, smallSeccomp } from './seccomp/oci-profile.ts'
 import type { Architecture } from './seccomp/policy.ts'
@@ -23,7 +23,7 @@ export interface ConfigInput {
   readonly spec: IsolatorSpec
   /** First id of the sandbox's range. */
   readonly firstId: number
-  readonly inside: Inside
+  readonly inside: InsideIds
   /** What the runner limits itself to (`kernel-limits.ts`). */
   readonly runnerLimits: Readonly<Record<string, number>>
   readonly stage: string
@@ -206,7 +206,7 @@ function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: Oc
 }
 
 /** Who commands run as. Where there is one user, that is who it is. */
-export function userOf({ image }: IsolatorSpec, { count }: Inside): { uid: number; gid: number } {
+export function userOf({ image }: IsolatorSpec, { count }: InsideIds): { uid: number; gid: number } {
   return (count > 1 && storedImage(image)?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
 }
 

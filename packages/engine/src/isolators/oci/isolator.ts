@@ -31,7 +31,7 @@ import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './limits/cgroup
 import { type IoLimit, withIoLimit } from './limits/io-limit.ts'
 import { type Places, placesOf } from './places.ts'
 import type { IdRangeOptions } from './privileges/id-ranges.ts'
-import { type Footing, footingOf, makeStage } from './privileges/privileges.ts'
+import { makeStage, type Privileges, privilegesOf } from './privileges/privileges.ts'
 import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
 import { OciSandbox } from './sandbox.ts'
 
@@ -74,10 +74,10 @@ export class OciIsolator implements Isolator {
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
     Pick<OciIsolatorOptions, 'runtimeKind'>
   /** What it stands on: root’s rights or an account’s. */
-  readonly footing: Footing
+  readonly privileges: Privileges
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
-  readonly churned: readonly string[]
+  readonly runFolders: readonly string[]
   /** What only trying can tell has been tried. */
   private works = false
   private prepared?: Promise<Prepared> | undefined
@@ -86,12 +86,12 @@ export class OciIsolator implements Isolator {
   constructor(options: OciIsolatorOptions) {
     checkedAllow(options.openNetwork?.allow ?? [])
     hiddenInHost(options.hostImage ?? {})
-    this.footing = footingOf(options)
+    this.privileges = privilegesOf(options)
     this.isolation = isolationOf(options)
-    const { folders } = this.footing
-    this.churned = [folders.run]
-    this.launcher = new Launcher(this.footing.command(options.runner, options.runner, 'launcher'))
-    this.remover = new DiskRemover(this.footing.command(options.runner, options.runner, 'tree', 'serve'))
+    const { folders } = this.privileges
+    this.runFolders = [folders.run]
+    this.launcher = new Launcher(this.privileges.command(options.runner, options.runner, 'launcher'))
+    this.remover = new DiskRemover(this.privileges.command(options.runner, options.runner, 'tree', 'serve'))
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
@@ -109,7 +109,7 @@ export class OciIsolator implements Isolator {
   }
 
   async weaker(): Promise<readonly string[]> {
-    return this.footing.weaker(this.footing.layout())
+    return this.privileges.weaker(this.privileges.layout())
   }
 
   readonly disks: LayeredDisks = {
@@ -117,11 +117,11 @@ export class OciIsolator implements Isolator {
       const disk = this.diskOf(spec, placesOf(spec, this.options.runFolder))
       return spec.limits.diskBytes === undefined ? { folder: disk } : { file: disk }
     },
-    groundOf: (spec) => this.image(spec).layers,
+    lowerFoldersOf: (spec) => this.image(spec).layers,
   }
 
   async probe(): Promise<ProbeResult> {
-    const result = await probe({ ...this.options, footing: this.footing })
+    const result = await probe({ ...this.options, privileges: this.privileges })
     if (!result.ok || this.works) return result
     const { kind, program } = await findRuntime(this.options.runtime, this.options.runtimeKind)
     if (kind !== 'runsc') return result
@@ -133,20 +133,20 @@ export class OciIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     const places = placesOf(spec, this.options.runFolder)
     const { layout, stage, runtime } = await this.prepare()
-    checkSpec(spec, runtime.kind, this.footing.kind)
+    checkSpec(spec, runtime.kind, this.privileges.kind)
     this.launcher.warm(() => this.setup(layout, stage, runtime), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
     try {
       if (!isNew && !existsSync(this.diskOf(spec, places))) throw lostDisk(this.diskOf(spec, places))
       mkdirSync(places.folder, { recursive: true, mode: 0o700 })
-      const firstId = this.footing.takeIds(places)
-      this.footing.prepareDisk(places, spec)
+      const firstId = this.privileges.takeIds(places)
+      this.privileges.prepareDisk(places, spec)
       const { diskBytes } = spec.limits
       const diskTemplate = diskBytes && (await diskTemplateFor(diskBytes, this.options.imagesFolder))
       rmSync(places.end, { force: true })
       const task = shimTask({
-        footing: this.footing,
+        privileges: this.privileges,
         spec,
         places,
         firstId,
@@ -205,7 +205,7 @@ export class OciIsolator implements Isolator {
     const existed = running !== undefined || firstId !== undefined
     // The disk goes before its ids: they are handed on only when no file of theirs is left.
     if (existed) await this.remover.remove(places.disk, places.limitedDisk)
-    if (firstId !== undefined) this.footing.freeIds(firstId, places)
+    if (firstId !== undefined) this.privileges.freeIds(firstId, places)
     for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
     try {
       rmdirSync(places.folder)
@@ -221,7 +221,7 @@ export class OciIsolator implements Isolator {
   }
 
   async sweep(below: string): Promise<void> {
-    this.footing.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
+    this.privileges.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
     const { imagesFolder } = this.options
     // Nothing of somebody else's, who may keep images of his own there.
     if (dirname(below) !== dirname(imagesFolder)) return
@@ -283,7 +283,7 @@ export class OciIsolator implements Isolator {
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
     // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
-    const { stage } = this.footing.folders
+    const { stage } = this.privileges.folders
     const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
     const upper = existsSync(places.limitedDisk) ? limited : places.upper
     return new OciSandbox(sandboxId, places, groups, witness, upper)
@@ -291,8 +291,8 @@ export class OciIsolator implements Isolator {
 
   private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {
     const { cgroupParent, runner } = this.options
-    const { footing } = this
-    makeStage(footing)
+    const { privileges } = this
+    makeStage(privileges)
     return shimSetup({
       runtime,
       runner,
@@ -300,7 +300,7 @@ export class OciIsolator implements Isolator {
       layout,
       machine: layoutOfThisMachine(),
       cgroupParent,
-      footing,
+      privileges,
     })
   }
 
@@ -313,13 +313,13 @@ export class OciIsolator implements Isolator {
   }
 
   private async makeReady(): Promise<Prepared> {
-    const { stage } = this.footing.folders
+    const { stage } = this.privileges.folders
     const { imagesFolder, ioLimit } = this.options
-    const layout = withIoLimit(this.footing.layout(), imagesFolder, ioLimit)
+    const layout = withIoLimit(this.privileges.layout(), imagesFolder, ioLimit)
     // Looked up once: a runtime is replaced only together with everything that waits on it.
-    const runtime = await findRuntime(this.options.runtime, this.options.runtimeKind, this.footing.kind)
+    const runtime = await findRuntime(this.options.runtime, this.options.runtimeKind, this.privileges.kind)
     try {
-      this.footing.prepareGroups(layout, this.options.cgroupParent)
+      this.privileges.prepareGroups(layout, this.options.cgroupParent)
       await sweepGroups(layout, this.options.cgroupParent)
     } catch (cause) {
       throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
@@ -327,7 +327,7 @@ export class OciIsolator implements Isolator {
         hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
       })
     }
-    makeStage(this.footing)
+    makeStage(this.privileges)
     return { layout, stage, runtime }
   }
 }

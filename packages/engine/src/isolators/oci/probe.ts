@@ -3,7 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
 import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './launch/runtime.ts'
 import { groupRoots, layoutOfThisMachine, missingControllers } from './limits/cgroups.ts'
-import type { Footing } from './privileges/privileges.ts'
+import type { Privileges } from './privileges/privileges.ts'
 import { probeAccount } from './privileges/probe-account.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
@@ -12,15 +12,15 @@ export async function probe(options: {
   runner: string
   runtime: string
   runtimeKind?: RuntimeKind
-  footing: Footing
+  privileges: Privileges
 }): Promise<ProbeResult> {
   if (process.platform !== 'linux')
     return no(`this is ${process.platform}, not Linux`, 'Use the isolator `process`, or a Linux machine.')
   if (!architectures[process.arch])
     return no(`no seccomp table for ${process.arch}`, 'Use an x86-64 or arm64 machine.')
   const [major = 0, minor = 0] = (readOr('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
-  const { footing } = options
-  if (footing.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
+  const { privileges } = options
+  if (privileges.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
     return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
   }
   if (!(readOr('/proc/filesystems') ?? '').includes('\toverlay\n'))
@@ -28,12 +28,12 @@ export async function probe(options: {
   if (readOr('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
     return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
   }
-  const groups = footing.kind === 'root' ? probeGroups() : undefined
+  const groups = privileges.kind === 'root' ? probeGroups() : undefined
   if (groups) return groups
   let runtime: Runtime
   let version: string
   try {
-    runtime = await findRuntime(options.runtime, options.runtimeKind, footing.kind)
+    runtime = await findRuntime(options.runtime, options.runtimeKind, privileges.kind)
     version = await versionOf(options.runtime)
   } catch (cause) {
     const { message, hint = '' } = cause as SandboxError
@@ -45,7 +45,7 @@ export async function probe(options: {
     return no(`there is no runner at ${options.runner}`, 'Run: runner/build.sh')
   }
   const detail = `${version}, Linux ${major}.${minor}`
-  if (footing.kind !== 'root') return probeAccount({ ...options, runtime }, detail)
+  if (privileges.kind !== 'root') return probeAccount({ ...options, runtime }, detail)
   const { v1, v2 } = layoutOfThisMachine()
   const where = v2 ? (v1.memory === undefined ? 'cgroup v2' : 'hybrid cgroup v1 and v2') : 'cgroup v1'
   return { ok: true, detail: `${detail}, ${where}` }

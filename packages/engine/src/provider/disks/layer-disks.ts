@@ -171,7 +171,7 @@ export class LayerDisks implements Disks {
   readonly sweepLayers = coalesce(() => this.#all.layers.sweep(() => this.#layersInUse()))
 
   async sweep(): Promise<void> {
-    await this.#all.snapshots.tidy()
+    await this.#all.snapshots.removePartials()
     await this.volumes.sweep()
     await this.sweepLayers()
   }
@@ -196,7 +196,7 @@ export class LayerDisks implements Disks {
 
   async #merge<T>({ record, layers }: CapturedDisk, use: (layer: string) => Promise<T>): Promise<T> {
     const spec = this.specOf(this.#sandboxes.folderOf(record.sandboxId), record)
-    const lower = (await this.#layered()).groundOf(spec)
+    const lower = (await this.#layered()).lowerFoldersOf(spec)
     const used = await this.#all.merger.merge(layers, lower, use)
     await this.sweepLayers()
     return used
@@ -209,8 +209,8 @@ export class LayerDisks implements Disks {
   }
 
   async #spreadFolders(): Promise<void> {
-    const { churned = [] } = await this.#sandboxes.isolator()
-    await this.#trees.spread(path.join(this.#sandboxes.root, 'sandboxes'), ...churned)
+    const { runFolders = [] } = await this.#sandboxes.isolator()
+    await this.#trees.spread(path.join(this.#sandboxes.root, 'sandboxes'), ...runFolders)
   }
 
   async #layersInUse(): Promise<Set<string>> {

@@ -46,7 +46,7 @@ export class StackMerger {
       draft.keep()
       await layers.sync([draft.id])
       const used = await use(draft.id)
-      await snapshots.relayer(stack, [draft.id])
+      await snapshots.replaceLayers(stack, [draft.id])
       await this.#replace(stack, draft.id)
       // The old layers may go only when the records that no longer name them survive a power cut.
       await layers.syncAll()

@@ -9,19 +9,19 @@ import { filterFor, type Use } from './labels.ts'
 
 /** Resolves when nothing of it runs, with what the daemon then knows. At once and for good: nobody inside is asked. */
 export async function killContainer(container: Container): Promise<ContainerInspectInfo | undefined> {
-  let info = await lookAt(container)
+  let info = await inspect(container)
   const life = info?.State.StartedAt
   // What is frozen cannot die, and Podman would wait for it in vain.
   if (info?.State.Paused) await container.unpause().catch(() => {})
   if (!info || !lives(info)) return info
   await container.kill({ signal: 'SIGKILL' }).catch(async (cause) => {
     // It may have ended meanwhile, or be gone; daemons say so in different ways.
-    const now = await lookAt(container)
+    const now = await inspect(container)
     if (now && lives(now)) throw cause
   })
   // Some daemons answer when the signal is sent.
   for (let waited = 0; waited < 500; waited += 1) {
-    info = await lookAt(container)
+    info = await inspect(container)
     // Somebody may even have started it again.
     if (!info || !lives(info) || info.State.StartedAt !== life) return info
     await sleep(20)
@@ -38,7 +38,7 @@ export async function removeContainer(container: Container): Promise<void> {
       // In the middle of being removed by another: it goes on until it is not there.
       if (statusOf(cause) !== 404 && statusOf(cause) !== 409) throw cause
     }
-    if ((await lookAt(container)) === undefined) return
+    if ((await inspect(container)) === undefined) return
     await sleep(20)
   }
   throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
@@ -55,7 +55,7 @@ export function listOurs(docker: Docker, owner: string, use: Use): Promise<Conta
 }
 
 /** What the daemon knows of it; undefined when it does not know it. */
-export function lookAt(container: Container): Promise<ContainerInspectInfo | undefined> {
+export function inspect(container: Container): Promise<ContainerInspectInfo | undefined> {
   return container.inspect().catch((cause) => {
     if (statusOf(cause) === 404) return undefined
     throw cause

@@ -20,7 +20,7 @@ import { COPIED_RUNNER, SOCKET_FOLDER, SOCKET_NAME } from '../config.ts'
 import { ExecStream } from './attached-stream.ts'
 
 /** Getting a stream to the runner, in the two ways that there are. */
-export interface Line {
+export interface RunnerConnection {
   /** Resolves when the runner accepts connections. */
   ready(signal: AbortSignal): Promise<void>
   connect(): Promise<Duplex>
@@ -33,7 +33,7 @@ const O_PATH = 0o10000000
 const MAX_SOCKET_PATH = 107
 
 /** Through a folder that the sandbox's runner and we both see. */
-export class SocketLine implements Line {
+export class SocketConnection implements RunnerConnection {
   readonly folder: string
   readonly run: string
   private readonly socket: string
@@ -94,7 +94,7 @@ export class SocketLine implements Line {
 }
 
 /** Through the daemon: `runner bridge` as an exec, whose standard streams are the connection. */
-export class BridgeLine implements Line {
+export class BridgeConnection implements RunnerConnection {
   private readonly container: Container
 
   constructor(container: Container) {

@@ -4,7 +4,7 @@ import { basename } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
 import { type CgroupLayout, hiddenFromRuntime } from '../limits/cgroups.ts'
-import type { Footing } from '../privileges/privileges.ts'
+import type { Privileges } from '../privileges/privileges.ts'
 import { findProgram } from './find-program.ts'
 
 /** Whose words a runtime understands. */
@@ -33,10 +33,10 @@ const kindNamed = (name: string) => runtimeKinds.find((kind) => kind === basenam
 export async function findRuntime(
   name: string,
   kind?: RuntimeKind,
-  footing: Footing['kind'] = 'root',
+  privileges: Privileges['kind'] = 'root',
 ): Promise<Runtime> {
   const found = await lookUp(name, kind)
-  if (found.kind === 'crun' || footing === 'root') return found
+  if (found.kind === 'crun' || privileges === 'root') return found
   throw new SandboxError('unsupported', `sandboxes on ${found.kind} need root`, {
     hint: 'Leave oci.runtime (--runtime) out: an ordinary account’s sandboxes are on crun. Or run the engine as root.',
   })

@@ -8,7 +8,7 @@ import { groupRoots, missingControllers, planGroups } from '../limits/cgroups.ts
 import { kernelLimits } from '../limits/kernel-limits.ts'
 import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from '../network/pasta.ts'
 import type { Places } from '../places.ts'
-import type { Footing } from '../privileges/privileges.ts'
+import type { Privileges } from '../privileges/privileges.ts'
 import type { Architecture } from '../seccomp/policy.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
 import { skeletonOf } from './skeleton.ts'
@@ -22,7 +22,7 @@ export function shimSetup(input: {
   readonly layout: CgroupLayout
   readonly machine: CgroupLayout
   readonly cgroupParent: string
-  readonly footing: Footing
+  readonly privileges: Privileges
 }): object {
   return {
     version: VERSION,
@@ -31,14 +31,14 @@ export function shimSetup(input: {
     stage: input.stage,
     groups: groupRoots(input.layout).map((root) => join(root, input.cgroupParent)),
     ...waysOf(input.runtime.kind, input.stage, input.machine),
-    account: input.footing.kind !== 'root',
+    account: input.privileges.kind !== 'root',
     gvisor: input.runtime.kind === 'runsc',
   }
 }
 
 /** What it is told then, as `runner/src/shim/task.rs` reads it. It goes through a pipe: the environment in it is nobody else's to see. */
 export interface TaskInput {
-  readonly footing: Footing
+  readonly privileges: Privileges
   readonly spec: IsolatorSpec
   readonly places: Places
   readonly firstId: number
@@ -65,12 +65,12 @@ export interface TaskInput {
 const VERSION = 3
 
 export function shimTask(input: TaskInput): object {
-  const { spec, places, image, footing } = input
-  const { inside } = footing
+  const { spec, places, image, privileges } = input
+  const { inside } = privileges
   const missing = missingControllers(input.layout)
   // The processes of a gVisor are not the host's, so no control group counts them.
   const uncounted = input.runtime === 'runsc' ? [...missing, 'pids'] : missing
-  const kernel = kernelLimits(footing.kind, input.runtime, spec.limits, uncounted)
+  const kernel = kernelLimits(privileges.kind, input.runtime, spec.limits, uncounted)
   const binds = [
     // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false, exact: false })),
@@ -93,11 +93,11 @@ export function shimTask(input: TaskInput): object {
     firstInside: inside.first,
     ids: inside.count,
     userLimits: kernel.user,
-    groups: planGroups(input.layout, input.cgroupParent, withOverhead(input), footing.kind !== 'root'),
+    groups: planGroups(input.layout, input.cgroupParent, withOverhead(input), privileges.kind !== 'root'),
     layers: [...(spec.layers ?? []), ...image.layers],
     // Those that sandboxes wrote: above what is made anew for each life.
     written: spec.layers?.length ?? 0,
-    skeleton: skeletonOf(spec, footing.skeleton(spec)).map((entry) => ({
+    skeleton: skeletonOf(spec, privileges.skeleton(spec)).map((entry) => ({
       ...entry,
       // As far as it has a name inside.
       owner: Math.max(0, Math.min(entry.owner - inside.first, inside.count - 1)),
@@ -129,12 +129,12 @@ export function shimTask(input: TaskInput): object {
   }
 }
 
-function networkOf({ pasta, stage, firstId, footing, openNetwork: open }: TaskInput): object {
+function networkOf({ pasta, stage, firstId, privileges, openNetwork: open }: TaskInput): object {
   return openNetwork({
     pasta,
     stage,
     firstId,
-    ids: footing.inside.count,
+    ids: privileges.inside.count,
     nameservers: hostNameservers(),
     open,
   })

@@ -1,6 +1,6 @@
 import type { Limits } from '../../isolator.ts'
 import type { RuntimeKind } from '../launch/runtime.ts'
-import type { Footing } from '../privileges/privileges.ts'
+import type { Privileges } from '../privileges/privileges.ts'
 
 /**
  * Limits of kernel objects that no control group counts. `docs/kernel-resources.md` has the whole table.
@@ -22,7 +22,7 @@ const MiB = 1024 * 1024
 const RUNNER_PIDS = 8
 
 export function kernelLimits(
-  kind: Footing['kind'],
+  kind: Privileges['kind'],
   runtime: RuntimeKind,
   limits: Limits,
   missingControllers: readonly string[],

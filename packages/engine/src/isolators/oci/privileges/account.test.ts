@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { delegatedLayout, prepareDelegation } from '../limits/account-cgroups.ts'
 import { kernelLimits } from '../limits/kernel-limits.ts'
 import { accountOf } from './account.ts'
-import { accountFooting } from './privileges.ts'
+import { accountPrivileges } from './privileges.ts'
 import { explain } from './probe-account.ts'
 
 const ann = { uid: 1001, gid: 1002, name: 'ann' }
@@ -36,25 +36,25 @@ describe('an account', () => {
   })
 
   it('is root in a namespace of its own, in which its sandboxes’ ids have names', () => {
-    const range = accountFooting(accountOf(ann, subids, subids, true))
+    const range = accountPrivileges(accountOf(ann, subids, subids, true))
     expect(range.command('/runner', '/bin/rm', '-rf', 'x')).toEqual(
       '/runner within --uids 0:1001:1,1:165536:65536 --gids 0:1002:1,1:165536:65536 -- /bin/rm -rf x'.split(
         ' ',
       ),
     )
-    const own = accountFooting(accountOf(ann, '', '', true))
+    const own = accountPrivileges(accountOf(ann, '', '', true))
     expect(own.command('/runner', 'true')).toEqual(
       '/runner within --uids 0:1001:1 --gids 0:1002:1 -- true'.split(' '),
     )
   })
 
   it('says of each thing that it lacks what is weaker for it', () => {
-    const own = accountFooting(accountOf(ann, '', '', true))
+    const own = accountPrivileges(accountOf(ann, '', '', true))
     const all = own.weaker({ v1: {} }).join(' ')
     for (const word of ['account itself', 'Memory', 'Processes', 'processor', 'signals'])
       expect(all).toContain(word)
     const delegated = { v1: {}, v2: { root: '/x', controllers: ['memory', 'pids', 'cpu'] } }
-    const range = accountFooting(accountOf(ann, subids, subids, true))
+    const range = accountPrivileges(accountOf(ann, subids, subids, true))
       .weaker(delegated)
       .join(' ')
     for (const word of ['Memory', 'Processes', 'processor', 'signals']) expect(range).not.toContain(word)

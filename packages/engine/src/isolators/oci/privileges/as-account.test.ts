@@ -24,7 +24,7 @@ describe('an account', () => {
     const wanted = process.env.SANDKASTEN_TEST_ACCOUNT
     if (wanted) expect(bench.kind).toBe(wanted)
     const group = process.env.SANDKASTEN_TEST_GROUP
-    expect(bench.isolator.footing.layout().v2?.root).toBe(group)
+    expect(bench.isolator.privileges.layout().v2?.root).toBe(group)
     const probe = await bench.another({ runner: bench.options.runner }).probe()
     const weaker = await bench.isolator.weaker()
     expect(probe).toMatchObject({ ok: true, weaker })
@@ -158,7 +158,7 @@ describe('limits without control groups', () => {
 
 describe('freezing, by signals or by a delegated control group', () => {
   function stands({ pids }: Box): boolean {
-    const { v2 } = bench.isolator.footing.layout()
+    const { v2 } = bench.isolator.privileges.layout()
     if (!v2) return /^State:\s+T/m.test(readOr(`/proc/${pids.runner}/status`) ?? '')
     const [events] = globSync(join(v2.root, bench.options.cgroupParent!, `${pids.shim}-*`, 'cgroup.events'))
     return readFileSync(events!, 'utf8').includes('frozen 1')

@@ -17,15 +17,15 @@ import {
 import type { Places } from '../places.ts'
 import { type Account, thisAccount } from './account.ts'
 import { defaultIdRanges, type IdRangeOptions, IdRanges, RANGE_SIZE } from './id-ranges.ts'
-import { type Inside, insideOwn, insideRange } from './inside-ids.ts'
+import { type InsideIds, insideOwn, insideRange } from './inside-ids.ts'
 
 /**
  * What the isolator stands on: the rights of the host's root, or those that an ordinary account has in a user namespace of its own
  * (`runner/src/shim/userns.rs` draws it). All that differs between the two is here, in `inside.ts` and in `account*.ts`.
  */
-export interface Footing {
+export interface Privileges {
   readonly kind: 'root' | 'range' | 'own'
-  readonly inside: Inside
+  readonly inside: InsideIds
   /** How to start a program that makes or removes what sandboxes have. */
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
   /** The first of the sandbox's ids, where the shim is. */
@@ -44,16 +44,16 @@ export interface Footing {
   readonly folders: { readonly run: string; readonly stage: string; readonly data: string }
 }
 
-export function footingOf(options: {
+export function privilegesOf(options: {
   readonly runFolder?: string | undefined
   readonly ids?: Partial<IdRangeOptions> | undefined
-}): Footing {
+}): Privileges {
   return process.getuid?.() === 0
-    ? rootFooting(new IdRanges({ ...defaultIdRanges, ...options.ids }), options.runFolder)
-    : accountFooting(thisAccount(), options.runFolder)
+    ? rootPrivileges(new IdRanges({ ...defaultIdRanges, ...options.ids }), options.runFolder)
+    : accountPrivileges(thisAccount(), options.runFolder)
 }
 
-export function rootFooting(ranges: IdRanges, runFolder = '/run/sandkasten'): Footing {
+export function rootPrivileges(ranges: IdRanges, runFolder = '/run/sandkasten'): Privileges {
   return {
     kind: 'root',
     inside: insideRange,
@@ -74,7 +74,7 @@ export function rootFooting(ranges: IdRanges, runFolder = '/run/sandkasten'): Fo
   }
 }
 
-export function accountFooting(account: Account, runFolder?: string): Footing {
+export function accountPrivileges(account: Account, runFolder?: string): Privileges {
   const first = account.mode === 'range' ? 1 : 0
   const inside = account.mode === 'range' ? insideRange : insideOwn
   const map = (own: number, range: number | undefined) =>
@@ -141,7 +141,7 @@ export function imageRights(account: Account = thisAccount()): ImageRights | und
 }
 
 /** The stage must be where everyone may walk, the sockets where nobody else does. */
-function accountFolders(uid: number, runFolder?: string): Footing['folders'] {
+function accountFolders(uid: number, runFolder?: string): Privileges['folders'] {
   const open = `/tmp/sandkasten-engine-${uid}`
   const runtime = process.env.XDG_RUNTIME_DIR
   return {
@@ -152,9 +152,9 @@ function accountFolders(uid: number, runFolder?: string): Footing['folders'] {
 }
 
 /** Makes the folder of an account in /tmp, or refuses one that somebody else has made there. */
-export function makeStage(footing: Footing): void {
-  const { run, stage } = footing.folders
-  if (footing.kind !== 'root') {
+export function makeStage(privileges: Privileges): void {
+  const { run, stage } = privileges.folders
+  if (privileges.kind !== 'root') {
     const open = join(stage, '..')
     mkdirSync(open, { recursive: true, mode: 0o755 })
     if (!isOwn(open, process.getuid!()))
@@ -163,11 +163,11 @@ export function makeStage(footing: Footing): void {
       })
     chmodSync(open, 0o755)
   }
-  mkdirSync(run, { recursive: true, mode: footing.kind === 'root' ? 0o755 : 0o700 })
+  mkdirSync(run, { recursive: true, mode: privileges.kind === 'root' ? 0o755 : 0o700 })
   mkdirSync(stage, { recursive: true, mode: 0o755 })
   // Whatever the umask: the runtime's child, nobody on the host, walks through it.
   chmodSync(stage, 0o755)
-  chmodSync(run, footing.kind === 'root' ? 0o755 : 0o700)
+  chmodSync(run, privileges.kind === 'root' ? 0o755 : 0o700)
 }
 
 function isOwn(path: string, uid: number): boolean {

@@ -5,15 +5,15 @@ import type { Runtime } from '../launch/runtime.ts'
 import { shimSetup } from '../launch/shim-task.ts'
 import { layoutOfThisMachine, missingControllers } from '../limits/cgroups.ts'
 import { thisAccount } from './account.ts'
-import type { Footing } from './privileges.ts'
+import type { Privileges } from './privileges.ts'
 
 /** Whether an ordinary account can make sandboxes here: by making everything of one but the sandbox. Nothing of it lasts. */
 export async function probeAccount(
-  options: { readonly runner: string; readonly runtime: Runtime; readonly footing: Footing },
+  options: { readonly runner: string; readonly runtime: Runtime; readonly privileges: Privileges },
   detail: string,
 ): Promise<ProbeResult> {
-  const { footing } = options
-  const layout = footing.layout()
+  const { privileges } = options
+  const layout = privileges.layout()
   // Over /tmp, in a mount namespace that ends with the trial.
   const setup = shimSetup({
     runtime: options.runtime,
@@ -22,11 +22,11 @@ export async function probeAccount(
     layout: { v1: {} },
     machine: layoutOfThisMachine(),
     cgroupParent: '',
-    footing,
+    privileges,
   })
-  const failed = await trial(footing.command(options.runner, options.runner, 'shim'), setup)
+  const failed = await trial(privileges.command(options.runner, options.runner, 'shim'), setup)
   if (failed !== undefined) return { ok: false, ...explain(failed) }
-  const ids = footing.kind === 'range' ? 'a range of ids' : 'its own id only'
+  const ids = privileges.kind === 'range' ? 'a range of ids' : 'its own id only'
   const groups = layout.v2
     ? `cgroup v2 with ${layout.v2.controllers.join(', ') || 'no controller'}`
     : 'no cgroup'
@@ -34,7 +34,7 @@ export async function probeAccount(
   return {
     ok: true,
     detail: `${detail}, as the account ${account.name}: ${ids}, ${groups}`,
-    weaker: footing.weaker(layout),
+    weaker: privileges.weaker(layout),
     better: [
       ...account.lacks.map(({ fix }) => `As root: ${fix}`),
       ...(missingControllers(layout).length > 0 ? [delegation()] : []),
