@@ -32,7 +32,7 @@ export function parseReference(text: string): Reference {
   const [, host, path, tag, digest] = match
   const base = host ? `${host}/${path}` : path!
   const name = digest ? `${base}@${digest}` : `${base}:${tag ?? 'latest'}`
-  return { kind: 'registry', name, ...(host ? { host } : {}), ...(digest ? { digest } : {}) }
+  return { kind: 'registry', name, host, digest }
 }
 
 /** Only a registry on this very machine is asked without TLS. */

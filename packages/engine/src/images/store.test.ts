@@ -52,7 +52,7 @@ describe('import', () => {
   ])('an OCI layout with %s layers', async (_, compress) => {
     const { path, digest } = writeLayout(join(bench.folder, 'layout'), {
       layers: [lower, upper],
-      ...(compress ? { compress } : {}),
+      compress,
       config: { Env: ['A=1=2', 'PATH=/bin', 'broken'], WorkingDir: '/srv/app', User: '7:8' },
     })
     const image = await bench.store.import(`oci:${path}`, { name: 'tiny' })

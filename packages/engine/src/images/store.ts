@@ -189,7 +189,7 @@ export class ImageStore {
     const named = {
       name,
       source: name,
-      ...(reference.digest === undefined ? {} : { pinned: reference.digest }),
+      pinned: reference.digest,
     }
     const same = this.list().find(({ digest }) => digest === remote.digest)
     await draft.need(same?.layers ?? [])
@@ -257,8 +257,7 @@ export class ImageStore {
   async #unpacking({ signal }: { signal?: AbortSignal }) {
     const { rights } = this.#places
     const runner = await this.#places.runner()
-    const settings = { runner, rights, limits: this.#limits, volatile: this.#volatile }
-    return { ...settings, ...(signal ? { signal } : {}) }
+    return { runner, rights, limits: this.#limits, volatile: this.#volatile, signal }
   }
 
   #absent(text: string): SandboxError {

@@ -63,7 +63,7 @@ export async function removePartials(folder: string): Promise<void> {
   for (const name of namesIn(folder)) {
     const [, pid, started] = /^\.(\d+)-(\d*)-[a-z2-7]+\.partial$/.exec(name) ?? []
     if (pid === undefined) continue
-    if (!(await isAlive({ pid: Number(pid), ...(started ? { started } : {}) })))
+    if (!(await isAlive({ pid: Number(pid), started: started || undefined })))
       rmSync(path.join(folder, name), { force: true })
   }
 }

@@ -68,10 +68,10 @@ export class Snapshots<Image> {
       const sizeBytes = await this.#layers.sizeOf(layers).catch(() => undefined)
       infos.push({
         snapshotId,
-        ...(name === undefined ? {} : { name }),
+        name,
         sandboxId,
         createdAt: new Date(createdAt),
-        ...(sizeBytes === undefined ? {} : { sizeBytes }),
+        sizeBytes,
       })
     }
     return infos

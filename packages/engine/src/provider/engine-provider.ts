@@ -160,10 +160,7 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
 
 /** For either isolator. */
 function shared({ openNetwork, hostImage }: EngineProviderOptions) {
-  return {
-    ...(openNetwork === undefined ? {} : { openNetwork }),
-    ...(hostImage === undefined ? {} : { hostImage }),
-  }
+  return { openNetwork, hostImage }
 }
 
 function choose(options: EngineProviderOptions): {
@@ -291,7 +288,7 @@ export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> 
   const { imagesFolder, runner } = options.oci ?? {}
   return new ImageStore({
     root: path.resolve(options.root ?? defaultRoot()),
-    ...(imagesFolder === undefined ? {} : { imagesFolder }),
+    imagesFolder,
     runner: async () => runner ?? locateRunner(),
     rights: process.getuid?.() === 0 ? undefined : imageRights(),
   })

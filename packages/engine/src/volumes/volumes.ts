@@ -95,7 +95,7 @@ export class Volumes implements VolumeAdmin {
       name,
       createdAt: new Date(record.createdAt),
       sizeBytes: bytes,
-      ...(writer === undefined ? {} : { writer }),
+      writer,
     }
   }
 
@@ -143,7 +143,7 @@ export class Volumes implements VolumeAdmin {
   async sweep(): Promise<void> {
     for (const name of namesIn(this.#folder)) {
       const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
-      const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
+      const maker = pid === undefined ? undefined : { pid: Number(pid), started: started || undefined }
       if (name.startsWith('.') && !(await isAlive(maker)))
         await this.#trees.remove(path.join(this.#folder, name))
     }

@@ -34,7 +34,7 @@ export async function addLayer(
   const folder = await layerDraft(draft)
   const { facts, diffId } = await unpackFile(layer.file, join(folder, 'fs'), {
     ...options,
-    ...(layer.digest === undefined ? {} : { digest: layer.digest }),
+    digest: layer.digest,
   })
   if (diffId !== layer.diffId) throw broken(`a layer’s archive is ${diffId}, and should be ${layer.diffId}`)
   await keepLayer(places, folder, key, facts)
@@ -99,7 +99,7 @@ async function addNamed(
   const record: ImageRecord = {
     version: 1,
     ...named,
-    ...(document.created === undefined ? {} : { created: document.created }),
+    created: document.created,
     addedAt: Date.now(),
     size: facts.reduce((sum, { bytes }) => sum + bytes, 0),
     layers: [top.key, ...visible],

@@ -219,7 +219,7 @@ describe('references', () => {
     [`x:1@sha256:${'a'.repeat(64)}`, `x@sha256:${'a'.repeat(64)}`, undefined],
     ['oci:/a/../b', 'oci:/b', undefined],
   ])('%s', (text, name, host) => {
-    expect(parseReference(text)).toMatchObject({ name, ...(host ? { host } : {}) })
+    expect(parseReference(text)).toMatchObject({ name, host })
   })
 
   it.each([

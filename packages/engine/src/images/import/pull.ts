@@ -46,7 +46,7 @@ export async function askRegistry(
       args: [...general, ...args],
       env: { TMPDIR: options.scratch },
       install: 'apt-get install skopeo',
-      ...(options.signal ? { signal: options.signal } : {}),
+      signal: options.signal,
     }).catch((error) => {
       throw withHint(error, name)
     })
@@ -99,7 +99,7 @@ function withHint(error: unknown, name: string): unknown {
   return new SandboxError('provider_error', `The image ${name} could not be pulled. ${error.message}`, {
     cause: error,
     hint: 'Check the name and that this machine reaches the registry. For a private one: skopeo login, or --authfile.',
-    ...(error.details ? { details: error.details } : {}),
+    details: error.details,
   })
 }
 

@@ -53,7 +53,7 @@ export function openLayout(folder: string, tag?: string): ImageSource {
     checkDigest(bytes, digest, 'manifest')
     document = parseManifest(bytes)
   }
-  return { ...(name === undefined ? {} : { name }), ...fromManifest(document, digest, blob) }
+  return { name, ...fromManifest(document, digest, blob) }
 }
 
 /** What `skopeo copy … dir:` leaves: the registry's own manifest, byte for byte, and blobs called by their digests. */
@@ -82,7 +82,7 @@ export function openDockerArchive(folder: string): ImageSource {
   const manifest = writeManifest(`sha256:${sha256(configBytes)}`, config.diffIds)
   const name = Array.isArray(RepoTags) ? RepoTags.find((tag) => typeof tag === 'string') : undefined
   return {
-    ...(name === undefined ? {} : { name }),
+    name,
     digest: `sha256:${sha256(manifest)}`,
     config,
     layers: config.diffIds.map((diffId, index) => ({ diffId, file: inside(folder, String(Layers[index])) })),

@@ -79,7 +79,7 @@ class Entries {
       name: path.slice(1),
       mode: mode & 0o7777,
       owner: { uid: owner.uid, gid: owner.gid },
-      ...(content ? { content } : {}),
+      content,
     })
   }
 }

@@ -92,7 +92,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
       NetworkMode: spec.network === 'none' ? 'none' : input.network,
       IpcMode: 'private',
       ...({ CgroupnsMode: 'private' } as object),
-      ...(input.userns === undefined ? {} : { UsernsMode: input.userns }),
+      UsernsMode: input.userns,
       // A network namespace of its own: its user may serve on port 80.
       Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
       Memory: bytes,
@@ -129,8 +129,8 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
       RestartPolicy: { Name: 'no' },
       AutoRemove: false,
       Init: false,
-      ...(input.cgroupParent === undefined ? {} : { CgroupParent: input.cgroupParent }),
-      ...(input.runtime === undefined ? {} : { Runtime: input.runtime }),
+      CgroupParent: input.cgroupParent,
+      Runtime: input.runtime,
     },
   }
 }

@@ -236,9 +236,9 @@ export class DockerIsolator implements Isolator {
       seccomp: await seccompFor(facts, { ...this.options, shared }),
       kind: facts.kind,
       network: this.options.network ?? 'bridge',
-      ...(userns === undefined ? {} : { userns }),
-      ...(cgroupParent === undefined ? {} : { cgroupParent }),
-      ...(runtime === undefined ? {} : { runtime }),
+      userns,
+      cgroupParent,
+      runtime,
       ...(shared ? limitsOfThisMachine(facts) : {}),
     })
     let container: Container | undefined

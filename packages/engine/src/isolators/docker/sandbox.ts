@@ -103,7 +103,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   async kill(): Promise<SandboxEnd> {
     const oomKills = this.groups?.oomKills()
-    noteKill(this, { startedAt: this.startedAt, ...(oomKills === undefined ? {} : { oomKills }) })
+    noteKill(this, { startedAt: this.startedAt, oomKills })
     const killed = this.call('Ending it', () => killContainer(this.container))
     // Whichever comes first: the daemon's answer (Podman's takes a quarter of a second longer than the end), or its news.
     await Promise.race([killed.then((info) => this.settle(this.endIn(info))), this.ended])

@@ -95,7 +95,7 @@ export class OciIsolator implements Isolator {
     this.options = {
       runner: options.runner,
       runtime: options.runtime ?? 'crun',
-      ...(options.runtimeKind ? { runtimeKind: options.runtimeKind } : {}),
+      runtimeKind: options.runtimeKind,
       pasta: options.pasta ?? 'pasta',
       openNetwork: options.openNetwork ?? {},
       hostImage: options.hostImage ?? {},
@@ -143,7 +143,8 @@ export class OciIsolator implements Isolator {
       const firstId = this.privileges.takeIds(places)
       this.privileges.prepareDisk(places, spec)
       const { diskBytes } = spec.limits
-      const diskTemplate = diskBytes && (await diskTemplateFor(diskBytes, this.options.imagesFolder))
+      const diskTemplate =
+        diskBytes === undefined ? undefined : await diskTemplateFor(diskBytes, this.options.imagesFolder)
       rmSync(places.end, { force: true })
       const task = shimTask({
         privileges: this.privileges,
@@ -160,7 +161,7 @@ export class OciIsolator implements Isolator {
         architecture: thisArchitecture(),
         maxOpenFiles: maxOpenFiles(),
         volatile: this.options.volatile,
-        ...(diskTemplate ? { diskTemplate } : {}),
+        diskTemplate,
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
       await startShim(this.launcher, task, spec.sandboxId)

@@ -57,6 +57,6 @@ export function kitOn(
     reopen: open,
     commands: posixCommands({ server: 'node' }),
     leftovers: (sandboxId) => leftoversOf(sandboxId),
-    ...(only === undefined ? {} : { only }),
+    only,
   })
 }

@@ -11,8 +11,8 @@ export function translate(
   const error = (code: SandboxErrorCode, message: string, hint?: string) =>
     new SandboxError(code, message, {
       cause,
-      ...(sandboxId === undefined ? {} : { sandboxId }),
-      ...(hint === undefined ? {} : { hint }),
+      sandboxId,
+      hint,
     })
   const status = statusOf(cause)
   const said = messageOf(cause)

@@ -20,9 +20,9 @@ export function endOf(
   return {
     ...(signal === undefined ? { exitCode: State.ExitCode } : { signal }),
     killed: note !== undefined,
-    ...(oom === undefined ? {} : { oom }),
-    ...(note?.oomKills === undefined ? {} : { oomKills: note.oomKills }),
-    ...(startedAt ? { startedAt } : {}),
+    oom,
+    oomKills: note?.oomKills,
+    startedAt,
     endedAt,
     unwitnessed: false,
     errors: State.Error ?? '',

@@ -14,7 +14,7 @@ export function groupsOf(pid: number, containerId: string): SandboxGroups | unde
   const own = paths.find(({ controllers }) => controllers.includes(inV1 ? 'memory' : ''))?.path
   // A number says nothing about whose machine it is of; the group's name does.
   if (own === undefined || !own.includes(containerId)) return undefined
-  return new SandboxGroups(inV1 ? { v1 } : { v1: {}, ...(v2 ? { v2 } : {}) }, dirname(own), basename(own))
+  return new SandboxGroups(inV1 ? { v1 } : { v1: {}, v2 }, dirname(own), basename(own))
 }
 
 /**

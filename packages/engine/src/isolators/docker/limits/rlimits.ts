@@ -12,7 +12,7 @@ export function limitsOfThisMachine({ kind }: DaemonFacts): { maxOpenFiles?: num
   const numbers = numberOr(readOr('/proc/sys/kernel/pid_max').trim())
   const most = Math.min(processes ?? Infinity, numbers ?? Infinity)
   return {
-    ...(files === undefined ? {} : { maxOpenFiles: files }),
+    maxOpenFiles: files,
     ...(kind === 'podman' && Number.isFinite(most) ? { maxProcesses: most } : {}),
   }
 }

@@ -202,8 +202,8 @@ function parseEnd(text: string): SandboxEnd | undefined {
   const [exitCode, signal, oomKills] = [number('exit'), number('signal'), number('oomKills')]
   const [startedAt, endedAt] = [number('startedAt'), number('endedAt')]
   return {
-    ...(exitCode === undefined ? {} : { exitCode }),
-    ...(signal === undefined ? {} : { signal }),
+    exitCode,
+    signal,
     killed: fields.killed === true,
     ...(oomKills === undefined ? {} : { oomKills, oom: oomKills > 0 }),
     ...(startedAt === undefined ? {} : { startedAt: new Date(startedAt) }),

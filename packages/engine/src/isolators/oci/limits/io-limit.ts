@@ -30,8 +30,8 @@ export function withIoLimit(
     ...layout,
     io: {
       device,
-      ...(readBytesPerSecond === undefined ? {} : { readBytesPerSecond }),
-      ...(writeBytesPerSecond === undefined ? {} : { writeBytesPerSecond }),
+      readBytesPerSecond,
+      writeBytesPerSecond,
     },
   }
 }
