@@ -13,7 +13,7 @@ export interface ImageRecord {
   readonly digest: string
   /** The digest that was asked for, where one was; of a manifest, or of a list of these for several architectures. */
   readonly pinned?: string
-  /** What it was made from, as it was asked for. */
+  /** The source of the image, as the caller wrote it. */
   readonly source: string
   /** When its maker says that it was made. */
   readonly created?: string
@@ -37,10 +37,10 @@ export interface LayerFacts {
   readonly version: 1
   readonly entries: number
   readonly bytes: number
-  /** Files whose owners do not exist in a sandbox; they belong to nobody. */
+  /** Files whose owners do not exist in a sandbox. They belong to `nobody` there. */
   readonly foreignOwners: number
   readonly skippedAttributes: number
-  /** Where nobody may make one; in a sandbox nobody could use it. */
+  /** Devices, on machines where they cannot be made. Sandboxes could not use them anyway. */
   readonly skippedDevices?: number
   readonly opaque: readonly string[]
 }
@@ -69,7 +69,7 @@ export function readLayer(places: ImagePlaces, key: string): LayerFacts | undefi
   }
 }
 
-/** Names in a folder; none where there is no such folder. */
+/** The names in a folder; an empty list if the folder does not exist. */
 export function entriesOf(folder: string): string[] {
   try {
     return readdirSync(folder)

@@ -6,7 +6,7 @@ import { type IsolatorSpec, storedImage, writesToHost } from './isolator.ts'
 import { leastLimits, type RuntimeKind } from './oci/launch/runtime.ts'
 import type { Privileges } from './oci/privileges/privileges.ts'
 
-/** Refuses what would be misunderstood later, further from whoever wrote it. */
+/** Rejects an invalid spec early, close to the caller that wrote it. */
 export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?: Privileges['kind']): void {
   const { limits } = spec
   const whole = {
@@ -58,7 +58,10 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
   checkImage(spec.image)
 }
 
-/** Files that a sandbox writes to the host belong to the folder's owner and never have a set-user-ID bit. Refuses where that does not hold. */
+/**
+ * Files that a sandbox writes to the host belong to the folder's owner and never have a set-user-ID bit. Throws where
+ * that cannot be enforced.
+ */
 function checkWritable(
   { mounts }: IsolatorSpec,
   runtime?: RuntimeKind,

@@ -14,8 +14,8 @@ import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 
 /**
- * Written whole or not at all, for the owner's eyes only. Durable: there after a power cut once this resolves; who has more to bring there, and wants to wait
- * for all of it together, gives a function.
+ * Writes the file completely or not at all, readable by its owner only. With `durable`, it survives a power cut once
+ * this resolves. Pass a function to sync it together with other files.
  */
 export async function writeAtomically(
   file: string,
@@ -23,7 +23,7 @@ export async function writeAtomically(
   { durable, what }: { durable: boolean | ((file: string) => Promise<void>); what?: string },
 ): Promise<void> {
   const { pid, started = '' } = await identityOf(process.pid)
-  // The name says whose it is, so that what a process leaves when it is killed is told from what one is just writing.
+  // The name contains the writer, so a leftover of a killed process differs from a file that is being written.
   const partial = path.join(path.dirname(file), `.${pid}-${started}-${randomId(8)}.partial`)
   try {
     const descriptor = openSync(partial, 'wx', 0o600)
@@ -42,7 +42,7 @@ export async function writeAtomically(
   }
 }
 
-/** Undefined when there is none. */
+/** Returns undefined if the file does not exist. */
 export function readJson<T>(file: string): T | undefined {
   let text: string
   try {
@@ -78,7 +78,7 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** A folder that is not there has none. */
+/** Returns an empty list if the folder does not exist. */
 export function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder)

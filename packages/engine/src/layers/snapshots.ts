@@ -6,7 +6,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn, removePartials, syncFolder, writeAtomically } from './atomic-file.ts'
 import type { LayerStore } from './store.ts'
 
-/** What a snapshot is: the layers that show a disk, and what they stand on. Generic in how the image is named. */
+/** The record of a snapshot: the layers that show a disk, and the image below them. */
 export interface SnapshotRecord<Image> {
   readonly version: 1
   readonly snapshotId: string
@@ -19,7 +19,10 @@ export interface SnapshotRecord<Image> {
   readonly workdir: string
 }
 
-/** Snapshots as one small file each. There means committed: the layers are safe before the file has its name, and that is safe when `add` returns. */
+/**
+ * One small file for each snapshot. A snapshot whose file exists is committed: its layers are durable before the file
+ * gets its name, and the name is durable when `add` resolves.
+ */
 export class Snapshots<Image> {
   readonly #folder: string
   readonly #layers: LayerStore
@@ -64,7 +67,7 @@ export class Snapshots<Image> {
   async list(): Promise<SnapshotInfo[]> {
     const infos: SnapshotInfo[] = []
     for (const { snapshotId, name, sandboxId, createdAt, layers } of this.all()) {
-      // What was deleted, or is damaged, while we look has no size that we know.
+      // A snapshot that was just deleted, or is damaged, has no known size.
       const sizeBytes = await this.#layers.sizeOf(layers).catch(() => undefined)
       infos.push({
         snapshotId,
@@ -77,7 +80,7 @@ export class Snapshots<Image> {
     return infos
   }
 
-  /** False when there is none. Its layers go when somebody sweeps. */
+  /** Resolves to false if it does not exist. The next sweep removes its layers. */
   delete(snapshotId: string): Promise<boolean> {
     const remove = async () => {
       if (!/^[a-z2-7]{16}$/.test(snapshotId)) return false
@@ -90,13 +93,17 @@ export class Snapshots<Image> {
       }
     }
     return this.#layers.locked(remove).catch((error) => {
-      // A disk without room even for a lock gets some by this. Should somebody else write the record again just now, it is to be deleted again.
+      // The disk is too full for a lock, and deleting frees space. If another process rewrites the record right now,
+      // delete it again.
       if (SandboxError.is(error, 'disk_full')) return remove()
       throw error
     })
   }
 
-  /** Other layers that show the same. Under the lock, so that a snapshot that is deleted meanwhile stays deleted. */
+  /**
+   * Replaces layers by others with the same content. The lock keeps a snapshot deleted that is deleted at the same
+   * time.
+   */
   replaceLayers(from: readonly string[], to: readonly string[]): Promise<number> {
     return this.#layers.locked(async () => {
       const same = this.all().filter(({ layers }) => layers.join() === from.join())
@@ -105,7 +112,7 @@ export class Snapshots<Image> {
     })
   }
 
-  /** What a process that died while writing has left. */
+  /** Removes files of processes that died while they wrote. */
   removePartials(): Promise<void> {
     return removePartials(this.#folder)
   }

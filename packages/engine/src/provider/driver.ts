@@ -232,7 +232,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     await this.#disks.idle?.()
   }
 
-  /** Closes what this process holds: connections, forwarded ports, what is ready for the next start. Sandboxes keep running. */
+  /** Closes connections, forwarded ports and everything that is ready for the next start. Sandboxes keep running. */
   async close(): Promise<void> {
     await this.#live.close()
     await this.#disks.close?.()

@@ -27,17 +27,18 @@ import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'docker' | 'process'
-  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
+  /** Pull a missing image from its registry instead of failing. */
   pull?: boolean
   /**
-   * Where sandboxes are kept; for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, else `~/.sandkasten/engine`;
-   * for `docker` the folder `docker` in there.
+   * The folder of the sandboxes, for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in
+   * `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, otherwise `~/.sandkasten/engine`. `docker` uses the folder
+   * `docker` in it.
    */
   root?: string
   defaults?: Partial<EngineDefaults>
   /** What sandboxes with the network `open` may reach besides the public internet. */
   openNetwork?: OpenNetwork
-  /** What the image `host` hides of this machine's `/usr`. */
+  /** The parts of this machine's `/usr` that the image `host` hides. */
   hostImage?: HostImageOptions
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
@@ -93,7 +94,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     )
   }
 
-  /** What a sandbox uses now. What this machine does not count is undefined. */
+  /** What a sandbox uses now. A value that this machine does not count is undefined. */
   async stats(sandboxId: string): Promise<SandboxStats> {
     if (this.#driver) return this.#driver.stats(sandboxId)
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
@@ -101,7 +102,10 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     })
   }
 
-  /** Calls the listener when a sandbox that this process started, or watches, ends by itself. Without isolation it is never called. */
+  /**
+   * Calls the listener when a sandbox that this process started, or watches, ends by itself. Never called on
+   * `process`.
+   */
   onEnded(listener: (info: SandboxInfo) => void): void {
     if (this.#driver) this.#driver.onEnded = listener
   }
@@ -111,7 +115,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     await this.#driver?.watch(sandboxId)
   }
 
-  /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
+  /** Gives an unused sandbox from a pool the labels, environment and age of a new one. */
   handOver(
     sandboxId: string,
     to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
@@ -119,7 +123,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     return this.#folders.handOver(sandboxId, to)
   }
 
-  /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
+  /** Closes connections, forwarded ports and everything that is ready for the next sandbox. Sandboxes keep running. */
   async close(): Promise<void> {
     await this.#driver?.close()
   }
@@ -129,14 +133,14 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   }
 
   /**
-   * Clears away what processes that were killed have left below this root: half-made sandboxes, id ranges, layers that nobody needs. Safe while others
-   * use it. Returns the ids of the sandboxes that it removed.
+   * Cleans up after processes that were killed: half-made sandboxes, id ranges, unused layers. Safe while other
+   * processes use the same root. Returns the ids of removed sandboxes.
    */
   async sweep(): Promise<string[]> {
     return (await this.#driver?.sweep()) ?? []
   }
 
-  /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
+  /** Resolves when no work runs in the background, such as merging deep stacks of layers. */
   async idle(): Promise<void> {
     await this.#driver?.idle()
   }
@@ -303,15 +307,15 @@ function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderO
       standIns.tell(name, `sandkasten image build ${recipe}`)
       return 'host'
     }
-    // A name that is none is said to be none here, not by a registry.
+    // An invalid name fails here, not at a registry.
     if (pull && !images.find(name)) await images.pull(name)
     return images.imageLayers(name)
   }
 }
 
 /**
- * A root is for one isolator only. This is the root of the one that these options lead to, below one folder for all: the daemon and the command line
- * find the same sandboxes and images there.
+ * The root for these options below one common folder. Each isolator has a root of its own, so the daemon and the
+ * command line find the same sandboxes and images.
  */
 export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
   const { isolator } = new EngineProvider({ ...options, root: folder }).decision

@@ -22,13 +22,16 @@ export interface VolumeAdmin {
   /** Throws `not_found`. */
   get(name: string): Promise<VolumeInfo>
   list(): Promise<VolumeInfo[]>
-  /** With all that is in it. False when there is none; `conflict` while a sandbox, also a stopped one, names it. */
+  /**
+   * Removes the volume and its content. False if it does not exist; `conflict` while a sandbox, even a stopped one,
+   * names it.
+   */
   remove(name: string): Promise<boolean>
 }
 
-/** What volumes have to know of sandboxes. */
+/** What volumes ask about sandboxes. */
 export interface VolumeUsers {
-  /** Those that name the volume. */
+  /** The sandboxes that name the volume. */
   usersOf(volume: string): Promise<string[]>
   /** Whether that life of it goes on, or is just beginning. */
   lives(claim: WriterClaim): Promise<boolean>
@@ -65,7 +68,7 @@ export class Volumes implements VolumeAdmin {
       try {
         mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
         mkdirSync(draft, { mode: 0o700 })
-        // Every image has its own user; who may enter at all is decided by the folder above.
+        // Each image has its own user, so everyone may write here. The folder above limits who can reach it.
         mkdirSync(path.join(draft, 'data'))
         chmodSync(path.join(draft, 'data'), 0o777)
         await writeAtomically(
@@ -131,7 +134,10 @@ export class Volumes implements VolumeAdmin {
     return removed
   }
 
-  /** Refuses what is not there. A sandbox whose record names a volume keeps it from being removed; so look after that record was written. */
+  /**
+   * Throws if a volume is missing. Call it after the sandbox's record is written: from then on the volumes cannot be
+   * removed.
+   */
   async need(names: readonly string[]): Promise<void> {
     await this.#locked(async () => {
       const gone = names.find((name) => !existsSync(this.dataOf(name)))

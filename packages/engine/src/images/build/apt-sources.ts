@@ -3,12 +3,13 @@ import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * Where this machine gets its own packages, as far as they are its distribution's: other people's repositories beside it have other releases of
- * the same packages. So a build needs what the machine has anyway, a mirror or an offline copy, and nothing of ours names a server.
+ * The apt sources of this machine's own distribution. Other repositories may have other releases of the same
+ * packages, so they are left out. A build uses the mirror or offline copy that the machine already has, and our code
+ * names no server.
  */
 export interface AptSources {
   readonly suite: string
-  /** For files that apt reads, in its two ways of writing them; empty where there is none of that kind. */
+  /** The content of apt's two kinds of source files. Empty if the machine has no source of that kind. */
   readonly list: string
   readonly sources: string
 }
@@ -41,7 +42,7 @@ function suiteOf(line: string): string | undefined {
   return /^\s*deb\s+(?:\[[^\]]*\]\s+)?\S+\s+([^\s/]+)\s/.exec(line)?.[1]
 }
 
-/** The stanza with only those of its suites that are wanted; none when there are none. */
+/** The stanza with only the wanted suites. Undefined if it has none of them. */
 function narrowed(stanza: string, wanted: readonly string[]): string[] {
   const text = stanza
     .split('\n')

@@ -18,12 +18,12 @@ export interface BuildOptions {
   readonly mmdebstrap?: string
 }
 
-/** What a sandbox never reads: pages for people, and words in other languages than its own. */
+/** Files that a sandbox never reads: manuals and translations. */
 const LEFT_OUT = ['man', 'info', 'lintian', 'linda', 'groff', 'locale'].map((name) => `/usr/share/${name}/*`)
 
 /**
- * From a recipe, by `mmdebstrap` as root: packages from this machine's own apt sources, unpacked and configured in a folder of their own, as one layer.
- * Where the packages came from stays out of the image.
+ * Builds an image from a recipe with `mmdebstrap`, as root. Packages come from this machine's own apt sources and
+ * become one layer. The image does not record these sources.
  */
 export async function buildImage(
   places: ImagePlaces,
@@ -97,7 +97,7 @@ async function argumentsFor(recipe: Recipe, scratch: string): Promise<string[]> 
     '--variant=minbase',
     '--format=tar',
     '--aptopt=APT::Install-Recommends "false"',
-    // What is built is written out once, as a layer; each of its thousand files need not be waited for.
+    // The result is synced once, as a layer, so dpkg need not sync each file.
     '--dpkgopt=force-unsafe-io',
     ...LEFT_OUT.map((path) => `--dpkgopt=path-exclude=${path}`),
     '--dpkgopt=path-include=/usr/share/locale/locale.alias',

@@ -69,7 +69,7 @@ function read(file: string): Record<string, unknown> {
   }
 }
 
-/** They become arguments of a program: a name that could be an option is none. */
+/** Packages become arguments of a program, so a name that looks like an option is rejected. */
 function isList(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((name) => /^[a-z0-9][a-z0-9+.:-]*$/.test(String(name)))
 }

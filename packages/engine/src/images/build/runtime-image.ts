@@ -1,8 +1,8 @@
 import { recipeNames } from './recipes.ts'
 
 /**
- * `sandbox-runtime:python` means the image of our recipe `python`. Until that is built, it means `host`: configurations with these names work at once.
- * Returns the recipe, or undefined for any other name.
+ * Returns the recipe for a name such as `sandbox-runtime:python`, or undefined for any other name. Until that image
+ * is built, the image `host` stands in for it, so configurations with these names work at once.
  */
 export function runtimeRecipe(name: string): string | undefined {
   const recipe = /^sandbox-runtime:([a-z0-9-]+)$/.exec(name)?.[1]

@@ -1,7 +1,8 @@
 /**
- * What of the machine's `/etc` a sandbox of the image `host` sees: what programs below `/usr` need to work, and nothing that an administrator
- * might have put a secret into. Left out on purpose: passwd, shadow, group, hosts, fstab, environment, profile.d, gitconfig, pip.conf, npmrc,
- * wgetrc, ssh, ssl/private, apt, cron, default, init.d, pam.d, security, sudoers, systemd, subuid, machine-id.
+ * The files of the machine's `/etc` that a sandbox of the image `host` sees: those that programs below `/usr` need,
+ * and none that may contain a secret. Left out on purpose: passwd, shadow, group, hosts, fstab, environment,
+ * profile.d, gitconfig, pip.conf, npmrc, wgetrc, ssh, ssl/private, apt, cron, default, init.d, pam.d, security,
+ * sudoers, systemd, subuid, machine-id.
  */
 // biome-ignore format: a list to read
 export const ETC_FILES: readonly string[] = [
@@ -32,8 +33,8 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 export const etcPasswd = passwdOf(SANDBOX_ACCOUNT)
 
 /**
- * The groups by which the runner knows a command's processes (`runner/src/mark.rs`). They have names only because `groups` and `id -Gn` fail on
- * a number without one.
+ * The groups that mark a command's processes for the runner (`runner/src/mark.rs`). They have names only because
+ * `groups` and `id -Gn` fail on a number without a name.
  */
 export const MARKS = { first: 40_000, count: 1024 }
 

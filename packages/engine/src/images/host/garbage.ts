@@ -4,12 +4,13 @@ import { errnoOf } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
 import { hostImage } from './host.ts'
 
-/** Longer than any start takes: whoever has looked for a skeleton by then has it mounted, or has given up. */
+/** Longer than any start takes. After this time a start has mounted its skeleton or has failed. */
 const SETTLED_MS = 60 * 60 * 1000
 
 /**
- * Removes skeletons of the image `host` that were made of files that this machine has no longer. No record names one: a sandbox takes what is current
- * when it starts, and has it mounted for as long as it runs. So one goes when another has been current for long, and no shim has it mounted.
+ * Removes outdated skeletons of the image `host`. No record names a skeleton: a sandbox mounts the current one when
+ * it starts and keeps it mounted while it runs. So a skeleton is removed if another has been current for long and no
+ * shim has it mounted.
  */
 export function collectHostImages(imagesFolder: string, host = '/'): string[] {
   const names = namesIn(imagesFolder).filter((name) =>
@@ -20,11 +21,11 @@ export function collectHostImages(imagesFolder: string, host = '/'): string[] {
   if (!isSettled(current)) return []
   const old = names.filter((name) => join(imagesFolder, name) !== current)
   const mounted = mountedByShims()
-  // Somebody's mounts cannot be seen: they may be anything.
+  // If the mounts of a process cannot be read, remove nothing.
   if (mounted === undefined) return []
   // A mount is known by its path on its own disk, which is the end of its path here.
   const isMounted = (path: string) => mounted.some((root) => path.endsWith(root))
-  // What has a suffix is being made by somebody, or was when he was killed.
+  // A name with a suffix is being made, or its maker was killed.
   const gone = old.filter((name) => {
     const path = join(imagesFolder, name)
     return isSettled(path) && !isMounted(path)
@@ -47,7 +48,7 @@ function mountedByShims(): string[] | undefined {
       const paths = lines.map((line) => line.split(' ')[3] ?? '')
       roots.push(...paths.filter((root) => /\/host-[0-9a-f]{16}$/.test(root)).map(unescaped))
     } catch (error) {
-      // One that has gone meanwhile has nothing mounted.
+      // A process that has ended has no mounts.
       if (errnoOf(error) === 'EACCES' || errnoOf(error) === 'EPERM') return undefined
     }
   }

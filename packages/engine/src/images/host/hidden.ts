@@ -6,7 +6,7 @@ import { SandboxError } from '@sandkasten/sdk'
 export interface HostImageOptions {
   /** More folders and files to hide, such as `/usr/local/share/keys`. */
   readonly hide?: readonly string[]
-  /** Of those that are hidden by default (`HIDDEN_IN_HOST`), the ones to show. */
+  /** Paths to show although they are hidden by default (`HIDDEN_IN_HOST`). */
   readonly show?: readonly string[]
 }
 
@@ -39,8 +39,8 @@ const CREDENTIALS = [
 ]
 
 /**
- * Hidden unless `show` names them, where they exist. Not hidden: certificates and public keys (`/usr/share/ca-certificates`, `/usr/local/share/ca-certificates`,
- * `/usr/share/keyrings`), which programs need and which are no secret.
+ * Hidden unless `show` names them. Certificates and public keys (`/usr/share/ca-certificates`,
+ * `/usr/local/share/ca-certificates`, `/usr/share/keyrings`) are visible: programs need them and they are no secret.
  */
 export const HIDDEN_IN_HOST: readonly string[] = [
   ...['/usr', '/usr/local'].flatMap((prefix) =>
@@ -58,7 +58,7 @@ export const HIDDEN_IN_HOST: readonly string[] = [
 
 const MAX_PATHS = 256
 
-/** Those that exist on this machine. Throws for a path that is not one of the image's. */
+/** The hidden paths that exist on this machine. Throws for a path outside the image. */
 export function hiddenInHost({ hide = [], show = [] }: HostImageOptions, host = '/'): HiddenPath[] {
   for (const [option, paths] of Object.entries({ hide, show })) {
     if (paths.length > MAX_PATHS) throw wrong(option, `${paths.length} paths are too many`)

@@ -20,11 +20,12 @@ import { ETC_FILES, etcGroup, etcPasswd, etcProfile, NSSWITCH } from './etc.ts'
 import { type HiddenPath, type HostImageOptions, hiddenInHost } from './hidden.ts'
 
 /**
- * The image `host`: this machine's own programs, without a download. `/usr` is mounted read-only from the machine; this file makes the rest,
- * a skeleton of empty folders and a small `/etc`, once, as the read-only layer below every such sandbox.
+ * The image `host`: this machine's own programs, without a download. `/usr` is mounted read-only from the machine.
+ * This file makes the rest once, as the read-only layer below every such sandbox: empty folders and a small `/etc`.
  *
- * Never the machine's `/`, of which every world-readable file would show. From `/etc` come only names on a list (`etc.ts`), and of those only what
- * every user of this machine may read anyway. Of `/usr`, configuration and credentials are hidden (`host-hidden.ts`). Nothing of /home, /root, /var, /opt, /srv, /mnt.
+ * The machine's `/` is never mounted, because every world-readable file would show. `/etc` contains only names on a
+ * list (`etc.ts`) that every user of this machine may read. In `/usr`, configuration and credentials are hidden
+ * (`hidden.ts`). /home, /root, /var, /opt, /srv and /mnt do not show.
  */
 export interface HostImage {
   /** The skeleton: a lower layer. */
@@ -35,7 +36,7 @@ export interface HostImage {
   readonly hidden: readonly HiddenPath[]
 }
 
-/** Bump when what is generated below changes. */
+/** Increase it when the generated files below change. */
 const VERSION = 2
 
 /** In every sandbox of it. */
@@ -59,8 +60,9 @@ export const HOST_FOLDERS = [
 ]
 
 /**
- * Makes the skeleton, or finds the one that was made from the same files: when the machine's change (an upgrade writes `ld.so.cache`), the
- * next sandbox gets a new one and running ones keep theirs. Two processes may do so at once; one of them wins.
+ * Makes the skeleton, or finds the one that was made from the same files. When these files change (an upgrade writes
+ * `ld.so.cache`), the next sandbox gets a new skeleton and running sandboxes keep theirs. If two processes do this at
+ * once, one result is kept.
  */
 export function hostImage(imagesFolder: string, host = '/', options: HostImageOptions = {}): HostImage {
   const binds = [{ source: join(host, 'usr'), target: '/usr' }]
@@ -115,13 +117,13 @@ function build(root: string, host: string): void {
   symlinkSync('/proc/mounts', join(root, 'etc/mtab'))
 }
 
-/** `/bin` and its like: links into `/usr` on most systems, folders of their own on some, which are then mounted like `/usr`. */
+/** `/bin` and similar: links into `/usr` on most systems, folders on some. Folders are mounted like `/usr`. */
 function programFolders(host: string): { name: string; isLink: boolean }[] {
   const names = readdirSync(host).filter((name) => /^(bin|sbin|lib\w*)$/.test(name))
   return names.map((name) => ({ name, isLink: lstatSync(join(host, name)).isSymbolicLink() }))
 }
 
-/** Copies a file, link or folder, leaving out what is not for everyone to read. Links are copied as links: they may lead nowhere inside. */
+/** Copies a file, link or folder without the parts that are not world-readable. Links are copied as links. */
 function copy(source: string, target: string): void {
   const stats = lstatSync(source, { throwIfNoEntry: false })
   if (!stats || !readable(source)) return
@@ -136,7 +138,7 @@ function copy(source: string, target: string): void {
   chmodSync(target, stats.mode & 0o7777)
 }
 
-/** With this mode whatever our own umask is: what is in here is for everyone in the sandbox. */
+/** Sets the mode regardless of the umask: everyone in the sandbox reads these files. */
 function makeFolder(path: string, mode = 0o755): void {
   if (existsSync(path)) return
   mkdirSync(path)

@@ -17,8 +17,9 @@ import type { SourceLayer } from './source.ts'
 import { type Unpacking, unpackFile, unpackStream } from './unpack.ts'
 
 /**
- * Layers and images into the store. A layer is made in a draft, whole and written out, and then takes its name by one rename. Two who make the
- * same one at once do the work twice, and one result is kept. A reference comes last: who finds it finds everything.
+ * Adds layers and images to the store. A layer is made in a draft, synced, and gets its name by one rename. If two
+ * processes make the same layer at once, one result is kept. The reference is written last, so an image that is found
+ * is complete.
  */
 
 /** Makes sure that the layer is in the store. True if it had to be unpacked. */
@@ -50,7 +51,7 @@ export async function layerDraft(draft: Draft): Promise<string> {
   return folder
 }
 
-/** The finished folder becomes the layer of that key, unless somebody was faster. */
+/** Renames the finished folder to the layer of that key, unless another process was faster. */
 export async function keepLayer(
   places: ImagePlaces,
   folder: string,
@@ -59,7 +60,7 @@ export async function keepLayer(
 ): Promise<void> {
   await replaceFile(join(folder, 'layer.json'), JSON.stringify(facts))
   const target = join(places.layers, key)
-  // Remains of a layer that somebody has damaged are in the way.
+  // The remains of a damaged layer are in the way.
   if (existsSync(target) && !readLayer(places, key))
     await rename(target, join(places.trash, `${key}.${randomId(8)}`)).catch(() => {})
   await rename(folder, target).catch((error) => {
@@ -80,7 +81,7 @@ export interface NewImage extends Pick<ImageRecord, 'name' | 'digest' | 'source'
 export async function addImage(places: ImagePlaces, draft: Draft, image: NewImage): Promise<ImageRecord> {
   const keys = [...image.diffIds].reverse().map(keyOf)
   await draft.need(keys)
-  // Not while somebody collects: a layer that he has renamed to look at it again is not gone.
+  // Not during a collection: a layer that was renamed to check it again is not gone.
   return withLock(places.lock, () => addNamed(places, draft, image, keys))
 }
 
@@ -91,7 +92,7 @@ async function addNamed(
   keys: readonly string[],
 ): Promise<ImageRecord> {
   const facts = keys.map((key) => presentLayer(places, key))
-  // overlayfs does not ask whether a layer's root hides what is below it.
+  // overlayfs ignores whether the root of a layer hides the layers below.
   const closed = facts.findIndex(({ opaque }) => opaque.includes(''))
   const visible = closed === -1 ? keys : keys.slice(0, closed + 1)
   const views = visible.map((key, index) => viewOf(places, key, facts[index]!))

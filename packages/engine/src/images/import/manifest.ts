@@ -3,7 +3,8 @@ import { sha256 } from '../places.ts'
 import { shown } from '../reference.ts'
 
 /**
- * The JSON documents of an image, OCI's and Docker's. They come from anywhere: each is compared with its digest first, then read field by field.
+ * The JSON documents of an image, in OCI's and Docker's format. They are untrusted: each is compared with its digest
+ * first and then read field by field.
  */
 export interface Descriptor {
   readonly digest: string
@@ -78,14 +79,14 @@ export function choose(manifests: readonly Descriptor[], tag?: string): Descript
   )
 }
 
-/** What a layout calls an image. */
+/** The annotation that names an image in a layout. */
 export function namesOf({ annotations }: Descriptor): string[] {
   return ['io.containerd.image.name', 'org.opencontainers.image.ref.name']
     .map((key) => annotations[key])
     .filter((name) => name !== undefined)
 }
 
-/** For what came without a manifest (a `docker save` archive, something built here): one that always has the same digest. */
+/** A manifest for images that came without one (a `docker save` archive, a build). Its digest is always the same. */
 export function writeManifest(configDigest: string, diffIds: readonly string[]): string {
   return JSON.stringify({
     schemaVersion: 2,

@@ -9,11 +9,15 @@ import { broken, checkDigest, choose, type Manifest, parseManifest, thisPlatform
 import { type ImageSource, openCopy } from './source.ts'
 
 /**
- * From a registry, by `skopeo`, which knows their many ways to ask for credentials. What a tag means is asked once; from then on everything is asked for by
- * digest, and what comes is compared with it here too. The copy keeps the registry's own manifest, so that the digest is the same everywhere.
+ * Pulls from a registry with `skopeo`, which supports the many ways of authentication. A tag is resolved once. After
+ * that, everything is requested by digest, and the digests are checked here too. The copy keeps the registry's
+ * manifest, so the digest is the same everywhere.
  */
 export interface PullOptions {
-  /** Credentials, as `skopeo login --authfile` writes them. Without it, where skopeo looks by itself (`$REGISTRY_AUTH_FILE`, `~/.docker/config.json`). */
+  /**
+   * Credentials, as `skopeo login --authfile` writes them. Default: skopeo's own (`$REGISTRY_AUTH_FILE`,
+   * `~/.docker/config.json`).
+   */
   readonly authfile?: string
   readonly skopeo?: string
   readonly signal?: AbortSignal
@@ -87,13 +91,13 @@ export async function askRegistry(
 async function generalOptions(scratch: string): Promise<string[]> {
   const platform = ['--override-os', 'linux', '--override-arch', thisPlatform, '--tmpdir', scratch]
   if (existsSync('/etc/containers/policy.json')) return platform
-  // This machine has no policy of its own on whose signatures to ask for; skopeo does nothing without one.
+  // skopeo does nothing without a signature policy, and this machine may have none.
   const policy = join(scratch, 'policy.json')
   await writeFile(policy, '{"default":[{"type":"insecureAcceptAnything"}]}', { mode: 0o600 })
   return ['--policy', policy, ...platform]
 }
 
-/** skopeo has one exit code for everything, so what it was is only in its words. */
+/** skopeo has one exit code for all failures, so only its output tells them apart. */
 function withHint(error: unknown, name: string): unknown {
   if (!SandboxError.is(error, 'provider_error')) return error
   return new SandboxError('provider_error', `The image ${name} could not be pulled. ${error.message}`, {

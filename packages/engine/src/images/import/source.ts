@@ -17,7 +17,7 @@ import {
 
 /** An image somewhere on this disk, read but not yet unpacked. */
 export interface ImageSource {
-  /** What it calls itself. */
+  /** The name that the image gives itself. */
   readonly name?: string
   readonly digest: string
   readonly config: ConfigDocument
@@ -30,7 +30,7 @@ export interface SourceLayer {
   readonly diffId: string
   /** The archive, compressed or not. */
   readonly file: string
-  /** Of that file, where somebody says so. */
+  /** The digest of that file, if the image states it. */
   readonly digest?: string
 }
 
@@ -43,7 +43,7 @@ export function openLayout(folder: string, tag?: string): ImageSource {
   let document = parseManifest(read(inside(folder, 'index.json'), 'index.json'))
   let name: string | undefined
   let digest = ''
-  // An index may hold an index; more than that is somebody's joke.
+  // An index may contain an index. Deeper nesting is rejected.
   for (let depth = 0; 'manifests' in document; depth += 1) {
     if (depth > 3) throw broken('an index of an index of an index')
     const chosen = choose(document.manifests, tag)
@@ -129,7 +129,7 @@ function fromManifest(
   return { digest, config, layers }
 }
 
-/** A file of the image: one that is there, and below its folder. Old archives have links to files of their own. */
+/** A file of the image that exists and is below its folder. Old archives link to their own files. */
 function inside(folder: string, name: string): string {
   try {
     const [root, file] = [realpathSync(folder), realpathSync(join(folder, name))]

@@ -41,8 +41,8 @@ export interface Unpacked {
 }
 
 /**
- * A tar archive, compressed or not, into a folder that is made for it. The unpacking itself is done by `runner unpack`, in a process of its own and
- * with the folder as its root. Whoever calls removes the folder when this rejects.
+ * Unpacks a tar archive, compressed or not, into a new folder. `runner unpack` does it in a process of its own with
+ * the folder as its root. If this rejects, the caller removes the folder.
  */
 export async function unpackFile(
   file: string,
@@ -107,7 +107,7 @@ export async function unpackStream(
   return { facts: factsOf(answer), diffId: `sha256:${hash.digest('hex')}` }
 }
 
-/** Passes everything on, and shows it to somebody. */
+/** Passes all bytes on and calls a function with each chunk. */
 function seeing(look: (chunk: Buffer) => void): Transform {
   return new Transform({
     transform(chunk, _encoding, done) {

@@ -6,7 +6,7 @@ import type { ImageConfig } from '../record.ts'
 import { shown } from '../reference.ts'
 import { type LayerView, lookUp, readText } from './lookup.ts'
 
-/** The user of a sandbox whose image names none, or root: nobody is root in a sandbox but the runner. */
+/** The user of a sandbox whose image names no user, or root. Only the runner is root in a sandbox. */
 const SANDBOX_ID = 1000
 const WORKDIR = '/workspace'
 const ROOT = { uid: 0, gid: 0 }
@@ -14,8 +14,8 @@ const ROOT = { uid: 0, gid: 0 }
 const TAKEN = /^\/(proc|dev|sys|run|tmp|etc)(\/|$)/
 
 /**
- * What is in the layer that we put on top of every image: its user's line in `/etc/passwd` and home, where the image has none, and its working folder. Like the
- * skeleton of the image `host` it is made once, and shared by all sandboxes of the image.
+ * The content of the layer on top of every image: a line in `/etc/passwd` and a home for its user, if the image has
+ * none, and its working folder. It is made once and shared by all sandboxes of the image.
  */
 export function topLayerContents(layers: readonly LayerView[], document: ConfigDocument): TopLayer {
   const [passwd, group] = [readText(layers, '/etc/passwd'), readText(layers, '/etc/group')]
@@ -32,7 +32,8 @@ export function topLayerContents(layers: readonly LayerView[], document: ConfigD
     top.folder(home, user)
   }
   const workdir = workdirOf(layers, document.workdir)
-  // Who made the image as root could write there; whose user is another has seen to it.
+  // An image for root could write there, so its replacement user must too. An image with its own user has prepared
+  // the folder.
   if (!asked || lookUp(layers, workdir).stats === undefined) top.folder(workdir, user)
   return { config: { env: envOf(document.env), workdir, user }, entries: top.all }
 }
@@ -95,7 +96,7 @@ function workdirOf(layers: readonly LayerView[], wanted: string): string {
   return found.path
 }
 
-/** Undefined for nobody in particular and for root. */
+/** Undefined for no user and for root. */
 function userOf(wanted: string, passwd: string, group: string): { uid: number; gid: number } | undefined {
   if (wanted === '') return undefined
   const [who = '', whose] = wanted.split(':')

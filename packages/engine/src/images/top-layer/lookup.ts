@@ -28,8 +28,8 @@ export interface Found {
 }
 
 /**
- * Looks a path up in a stack of layers, uppermost first, as overlayfs would show it. Links are followed inside the stack, never on this machine:
- * every step is one plain name in one folder.
+ * Looks up a path in a stack of layers, uppermost first, as overlayfs would show it. Links are followed inside the
+ * stack, never on this machine: every step is one plain name in one folder.
  */
 export function lookUp(layers: readonly LayerView[], path: string): Found {
   let todo = path.split('/')
@@ -59,7 +59,7 @@ export function lookUp(layers: readonly LayerView[], path: string): Found {
   return { path: `/${here.join('/')}`, ...entry(layers, here) }
 }
 
-/** A small text of the image; undefined when there is none, or it is no file. */
+/** Reads a small text file of the image. Undefined if it does not exist or is not a file. */
 export function readText(layers: readonly LayerView[], path: string): string | undefined {
   const { file, stats } = lookUp(layers, path)
   if (file === undefined || !stats?.isFile()) return undefined
@@ -72,7 +72,7 @@ export function readText(layers: readonly LayerView[], path: string): string | u
   }
 }
 
-/** The uppermost thing of that name, whose folders are folders in every layer on the way down. */
+/** The uppermost entry of that name whose parents are folders in every layer above it. */
 function entry(
   layers: readonly LayerView[],
   parts: readonly string[],

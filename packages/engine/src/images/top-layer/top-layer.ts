@@ -8,8 +8,8 @@ import { type TopLayer, topLayerContents } from './contents.ts'
 import type { LayerView } from './lookup.ts'
 
 /**
- * What the layer on top of an image has in it. An account may not look into every folder of its layers, and sees other owners there than a sandbox does:
- * so this is found out by a process that may, and does.
+ * Computes the layer on top of an image. An account cannot read every folder of its layers and sees other owners than
+ * a sandbox does. So a process with the right permissions computes it.
  */
 export async function topLayerOf(
   { rights, runner }: ImagePlaces,
@@ -26,7 +26,7 @@ export async function topLayerOf(
     layers: layers.map(({ folder, opaque }) => ({ folder, opaque: [...opaque] })),
     document,
   }
-  // One that ended before it had read it says why in its own way.
+  // A worker that ended early reports its error through its exit.
   asked.child.stdin!.on('error', () => {})
   asked.child.stdin!.end(JSON.stringify(question))
   const { stdout } = await asked.catch((cause) => {

@@ -19,7 +19,7 @@ export interface Disks {
   claim?(record: SandboxRecord): Promise<void>
   /** Runs after a stop: undoes `claim`. */
   unclaim?(record: SandboxRecord): Promise<void>
-  /** Completes a change of the disk that an interrupted process left in the record. The caller holds the sandbox's lock. */
+  /** Completes a change of the disk that an interrupted process left in the record. The caller holds the lock. */
   repair?(folder: string, record: SandboxRecord): Promise<SandboxRecord>
   /** Runs after a sandbox and its record are gone. */
   removed(record: SandboxRecord): Promise<void>

@@ -140,7 +140,7 @@ export class DockerDisks implements Disks {
       await sandboxes.check(sandboxId, incarnation)
     const isolator = await sandboxes.isolator()
     let of: Image = 'host'
-    // The lock keeps others from stopping or destroying the sandbox meanwhile.
+    // The lock keeps other processes from stopping or destroying the sandbox.
     const committing = sandboxes.change(sandboxId, async (record) => {
       const { image } = extraOf(record)
       of = typeof image === 'object' && 'snapshot' in image ? image.of : image

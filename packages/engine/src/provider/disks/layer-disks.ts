@@ -64,7 +64,7 @@ export class LayerDisks implements Disks {
       try {
         return await this.#sandboxes.make(spec, extra, call)
       } catch (error) {
-        // The layers are not held meanwhile. Retry if a merge has replaced them; `get` throws if the snapshot is gone.
+        // No hold protects the layers. Retry if a merge has replaced them; `get` throws if the snapshot is gone.
         if (snapshots.get(snapshotId).layers.join() === layers.join()) throw error
       }
     }
