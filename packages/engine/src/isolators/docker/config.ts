@@ -5,11 +5,11 @@ import { limitArguments, sharedLimits } from '../oci/limits/kernel-limits.ts'
 import type { Labels } from './daemon/labels.ts'
 
 /**
- * The sandbox as a container. Read it top to bottom: it is the wall, the same as that of `oci` (`../oci/config.ts`, which also says who is who
- * inside) as far as the daemon's words reach.
+ * The sandbox as a container. Read it from top to bottom: it is the wall, the same as that of `oci`
+ * (`../oci/config.ts`, which also explains the ids inside), as far as the Engine API can express it.
  *
- * What they do not reach: an id range for each sandbox. Unless the daemon remaps its users, the runner is the machine's root with three
- * capabilities, and the sandbox's user is the machine's user 1000.
+ * It cannot express an id range for each sandbox. Unless the daemon remaps its users, the runner is the machine's
+ * root with three capabilities, and the sandbox's user is the machine's user 1000.
  */
 export interface ContainerInput {
   readonly spec: IsolatorSpec
@@ -36,7 +36,7 @@ export type Reach =
   | { readonly how: 'socket'; readonly runner: string; readonly folder: string; readonly chown: boolean }
   | { readonly how: 'bridge' }
 
-/** Inside. Not below /run: what is copied into a container goes to its disk, over which /run is mounted. */
+/** A path inside. Not below /run: files are copied to the container's disk, and /run is mounted over it. */
 export const COPIED_RUNNER = '/.sandkasten/runner'
 export const MOUNTED_RUNNER = '/run/sandkasten-runner'
 export const SOCKET_FOLDER = '/run/sandkasten'
@@ -44,7 +44,7 @@ export const SOCKET_NAME = 'runner.sock'
 export const SANDBOX_USER = 1000
 
 export const RUNNER_CAPABILITIES = ['KILL', 'SETGID', 'SETUID']
-/** The runner opens descriptors above 512 for a moment when it starts a command. */
+/** The runner briefly opens descriptors above 512 when it starts a command. */
 const MIN_OPEN_FILES = 1024
 
 export function containerConfig(input: ContainerInput): ContainerCreateOptions {
@@ -72,7 +72,8 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     ...(ofHost(spec.image) ? {} : { Healthcheck: { Test: ['NONE'] } }),
     StopSignal: 'SIGKILL',
     StopTimeout: 0,
-    // A pipe that nobody writes to. Without it Podman's runtime gives the machine's own /dev/null to the container's root, as its standard input.
+    // An empty pipe. Without it Podman's runtime gives the machine's own /dev/null to the container's root as
+    // standard input.
     OpenStdin: true,
     AttachStdin: false,
     AttachStdout: false,
@@ -149,7 +150,7 @@ const MASKED = [
   '/sys',
 ]
 
-/** Without what is mounted below it: “read-only” would not reach that. */
+/** Does not include mounts below it, because “read-only” would not apply to them. */
 const readOnly = ({ source, target }: { source: string; target: string }): MountSettings => ({
   Type: 'bind',
   Source: source,

@@ -40,15 +40,21 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly runFolder?: string
   /** Pull an image that the daemon does not have. False unless said otherwise. */
   readonly pull?: boolean
-  /** Reach the runner over the daemon's API, not through a shared folder. Chosen by itself where the daemon does not see our disk. */
+  /**
+   * Reach the runner over the daemon's API, not through a shared folder. Chosen automatically if the daemon does not
+   * see our disk.
+   */
   readonly bridge?: boolean
   /** The daemon's network for sandboxes with the network open. */
   readonly network?: string
-  /** What the image `host` hides of this machine. */
+  /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
   /** What sandboxes with the network open may reach. Closed where the daemon is on this machine and we are root. */
   readonly openNetwork?: OpenNetwork
-  /** For Podman: `auto:size=65536` gives each sandbox ids of its own, from the range of the user `containers` in /etc/subuid. */
+  /**
+   * For Podman: `auto:size=65536` gives each sandbox its own ids, from the range of the user `containers` in
+   * /etc/subuid.
+   */
   readonly userns?: string
   /** A file on the daemon's machine with our seccomp profile: for a Podman that does not see our disk. */
   readonly seccompProfile?: string
@@ -58,14 +64,14 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly readyTimeoutMs?: number
 }
 
-/** A probe takes milliseconds; one that is older was left behind. */
+/** A probe takes milliseconds, so an older one is a leftover. */
 const PROBE_SECONDS = 60
 
 /**
- * Sandboxes as containers of a Docker daemon, or of Podman. The container is the sandbox: it is kept while the sandbox is stopped, its writable
- * layer is the disk, and the daemon is the witness of its end. So nothing here holds state but a connection.
+ * Sandboxes as containers of a Docker daemon or of Podman. The container is the sandbox: it is kept while the sandbox
+ * is stopped, its writable layer is the disk, and the daemon knows how it ended. The only state here is a connection.
  *
- * Only containers and images with our labels, of our own root, are ever looked at.
+ * Touches only containers and images with our labels and our own root.
  */
 export class DockerIsolator implements Isolator {
   readonly name = 'docker'
@@ -113,7 +119,7 @@ export class DockerIsolator implements Isolator {
       forgetHolds(spec)
       return await this.run(spec, facts, container)
     } catch (error) {
-      // What was there before stays, and does not run.
+      // A container that existed before stays, but must not run.
       if (known) await killContainer(container).catch(() => {})
       else
         await this.remove(spec).catch((cause: Error) => {
@@ -160,7 +166,7 @@ export class DockerIsolator implements Isolator {
   /** Nothing is kept for the next start. */
   async close(): Promise<void> {}
 
-  /** Removes what a process that was killed has left: containers whose folders, somewhere below this one, are gone, and probes. */
+  /** Cleans up after killed processes: containers whose folders below this one are gone, and probes. */
   async sweep(below: string): Promise<void> {
     await this.daemon.call('Clearing away', async (docker) => {
       for (const { Id, Labels } of await listOurs(docker, this.own().owner, 'sandbox')) {
@@ -258,7 +264,7 @@ export class DockerIsolator implements Isolator {
         )
     } catch (error) {
       await container?.remove({ force: true, v: true }).catch(() => {})
-      // A container of that name which is ours is somebody else's start: its folder stays.
+      // If a container of ours has that name, another process is starting the sandbox: keep its folder.
       if (container || !(await this.find(spec))) connection.remove()
       throw error
     }
@@ -270,7 +276,7 @@ export class DockerIsolator implements Isolator {
     const reach = (await this.inspect(container)).Config.Labels[LABEL.reach]
     const connection = this.connectionTo(spec, container, reach)
     if (connection instanceof SocketConnection) connection.prepare(facts.rootId ?? 0)
-    // Each time: what is inside belongs to the sandbox's root, and ours may be newer.
+    // Copied on every start: the sandbox's root can change the copy inside, and ours may be newer.
     else await this.daemon.call('Copying the runner', () => copyRunner(container, this.options.runner))
     await this.daemon.call('Starting the container', () => container.start(), { sandboxId })
     const info = await this.inspect(container)
@@ -394,7 +400,7 @@ export class DockerIsolator implements Isolator {
   private maySee(facts: DaemonFacts): boolean {
     // Without root we could neither give the folder to the container's root nor connect to its socket.
     if (process.platform !== 'linux' || process.getuid?.() !== 0) return false
-    // Rootless daemons: their root is an ordinary user of this machine, whose number we do not know.
+    // The root of a rootless daemon is an ordinary user of this machine, whose id is not known here.
     return !(facts.remapped && facts.rootId === undefined)
   }
 

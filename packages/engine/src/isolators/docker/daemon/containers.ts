@@ -7,29 +7,32 @@ import { filterFor, type Use } from './labels.ts'
 
 /** The ways in which a container ends. */
 
-/** Resolves when nothing of it runs, with what the daemon then knows. At once and for good: nobody inside is asked. */
+/** Kills a container at once, without asking its processes. Resolves to its state when none of them runs. */
 export async function killContainer(container: Container): Promise<ContainerInspectInfo | undefined> {
   let info = await inspect(container)
   const life = info?.State.StartedAt
-  // What is frozen cannot die, and Podman would wait for it in vain.
+  // A frozen process cannot die, and Podman would wait for it forever.
   if (info?.State.Paused) await container.unpause().catch(() => {})
   if (!info || !lives(info)) return info
   await container.kill({ signal: 'SIGKILL' }).catch(async (cause) => {
-    // It may have ended meanwhile, or be gone; daemons say so in different ways.
+    // The container may have ended or be gone. Daemons report that in different ways.
     const now = await inspect(container)
     if (now && lives(now)) throw cause
   })
   // Some daemons answer when the signal is sent.
   for (let waited = 0; waited < 500; waited += 1) {
     info = await inspect(container)
-    // Somebody may even have started it again.
+    // Another process may have started it again.
     if (!info || !lives(info) || info.State.StartedAt !== life) return info
     await sleep(20)
   }
   throw new SandboxError('timeout', `container ${container.id} was killed, and runs on`)
 }
 
-/** Removes it, running or not, with the volumes that its image may have asked for. Resolves when it is gone, also when somebody else removes it. */
+/**
+ * Removes a container, running or not, with the volumes of its image. Resolves when it is gone, also if another
+ * process removes it.
+ */
 export async function removeContainer(container: Container): Promise<void> {
   for (let waited = 0; waited < 500; waited += 1) {
     try {
@@ -44,7 +47,7 @@ export async function removeContainer(container: Container): Promise<void> {
   throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
 }
 
-/** What is frozen does not run for every daemon, but it has not ended. */
+/** Some daemons do not count a frozen container as running, but it has not ended. */
 export function lives({ State }: ContainerInspectInfo): boolean {
   return State.Running || State.Paused
 }
@@ -54,7 +57,7 @@ export function listOurs(docker: Docker, owner: string, use: Use): Promise<Conta
   return docker.listContainers({ all: true, filters: filterFor(owner, use) })
 }
 
-/** What the daemon knows of it; undefined when it does not know it. */
+/** The container's state, or undefined if the daemon does not have it. */
 export function inspect(container: Container): Promise<ContainerInspectInfo | undefined> {
   return container.inspect().catch((cause) => {
     if (statusOf(cause) === 404) return undefined

@@ -5,7 +5,7 @@ import type Docker from 'dockerode'
 import { translate } from './errors.ts'
 
 export interface DaemonAddress {
-  /** The daemon's Unix socket, or named pipe. Without it DOCKER_HOST counts, then the usual places of Docker and Podman. */
+  /** The daemon's Unix socket or named pipe. Default: DOCKER_HOST, then the usual places of Docker and Podman. */
   readonly socketPath?: string
   /** As DOCKER_HOST: `unix://…`, `tcp://…`, `ssh://…`. */
   readonly host?: string
@@ -15,7 +15,10 @@ export interface DaemonAddress {
 export interface DaemonFacts {
   readonly kind: 'docker' | 'podman'
   readonly version: string
-  /** The root of a container is nobody on the daemon's machine; the number of that nobody, where it is the same for all containers. */
+  /**
+   * The user id of a container's root on the daemon's machine, if the daemon remaps it to the same id for all
+   * containers.
+   */
   readonly remapped: boolean
   readonly rootId?: number
   readonly memoryLimit: boolean
@@ -25,7 +28,7 @@ export interface DaemonFacts {
   readonly architecture: 'x86_64' | 'aarch64' | undefined
 }
 
-/** A connection to a daemon. dockerode is loaded when it is first needed: it is large, and most engines never ask Docker. */
+/** A connection to a daemon. dockerode is loaded on first use: it is large, and most engines never use Docker. */
 export class Daemon {
   /** In words, for errors. */
   readonly where: string
@@ -117,7 +120,7 @@ export function daemonsHere(): string[] {
     .map((place) => `${scheme}://${place}`)
 }
 
-/** Where Docker and Podman listen unless they are told otherwise. */
+/** Where Docker and Podman listen by default. */
 function usualSockets(): string[] {
   if (process.platform === 'win32') return ['//./pipe/docker_engine']
   const runtime = process.env.XDG_RUNTIME_DIR
@@ -129,7 +132,7 @@ function usualSockets(): string[] {
   ]
 }
 
-/** The client also reads DOCKER_HOST; what was said here must win over it. */
+/** dockerode also reads DOCKER_HOST; an explicit address must win. */
 function clientOptions({ socketPath, host }: DaemonAddress): Docker.DockerOptions | undefined {
   if (socketPath !== undefined) return { ...nothing, socketPath }
   if (host === undefined) return undefined

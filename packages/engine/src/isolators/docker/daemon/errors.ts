@@ -1,6 +1,6 @@
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 
-/** What the daemon, or the way to it, refused: by status or errno, with what to do about it. */
+/** Translates an error of the daemon, or of the connection to it, by status or errno, with a hint. */
 export function translate(
   cause: unknown,
   doing: string,

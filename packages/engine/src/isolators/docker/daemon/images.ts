@@ -11,7 +11,7 @@ import { statusOf } from './errors.ts'
 import { filterFor, isOurs, LABEL, type Labels, labelsFor } from './labels.ts'
 
 export interface ResolvedImage {
-  /** What the daemon calls it. */
+  /** The daemon's id or name of the image. */
   readonly name: string
   readonly binds: HostImage['binds']
   /** Paths that the sandbox does not see. */
@@ -21,12 +21,13 @@ export interface ResolvedImage {
 }
 
 /**
- * From what a sandbox is to be made of to an image of the daemon's. Pulls nothing unless told to.
+ * Finds or makes the daemon's image for a sandbox. Pulls only if told to.
  *
- * The image `host` is the generated skeleton (`../../../images/host/host.ts`), imported once, with this machine's `/usr` mounted over it; so it
- * needs a daemon that sees this machine's disk.
+ * The image `host` is the generated skeleton (`../../../images/host/host.ts`), imported once, with this machine's
+ * `/usr` mounted over it. So it needs a daemon that sees this machine's disk.
  *
- * Names of ours begin with `localhost/`: nobody takes them for names of a registry, and Podman finds them without guessing.
+ * Our names begin with `localhost/`: they cannot be mistaken for names of a registry, and Podman finds them without
+ * guessing.
  */
 export class Images {
   private readonly daemon: Daemon
@@ -161,7 +162,7 @@ export class Images {
     if (code !== 0) throw new SandboxError('internal', `tar ended with ${code}`)
   }
 
-  /** Skeletons of an earlier state of this machine that no container uses any more. In use is the daemon's to know: it refuses. */
+  /** Removes outdated skeletons. The daemon refuses to remove one that a container uses. */
   private async removeOlder(docker: Docker, name: string): Promise<void> {
     const all = await docker.listImages({ filters: filterFor(this.owner, 'host-image') })
     for (const { Id, RepoTags } of all) {
@@ -175,7 +176,7 @@ export class Images {
 
   // Snapshots
 
-  /** The container's disk as an image. A running one is held still meanwhile. */
+  /** Commits the container's disk as an image. A running container is paused during the commit. */
   async commit(
     container: Docker.Container,
     sandboxId: string,

@@ -2,11 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What everything carries that we make in a daemon. Without both of the first two it is somebody else's, and we leave it alone. */
+/**
+ * The labels of everything that we make in a daemon. Without both of the first two, an object is not ours and stays
+ * untouched.
+ */
 export const LABEL = {
-  /** Whose it is: an engine's root, by a random name that no other root has. */
+  /** The owner: a random name of one engine's root. */
   owner: 'dev.sandkasten.engine',
-  /** What it is for. */
+  /** Its purpose. */
   use: 'dev.sandkasten.use',
   sandbox: 'dev.sandkasten.sandbox',
   /** Its folder on the engine's machine. */

@@ -1,18 +1,18 @@
 import { Duplex } from 'node:stream'
 
-/** What the daemon puts before every piece of output: channel, three zero bytes, length. */
+/** The daemon's header before each chunk of output: channel, three zero bytes, length. */
 const HEADER = 8
 const [STDOUT, STDERR] = [1, 2]
-/** The daemon copies in pieces of 32 KiB; one that claims more than this is no frame of its. */
+/** The daemon copies in chunks of 32 KiB. A header that claims more than this is invalid. */
 const MAX_FRAME = 16 * 1024 * 1024
 const KEPT_ERRORS = 4096
 
 /**
- * The stream of an exec as plain bytes: what is written goes to the program's standard input, what is read is its standard output, which arrives
- * in frames between those of its errors. Holds the daemon back while nobody reads, so that memory does not grow with a slow reader.
+ * The stream of an exec as plain bytes. Writes go to the program's stdin; reads return its stdout, which arrives in
+ * frames between those of stderr. Applies backpressure to the daemon, so memory does not grow with a slow reader.
  */
 export class ExecStream extends Duplex {
-  /** The beginning of what the program wrote as errors. */
+  /** The beginning of the program's stderr. */
   errors = ''
   readonly #raw: Duplex
   #pending: Buffer = Buffer.alloc(0)
@@ -80,7 +80,7 @@ export class ExecStream extends Duplex {
     if (!more) this.#raw.pause()
   }
 
-  /** The program has ended, or the daemon has: either way nothing more comes, and nobody takes what is written. */
+  /** The program or the daemon has ended: no more data arrives, and writes go nowhere. */
   #finish(): void {
     if (this.destroyed || this.readableEnded) return
     if (this.#left > 0 || this.#pending.length > 0)

@@ -9,11 +9,11 @@ type Listener = (told: boolean) => void
 type Answer = NodeJS.ReadableStream & { readonly socket?: { unref(): void } }
 
 /**
- * The ends of all our containers, from one stream of the daemon's events. (Rejected: a call that waits, for each container. On Podman each of them
- * looks four times a second, which with twenty sandboxes keeps a processor busy.)
+ * Watches the ends of all our containers through one stream of the daemon's events. Rejected: a waiting call for each
+ * container. Podman polls four times a second for each of them.
  *
- * An event only says “look”: whoever listens asks the daemon how things are. So it does no harm that everyone is told to look when the stream has
- * begun anew, after a daemon was restarted or away: what happened meanwhile was missed. It keeps no process alive.
+ * An event only makes a listener ask the daemon for the state. So after a reconnect, which may have missed events,
+ * all listeners are called. The watch keeps no process alive.
  */
 export class EndWatch {
   private readonly daemon: Daemon

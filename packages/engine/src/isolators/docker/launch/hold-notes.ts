@@ -5,15 +5,15 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { SandboxPlace } from '../../isolator.ts'
 
 /**
- * Who holds a sandbox still for a moment: a file each. The daemon knows only that it is paused; that a pause is somebody's moment, and whether that
- * somebody lives, is written down here. So whoever next looks for the sandbox lets go what a killed process held.
+ * Which processes hold a sandbox, one file each. The daemon knows only that the container is paused, not for how long
+ * or for which process. The next `attach` releases the holds of killed processes.
  */
 export async function noteHold(place: SandboxPlace): Promise<{ remove(): boolean }> {
   const file = join(folderOf(place), `${randomId()}.json`)
   mkdirSync(folderOf(place), { recursive: true, mode: 0o700 })
   await replaceFile(file, JSON.stringify(await identityOf(process.pid)))
   return {
-    /** False when it does not count any more: somebody has frozen the sandbox for good. */
+    /** False if the hold no longer counts because the sandbox was frozen for good. */
     remove() {
       const counted = read(file) !== undefined
       rmSync(file, { force: true })
@@ -22,7 +22,7 @@ export async function noteHold(place: SandboxPlace): Promise<{ remove(): boolean
   }
 }
 
-/** `lost`: it was held, and nobody who held it lives. */
+/** `lost`: it was held, and no holder is alive. */
 export async function holdsOf(place: SandboxPlace): Promise<'none' | 'held' | 'lost'> {
   const holders = namesIn(folderOf(place)).map((name) => read(join(folderOf(place), name)))
   if (holders.length === 0) return 'none'

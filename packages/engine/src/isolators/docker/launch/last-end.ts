@@ -42,12 +42,12 @@ interface Note {
   readonly oomKills?: number
 }
 
-/** The daemon does not remember who ended a container, so whoever is about to writes it down. */
+/** Notes that we end a container, because the daemon does not remember it. */
 export function noteKill(place: SandboxPlace, note: Note): void {
   try {
     writeFileSync(noteOf(place), JSON.stringify(note), { mode: 0o600 })
   } catch {
-    // On a full disk killing must work all the same; then it is not known who asked for it.
+    // Killing must work on a full disk too; then the end does not show as requested.
   }
 }
 

@@ -14,8 +14,6 @@ import { statusOf } from '../daemon/errors.ts'
 import type { Labels } from '../daemon/labels.ts'
 import { dockerProfile } from '../seccomp.ts'
 
-/** What a container needs before it is started. */
-
 /** Puts our runner into a container that does not run, over what may be in its place. */
 export async function copyRunner(container: Container, runner: string): Promise<void> {
   const [, folder, file] = COPIED_RUNNER.split('/')
@@ -53,9 +51,9 @@ export async function nameAccount(container: Container, account: string): Promis
 }
 
 /**
- * Whether the daemon sees our disk: it is asked to mount a folder that was made a moment ago under a name that nobody could have guessed. It is
- * below the run folder, which lives in this machine's memory, so a daemon in a virtual machine that is shown our home folder does not see it.
- * The container that is made for this is never started.
+ * Whether the daemon sees our disk. The daemon is asked to mount a new folder with an unguessable name below the run
+ * folder. That folder is in this machine's memory, so a daemon in a virtual machine that shares our home folder does
+ * not see it. The container for this test is never started.
  */
 export async function probeShared(
   docker: Docker,
@@ -64,7 +62,7 @@ export async function probeShared(
   labels: Labels,
 ): Promise<boolean> {
   mkdirSync(runFolder, { recursive: true, mode: 0o755 })
-  // Whatever the umask: the runtime, nobody here when users are remapped, walks through it.
+  // Regardless of the umask: with remapped users the runtime is another user and must pass through the folder.
   chmodSync(runFolder, 0o755)
   const name = `probe-${randomBytes(12).toString('hex')}`
   const folder = join(runFolder, name)
@@ -87,7 +85,7 @@ export async function probeShared(
     answer.resume()
     return true
   } catch (cause) {
-    // Refused at once, or not found when looked for. Anything else, an image that is missing too, says nothing about disks.
+    // The daemon refused the mount or did not find the folder. Any other error says nothing about disks.
     const refused = container === undefined ? [400, 500] : [404]
     if (refused.includes(statusOf(cause) ?? 0)) return false
     throw cause

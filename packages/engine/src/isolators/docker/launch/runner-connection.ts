@@ -24,7 +24,7 @@ export interface RunnerConnection {
   /** Resolves when the runner accepts connections. */
   ready(signal: AbortSignal): Promise<void>
   connect(): Promise<Duplex>
-  /** What it keeps on this machine. */
+  /** Removes its files on this machine. */
   remove(): void
 }
 
@@ -71,8 +71,9 @@ export class SocketConnection implements RunnerConnection {
   }
 
   /**
-   * The folder is one that the sandbox's root could write to, and we may be root here: a link in the socket's place could lead to any socket of
-   * this machine. So it is opened without following a link, must be a socket, and is connected to through that descriptor.
+   * The sandbox's root can write to this folder, and we may be root: a link in place of the socket could lead to any
+   * socket of this machine. So it is opened without following links, must be a socket, and is connected through that
+   * descriptor.
    */
   async connect(): Promise<Duplex> {
     const fd = openSync(this.socket, O_PATH | constants.O_NOFOLLOW)
@@ -93,7 +94,7 @@ export class SocketConnection implements RunnerConnection {
   }
 }
 
-/** Through the daemon: `runner bridge` as an exec, whose standard streams are the connection. */
+/** Connects through the daemon: `runner bridge` as an exec, whose standard streams are the connection. */
 export class BridgeConnection implements RunnerConnection {
   private readonly container: Container
 
@@ -126,7 +127,7 @@ export class BridgeConnection implements RunnerConnection {
   remove(): void {}
 }
 
-/** A bridge that finds no socket ends at once, with an error. One that stays until its input ends has found it. */
+/** A bridge that finds no socket exits at once with an error. A bridge that stays until its input ends has found it. */
 function holds(stream: ExecStream): Promise<boolean> {
   return new Promise((resolve) => {
     stream.once('error', () => resolve(false))
@@ -136,7 +137,7 @@ function holds(stream: ExecStream): Promise<boolean> {
       stream.destroy()
     })
     stream.resume()
-    // The runner ends a connection whose input ends, and the bridge with it.
+    // When the input ends, the runner closes the connection and the bridge exits.
     stream.end()
   })
 }

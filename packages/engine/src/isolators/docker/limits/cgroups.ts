@@ -12,14 +12,14 @@ export function groupsOf(pid: number, containerId: string): SandboxGroups | unde
   const { v1, v2 } = layoutOfThisMachine()
   const inV1 = v1.memory !== undefined
   const own = paths.find(({ controllers }) => controllers.includes(inV1 ? 'memory' : ''))?.path
-  // A number says nothing about whose machine it is of; the group's name does.
+  // A pid may belong to another machine. The group's name proves that it is this one.
   if (own === undefined || !own.includes(containerId)) return undefined
   return new SandboxGroups(inV1 ? { v1 } : { v1: {}, v2 }, dirname(own), basename(own))
 }
 
 /**
- * PID 1 is what was asked for, as the kernel tells it; the first thing that is not, in words. A daemon that ignored a setting must not go
- * unnoticed. Undefined also where the daemon's machine is another: there is no looking.
+ * Compares PID 1 with the requested restrictions, as the kernel reports them, and returns the first difference. This
+ * detects a daemon that ignores a setting. Undefined if all match or the daemon runs on another machine.
  */
 export function weaknessOf(pid: number, containerId: string): string | undefined {
   if (!readOr(`/proc/${pid}/cgroup`)?.includes(containerId)) return undefined

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { DaemonFacts } from '../daemon/daemon.ts'
 
 /**
- * How far limits may go on this machine, where the daemon is: without CAP_SYS_RESOURCE nobody can raise one, and Podman, when it is not told
- * which to set, tries. It lowers its own to the kernel's largest process number.
+ * The highest resource limits on this machine. Without CAP_SYS_RESOURCE a limit cannot be raised, and Podman tries to
+ * unless limits are set. Podman also lowers its own to the kernel's largest pid.
  */
 export function limitsOfThisMachine({ kind }: DaemonFacts): { maxOpenFiles?: number; maxProcesses?: number } {
   const limits = readOr('/proc/self/limits')

@@ -1,7 +1,7 @@
 import type { ContainerStats } from 'dockerode'
 import type { SandboxStats } from '../../isolator.ts'
 
-/** What the daemon counts, in our words. */
+/** Translates the daemon's statistics. */
 export function statsFrom({ memory_stats, pids_stats, cpu_stats }: ContainerStats): SandboxStats {
   const all = {
     memoryBytes: memory_stats?.usage,

@@ -7,8 +7,9 @@ import type { ContainerInspectInfo } from 'dockerode'
 import { type OpenNetwork, openRules } from '../../open-network.ts'
 
 /**
- * Closes the network of a container that has just been started, as that of a sandbox of `oci` is: its only process is the runner, which does nothing
- * before we connect to it. Addresses that this machine gets later are not followed. For a daemon on this machine, and root.
+ * Closes the network of a container that was just started, like that of an `oci` sandbox. The runner is its only
+ * process and does nothing before we connect. Addresses that this machine gets later are not covered. Needs root and
+ * a local daemon.
  */
 export async function closeNetwork(
   runner: string,
