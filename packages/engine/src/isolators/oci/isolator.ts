@@ -40,12 +40,12 @@ export interface OciIsolatorOptions {
   readonly runner: string
   /** An OCI runtime: `crun` (the default), `runc`, gVisor’s `runsc`, or a path to one. */
   readonly runtime?: string
-  /** Whose words it understands, where neither its name nor its version says so. */
+  /** The command line that it understands, if neither its name nor its version tells. */
   readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
   /** How fast each sandbox may read and write. */
   readonly ioLimit?: IoLimit
-  /** What the image `host` hides of this machine. */
+  /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
   /** What sandboxes with the network `open` may reach. */
   readonly openNetwork?: OpenNetwork
@@ -56,24 +56,26 @@ export interface OciIsolatorOptions {
   /** The control group that all sandboxes are in. */
   readonly cgroupParent?: string
   /**
-   * Leave writing a sandbox's files out to the machine, as for any other file, instead of waiting for it when the sandbox stops. Only a
-   * power failure tells the difference. True unless said otherwise.
+   * Let the kernel write a sandbox's files to the disk later instead of waiting for it at each stop. Only a power
+   * failure makes a difference. Default true.
    */
   readonly volatile?: boolean
   readonly readyTimeoutMs?: number
 }
 
 /**
- * Sandboxes as OCI containers run by `crun`, `runc` or `runsc`, without any daemon: a shim per sandbox (`runner/src/shim/mod.rs`) is its parent and its witness.
+ * Sandboxes as OCI containers on `crun`, `runc` or `runsc`, without a daemon. A shim for each sandbox
+ * (`runner/src/shim/mod.rs`) is its parent and the witness of its end.
  *
- * The small file operations here are synchronous on purpose: each takes microseconds, and a thread pool would cost more than the start itself.
+ * The small file operations are synchronous on purpose: each takes microseconds, and a thread pool would cost more
+ * than the start itself.
  */
 export class OciIsolator implements Isolator {
   readonly name = 'oci'
   readonly isolation: Isolation
   private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
     Pick<OciIsolatorOptions, 'runtimeKind'>
-  /** What it stands on: root’s rights or an account’s. */
+  /** Root's privileges, or an ordinary account's. */
   readonly privileges: Privileges
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
@@ -184,7 +186,8 @@ export class OciIsolator implements Isolator {
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const places = placesOf(place, this.options.runFolder)
     const { layout } = await this.prepare()
-    // In this order: who is named here while nobody listens was killed, and is not one that is just starting.
+    // In this order: a shim that is named here but does not listen was killed. In the other order it could be
+    // starting.
     const last = lastShim(places)
     const witness = await Witness.open(places.witness)
     if (witness) return this.sandbox(place.sandboxId, places, layout, witness)
@@ -216,7 +219,7 @@ export class OciIsolator implements Isolator {
     return existed
   }
 
-  /** Takes away what was prepared for the next sandbox. Sandboxes go on; starting another one prepares again. */
+  /** Ends what is prepared for the next sandbox. Running sandboxes continue, and the next start prepares again. */
   async close(): Promise<void> {
     await Promise.all([this.launcher.close(), this.remover.close()])
   }
@@ -224,13 +227,13 @@ export class OciIsolator implements Isolator {
   async sweep(below: string): Promise<void> {
     this.privileges.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
     const { imagesFolder } = this.options
-    // Nothing of somebody else's, who may keep images of his own there.
+    // Another root may keep its own images in this folder.
     if (dirname(below) !== dirname(imagesFolder)) return
     collectHostImages(imagesFolder)
     collectDiskTemplates(imagesFolder)
   }
 
-  /** The run folder is the claim: who makes it starts the sandbox. */
+  /** Creating the run folder is the claim: the process that succeeds starts the sandbox. */
   private async claim(places: Places, sandboxId: string): Promise<void> {
     try {
       mkdirSync(places.run, { mode: 0o700 })
@@ -249,8 +252,8 @@ export class OciIsolator implements Isolator {
   }
 
   /**
-   * A start that failed leaves what was there before: its shim has taken away all that it made. Unless one lives there: then somebody else has
-   * started this sandbox meanwhile, and nothing here is ours.
+   * Undoes a failed start; its shim has already removed what it made. If the sandbox runs, another process has
+   * started it, and nothing here is ours.
    */
   private async undo(place: SandboxPlace, places: Places, isNew: boolean): Promise<void> {
     if (await this.attach(place)) return
@@ -259,7 +262,7 @@ export class OciIsolator implements Isolator {
     if (isNew) await this.remove(place)
   }
 
-  /** What it writes to. */
+  /** The path of its writable disk. */
   private diskOf({ limits }: IsolatorSpec, { upper, limitedDisk }: Places): string {
     return limits.diskBytes === undefined ? upper : limitedDisk
   }
@@ -271,7 +274,8 @@ export class OciIsolator implements Isolator {
       if (stored) return { layers: stored.layers, binds: [], hidden: [] }
       throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
     }
-    // Looking whether the machine has changed takes a hundred system calls: once a second is often enough, unless somebody has cleared it away.
+    // A check for changes of the machine takes a hundred system calls, so it runs at most once a second, unless the
+    // image is gone.
     if (!this.host || performance.now() - this.host.at > 1000 || !existsSync(this.host.image.layer))
       this.host = {
         at: performance.now(),

@@ -7,7 +7,7 @@ import type { Privileges } from './privileges/privileges.ts'
 import { probeAccount } from './privileges/probe-account.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
-/** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
+/** Checks the isolator's needs one by one. Reports the first that is missing, and how to fix it. */
 export async function probe(options: {
   runner: string
   runtime: string

@@ -92,8 +92,9 @@ export class OciSandbox implements IsolatedSandbox {
   }
 
   /**
-   * The shim has gone, and with it everything in its pid namespace. What it could not tell, it may have written down. One that was itself killed
-   * leaves its groups, which are nobody else's, and its folder, which is ours to remove only as long as no next life has taken its place.
+   * The shim has ended, and with it all processes of its pid namespace. It may have written down what it could not
+   * send. A shim that was killed leaves its groups and its folder. The folder may be removed only if no next
+   * incarnation uses it.
    */
   private async settle(told: SandboxEnd | undefined): Promise<SandboxEnd> {
     if (told) return told

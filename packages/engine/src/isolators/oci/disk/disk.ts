@@ -5,11 +5,12 @@ import type { Places } from '../places.ts'
 import type { IdRanges } from '../privileges/id-ranges.ts'
 
 /**
- * A sandbox's disk: the writable side of its overlay. Its files have the owners that the sandbox sees, 0 to 65535; the shim maps them to the
- * sandbox's range. So what root of a sandbox owns belongs to root out here, setuid programs included: the folder is closed to everybody else.
+ * A sandbox's disk: the writable side of its overlay. Its files have the owners that the sandbox sees, 0 to 65535,
+ * and the shim maps them to the sandbox's range. So files of a sandbox's root, including setuid programs, belong to
+ * root on the host. That is why the folder is closed to other users.
  *
- * What is in `upper` is hostile once a sandbox has run on it (a link called `etc` to the host's `/etc`), and we are root. So nothing is ever written
- * into it from here: it starts empty, is mounted as it is, and at the end removed as a whole.
+ * The content of `upper` is hostile once a sandbox has run on it (a link called `etc` to the host's `/etc`), and we
+ * are root. So it is never written to from here: it starts empty, is mounted as it is, and is removed as a whole.
  */
 
 /** The first id of the sandbox's range: the one it had, or a new one. */
@@ -28,7 +29,7 @@ export function rangeOf(places: Places, ranges: IdRanges): number {
 }
 
 export function readRange(places: Places): number | undefined {
-  // Looking first costs less than failing, and a new one has none.
+  // A check costs less than an exception, and a new sandbox has no range.
   if (!existsSync(places.range)) return undefined
   try {
     const first = Number(readFileSync(places.range, 'utf8'))
@@ -46,7 +47,7 @@ export function prepareDisk({ disk, upper, work }: Places): void {
     return
   }
   makeFolder(upper, 0o755)
-  // Left by the last mount; overlayfs refuses what a volatile one leaves there. The sandbox never sees this folder.
+  // Left by the last mount. overlayfs refuses the leftovers of a volatile mount. The sandbox never sees this folder.
   rmSync(work, { recursive: true, force: true })
   makeFolder(work, 0o700)
 }
@@ -55,7 +56,7 @@ export function prepareDisk({ disk, upper, work }: Places): void {
 function makeFolder(path: string, mode: number): boolean {
   try {
     mkdirSync(path, { mode })
-    // Whatever the umask: what `upper` allows is what the sandbox's own root folder allows.
+    // Regardless of the umask: the mode of `upper` is the mode of the sandbox's root folder.
     chmodSync(path, mode)
     return true
   } catch (cause) {
@@ -64,7 +65,10 @@ function makeFolder(path: string, mode: number): boolean {
   }
 }
 
-/** Removes whole disks through `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. */
+/**
+ * Removes whole disks through `runner tree` (`runner/src/tree/mod.rs`). Their content is hostile and of any depth,
+ * and links are never followed.
+ */
 export class DiskRemover {
   readonly #command: readonly [string, ...string[]]
   #process: SmallProcess | undefined
@@ -86,7 +90,7 @@ export class DiskRemover {
       })
     })
     const { error } = JSON.parse(line) as { error?: string }
-    // Somebody else may have removed it at the same time.
+    // Another process may have removed it at the same time.
     if (error !== undefined && there.some((path) => lstatSync(path, { throwIfNoEntry: false })))
       throw new SandboxError('internal', `a disk could not be removed: ${error}`)
   }

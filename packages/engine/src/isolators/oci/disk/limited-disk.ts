@@ -28,8 +28,9 @@ const MAX_TEMPLATES = 32
 const IN_USE_MS = 60 * 1000
 
 /**
- * A disk with a limit is a file with a file system of that size in it, and holes where nothing was written (`runner/src/shim/limited.rs` mounts it).
- * Making one takes as long as a sandbox does, so an empty one is made once for each size. The shim copies it.
+ * A disk with a limit is a sparse file with a file system of that size (`runner/src/shim/limited.rs` mounts it).
+ * Making one takes as long as starting a sandbox, so an empty template is made once for each size and the shim copies
+ * it.
  */
 export async function diskTemplateFor(bytes: number, imagesFolder: string): Promise<string> {
   const template = join(imagesFolder, `disk-${bytes}.ext4`)
@@ -43,7 +44,7 @@ export async function diskTemplateFor(bytes: number, imagesFolder: string): Prom
   return template
 }
 
-/** Removes templates that no sandbox has been made of for a while, and drafts that a killed process has left. Returns their names. */
+/** Removes templates that were not used for a while, and drafts of killed processes. Returns their names. */
 export function collectDiskTemplates(imagesFolder: string, now = Date.now()): string[] {
   // A new engine has no images yet.
   if (!existsSync(imagesFolder)) return []
@@ -61,7 +62,10 @@ export function collectDiskTemplates(imagesFolder: string, now = Date.now()): st
   return gone.map(({ name }) => name)
 }
 
-/** No journal: after a power failure the disk of an ordinary sandbox is not whole either. No reserve: there is no root in there to keep it for. */
+/**
+ * No journal: after a power failure the disk of an ordinary sandbox is incomplete too. No reserve: it has no root
+ * user.
+ */
 async function format(file: string, bytes: number): Promise<void> {
   writeFileSync(file, '')
   truncateSync(file, bytes)
@@ -86,7 +90,7 @@ async function format(file: string, bytes: number): Promise<void> {
   }
 }
 
-/** Asked while the draft is still there: programs of others say only that they have failed. */
+/** Checked while the draft exists, because mkfs reports only that it failed. */
 function isFull(folder: string): boolean {
   const { bavail, files, ffree } = statfsSync(folder)
   return bavail === 0 || (files > 0 && ffree === 0)
@@ -99,7 +103,7 @@ function noRoom(cause: unknown): SandboxError {
   )
 }
 
-/** Others see the file whole or not at all; of several who make the same one, any is as good. */
+/** Other processes see the complete file or none. If several make the same template, any result is fine. */
 async function whole(file: string, make: (draft: string) => Promise<unknown>): Promise<void> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const draft = `${file}.${randomBytes(6).toString('hex')}`

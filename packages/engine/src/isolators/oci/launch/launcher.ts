@@ -1,8 +1,8 @@
 import { SmallProcess } from '../../../small-process.ts'
 
 /**
- * Starts shims through `runner launcher`. One for each isolator, started when it is first needed; if it dies, the next start makes a new one. It keeps one
- * shim ready for a sandbox that nobody has asked for yet.
+ * Starts shims through `runner launcher`. Each isolator has one. It starts on first use, and again if it has died. It
+ * keeps one shim ready for the next sandbox.
  */
 export class Launcher {
   readonly #command: readonly [string, ...string[]]
@@ -12,7 +12,7 @@ export class Launcher {
     this.#command = command
   }
 
-  /** Makes sure that there is one, which begins to prepare at once. What it says of defects goes to the file `log`. */
+  /** Starts the launcher if it does not run; it begins to prepare at once. It writes its defects to the file `log`. */
   warm(setup: () => object, log: string): void {
     if (this.#process?.alive) return
     const [program, ...args] = this.#command
@@ -25,7 +25,7 @@ export class Launcher {
     return this.#process.ask(JSON.stringify(task))
   }
 
-  /** Resolves when it has gone, with what it had prepared. Sandboxes go on. */
+  /** Resolves when the launcher and its prepared shim have ended. Sandboxes keep running. */
   async close(): Promise<void> {
     const process = this.#process
     this.#process = undefined

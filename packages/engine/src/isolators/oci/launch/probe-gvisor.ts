@@ -6,7 +6,10 @@ import type { Isolator, IsolatorSpec, ProbeResult } from '../../isolator.ts'
 
 const MiB = 1024 * 1024
 
-/** Whether this gVisor works on this kernel, by starting a sandbox in it: its version says nothing of that. Nothing of the sandbox lasts. */
+/**
+ * Tests whether this gVisor works on this kernel by starting a sandbox, because its version does not tell. Removes
+ * the sandbox.
+ */
 export async function probeGvisor(
   isolator: Pick<Isolator, 'start' | 'remove'>,
   runtime: string,

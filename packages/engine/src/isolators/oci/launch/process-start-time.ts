@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 
-/** In ticks since boot; undefined when there is no such process, or only its remains. A number is used again, the two together are not. */
+/**
+ * The start time in ticks since boot. Undefined if the process does not exist or is a zombie. A pid is reused, but
+ * never with the same start time.
+ */
 export function startTimeOf(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -7,7 +7,7 @@ import { type CgroupLayout, hiddenFromRuntime } from '../limits/cgroups.ts'
 import type { Privileges } from '../privileges/privileges.ts'
 import { findProgram } from './find-program.ts'
 
-/** Whose words a runtime understands. */
+/** The command line that a runtime understands. */
 export type RuntimeKind = 'crun' | 'runc' | 'runsc'
 
 export const runtimeKinds: readonly RuntimeKind[] = ['crun', 'runc', 'runsc']
@@ -18,7 +18,7 @@ export interface Runtime {
   readonly program: string
 }
 
-/** As far as it can be told without running it: one whose name does not say that it is gVisor's is not taken for it. */
+/** Decides by the name, without running it. Only a name that says so counts as gVisor's. */
 export function isolationOf(options: {
   runtime?: string
   runtimeKind?: RuntimeKind
@@ -54,7 +54,7 @@ async function lookUp(name: string, kind: RuntimeKind | undefined): Promise<Runt
   })
 }
 
-/** The first line of what it says about itself. */
+/** The first line of its version output. */
 export async function versionOf(program: string): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(findProgram(program), ['--version'], { timeout: 30_000 })
@@ -78,15 +78,16 @@ export function packageOf(name: string): string {
 }
 
 /**
- * How it is told to start the sandbox of the stage, and what it sees of the control groups.
+ * The arguments that start the sandbox of the stage, and the control groups that the runtime sees.
  *
- * The groups are ours: the process that becomes the runtime is in them before it starts, and everything that it starts stays there. crun can be told to
- * leave them alone (and refuses to start at all where v1 and v2 are side by side, so it does not see v2 there). runc cannot: it makes groups of
- * its own below the ones that it is in and, in hierarchies where it is in none, right at the top, by a name that would be the same for
- * all. So they are read-only to it, and it is told to accept that, which is the way it works where nothing was delegated to it. runsc can be told.
+ * The control groups are ours: the process that becomes the runtime joins them first, and its children stay there.
+ * crun can be told to leave them alone. It refuses to start where v1 and v2 are mounted side by side, so it does not
+ * see v2 there. runc cannot be told: it makes groups of its own below the current one, and at the top of hierarchies
+ * where it is in none, always with the same name. So they are read-only to runc, and runc is told to accept that.
+ * runsc can be told.
  *
- * What else runsc is told: no network but the loopback of its own kernel; files are written where they are said to be, and not into a
- * layer of its own above them; and the filter of `config.json` is meant too, inside, where it narrows what can be asked of that kernel.
+ * runsc gets more options: no network but the loopback of its own kernel; files are written in place, not into a
+ * layer of its own; and the filter of `config.json` applies inside, where it restricts calls to gVisor's kernel.
  */
 export function waysOf(
   kind: RuntimeKind,
@@ -131,26 +132,28 @@ function cgroupMounts({ v1, v2 }: CgroupLayout): string[] {
 }
 
 /**
- * What the runtime's own process, which is the sandbox's root on the host, may keep beside what PID 1 may have: nothing, but for gVisor's kernel. That
- * serves the sandbox's files, with all their owners (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID), and drives the processes that its
- * programs run in (SYS_PTRACE). All of it counts in the sandbox's user namespace only.
+ * The capabilities that the runtime's own process keeps in addition to those of PID 1. It is the sandbox's root on
+ * the host. Only gVisor's kernel needs any: to serve files with all owners (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH,
+ * FOWNER, FSETID) and to drive the processes of its programs (SYS_PTRACE). They are valid in the sandbox's user
+ * namespace only.
  */
 export function ownCapabilities(kind: RuntimeKind): number {
   return kind === 'runsc' ? 0x8001f : 0
 }
 
-/** What a runtime that stays, which only gVisor does, needs for itself beside what the sandbox was given. */
+/** What a runtime that keeps running, which only gVisor does, needs for itself in addition to the sandbox's limits. */
 export function runtimeOverhead(
   kind: RuntimeKind,
   { pids }: { pids: number },
 ): { memoryBytes: number; pids: number } {
   if (kind !== 'runsc') return { memoryBytes: 0, pids: 0 }
-  // For each process inside there is an empty one of the host, with a thread for each processor; and threads of the gVisor itself.
+  // Each process inside has an empty host process with a thread for each processor. gVisor itself has threads too.
   return { memoryBytes: 96 * 1024 * 1024, pids: Math.min(pids * (1 + availableParallelism()), 8192) + 256 }
 }
 
 /**
- * The least that a sandbox's limits may be: the runtime itself starts within them. runc is a program of many threads and some twenty megabytes.
+ * The lowest limits of a sandbox, because the runtime itself starts within them. runc has many threads and needs 20
+ * MB.
  */
 export function leastLimits(kind: RuntimeKind): { memoryBytes: number; pids: number } {
   const MiB = 1024 * 1024

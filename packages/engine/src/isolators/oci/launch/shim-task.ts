@@ -13,7 +13,7 @@ import type { Architecture } from '../seccomp/policy.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
 import { skeletonOf } from './skeleton.ts'
 
-/** What a shim is told before it has a sandbox, as `runner/src/shim/setup.rs` reads it. */
+/** The first message to a shim, before it has a sandbox. `runner/src/shim/setup.rs` reads it. */
 export function shimSetup(input: {
   readonly runtime: Runtime
   readonly runner: string
@@ -36,7 +36,10 @@ export function shimSetup(input: {
   }
 }
 
-/** What it is told then, as `runner/src/shim/task.rs` reads it. It goes through a pipe: the environment in it is nobody else's to see. */
+/**
+ * The second message to a shim. `runner/src/shim/task.rs` reads it. It goes through a pipe, because it contains
+ * environment variables that other processes must not see.
+ */
 export interface TaskInput {
   readonly privileges: Privileges
   readonly spec: IsolatorSpec
@@ -72,7 +75,8 @@ export function shimTask(input: TaskInput): object {
   const uncounted = input.runtime === 'runsc' ? [...missing, 'pids'] : missing
   const kernel = kernelLimits(privileges.kind, input.runtime, spec.limits, uncounted)
   const binds = [
-    // The machine's own files keep their owners, who are nobody inside: what not everyone may read, not even the sandbox's root may.
+    // The machine's own files keep their owners, which do not exist inside. Not even the sandbox's root can read a
+    // file that is not world-readable.
     ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false, exact: false })),
     // The owner 1000 of a shared folder is the sandbox's user; with `asOwner`, the folder's own owner is.
     ...spec.mounts.map((bind) => ({
@@ -95,7 +99,7 @@ export function shimTask(input: TaskInput): object {
     userLimits: kernel.user,
     groups: planGroups(input.layout, input.cgroupParent, withOverhead(input), privileges.kind !== 'root'),
     layers: [...(spec.layers ?? []), ...image.layers],
-    // Those that sandboxes wrote: above what is made anew for each life.
+    // Disks of other sandboxes lie above the files that are generated for each start.
     written: spec.layers?.length ?? 0,
     skeleton: skeletonOf(spec, privileges.skeleton(spec)).map((entry) => ({
       ...entry,
@@ -140,14 +144,14 @@ function networkOf({ pasta, stage, firstId, privileges, openNetwork: open }: Tas
   })
 }
 
-/** Files in memory are nobody's, so where no control group counts them they have at least no more room than the sandbox was given. */
+/** Without a memory control group, files in memory are not counted. So they get at most the sandbox's memory limit. */
 function smallTmpfs(spec: IsolatorSpec): IsolatorSpec {
   const { memoryBytes, tmpBytes, shmBytes } = spec.limits
   const small = { tmpBytes: Math.min(tmpBytes, memoryBytes), shmBytes: Math.min(shmBytes, memoryBytes) }
   return { ...spec, limits: { ...spec.limits, ...small } }
 }
 
-/** pasta and gVisor are in the sandbox's groups, so that their work is on the sandbox's account; their own size is not. */
+/** pasta and gVisor run in the sandbox's groups, so the sandbox pays for their work but not for their own size. */
 function withOverhead({ spec: { limits, network }, runtime }: TaskInput): Limits {
   const { memoryBytes, pids } = runtimeOverhead(runtime, limits)
   const [pastaBytes, pastaPids] = network === 'none' ? [0, 0] : [PASTA_MEMORY_BYTES, PASTA_PIDS]

@@ -10,7 +10,7 @@ import type { Places } from '../places.ts'
 import type { Launcher } from './launcher.ts'
 import { startTimeOf } from './process-start-time.ts'
 
-/** How long a shim may take to greet. It does nothing else meanwhile, so this is the time of a stuck machine. */
+/** How long a shim may take to greet. It does nothing else first, so only a stuck machine takes this long. */
 const GREETING_MS = 10_000
 
 /** The shim's side of things, from here: starting one, finding one, hearing how its sandbox ended. */
@@ -35,12 +35,12 @@ export async function startShim(launcher: Launcher, task: object, sandboxId: str
   throw translate(Object.assign(new Error(message), { code }), `${NOT_STARTED} (${message})`)
 }
 
-/** What the shim meets in the data folder, and nowhere else. */
+/** Errors that a shim meets only in the data folder. */
 const ofTheDisk = ['ENOSPC', 'EDQUOT', 'EROFS', 'EUCLEAN']
 
 const NOT_STARTED = 'the sandbox could not be started'
 
-/** Who a shim is. A number is used again, so it comes with when that process started. */
+/** The identity of a shim: pid and start time, because pids are reused. */
 export interface ShimIdentity {
   readonly pid: number
   readonly startTime: number
@@ -79,7 +79,7 @@ export class Witness {
         resolve()
       })
     })
-    // It closes its connections a moment before it has quite gone.
+    // A shim closes its connections shortly before it has exited.
     this.told = closed.then(async () => {
       for (let tries = 0; this.lives() && tries < 1000; tries++) await (tries < 50 ? nextTurn() : sleep(1))
       return end
@@ -89,8 +89,8 @@ export class Witness {
   }
 
   /**
-   * Undefined when no shim lives there. The kernel accepts a connection for a process that is dying, so being connected proves nothing: a shim
-   * greets with a line.
+   * Resolves to undefined if no shim is alive there. The kernel accepts connections for a dying process, so a shim
+   * proves that it is alive with a greeting line.
    */
   static open(path: string): Promise<Witness | undefined> {
     return new Promise((resolve, reject) => {
@@ -120,7 +120,7 @@ export class Witness {
       socket.on('data', greeted)
       socket.on('close', gone)
       socket.on('error', (cause: NodeJS.ErrnoException) => {
-        // Nobody there, or gone while we came: `close` says so. Anything else is no knowledge at all.
+        // No shim, or it has just ended: `close` reports that. Any other error proves nothing.
         if (!['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'].includes(cause.code ?? ''))
           failed(cause.message, cause)
       })
@@ -128,7 +128,7 @@ export class Witness {
   }
 
   kill(): void {
-    // From now on somebody waits.
+    // From now on the connection keeps this process alive.
     this.socket.ref()
     this.socket.write('kill\n')
   }
@@ -138,7 +138,7 @@ export class Witness {
     await this.ask('hold', 'frozen')
   }
 
-  /** Where there is no freezer: the shim does it by signals, until it is told otherwise. */
+  /** For machines without a freezer: the shim stops the processes with signals. */
   async freeze(frozen: boolean): Promise<void> {
     await this.ask(frozen ? 'freeze' : 'thaw', frozen ? 'frozen' : 'thawed')
   }
@@ -161,7 +161,7 @@ export class Witness {
     if (!this.socket.destroyed) this.socket.write('release\n')
   }
 
-  /** For one that does not answer: its end is the sandbox's end, by the kernel's hand. */
+  /** For a shim that does not answer: the kernel ends the sandbox with it. */
   killShim(): void {
     if (this.lives()) process.kill(this.shim.pid, 'SIGKILL')
   }
@@ -171,7 +171,7 @@ export class Witness {
   }
 }
 
-/** Of the last shim that has said who it is; one that ended in good order has taken it back. */
+/** The last shim that wrote its identity. A shim that ended normally has removed it. */
 export function lastShim(places: Places): ShimIdentity | undefined {
   try {
     return identityOf(parseLine(readFileSync(places.state, 'utf8')))

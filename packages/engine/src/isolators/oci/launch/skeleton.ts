@@ -3,7 +3,10 @@ import { type IsolatorSpec, storedImage } from '../../isolator.ts'
 import { hostNameservers, resolvConf } from '../network/pasta.ts'
 import { SANDBOX_USER } from '../privileges/inside-ids.ts'
 
-/** A folder, or a file with this text, made anew above the image for each life; what a sandbox has written itself is above it. */
+/**
+ * A folder, or a file with this text. It is generated above the image at each start, and below the sandbox's own
+ * files.
+ */
 export interface SkeletonEntry {
   /** Relative to the sandbox's root. */
   readonly path: string

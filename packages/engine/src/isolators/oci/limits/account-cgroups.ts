@@ -3,10 +3,10 @@ import { basename, dirname, join } from 'node:path'
 import { type CgroupLayout, layoutOfThisMachine, usedControllers } from './cgroups.ts'
 
 /**
- * Control groups of an ordinary account: the v2 group that it is in, where that was delegated to it (`systemd-run --user --scope -p Delegate=yes`,
- * or a service with `Delegate=yes`). A v1 hierarchy is never delegated.
+ * Control groups of an ordinary account: its v2 group, if that was delegated (`systemd-run --user --scope -p
+ * Delegate=yes`, or a service with `Delegate=yes`). A v1 hierarchy is never delegated.
  *
- * A v2 group has either processes or limited children, so everyone who is in the delegated one, ourselves first, moves to a child of it.
+ * A v2 group has either processes or limited children, so all processes of the delegated group move to a child of it.
  */
 const OURS = 'sandkasten-engine'
 

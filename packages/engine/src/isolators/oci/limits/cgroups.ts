@@ -6,11 +6,12 @@ import type { Limits, SandboxStats } from '../../isolator.ts'
 import { startTimeOf } from '../launch/process-start-time.ts'
 
 /**
- * Control groups in any layout: v1 (a hierarchy per controller), v2 (one for all), or hybrid, where the controllers are in v1 and an empty
- * v2 still freezes and counts. Each controller is used where it lives; what v2 can do without controllers is done there.
+ * Control groups in any layout: v1 (a hierarchy for each controller), v2 (one for all), or hybrid, where the
+ * controllers are in v1 and v2 only freezes and counts. Each controller is used where it is mounted.
  *
- * This file decides; the shim makes, joins and limits (`runner/src/shim/cgroup.rs`), under a name that is its own, `<pid>-<start time>`. Afterwards
- * this file reads, freezes and, should a shim have been killed, cleans up: a name is never used again, so what bears a dead one is nobody's.
+ * This file decides. The shim makes, joins and limits the groups (`runner/src/shim/cgroup.rs`) under a name of its
+ * own, `<pid>-<start time>`. Afterwards this file reads, freezes and, if a shim was killed, cleans up. A name is
+ * never reused, so a group with the name of a dead shim is a leftover.
  */
 export interface CgroupLayout {
   /** Controller to the folder of its hierarchy. */
@@ -46,7 +47,8 @@ export function readLayout(mountinfo: string, controllersOf: (root: string) => s
     const root = left?.split(' ')[4]?.replaceAll('\\040', ' ')
     if (root === undefined) continue
     if (type === 'cgroup2') v2 = { root, controllers: controllersOf(root).split(/\s+/).filter(Boolean) }
-    // `rw,cpu,cpuacct`: several controllers may share a hierarchy. A named one (`name=systemd`) has none.
+    // `rw,cpu,cpuacct`: several controllers may share a hierarchy. A named hierarchy (`name=systemd`) has no
+    // controller.
     if (type === 'cgroup')
       for (const name of (options ?? '').split(',')) if (!FLAGS.has(name)) v1[name] = root
   }
@@ -100,7 +102,7 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits,
   const quota = String(Math.max(1000, Math.round(limits.cpus * PERIOD_USEC)))
   const whereIs = (controller: string) => (v2.has(controller) ? layout.v2!.root : layout.v1[controller]!)
   if (missing.includes('memory')) {
-    // For others to limit.
+    // Other mechanisms limit it.
   } else if (v2.has('memory'))
     set(whereIs('memory'), [
       ['memory.max', bytes],
@@ -153,13 +155,13 @@ export function groupRoots({ v1, v2, io }: CgroupLayout): string[] {
   return [...roots].filter((root) => root !== undefined)
 }
 
-/** Those, and the one that was used if I/O had a limit when the group was made. */
+/** All roots, including the one for I/O, which is used only if I/O was limited when the group was made. */
 function everyRoot(layout: CgroupLayout): string[] {
   const { blkio } = layout.v1
   return [...new Set([...groupRoots(layout), ...(blkio === undefined ? [] : [blkio])])]
 }
 
-/** Takes away the groups of shims that were killed: nobody else does. */
+/** Removes the groups of shims that were killed. */
 export async function sweepGroups(layout: CgroupLayout, parent: string): Promise<void> {
   const names = new Set<string>()
   for (const root of everyRoot(layout)) {
@@ -226,7 +228,7 @@ export class SandboxGroups {
       : this.number(v1[controller], file1, key)
   }
 
-  /** What a file says, or what its line with this key says. */
+  /** The content of a file, or of its line with this key. */
   private number(root: string | undefined, file: string, key?: string): number | undefined {
     const text = root === undefined ? undefined : readOr(join(this.path(root), file))
     const line = key === undefined ? text : text?.split('\n').find((line) => line.startsWith(`${key} `))
@@ -238,7 +240,7 @@ export class SandboxGroups {
     return this.layout.v2 !== undefined || this.layout.v1.freezer !== undefined
   }
 
-  /** Frozen or thawed when it resolves; the kernel needs a moment to stop every thread. */
+  /** Resolves when it is frozen or thawed. The kernel needs some time to stop every thread. */
   async freeze(frozen: boolean): Promise<void> {
     const { v1, v2 } = this.layout
     const [file, value, stateFile, done] = v2

@@ -4,8 +4,8 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { CgroupLayout } from './cgroups.ts'
 
 /**
- * How fast each sandbox may use the disk that the engine's folder is on. Control groups of version 1 (`blkio`) hold this for reads and for writes that bypass
- * the page cache; version 2 (`io`) for all.
+ * How fast each sandbox may use the disk of the engine's folder. Control groups v1 (`blkio`) limit reads, and writes
+ * that bypass the page cache. v2 (`io`) limits all.
  */
 export interface IoLimit {
   readonly readBytesPerSecond?: number
@@ -36,7 +36,10 @@ export function withIoLimit(
   }
 }
 
-/** `major:minor` of the whole disk: partitions cannot be limited. Undefined for file systems without one, such as tmpfs and btrfs. */
+/**
+ * `major:minor` of the whole disk, because partitions cannot be limited. Undefined for file systems without a disk of
+ * their own, such as tmpfs and btrfs.
+ */
 function diskOf(folder: string): string | undefined {
   let there = folder
   while (!existsSync(there)) there = dirname(there)

@@ -5,20 +5,23 @@ import type { Privileges } from '../privileges/privileges.ts'
 /**
  * Limits of kernel objects that no control group counts. `docs/kernel-resources.md` has the whole table.
  *
- * The kernel counts each of them for a user of a user namespace, and then for the owner of that namespace, up to the host. Root's sandboxes have an owner
- * each (`runner/src/shim/idmap.rs`), so these limits are per sandbox all the way up. An account's sandboxes have the account as their owner: there,
- * smaller values leave something for the account's other sandboxes.
+ * The kernel counts each of them for a user of a user namespace, then for the owner of that namespace, up to the
+ * host. Each of root's sandboxes has an owner of its own (`runner/src/shim/idmap.rs`), so these limits are per
+ * sandbox at every level. All sandboxes of an account have the account as their owner, so smaller values leave
+ * something for the others.
  */
 export interface KernelLimits {
   /** Per sandbox: files of `/proc/sys/user` in its user namespace. */
   readonly user: readonly { readonly name: string; readonly value: number }[]
-  /** Per user of the sandbox. The runner sets them on itself, inside the user namespace, and everything that it starts inherits them. */
+  /**
+   * Per user of the sandbox. The runner sets them on itself inside the user namespace, and its children inherit them.
+   */
   readonly runner: Readonly<Record<string, number>>
 }
 
 const MiB = 1024 * 1024
 
-/** The runner's own threads, where they are of the same user as what it runs. */
+/** The runner's own threads, if the runner and its commands are the same user. */
 const RUNNER_PIDS = 8
 
 export function kernelLimits(
@@ -38,13 +41,14 @@ export function kernelLimits(
       // gVisor's kernel has these for itself, in the memory of the sandbox, and knows no limit of them.
       ...(runtime === 'runsc' ? {} : { ...sharedLimits, ...(alone ? { queueBytes: 819_200 } : {}) }),
       ...(missingControllers.includes('pids') ? { processes: limits.pids + RUNNER_PIDS } : {}),
-      // What is written to, not what is reserved: `RLIMIT_AS` would stop every program that reserves more than it uses, as Node, Java and Go do.
+      // Limits written memory, not reserved memory: `RLIMIT_AS` would stop programs that reserve more than they use,
+      // such as Node, Java and Go.
       ...(missingControllers.includes('memory') ? { dataBytes: limits.memoryBytes } : {}),
     },
   }
 }
 
-/** For sandboxes whose users are the same on the host: each gets a part of what the kernel allows a user by default. */
+/** For sandboxes that share a user on the host: each gets a part of the kernel's default for a user. */
 export const sharedLimits = {
   /** Timers of `timer_create` count too. */
   pendingSignals: 8192,
@@ -53,7 +57,10 @@ export const sharedLimits = {
   lockedBytes: 8 * MiB,
 }
 
-/** Of one sandbox. The kernel keeps `kernel.pty.reserve` (1024) of `kernel.pty.max` (4096) for the host; the other 3072 are for all sandboxes. */
+/**
+ * Per sandbox. The kernel keeps `kernel.pty.reserve` (1024) of `kernel.pty.max` (4096) for the host; all sandboxes
+ * share the other 3072.
+ */
 export const MAX_TERMINALS = 128
 
 /** Arguments of `runner serve`. */

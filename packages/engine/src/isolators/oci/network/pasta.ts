@@ -3,12 +3,12 @@ import { isIP, isIPv4 } from 'node:net'
 import { type OpenNetwork, openRules } from '../../open-network.ts'
 
 /**
- * Network `open`: `pasta` joins the sandbox's network namespace to the world from user space. It opens the connections on the host as itself, so
- * nothing is bridged, routed or forwarded, and the host needs no firewall rule. It runs as an id of the sandbox's own range that has no right
- * outside of its user namespace (`runner/src/shim/open_network.rs`).
+ * Network `open`: `pasta` connects the sandbox's network namespace from user space. It opens connections on the host
+ * itself, so nothing is bridged, routed or forwarded, and the host needs no firewall rule. It runs as an id of the
+ * sandbox's range without rights outside its user namespace (`runner/src/shim/open_network.rs`).
  *
- * Inside there is one interface with the same addresses in every sandbox: nothing of the host's network shows. `openRules` decides what can be
- * reached through it.
+ * Inside there is one interface with the same addresses in every sandbox, so the host's network does not show.
+ * `openRules` decides what it can reach.
  */
 export function openNetwork(input: {
   readonly pasta: string
@@ -55,7 +55,7 @@ function pastaArgv(program: string, namespace: string): string[] {
 export const PASTA_MEMORY_BYTES = 36 * 1024 * 1024
 export const PASTA_PIDS = 1
 
-/** For the sandbox's `/etc/resolv.conf`. Without a network there is no resolver, so that a lookup fails at once instead of timing out. */
+/** The sandbox's `/etc/resolv.conf`. Without a network there is no resolver, so that a lookup fails at once. */
 export function resolvConf(network: 'none' | 'open', nameservers: readonly string[]): string {
   if (network === 'none') return '# network: none\n'
   return forwarders(nameservers)

@@ -4,8 +4,8 @@ import { hasProgram } from '../launch/find-program.ts'
 import { RANGE_SIZE } from './id-ranges.ts'
 
 /**
- * What an ordinary account has of what a sandbox needs. `range`: ids of its own for the users of sandboxes, given by the administrator in
- * `/etc/subuid` and `/etc/subgid`, and the two programs that map them. `own`: nothing but its own id.
+ * What an ordinary account can use for sandboxes. `range`: ids of its own, which the administrator assigned in
+ * `/etc/subuid` and `/etc/subgid`, and the two programs that map them. `own`: only its own id.
  */
 export interface Account {
   readonly uid: number
@@ -56,14 +56,14 @@ export function accountOf(
   return { ...who, mode: 'range', firstUid, firstGid, lacks }
 }
 
-/** `name:first:count` or `uid:first:count`. Host root is never among them, whoever wrote that. */
+/** `name:first:count` or `uid:first:count`. A range that contains the host's root is ignored. */
 function firstOf(text: string, { uid, name }: { uid: number; name: string }): number | undefined {
   return rangesIn(text).find(
     ({ who, first, count }) => (who === name || who === String(uid)) && first > 0 && count >= RANGE_SIZE,
   )?.first
 }
 
-/** Behind everybody's, where `useradd` would look too. */
+/** Behind all assigned ranges, where `useradd` would look too. */
 function freeFrom(...texts: string[]): number {
   const ends = texts.flatMap(rangesIn).map(({ first, count }) => first + count)
   return Math.max(100_000, ...ends)

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * A range of user and group ids for each sandbox, so that its users are nobody on the host and nobody in another sandbox. A range is kept
- * as long as the sandbox's disk, whose files belong to it.
+ * A range of user and group ids for each sandbox, so that its users exist neither on the host nor in another sandbox.
+ * A range is kept as long as the sandbox's disk, whose files belong to it.
  *
- * One link per range, in one folder for the whole machine: there can be one of a name, so two processes, with state folders that know
- * nothing of each other, never hand out the same. It leads to the sandbox folder that it was taken for, and is there with that or not at all.
+ * Each range is a link in one folder of the whole machine. Creating a link is atomic, so two processes with unrelated
+ * state folders never get the same range. The link leads to the folder of the sandbox that owns the range.
  *
- * 0x10000000–0x6fffffff is where systemd lets containers take ids: above every real user, above `/etc/subuid`'s usual ranges, below 2^31, where
- * some programs go wrong.
+ * systemd lets containers use 0x10000000–0x6fffffff: above every real user and the usual ranges of `/etc/subuid`, and
+ * below 2^31, where some programs fail.
  */
 export const RANGE_SIZE = 65536
 
@@ -45,7 +45,7 @@ export class IdRanges {
     this.next = Math.floor(Math.random() * this.count)
   }
 
-  /** The first id of a range that nobody else has. */
+  /** Takes a free range and returns its first id. */
   take(owner: string): number {
     mkdirSync(this.options.folder, { recursive: true, mode: 0o700 })
     for (let tried = 0; tried < this.count; tried++) {
@@ -64,7 +64,7 @@ export class IdRanges {
     })
   }
 
-  /** Is it this owner's? One that says otherwise is never taken or removed. */
+  /** Whether the range belongs to this owner. A range of another owner is never taken or removed. */
   holds(first: number, owner: string): boolean {
     try {
       return ownerOf(this.path(first)) === owner
@@ -77,7 +77,7 @@ export class IdRanges {
     if (this.holds(first, owner)) ifThere(() => unlinkSync(this.path(first)))
   }
 
-  /** Whose ranges are taken. */
+  /** All ranges in use, with their owners. */
   owners(): Map<number, string> {
     const { folder } = this.options
     const names = ifThere(() => readdirSync(folder)) ?? []

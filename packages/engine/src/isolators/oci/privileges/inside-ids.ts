@@ -1,6 +1,6 @@
 import { RANGE_SIZE } from './id-ranges.ts'
 
-/** Who is who in a sandbox: what `config.json` says of ids and rights. */
+/** The ids and capabilities inside a sandbox, as `config.json` states them. */
 export interface InsideIds {
   /** The first id that exists inside, and how many. */
   readonly first: number
@@ -16,7 +16,7 @@ export interface InsideIds {
 
 export const SANDBOX_USER = 1000
 
-/** Ids 0 to 65535. The runner is root, and has what it takes to start and to end commands of another user: bits 5, 6 and 7. */
+/** Ids 0 to 65535. The runner is root and may start and end commands of another user: capability bits 5, 6 and 7. */
 export const insideRange: InsideIds = {
   first: 0,
   count: RANGE_SIZE,
@@ -26,7 +26,10 @@ export const insideRange: InsideIds = {
   terminalGroup: 5,
 }
 
-/** One id. The runner has it too, and no capability at all; it keeps others of its user from its memory by being undumpable. */
+/**
+ * One id, which the runner shares, without capabilities. The runner is not dumpable, so its user cannot read its
+ * memory.
+ */
 export const insideOwn: InsideIds = {
   first: SANDBOX_USER,
   count: 1,

@@ -20,13 +20,14 @@ import { defaultIdRanges, type IdRangeOptions, IdRanges, RANGE_SIZE } from './id
 import { type InsideIds, insideOwn, insideRange } from './inside-ids.ts'
 
 /**
- * What the isolator stands on: the rights of the host's root, or those that an ordinary account has in a user namespace of its own
- * (`runner/src/shim/userns.rs` draws it). All that differs between the two is here, in `inside.ts` and in `account*.ts`.
+ * The privileges of the isolator: those of the host's root, or those of an ordinary account in a user namespace of
+ * its own (`runner/src/shim/userns.rs` has a drawing). All differences between the two are in this folder and in
+ * `limits/account-cgroups.ts`.
  */
 export interface Privileges {
   readonly kind: 'root' | 'range' | 'own'
   readonly inside: InsideIds
-  /** How to start a program that makes or removes what sandboxes have. */
+  /** The command that starts a program which makes or removes files of sandboxes. */
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
   /** The first of the sandbox's ids, where the shim is. */
   takeIds(places: Places): number
@@ -34,12 +35,12 @@ export interface Privileges {
   /** Frees the ids of folders that have gone. */
   sweepIds(isGone: (folder: string) => boolean): void
   prepareDisk(places: Places, spec: IsolatorSpec): void
-  /** What a sandbox has of its own beyond the usual. */
+  /** Generated files that these privileges require. */
   skeleton(spec: IsolatorSpec): SkeletonEntry[]
   /** The control groups that it may use. */
   layout(): CgroupLayout
   prepareGroups(layout: CgroupLayout, parent: string): void
-  /** What is weaker than it could be, in sentences for people. */
+  /** How sandboxes are weaker than they could be, in sentences for users. */
   weaker(layout: CgroupLayout): string[]
   readonly folders: { readonly run: string; readonly stage: string; readonly data: string }
 }
@@ -108,7 +109,8 @@ export function accountPrivileges(account: Account, runFolder?: string): Privile
         if (mkdirSync(path, { recursive: true, mode })) chmodSync(path, mode)
       }
     },
-    // The image's files are the account's, who is nobody in a range: the folders at least are its root's, and its user has a home.
+    // The image's files belong to the account, which does not exist in a range. So the folders get the sandbox's root
+    // as owner, and its user gets a home.
     skeleton: ({ image }) =>
       image !== 'host' || account.mode === 'own'
         ? []
@@ -123,7 +125,7 @@ export function accountPrivileges(account: Account, runFolder?: string): Privile
   }
 }
 
-/** How an account keeps images: their files have the ids of its range. Undefined for one that has none. */
+/** How an account keeps images: their files have the ids of its range. Undefined for an account without a range. */
 export function imageRights(account: Account = thisAccount()): ImageRights | undefined {
   const { uid, gid, firstUid, firstGid } = account
   if (account.mode !== 'range' || firstUid === undefined || firstGid === undefined) return undefined
@@ -140,7 +142,7 @@ export function imageRights(account: Account = thisAccount()): ImageRights | und
   }
 }
 
-/** The stage must be where everyone may walk, the sockets where nobody else does. */
+/** Every user must be able to pass through the stage, and only this one to the sockets. */
 function accountFolders(uid: number, runFolder?: string): Privileges['folders'] {
   const open = `/tmp/sandkasten-engine-${uid}`
   const runtime = process.env.XDG_RUNTIME_DIR
@@ -151,7 +153,7 @@ function accountFolders(uid: number, runFolder?: string): Privileges['folders'] 
   }
 }
 
-/** Makes the folder of an account in /tmp, or refuses one that somebody else has made there. */
+/** Makes the folder of an account in /tmp. Rejects a folder that another user has made there. */
 export function makeStage(privileges: Privileges): void {
   const { run, stage } = privileges.folders
   if (privileges.kind !== 'root') {
@@ -165,7 +167,7 @@ export function makeStage(privileges: Privileges): void {
   }
   mkdirSync(run, { recursive: true, mode: privileges.kind === 'root' ? 0o755 : 0o700 })
   mkdirSync(stage, { recursive: true, mode: 0o755 })
-  // Whatever the umask: the runtime's child, nobody on the host, walks through it.
+  // Regardless of the umask: the runtime's child, which is no user of the host, passes through it.
   chmodSync(stage, 0o755)
   chmodSync(run, privileges.kind === 'root' ? 0o755 : 0o700)
 }

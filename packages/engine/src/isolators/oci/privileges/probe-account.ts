@@ -7,7 +7,9 @@ import { layoutOfThisMachine, missingControllers } from '../limits/cgroups.ts'
 import { thisAccount } from './account.ts'
 import type { Privileges } from './privileges.ts'
 
-/** Whether an ordinary account can make sandboxes here: by making everything of one but the sandbox. Nothing of it lasts. */
+/**
+ * Tests whether an ordinary account can make sandboxes here, by making everything but the sandbox. Removes all of it.
+ */
 export async function probeAccount(
   options: { readonly runner: string; readonly runtime: Runtime; readonly privileges: Privileges },
   detail: string,
@@ -43,7 +45,7 @@ export async function probeAccount(
   }
 }
 
-/** What it said when it failed. */
+/** Its error output. */
 function trial(
   [program, ...args]: readonly [string, ...string[]],
   setup: object,
@@ -67,7 +69,7 @@ function trial(
   })
 }
 
-/** A kernel that refuses user namespaces says only that it does not permit them: which switch it was is looked up here. */
+/** A kernel that refuses user namespaces does not say why. Finds the setting that forbids them. */
 const SWITCHES = [
   { file: 'kernel/unprivileged_userns_clone', off: '0', fix: 'sysctl -w kernel.unprivileged_userns_clone=1' },
   {

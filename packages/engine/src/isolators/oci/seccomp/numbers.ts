@@ -1,6 +1,6 @@
 /**
- * System call numbers, as the kernel's headers have them (Linux 6.1's `unistd_64.h` and `asm-generic/unistd.h`, and what was added
- * up to 6.18). Numbers never change; a call that is newer than these tables is answered with ENOSYS, as an older kernel would.
+ * System call numbers from the kernel's headers (Linux 6.1's `unistd_64.h` and `asm-generic/unistd.h`, and additions
+ * up to 6.18). Numbers never change. A newer call gets ENOSYS, as on an older kernel.
  */
 
 // biome-ignore format: one name a line would make 800 lines that nobody reads
