@@ -11,8 +11,8 @@ import {
   translate,
 } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../read-files.ts'
 import type { ImagePlaces } from './places.ts'
-import { entriesOf } from './record.ts'
 import { removeTree } from './remove-tree.ts'
 
 /**
@@ -90,14 +90,14 @@ async function writing<T>(places: ImagePlaces, work: () => Promise<T>): Promise<
 
 /** Layers that unfinished work needs. */
 export async function layersOfDrafts(places: ImagePlaces): Promise<string[]> {
-  const owners = entriesOf(places.drafts).map((id) => ownerOf(join(places.drafts, id)))
+  const owners = namesIn(places.drafts).map((id) => ownerOf(join(places.drafts, id)))
   return owners.flatMap((owner) => owner?.layers ?? [])
 }
 
 /** Of processes that are gone. */
 export async function removeAbandoned(places: ImagePlaces): Promise<number> {
   let removed = 0
-  for (const id of entriesOf(places.drafts)) {
+  for (const id of namesIn(places.drafts)) {
     const folder = join(places.drafts, id)
     const unnamed = /^\.(\d+)\./.exec(id)
     const owner = unnamed ? await identityOf(Number(unnamed[1])) : ownerOf(folder)

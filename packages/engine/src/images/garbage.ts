@@ -3,9 +3,10 @@ import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errnoOf, guarded, translate, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../read-files.ts'
 import { layersOfDrafts, removeAbandoned } from './drafts.ts'
 import { type ImagePlaces, layersNamedIn } from './places.ts'
-import { allImages, entriesOf, readLayer } from './record.ts'
+import { allImages, readLayer } from './record.ts'
 import { removeTree } from './remove-tree.ts'
 
 /**
@@ -33,10 +34,10 @@ export async function collectGarbage(places: ImagePlaces, users: readonly string
     guarded('The image store could not be cleaned up', async () => {
       await mkdir(places.trash, { recursive: true, mode: 0o700 })
       const drafts = await removeAbandoned(places)
-      await decide(places, users, new Map(entriesOf(places.trash).map((name) => [name, name.split('.')[0]!])))
+      await decide(places, users, new Map(namesIn(places.trash).map((name) => [name, name.split('.')[0]!])))
       const needed = await neededLayers(places, users)
       const removed = new Map<string, string>()
-      for (const key of entriesOf(places.layers).filter((name) => !needed.has(name))) {
+      for (const key of namesIn(places.layers).filter((name) => !needed.has(name))) {
         const name = `${key}.${randomId(8)}`
         await rename(join(places.layers, key), join(places.trash, name))
         removed.set(name, key)

@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/folder'
+import { namesIn } from '../read-files.ts'
 import { type ImagePlaces, layerFolder, refFile } from './places.ts'
 
 /** An image in the store. */
@@ -54,7 +55,7 @@ export function writeImage(places: ImagePlaces, record: ImageRecord): Promise<vo
 }
 
 export function allImages(places: ImagePlaces): ImageRecord[] {
-  const files = entriesOf(places.refs).filter((name) => /^[0-9a-f]{64}\.json$/.test(name))
+  const files = namesIn(places.refs).filter((name) => /^[0-9a-f]{64}\.json$/.test(name))
   const images = files.map((name) => readJson(join(places.refs, name)) as ImageRecord | undefined)
   return images.filter((image) => image !== undefined).sort((one, other) => (one.name < other.name ? -1 : 1))
 }
@@ -66,16 +67,6 @@ export function readLayer(places: ImagePlaces, key: string): LayerFacts | undefi
     return readJson(join(places.layers, key, 'layer.json')) as LayerFacts | undefined
   } catch {
     return undefined
-  }
-}
-
-/** The names in a folder; an empty list if the folder does not exist. */
-export function entriesOf(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return []
-    throw translate(error, `${folder} cannot be read`)
   }
 }
 

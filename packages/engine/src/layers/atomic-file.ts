@@ -1,17 +1,9 @@
-import {
-  closeSync,
-  fsyncSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../read-files.ts'
 
 /**
  * Writes the file completely or not at all, readable by its owner only. With `durable`, it survives a power cut once
@@ -75,15 +67,5 @@ export function syncFolder(folder: string): void {
     fsyncSync(descriptor)
   } finally {
     closeSync(descriptor)
-  }
-}
-
-/** Returns an empty list if the folder does not exist. */
-export function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return []
-    throw translate(error, `${folder} cannot be read`)
   }
 }

@@ -2,7 +2,8 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, readJson, removePartials, writeAtomically } from './atomic-file.ts'
+import { namesIn } from '../read-files.ts'
+import { readJson, removePartials, writeAtomically } from './atomic-file.ts'
 
 /**
  * Which process works with which layers right now. A hold is a file that covers the time between taking a layer and

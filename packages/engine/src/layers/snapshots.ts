@@ -3,7 +3,8 @@ import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, removePartials, syncFolder, writeAtomically } from './atomic-file.ts'
+import { namesIn } from '../read-files.ts'
+import { removePartials, syncFolder, writeAtomically } from './atomic-file.ts'
 import type { LayerStore } from './store.ts'
 
 /** The record of a snapshot: the layers that show a disk, and the image below them. */
@@ -48,14 +49,7 @@ export class Snapshots<Image> {
   get(snapshotId: string): SnapshotRecord<Image> {
     const record = /^[a-z2-7]{16}$/.test(snapshotId) ? this.#read(snapshotId) : undefined
     if (record) return record
-    throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
-      provider: 'engine',
-      hint: {
-        sdk: 'See provider.listSnapshots().',
-        http: 'See GET /v1/snapshots.',
-        cli: 'See sandkasten snapshot list.',
-      },
-    })
+    throw noSnapshot(snapshotId)
   }
 
   all(): SnapshotRecord<Image>[] {
@@ -150,4 +144,15 @@ export class Snapshots<Image> {
   #file(snapshotId: string): string {
     return path.join(this.#folder, `${snapshotId}.json`)
   }
+}
+
+export function noSnapshot(snapshotId: string): SandboxError {
+  return new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
+    provider: 'engine',
+    hint: {
+      sdk: 'See provider.listSnapshots().',
+      http: 'See GET /v1/snapshots.',
+      cli: 'See sandkasten snapshot list.',
+    },
+  })
 }

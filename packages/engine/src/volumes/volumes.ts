@@ -3,8 +3,9 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, readJson, removePartials, writeAtomically } from '../layers/atomic-file.ts'
+import { readJson, removePartials, writeAtomically } from '../layers/atomic-file.ts'
 import type { Trees } from '../layers/index.ts'
+import { namesIn } from '../read-files.ts'
 import { type WriterClaim, WriterClaims } from './writers.ts'
 
 /** A folder that outlives the sandboxes it is mounted in. */

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { namesIn } from '../../read-files.ts'
 import { nearest } from '../nearest.ts'
-import { entriesOf } from '../record.ts'
 import { shown } from '../reference.ts'
 
 /** What an image is made of: packages of this machine's own distribution, and the settings of its sandboxes. */
@@ -19,7 +19,7 @@ export interface Recipe {
 /** Of ours. */
 export function recipeNames(): string[] {
   const folder = recipesFolder()
-  return entriesOf(folder)
+  return namesIn(folder)
     .filter((name) => existsSync(join(folder, name, 'recipe.json')))
     .sort()
 }

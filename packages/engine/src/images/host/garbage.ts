@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs
 import { join } from 'node:path'
 import { errnoOf } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../../read-files.ts'
 import { hostImage } from './host.ts'
 
 /** Longer than any start takes. After this time a start has mounted its skeleton or has failed. */
@@ -63,12 +64,4 @@ const unescaped = (path: string) =>
 function isSettled(path: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false })
   return stats !== undefined && Date.now() - stats.mtimeMs > SETTLED_MS
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    return []
-  }
 }

@@ -1,5 +1,6 @@
-import { accessSync, constants, readFileSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
+import { readText } from '../../read-files.ts'
 import type { ProbeResult } from '../isolator.ts'
 import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './launch/runtime.ts'
 import { groupRoots, layoutOfThisMachine, missingControllers } from './limits/cgroups.ts'
@@ -18,14 +19,14 @@ export async function probe(options: {
     return no(`this is ${process.platform}, not Linux`, 'Use the isolator `process`, or a Linux machine.')
   if (!architectures[process.arch])
     return no(`no seccomp table for ${process.arch}`, 'Use an x86-64 or arm64 machine.')
-  const [major = 0, minor = 0] = (readOr('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
+  const [major = 0, minor = 0] = (readText('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
   const { privileges } = options
   if (privileges.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
     return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
   }
-  if (!(readOr('/proc/filesystems') ?? '').includes('\toverlay\n'))
+  if (!(readText('/proc/filesystems') ?? '').includes('\toverlay\n'))
     return no('overlayfs is not there', 'Run: modprobe overlay')
-  if (readOr('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
+  if (readText('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
     return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
   }
   const groups = privileges.kind === 'root' ? probeGroups() : undefined
@@ -78,16 +79,8 @@ export function thisArchitecture(): Architecture {
 
 /** Without CAP_SYS_RESOURCE a limit can only be lowered. */
 export function maxOpenFiles(): number {
-  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(readOr('/proc/self/limits') ?? '')?.[1]
+  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(readText('/proc/self/limits') ?? '')?.[1]
   return hard === undefined ? 1024 : Number(hard)
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
 }
 
 const no = (reason: string, fix: string): ProbeResult => ({ ok: false, reason, fix })

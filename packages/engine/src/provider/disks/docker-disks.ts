@@ -4,9 +4,10 @@ import { identityOf, isAlive, type SandboxRecord } from '@sandkasten/sdk/folder'
 import { type CreateSpec, randomId, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
 import { runtimeRecipe, type StandIns } from '../../images/index.ts'
 import type { Image, IsolatorSpec } from '../../isolators/isolator.ts'
+import { noSnapshot } from '../../layers/snapshots.ts'
 import { type EngineDefaults, type EngineExtra, extraOf, planOf } from '../spec.ts'
 import { type Binding, type Disks, forkSpecOf, type Sandboxes, settled } from './disks.ts'
-import { DockerSnapshots, noSnapshot } from './docker-snapshots.ts'
+import { DockerSnapshots } from './docker-snapshots.ts'
 import { imageAndSnapshot } from './layer-disks.ts'
 
 export interface DockerDisksOptions {

@@ -1,8 +1,11 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { errnoOf, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
+import type { SnapshotInfo } from '@sandkasten/sdk'
+import { type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
 import type { Image } from '../../isolators/isolator.ts'
+import { readJson } from '../../layers/atomic-file.ts'
+import { noSnapshot } from '../../layers/snapshots.ts'
+import { namesIn } from '../../read-files.ts'
 
 /** The record of a snapshot that a daemon keeps as an image. */
 export interface SnapshotRecord {
@@ -53,13 +56,7 @@ export class DockerSnapshots {
 
   /** Finds hidden ones too. */
   find(snapshotId: string): SnapshotRecord | undefined {
-    if (!/^[a-z2-7]{1,64}$/.test(snapshotId)) return undefined
-    try {
-      return JSON.parse(readFileSync(this.#file(snapshotId), 'utf8')) as SnapshotRecord
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error
-      return undefined
-    }
+    return /^[a-z2-7]{1,64}$/.test(snapshotId) ? readJson(this.#file(snapshotId)) : undefined
   }
 
   forget(snapshotId: string): void {
@@ -67,14 +64,8 @@ export class DockerSnapshots {
   }
 
   all(): SnapshotRecord[] {
-    let names: string[] = []
-    try {
-      names = readdirSync(this.#folder)
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error
-    }
-    const ids = names.filter((name) => /^[a-z2-7]+\.json$/.test(name)).map((name) => name.slice(0, -5))
-    return ids.map((id) => this.find(id)).filter((record) => record !== undefined)
+    const ids = namesIn(this.#folder).map((name) => /^([a-z2-7]+)\.json$/.exec(name)?.[1])
+    return ids.map((id) => id && this.find(id)).filter((record) => typeof record === 'object')
   }
 
   list(): SnapshotInfo[] {
@@ -90,14 +81,4 @@ export class DockerSnapshots {
   #file(snapshotId: string): string {
     return path.join(this.#folder, `${snapshotId}.json`)
   }
-}
-
-export function noSnapshot(snapshotId: string): SandboxError {
-  return new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
-    hint: {
-      sdk: 'See provider.listSnapshots().',
-      http: 'See GET /v1/snapshots.',
-      cli: 'See sandkasten snapshot list.',
-    },
-  })
 }

@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { identityOf, isAlive, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../../../read-files.ts'
 import type { SandboxPlace } from '../../isolator.ts'
 
 /**
@@ -24,7 +25,9 @@ export async function noteHold(place: SandboxPlace): Promise<{ remove(): boolean
 
 /** `lost`: it was held, and no holder is alive. */
 export async function holdsOf(place: SandboxPlace): Promise<'none' | 'held' | 'lost'> {
-  const holders = namesIn(folderOf(place)).map((name) => read(join(folderOf(place), name)))
+  const holders = namesIn(folderOf(place))
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => read(join(folderOf(place), name)))
   if (holders.length === 0) return 'none'
   const alive = await Promise.all(holders.map((holder) => isAlive(holder)))
   return alive.includes(true) ? 'held' : 'lost'
@@ -35,14 +38,6 @@ export function forgetHolds(place: SandboxPlace): void {
 }
 
 const folderOf = ({ folder }: SandboxPlace) => join(folder, 'held')
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).filter((name) => name.endsWith('.json'))
-  } catch {
-    return []
-  }
-}
 
 function read(file: string): ProcessIdentity | undefined {
   try {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -7,6 +7,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type Docker from 'dockerode'
 import type { Container } from 'dockerode'
 import { groupOf, passwdOf } from '../../../images/host/etc.ts'
+import { readText } from '../../../read-files.ts'
 import { tarOf } from '../../../tar.ts'
 import { COPIED_RUNNER } from '../config.ts'
 import type { DaemonFacts } from '../daemon/daemon.ts'
@@ -116,7 +117,7 @@ export async function seccompFor(
       },
     )
   const file = join(options.stateFolder, `seccomp-${facts.architecture}.json`)
-  if (readOr(file) !== profile) {
+  if (readText(file) !== profile) {
     const draft = `${file}.${randomBytes(6).toString('hex')}`
     writeFileSync(draft, profile, { mode: 0o644 })
     renameSync(draft, file)
@@ -128,12 +129,4 @@ export async function seccompFor(
 function rmTree(folder: string): void {
   rmSync(join(folder, 'seen'), { force: true })
   rmdirSync(folder)
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
 }

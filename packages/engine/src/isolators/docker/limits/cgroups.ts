@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
+import { readText } from '../../../read-files.ts'
 import { layoutOfThisMachine, SandboxGroups } from '../../oci/limits/cgroups.ts'
 
 /** The control groups of a container on this machine; undefined when its process is not one of this machine's. */
 export function groupsOf(pid: number, containerId: string): SandboxGroups | undefined {
-  const lines = readOr(`/proc/${pid}/cgroup`)?.split('\n') ?? []
+  const lines = readText(`/proc/${pid}/cgroup`)?.split('\n') ?? []
   const paths = lines.map((line) => {
     const [, controllers = '', ...path] = line.split(':')
     return { controllers: controllers.split(','), path: path.join(':') }
@@ -22,8 +22,8 @@ export function groupsOf(pid: number, containerId: string): SandboxGroups | unde
  * detects a daemon that ignores a setting. Undefined if all match or the daemon runs on another machine.
  */
 export function weaknessOf(pid: number, containerId: string): string | undefined {
-  if (!readOr(`/proc/${pid}/cgroup`)?.includes(containerId)) return undefined
-  const status = readOr(`/proc/${pid}/status`) ?? ''
+  if (!readText(`/proc/${pid}/cgroup`)?.includes(containerId)) return undefined
+  const status = readText(`/proc/${pid}/status`) ?? ''
   for (const [name, expected] of Object.entries(EXPECTED)) {
     const value = new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(status)?.[1]
     if (value !== expected) return `PID 1 runs with ${name} ${value ?? 'unknown'}, not ${expected}`
@@ -40,12 +40,4 @@ const EXPECTED = {
   CapPrm: RUNNER,
   CapEff: RUNNER,
   CapAmb: NONE,
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readText } from '../../../read-files.ts'
 import type { DaemonFacts } from '../daemon/daemon.ts'
 
 /**
@@ -6,10 +6,10 @@ import type { DaemonFacts } from '../daemon/daemon.ts'
  * unless limits are set. Podman also lowers its own to the kernel's largest pid.
  */
 export function limitsOfThisMachine({ kind }: DaemonFacts): { maxOpenFiles?: number; maxProcesses?: number } {
-  const limits = readOr('/proc/self/limits')
+  const limits = readText('/proc/self/limits') ?? ''
   const hard = (name: string) => numberOr(new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, 'm').exec(limits)?.[1])
   const [files, processes] = [hard('Max open files'), hard('Max processes')]
-  const numbers = numberOr(readOr('/proc/sys/kernel/pid_max').trim())
+  const numbers = numberOr((readText('/proc/sys/kernel/pid_max') ?? '').trim())
   const most = Math.min(processes ?? Infinity, numbers ?? Infinity)
   return {
     maxOpenFiles: files,
@@ -18,11 +18,3 @@ export function limitsOfThisMachine({ kind }: DaemonFacts): { maxOpenFiles?: num
 }
 
 const numberOr = (text: string | undefined) => (text && /^\d+$/.test(text) ? Number(text) : undefined)
-
-function readOr(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
-}

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
+import { readText } from '../../../read-files.ts'
 import type { Limits, SandboxStats } from '../../isolator.ts'
 import { startTimeOf } from '../launch/process-start-time.ts'
 
@@ -58,7 +59,7 @@ export function readLayout(mountinfo: string, controllersOf: (root: string) => s
 export function layoutOfThisMachine(): CgroupLayout {
   return readLayout(
     readFileSync('/proc/self/mountinfo', 'utf8'),
-    (root) => readOr(join(root, 'cgroup.controllers')) ?? '',
+    (root) => readText(join(root, 'cgroup.controllers')) ?? '',
   )
 }
 
@@ -180,7 +181,7 @@ export function prepareParents(layout: CgroupLayout, parent: string): void {
   if (!layout.v2 || controllers.length === 0) return
   const enable = controllers.map((name) => `+${name}`).join(' ')
   for (const folder of [layout.v2.root, join(layout.v2.root, parent)]) {
-    const on = (readOr(join(folder, 'cgroup.subtree_control')) ?? '').split(/\s+/)
+    const on = (readText(join(folder, 'cgroup.subtree_control')) ?? '').split(/\s+/)
     if (!controllers.every((name) => on.includes(name)))
       writeFileSync(join(folder, 'cgroup.subtree_control'), enable)
   }
@@ -230,7 +231,7 @@ export class SandboxGroups {
 
   /** The content of a file, or of its line with this key. */
   private number(root: string | undefined, file: string, key?: string): number | undefined {
-    const text = root === undefined ? undefined : readOr(join(this.path(root), file))
+    const text = root === undefined ? undefined : readText(join(this.path(root), file))
     const line = key === undefined ? text : text?.split('\n').find((line) => line.startsWith(`${key} `))
     const value = key === undefined ? line : line?.slice(key.length + 1)
     return value === undefined || !/^\d+\s*$/.test(value) ? undefined : Number(value)
@@ -277,7 +278,7 @@ export class SandboxGroups {
     if (v2) writeOr(join(this.path(v2.root), 'cgroup.kill'), '1')
     for (let attempt = 0; this.exist(); attempt++) {
       if (!v2 && v1.freezer !== undefined) {
-        for (const pid of (readOr(join(this.path(v1.freezer), 'cgroup.procs')) ?? '')
+        for (const pid of (readText(join(this.path(v1.freezer), 'cgroup.procs')) ?? '')
           .split('\n')
           .filter(Boolean))
           killQuietly(Number(pid))
@@ -312,14 +313,6 @@ function readdirOr(path: string): string[] {
     return readdirSync(path)
   } catch {
     return []
-  }
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
   }
 }
 

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import { readText } from '../../../read-files.ts'
 import { hasProgram } from '../launch/find-program.ts'
 import { RANGE_SIZE } from './id-ranges.ts'
 
@@ -22,7 +22,12 @@ export interface Account {
 export function thisAccount(): Account {
   const [uid, gid] = [process.getuid!(), process.getgid!()]
   const tools = hasProgram('newuidmap') && hasProgram('newgidmap')
-  return accountOf({ uid, gid, name: nameOf(uid) }, readOr('/etc/subuid'), readOr('/etc/subgid'), tools)
+  return accountOf(
+    { uid, gid, name: nameOf(uid) },
+    readText('/etc/subuid') ?? '',
+    readText('/etc/subgid') ?? '',
+    tools,
+  )
 }
 
 /** An account in a container often has no line in /etc/passwd. */
@@ -75,12 +80,4 @@ function rangesIn(text: string): { who: string; first: number; count: number }[]
     .map((line) => /^([^:#]+):(\d+):(\d+)\s*$/.exec(line))
     .filter((match) => match !== null)
     .map(([, who, first, count]) => ({ who: who!, first: Number(first), count: Number(count) }))
-}
-
-function readOr(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
 }
