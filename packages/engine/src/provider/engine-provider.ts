@@ -162,11 +162,6 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
   }
 }
 
-/** For either isolator. */
-function shared({ openNetwork, hostImage }: EngineProviderOptions) {
-  return { openNetwork, hostImage }
-}
-
 function choose(options: EngineProviderOptions): {
   decision: EngineDecision
   driver: ProviderDriver<Capabilities>
@@ -232,8 +227,14 @@ function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
   const findImage = finder(imageStore({ ...options, root }), options)
   const rights = process.getuid?.() === 0 ? undefined : privilegesOf({})
   const { runner, ...isolator } = lazily(options.oci, async (runner) => {
-    const imagesFolder = path.join(root, 'images')
-    return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
+    const { openNetwork, hostImage, oci } = options
+    return new OciIsolator({
+      imagesFolder: path.join(root, 'images'),
+      openNetwork,
+      hostImage,
+      ...oci,
+      runner,
+    })
   })
   return new EngineDriver({
     root,
@@ -250,8 +251,8 @@ function dockerDriver(options: EngineProviderOptions): EngineDriver {
   const defaults = { ...engineDefaults, ...options.defaults }
   const standIns = new StandIns(options.onWarning)
   const { runner: _, ...isolator } = lazily(options.docker, async (runner) => {
-    const { pull = false, docker } = options
-    return new DockerIsolator({ stateFolder: root, pull, ...shared(options), ...docker, runner })
+    const { pull = false, openNetwork, hostImage, docker } = options
+    return new DockerIsolator({ stateFolder: root, pull, openNetwork, hostImage, ...docker, runner })
   })
   return new EngineDriver({
     root,

@@ -11,11 +11,11 @@ import {
 import { dirname } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, type SandboxRecord, writeRecord } from '@sandkasten/sdk/folder'
-import type { IsolatedSandbox, LayeredDisks } from '../../isolators/isolator.ts'
+import type { IsolatedSandbox, Upper } from '../../isolators/isolator.ts'
 import type { Draft, LayerStore } from '../../layers/store.ts'
 import type { Trees } from '../../layers/trees.ts'
 import { type EngineExtra, extraOf, withExtra } from '../spec.ts'
-import type { Binding, Disks, Sandboxes } from './disks.ts'
+import type { Binding, Sandboxes } from './disks.ts'
 
 /** The disk of a sandbox at one moment, as layers. They are held until `done`. */
 export interface CapturedDisk {
@@ -44,31 +44,32 @@ export interface CapturedDisk {
 export class DiskCapture {
   readonly #store: LayerStore
   readonly #trees: Trees
-  readonly #sandboxes: Sandboxes
-  readonly #specOf: Disks['specOf']
 
-  constructor(store: LayerStore, trees: Trees, sandboxes: Sandboxes, specOf: Disks['specOf']) {
+  constructor(store: LayerStore, trees: Trees) {
     this.#store = store
     this.#trees = trees
-    this.#sandboxes = sandboxes
-    this.#specOf = specOf
   }
 
-  async capture({ sandboxId, incarnation }: Binding, disks: LayeredDisks): Promise<CapturedDisk> {
+  /** `upperOf` finds the writable side of a stopped sandbox's disk. */
+  async capture(
+    { sandboxId, incarnation }: Binding,
+    sandboxes: Sandboxes,
+    upperOf: (record: SandboxRecord) => Upper,
+  ): Promise<CapturedDisk> {
     // Marks a sandbox that has died as stopped.
-    await this.#sandboxes.current(sandboxId)
+    await sandboxes.current(sandboxId)
     let draft: Draft | undefined
     let copied = false
     try {
-      const record = await this.#sandboxes.change(sandboxId, async (record) => {
-        if (record.incarnation !== incarnation) throw this.#sandboxes.interrupted(sandboxId)
+      const record = await sandboxes.change(sandboxId, async (record) => {
+        if (record.incarnation !== incarnation) throw sandboxes.interrupted(sandboxId)
         draft = await this.#store.begin(extraOf(record).layers)
-        const folder = this.#sandboxes.folderOf(sandboxId)
-        const upper = disks.upperOf(this.#specOf(folder, record))
+        const upper = upperOf(record)
         if (record.status !== 'stopped') {
-          await this.#copyRunning(await this.#sandboxes.isolatedOf(record), draft)
+          await this.#copyRunning(await sandboxes.isolatedOf(record), draft)
           copied = true
-        } else if ('folder' in upper) return this.#sealStopped(folder, record, upper.folder, draft)
+        } else if ('folder' in upper)
+          return this.#sealStopped(sandboxes.folderOf(sandboxId), record, upper.folder, draft)
         else copied = await this.#copyStopped(upper.file, draft)
         return record
       })

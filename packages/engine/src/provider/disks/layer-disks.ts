@@ -185,7 +185,10 @@ export class LayerDisks implements Disks {
   }
 
   async #capture(binding: Binding): Promise<CapturedDisk> {
-    return this.#all.capture.capture(binding, await this.#layered())
+    const disks = await this.#layered()
+    return this.#all.capture.capture(binding, this.#sandboxes, (record) =>
+      disks.upperOf(this.specOf(this.#sandboxes.folderOf(record.sandboxId), record)),
+    )
   }
 
   /** Releases the captured layers after a failure. Layers that are still in use stay. */
@@ -233,7 +236,7 @@ export class LayerDisks implements Disks {
       layers,
       snapshots,
       claims: new VolumeClaims(sandboxes, trees),
-      capture: new DiskCapture(layers, trees, sandboxes, (folder, record) => this.specOf(folder, record)),
+      capture: new DiskCapture(layers, trees),
       merger: new StackMerger({ layers, snapshots, trees, sandboxes }),
     }
     return this.#stores

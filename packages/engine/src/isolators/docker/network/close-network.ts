@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ContainerInspectInfo } from 'dockerode'
+import { readText } from '../../../read-files.ts'
 import { type OpenNetwork, openRules } from '../../open-network.ts'
 
 /**
@@ -33,13 +33,7 @@ export async function closeNetwork(
 
 /** Loopback addresses are the container's own. */
 function resolversIn(file: string): string[] {
-  let text = ''
-  try {
-    text = readFileSync(file, 'utf8')
-  } catch {
-    // Nothing to open then.
-  }
-  const found = text.split('\n').map((line) => /^nameserver\s+(\S+)/.exec(line)?.[1])
+  const found = (readText(file) ?? '').split('\n').map((line) => /^nameserver\s+(\S+)/.exec(line)?.[1])
   return found
     .filter((address): address is string => address !== undefined && isIP(address) !== 0)
     .filter((address) => !address.startsWith('127.') && address !== '::1')

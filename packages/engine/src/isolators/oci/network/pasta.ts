@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { isIP, isIPv4 } from 'node:net'
+import { readText } from '../../../read-files.ts'
 import { type OpenNetwork, openRules } from '../../open-network.ts'
 
 /**
@@ -71,13 +71,8 @@ function forwarders(nameservers: readonly string[]): string[] {
 }
 
 export function hostNameservers(): string[] {
-  let text = ''
-  try {
-    text = readFileSync('/etc/resolv.conf', 'utf8')
-  } catch {
-    // A machine without one resolves nothing by name, and neither does the sandbox.
-  }
-  return text
+  // Without the file, neither this machine nor the sandbox resolves names.
+  return (readText('/etc/resolv.conf') ?? '')
     .split('\n')
     .map((line) => /^nameserver\s+(\S+)/.exec(line)?.[1])
     .filter((address): address is string => address !== undefined && isIP(address.split('%')[0]!) !== 0)

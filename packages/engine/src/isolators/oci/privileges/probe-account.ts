@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readText } from '../../../read-files.ts'
 import type { ProbeResult } from '../../isolator.ts'
 import type { Runtime } from '../launch/runtime.ts'
 import { shimSetup } from '../launch/shim-task.ts'
@@ -82,7 +82,7 @@ const SWITCHES = [
 
 export function explain(
   failed: string,
-  read: (file: string) => string | undefined = readSwitch,
+  read: (file: string) => string | undefined = (file) => readText(`/proc/sys/${file}`),
 ): { reason: string; fix: string } {
   const off = SWITCHES.find(({ file, off }) => read(file)?.trim() === off)
   if (off)
@@ -106,12 +106,4 @@ function delegation(): string {
   const boot =
     layoutOfThisMachine().v1.memory === undefined ? '' : 'boot with systemd.unified_cgroup_hierarchy=1, then '
   return `For limits by control groups: ${boot}start it with systemd-run --user --scope -p Delegate=yes …; for cpu too, as root: systemctl edit user@.service, with [Service] Delegate=cpu memory pids`
-}
-
-function readSwitch(file: string): string | undefined {
-  try {
-    return readFileSync(`/proc/sys/${file}`, 'utf8')
-  } catch {
-    return undefined
-  }
 }
