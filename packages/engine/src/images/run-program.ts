@@ -94,7 +94,7 @@ async function collect(stdout: NodeJS.ReadableStream): Promise<Buffer> {
   for await (const chunk of stdout) {
     length += chunk.length
     if (length > 16 * 1024 * 1024)
-      throw new SandboxError('too_large', 'A program said more than it could possibly mean.')
+      throw new SandboxError('too_large', 'The output of a program exceeds its limit.')
     chunks.push(chunk as Buffer)
   }
   return Buffer.concat(chunks)

@@ -36,7 +36,7 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
   if (!(limits.cpus >= 0.01 && limits.cpus <= 4096))
     throw wrong(`limits.cpus: 0.01 to 4096 is needed, not ${limits.cpus}`)
   if (!/^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(spec.hostname))
-    throw wrong(`hostname: '${spec.hostname}' is none`)
+    throw wrong(`hostname: '${spec.hostname}' is not a valid name`)
   for (const [name, value] of Object.entries(spec.env)) {
     if (name === '' || /[=\0]/.test(name) || value.includes('\0'))
       throw wrong(`env: a name with '=' or a NUL byte`)
@@ -97,7 +97,7 @@ function checkImage(image: IsolatorSpec['image']): void {
   if (!stored) return
   const { uid, gid } = stored.user
   if (![uid, gid].every((id) => Number.isInteger(id) && id >= 0 && id < 65536) || uid === 0)
-    throw wrong(`image: its user ${uid}:${gid} is none that a sandbox has`)
+    throw wrong(`image: its user ${uid}:${gid} does not exist in a sandbox`)
   const missing = stored.layers.find((layer) => !isFolder(layer))
   if (missing) throw missingLayer(stored, missing)
 }

@@ -172,18 +172,18 @@ function choose(options: EngineProviderOptions): {
   const root = path.resolve(options.root ?? defaultRoot())
   if (isolator === 'process') {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
-    return { decision: { isolator, reason: 'It was asked for. It does not isolate.' }, driver }
+    return { decision: { isolator, reason: 'The options ask for it. It does not isolate.' }, driver }
   }
   if (isolator !== 'auto' && isolator !== 'oci' && isolator !== 'docker')
     throw new SandboxError('invalid_argument', `There is no isolator “${String(isolator)}”.`, {
       hint: 'Use auto, oci, docker or process.',
     })
   if (isolator === 'docker')
-    return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options) }
+    return { decision: { isolator, reason: 'The options ask for it.' }, driver: dockerDriver(options) }
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
     const driver = ociDriver(root, options)
-    const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
+    const reason = isolator === 'oci' ? 'The options ask for it.' : 'This is Linux with an OCI runtime.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   const daemon = new Daemon(options.docker)
@@ -196,7 +196,7 @@ function choose(options: EngineProviderOptions): {
       'unsupported',
       `Nothing on this machine can isolate a sandbox: ${missing.reason}`,
       {
-        hint: `${missing.fix} Or accept that there is none, with the isolator “process”.`,
+        hint: `${missing.fix} Or run without isolation, with the isolator “process”.`,
       },
     )
   }

@@ -198,7 +198,7 @@ describe('a violation', () => {
     }
   })
 
-  it('content where none is taken, after the end, and a second end', async () => {
+  it('unexpected content, content after the end, and a second end', async () => {
     const attempts: [CborMap, Buffer[]][] = [
       [{ op: 'ports.watch' }, [encodeFrame(FrameType.data, 1, Buffer.from('x'))]],
       [{ op: 'fs.watch', path: Buffer.from('/') }, [encodeFrame(FrameType.data, 1, Buffer.from('x'))]],

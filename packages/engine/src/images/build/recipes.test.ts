@@ -32,7 +32,7 @@ describe('recipes', () => {
     expect(text).toContain(`WORKDIR ${workdir}\n`)
   })
 
-  it('may be anybody’s folder; what is wrong in one is named', () => {
+  it('are read from any folder, and errors name the field', () => {
     const write = (recipe: unknown) => writeFileSync(join(folder, 'recipe.json'), JSON.stringify(recipe))
     write({ extends: 'base', packages: ['gcc'], env: { A: '1' } })
     expect(readRecipe(folder)).toMatchObject({
@@ -83,7 +83,7 @@ describe('the machine’s apt sources', () => {
     })
   })
 
-  it('where there are none, it says how to go on', () => {
+  it('missing recipes are an error with a hint', () => {
     expect(() => aptSources(machine({ 'etc/os-release': 'ID=other\n' }))).toThrow(
       expect.objectContaining({ code: 'unsupported', hint: expect.stringContaining('Dockerfile') }),
     )

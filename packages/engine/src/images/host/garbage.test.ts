@@ -23,7 +23,7 @@ const age = (path: string, hours: number) => {
   utimesSync(path, then, then)
 }
 
-it('what another has long replaced goes; what is new, current or being made stays', () => {
+it('removes outdated skeletons; keeps new, current and unfinished ones', () => {
   const host = join(folder, 'host')
   const images = join(folder, 'images')
   for (const name of ['usr/bin', 'etc']) mkdirSync(join(host, name), { recursive: true })
@@ -45,7 +45,7 @@ it('what another has long replaced goes; what is new, current or being made stay
   expect(readdirSync(images)).toHaveLength(1)
 })
 
-it('what a running sandbox stands on stays until it has ended', async () => {
+it('keeps the skeleton of a running sandbox until its end', async () => {
   const images = join(folder, 'images')
   await using provider = new EngineProvider({ isolator: 'oci', root: folder })
   const sandbox = await provider.create()

@@ -26,7 +26,7 @@ const hiddenPaths = (options: HostImageOptions) =>
     .map(({ path }) => path)
     .sort()
 
-describe('what the image `host` hides', () => {
+describe('hidden paths of the image `host`', () => {
   it('are the paths on the list that exist, without links', () => {
     symlinkSync('/etc', join(folder, 'usr/local/var'))
     expect(hiddenPaths({})).toEqual(['/usr/etc', '/usr/local/.netrc', '/usr/local/etc', '/usr/src'])
@@ -82,7 +82,7 @@ describe('a sandbox on the image `host`', () => {
     expect((await box.sh(`${read}; cat ${SHOWN}`)).out).toBe(SECRET)
   })
 
-  it('sees what is shown, and not what else is hidden', async () => {
+  it('sees shown paths but no other hidden ones', async () => {
     const options = { hide: [dirname(SHOWN)], show: ['/usr/local/etc'] }
     await using box = await remoteSandbox(planted(), { hostImage: options })
     expect((await box.sh(`cat /usr/local/etc/npmrc`)).out).toBe(SECRET)

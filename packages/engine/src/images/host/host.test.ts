@@ -58,7 +58,7 @@ beforeEach((ctx) => {
 })
 afterEach(() => folder && rmSync(folder, { recursive: true, force: true }))
 
-it('shows what is on the list and readable by all, generates the rest, and nothing else', () => {
+it('contains listed, world-readable files and generated ones, and no others', () => {
   const { layer, binds } = hostImage(join(folder, 'images'), host)
   expect(binds).toEqual(['usr', 'sbin'].map((name) => ({ source: join(host, name), target: `/${name}` })))
   expect(readdirSync(join(layer, 'etc')).sort()).toEqual([

@@ -178,7 +178,7 @@ describe('pull', () => {
     expect(`${wrong.message} ${wrong.hint}`).not.toMatch(/sesame|dGVzd/)
   })
 
-  it('without skopeo, it says what installs it', async () => {
+  it('without skopeo, the error says how to install it', async () => {
     const pulled = bench.store.pull('127.0.0.1:1/x', { skopeo: '/no/such/skopeo' })
     await expect(pulled).rejects.toMatchObject({ code: 'unavailable', hint: 'Run: apt-get install skopeo' })
   })

@@ -92,7 +92,7 @@ function workdirOf(layers: readonly LayerView[], wanted: string): string {
   const found = lookUp(layers, path)
   if (found.path === '/' || TAKEN.test(found.path)) return WORKDIR
   if (found.stats && !found.stats.isDirectory())
-    throw new SandboxError('invalid_argument', `The image’s working folder ${shown(path)} is no folder.`)
+    throw new SandboxError('invalid_argument', `The image’s working folder ${shown(path)} is not a folder.`)
   return found.path
 }
 

@@ -29,7 +29,7 @@ it('closed unless opened: the network, and nothing of the machine', () => {
   expect(open.HostConfig!.NetworkMode).toBe('bridge')
 })
 
-it('what the machine allows is the upper end of what is asked for', () => {
+it('limits are capped at the machine’s own', () => {
   const spec = specFor('box', '/boxes/box', { limits: { openFiles: 1_000_000 } })
   const { Ulimits } = containerConfig({ ...input, spec, maxOpenFiles: 20_000, maxProcesses: 7 }).HostConfig!
   expect(Ulimits).toEqual([

@@ -72,7 +72,7 @@ describe.each(['socket', 'bridge'] as const)('a life, its runner reached by %s',
 })
 
 describe('a sandbox that is held for a moment', () => {
-  it('goes on when it is let go, or when somebody looks after its holder has died; a pause outlives both', async () => {
+  it('continues after the release of a hold, or at the next attach if its holder has died; a pause outlives both', async () => {
     const box = await cage.start()
     const paused = async () =>
       (await cage.docker.getContainer(`sandkasten-${cage.owner}-${box.spec.sandboxId}`).inspect()).State
@@ -117,8 +117,8 @@ describe('a sandbox that is held for a moment', () => {
   })
 })
 
-describe('an end that nobody asked for', () => {
-  it('is noticed, and told with what the daemon saw', async () => {
+describe('an unexpected end', () => {
+  it('is noticed and reported with the daemon’s facts', async () => {
     const box = await cage.start()
     process.kill(box.runnerPid, 'SIGKILL')
     expect(await box.sandbox.ended).toMatchObject({ signal: 9, killed: false, unwitnessed: false })
@@ -151,7 +151,7 @@ describe('limits', () => {
   })
 })
 
-describe('what is not ours', () => {
+describe('containers of others', () => {
   it('is never touched, whatever it is called: not by its name alone, not of another engine', async () => {
     const box = await cage.start({ sandboxId: 'shared-name' })
     const stranger = cage.another({ stateFolder: join(cage.folder, 'another-engine') })
@@ -176,7 +176,7 @@ describe('what is not ours', () => {
   })
 })
 
-it('what a killed process left is swept: a container whose folder is gone, and no other', async () => {
+it('a sweep removes only containers whose folder is gone', async () => {
   const [lost, kept] = [await cage.start(), await cage.start()]
   rmSync(lost.spec.folder, { recursive: true, force: true })
   await cage.another({ stateFolder: join(cage.folder, 'another-engine') }).sweep(cage.folder)
@@ -232,7 +232,7 @@ describe('images', () => {
   })
 })
 
-it('mounts are read-only, and do not show what is mounted below them', async () => {
+it('mounts are read-only, and mounts below them do not show', async () => {
   const source = join(cage.folder, 'given')
   mkdirSync(source)
   writeFileSync(join(source, 'file'), 'given')

@@ -85,7 +85,7 @@ describe('config.json', () => {
     expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
   })
 
-  it('gives the runner three capabilities and nobody another', () => {
+  it('gives three capabilities to the runner and none to other processes', () => {
     const { process } = config()
     const { inheritable, ambient, ...sets } = process.capabilities
     expect([inheritable, ambient]).toEqual([[], []])
@@ -144,7 +144,7 @@ describe('config.json', () => {
 })
 
 describe('a task', () => {
-  it('shares only what it must: programs and extra mounts, read-only', () => {
+  it('shares only programs and extra mounts, read-only', () => {
     const { binds } = task()
     expect(binds.map(({ source, readOnly, idMapped }: never) => [source, readOnly, idMapped])).toEqual([
       ['/usr', true, false],

@@ -77,7 +77,7 @@ describe('a life', () => {
     expect(bench.leftovers()).toEqual([])
   })
 
-  it('ends with its runner, whose status is a fact', async () => {
+  it('ends with its runner and reports the runner’s exit status', async () => {
     const box = await bench.start()
     process.kill(box.pids.runner, 'SIGTERM')
     expect(await box.sandbox.ended).toMatchObject({ exitCode: 0, killed: false, oom: false })
@@ -95,7 +95,7 @@ describe('a life', () => {
     expect(bench.leftovers()).toEqual([expect.stringMatching(/^ids /)])
   })
 
-  it('is cleaned up by whoever comes next when shim and engine died together', async () => {
+  it('is cleaned up by the next process when shim and engine died together', async () => {
     const box = await bench.start()
     process.kill(box.pids.shim, 'SIGKILL')
     // Not the one that waits, but a stranger.
@@ -192,7 +192,7 @@ describe('a start that fails leaves nothing', () => {
 })
 
 describe('limits', () => {
-  it('memory: what takes too much is killed, and the kernel’s own count says so', async () => {
+  it('memory: a process over the limit is killed, and the kernel’s count shows it', async () => {
     const box = await bench.start({ limits: { memoryBytes: 64 * 1024 * 1024 } })
     // It says how far it got, and stops by itself: without a limit it would end well, not with the machine's memory.
     const bomb = await box.sh(
@@ -243,7 +243,7 @@ describe('limits', () => {
     expect((await box.sh(script)).out).toMatch(/^10\d\d Too many open files\n1024\n0$/)
   })
 
-  it('disk: what writes too much fills its own limit and not the host, and the disk stays as it was over a stop', async () => {
+  it('disk: writing too much fills the sandbox’s limit and not the host, and the disk survives a stop', async () => {
     const box = await bench.start({ limits: { diskBytes: 32 * 1024 * 1024 } })
     expect((await box.sh('df -k --output=size /workspace | tail -n 1')).out).toMatch(/^ *(2|3)\d{4}$/)
     const bomb = await box.sh('echo kept > kept; head -c 64M /dev/urandom > bomb; echo $?; stat -c %s bomb')
@@ -273,7 +273,7 @@ describe('limits', () => {
   })
 })
 
-describe('what waits for the next sandbox', () => {
+describe('the shim that waits for the next sandbox', () => {
   /** Shims without a sandbox whose groups are below this bench's. */
   const spares = () =>
     readdirSync('/proc')
@@ -295,7 +295,7 @@ describe('what waits for the next sandbox', () => {
     expect(bench.groups()).toEqual([])
   })
 
-  it('goes with the process that wanted it, and what a killed one leaves is swept by the next', async () => {
+  it('ends with its process, and the next sweep cleans up after a killed one', async () => {
     await bench.closeAll()
     const isolator = bench.another()
     const spec = bench.spec()
@@ -317,7 +317,7 @@ describe('what waits for the next sandbox', () => {
 })
 
 describe('freezing', () => {
-  it('stops every process and lets them go on; what is frozen can be killed', async () => {
+  it('freezes and thaws every process; a frozen sandbox can be killed', async () => {
     const box = await bench.start()
     await box.client.startDetached({
       id: 'count',

@@ -39,7 +39,7 @@ afterAll(async () => {
 
 type Sandbox = SandboxHandle<EngineCapabilities>
 
-it('says with every sandbox what is weaker here than elsewhere', async () => {
+it('reports in every info how the sandbox is weaker', async () => {
   const provider = new EngineProvider(options)
   const sandbox = await provider.create()
   expect((await sandbox.info()).weaker).toEqual(
@@ -138,7 +138,7 @@ it('auto takes it where a daemon seems to be and oci cannot work, and says why',
   expect(decision).toMatchObject({ isolator: 'docker', reason: expect.stringContaining('no-such-runtime') })
 })
 
-it('a daemon that is away is said to be, and what was running is found when it is back', async () => {
+it('an unreachable daemon is an error, and running sandboxes are found when it is back', async () => {
   const provider = new EngineProvider(options)
   const sandbox = await provider.create()
   await sandbox.files.writeFile('note', 'kept')

@@ -273,7 +273,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   })
 
-  it('who asks for a hold, and is gone before he is answered, leaves nothing frozen', async () => {
+  it('a process that dies while it waits for a hold leaves nothing frozen', async () => {
     const sandbox = await provider.create()
     try {
       for (let turn = 0; turn < 20; turn++)
@@ -349,7 +349,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
-  it('a snapshot that is deleted while a sandbox is made of it: the sandbox is whole, or there is none', async () => {
+  it('deleting a snapshot during a create yields a complete sandbox or an error', async () => {
     const sandbox = await provider.create()
     try {
       for (let turn = 0; turn < 8; turn += 1) {

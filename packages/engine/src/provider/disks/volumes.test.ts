@@ -48,7 +48,7 @@ describe('volumes', () => {
     expect(sizeBytes).toBeGreaterThan(0)
   })
 
-  it('many read and one writes, what the others see at once', async () => {
+  it('many sandboxes read while one writes, and see changes at once', async () => {
     await provider.volumes.create('shared')
     const writer = await withVolumes({ name: 'shared', target: '/shared' })
     const readers = await Promise.all(
@@ -96,7 +96,7 @@ describe('volumes', () => {
     expect(await sh(next, 'echo mine > /v/note; cat /v/note')).toBe('mine')
   })
 
-  it('are not removed while a sandbox names them, nor made twice, nor mounted when there is none', async () => {
+  it('cannot be removed while in use, created twice, or mounted if missing', async () => {
     await provider.volumes.create('used')
     await expect(provider.volumes.create('used')).rejects.toMatchObject({ code: 'conflict' })
     const sandbox = await withVolumes({ name: 'used', target: '/v', readOnly: true })
@@ -132,7 +132,7 @@ describe('volumes', () => {
     })
   })
 
-  it('the isolator without isolation has none', async () => {
+  it('do not exist on the isolator `process`', async () => {
     const { volumes } = new EngineProvider({ isolator: 'process', root: path.join(root, 'process') })
     await expect(volumes.list()).rejects.toMatchObject({ code: 'unsupported' })
   })

@@ -22,7 +22,7 @@ const ids = path.join(root, 'ids')
 const provider = new EngineProvider({ isolator: 'oci', root, oci: { ids: { folder: ids } } })
 const folderOf = ({ sandboxId }: { sandboxId: string }) => path.join(root, 'sandboxes', sandboxId)
 
-describe('what is damaged or gone', () => {
+describe('damaged and missing files', () => {
   beforeEach(({ skip }) => {
     if (skipped) skip(skipped)
   })
@@ -53,7 +53,7 @@ describe('what is damaged or gone', () => {
     expect((await sandbox.runCommand({ cmd: 'cat', args: ['kept'] })).stdout).toBe('kept\n')
   })
 
-  it('a disk with a limit whose file system is broken says so, and can be destroyed', async () => {
+  it('a limited disk with a broken file system reports it and can be destroyed', async () => {
     const sandbox = await provider.create({ resources: { diskMb: 16 } })
     await sandbox.stop()
     const file = openSync(path.join(folderOf(sandbox), 'disk/disk.ext4'), 'r+')
@@ -92,7 +92,7 @@ describe('what is damaged or gone', () => {
     },
   )
 
-  it('a runner’s binary that is gone is an error like any other; what cannot be removed without it is swept', async () => {
+  it('a missing runner binary is an error, and a later sweep removes the rest', async () => {
     const options = {
       isolator: 'oci',
       root,

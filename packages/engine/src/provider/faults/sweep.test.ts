@@ -49,7 +49,7 @@ describe('sweep', () => {
     expect(leftoversOf(sandboxId)).toEqual([])
   })
 
-  it('ends what runs of a sandbox that is stopped: whoever started it was killed before he could say so', async () => {
+  it('ends processes of a stopped sandbox whose starter was killed before it wrote the record', async () => {
     const sandbox = await provider.create()
     await rewrite(sandbox.sandboxId, { status: 'stopped' })
     await new EngineProvider({ isolator: 'oci', root, oci: { ids: { folder: ids } } }).sweep()
@@ -57,7 +57,7 @@ describe('sweep', () => {
     expect(await provider.destroy(sandbox.sandboxId)).toBe(true)
   })
 
-  it('clears what the dead have left, and nothing of the living', async () => {
+  it('cleans up after dead processes and leaves living ones alone', async () => {
     const stat = readFileSync('/proc/self/stat', 'utf8')
     const started = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
     const left = [`.${'a'.repeat(16)}.${dead.pid}-1`, `.${'b'.repeat(16)}.trashed`]

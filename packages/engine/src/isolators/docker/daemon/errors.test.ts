@@ -23,7 +23,7 @@ it.each([
   expect(error).toMatchObject({ code, cause, sandboxId: 'box', hint: expect.stringContaining(hint) })
 })
 
-it('a daemon that is not there, or not for us, is said with what to do', async () => {
+it('a missing or forbidden daemon is an error with a hint', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'no-docker-'))
   const missing = new Daemon({ socketPath: join(folder, 'none.sock') })
   expect(missing.seemsThere).toBe(false)
@@ -67,7 +67,7 @@ it('a daemon elsewhere is asked over TCP', async () => {
   server.close()
 })
 
-it('what is said wins over DOCKER_HOST, which wins over the usual places', () => {
+it('an explicit address wins over DOCKER_HOST, which wins over the usual places', () => {
   const before = process.env.DOCKER_HOST
   process.env.DOCKER_HOST = 'tcp://192.0.2.1:2375'
   try {

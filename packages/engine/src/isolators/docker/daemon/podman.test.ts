@@ -16,7 +16,7 @@ beforeAll(async () => {
 }, 600_000)
 afterAll(async () => cage?.[Symbol.asyncDispose](), 120_000)
 
-it('what is frozen has not ended, is found by others, and can be killed', async () => {
+it('a frozen sandbox has not ended, can be attached and can be killed', async () => {
   const box = await cage.start()
   await box.sandbox.freeze()
   await box.sandbox.freeze()
@@ -44,7 +44,7 @@ it('without a disk in common its filter must be named: it is never left out', as
   expect(await cage.docker.listContainers({ all: true })).toEqual([])
 })
 
-it('bridged it works too, and an end that nobody asked for is noticed', async () => {
+it('works over the bridge too, and notices an unexpected end', async () => {
   const isolator = cage.another({ bridge: true })
   const spec = cage.spec()
   const sandbox = await isolator.start(spec)

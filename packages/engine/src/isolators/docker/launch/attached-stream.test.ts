@@ -35,7 +35,7 @@ it('takes the output out of its frames, wherever the pieces are cut', async () =
   }
 }, 30_000)
 
-it('what is written goes as it is, and its end with it', async () => {
+it('writes and their end pass through unchanged', async () => {
   const { raw, fromUs } = pair()
   const stream = new ExecStream(raw)
   stream.write(Buffer.from([0, 1, 255]))
@@ -43,7 +43,7 @@ it('what is written goes as it is, and its end with it', async () => {
   expect(await buffer(fromUs)).toEqual(Buffer.from([0, 1, 255, ...Buffer.from('end')]))
 })
 
-it('nobody reads: nothing more is taken from the daemon', async () => {
+it('without a reader, nothing more is read from the daemon', async () => {
   const piece = frame(1, 'y'.repeat(32 * 1024))
   let taken = 0
   const raw = new Duplex({

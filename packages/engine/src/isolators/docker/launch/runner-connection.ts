@@ -78,7 +78,8 @@ export class SocketConnection implements RunnerConnection {
   async connect(): Promise<Duplex> {
     const fd = openSync(this.socket, O_PATH | constants.O_NOFOLLOW)
     try {
-      if (!fstatSync(fd).isSocket()) throw new Error('what is in the place of the runner’s socket is none')
+      if (!fstatSync(fd).isSocket())
+        throw new Error('the file in place of the runner’s socket is not a socket')
       const socket = connect(`/proc/self/fd/${fd}`)
       return await new Promise<Duplex>((resolve, reject) => {
         socket.once('connect', () => resolve(socket))

@@ -27,7 +27,7 @@ afterAll(() => {
 })
 
 describe('docker: network open', () => {
-  it('is closed to private and metadata addresses, and says what is weaker', {
+  it('blocks private and metadata addresses, and reports how it is weaker', {
     timeout: 120_000,
   }, async () => {
     await using cage = await openDockerCage('docker')

@@ -121,7 +121,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     expect((await box.sh(capability)).out).toBe('-1')
   })
 
-  it('no way leads out of the folder: not by links, not by the parent, not to what is mounted below', async () => {
+  it('the sandbox cannot leave the folder: not by links, the parent, or mounts below', async () => {
     const source = folder(0)
     writeFileSync(join(bench.folder, 'outside'), 'secret', { mode: 0o644 })
     symlinkSync(join(bench.folder, 'outside'), join(source, 'link'))

@@ -105,7 +105,7 @@ describe('limits in a gVisor', () => {
     expect((await box.sandbox.stats()).pidsRefused).toBe(0)
   })
 
-  it('memory: what takes too much ends, alone or with its sandbox, and the kernel’s count says why', async () => {
+  it('memory: a process over the limit ends, alone or with its sandbox, and the kernel’s count shows it', async () => {
     const [box, neighbour] = [await bench.start({ limits: { memoryBytes: 32 * MiB } }), await bench.start()]
     const bomb = 'exec perl -e \'$| = 1; my @a; for (1..1024) { push @a, "x" x 1048576; print "$_\\n" }\''
     const said = await box.sh(bomb).catch(() => undefined)
@@ -114,7 +114,7 @@ describe('limits in a gVisor', () => {
     expect(await box.sandbox.kill()).toMatchObject({ oom: true })
   })
 
-  it('disk: what writes too much fills its own limit, which holds over a stop', async () => {
+  it('disk: writing too much fills the sandbox’s limit, also after a stop', async () => {
     const box = await bench.start({ limits: { diskBytes: 32 * MiB } })
     const fill = 'head -c 100000000 /dev/zero > file; stat -c %s file'
     const { out, err } = await box.sh(fill)

@@ -26,7 +26,7 @@ describe('which runtime it is', () => {
     expect(await findRuntime('/opt/runc')).toEqual({ kind: 'runc', program: '/opt/runc' })
   })
 
-  it('runc may look at the control groups, all of them, and change none', () => {
+  it('runc can read all control groups and change none', () => {
     expect(waysOf('runc', '/stage', hybrid)).toMatchObject({
       hide: [],
       readOnly: ['/cg/memory', '/cg/cpu', '/cg/devices', '/cg/unified'],

@@ -49,7 +49,7 @@ async function lookUp(name: string, kind: RuntimeKind | undefined): Promise<Runt
   const version = await versionOf(program)
   const found = kindOf(version)
   if (found) return { kind: found, program }
-  throw new SandboxError('invalid_argument', `${name} is no runtime that is known here: ${version}`, {
+  throw new SandboxError('invalid_argument', `${name} is not a known runtime: ${version}`, {
     hint: `Use ${runtimeKinds.join(', ')}, or say in \`runtimeKind\` whose words it understands.`,
   })
 }

@@ -114,7 +114,7 @@ export class Witness {
         socket.off('close', gone)
         const shim = identityOf(parseLine(text))
         if (shim) resolve(new Witness(socket, shim, text.slice(end + 1)))
-        else failed('its greeting is none')
+        else failed('its greeting is malformed')
       }
       socket.setEncoding('utf8')
       socket.on('data', greeted)

@@ -161,7 +161,7 @@ describe('network open', () => {
     expect(await reach('12.34.56.78')).toBe('world 12.34.56.78')
   })
 
-  it('opens what is named, and of the host’s own only addresses that are named as such', async () => {
+  it('opens listed networks, and the host’s own addresses only if listed as addresses', async () => {
     await using named = await cage.sandbox({
       allow: ['10.9.0.0/16', '192.168.77.2', '11.22.33.0/24', 'fd00:9::/32'],
     })

@@ -48,7 +48,7 @@ describe('an account', () => {
     )
   })
 
-  it('says of each thing that it lacks what is weaker for it', () => {
+  it('reports the weakness for each missing feature', () => {
     const own = accountPrivileges(accountOf(ann, '', '', true))
     const all = own.weaker({ v1: {} }).join(' ')
     for (const word of ['account itself', 'Memory', 'Processes', 'processor', 'signals'])
@@ -60,7 +60,7 @@ describe('an account', () => {
     for (const word of ['Memory', 'Processes', 'processor', 'signals']) expect(range).not.toContain(word)
   })
 
-  it('has no control group where none was delegated', () => {
+  it('has no control group without delegation', () => {
     expect(delegatedLayout('/proc/self/no-such-folder')).toEqual({ v1: {} })
   })
 
@@ -105,7 +105,7 @@ describe('why it does not work', () => {
     expect(found.fix).toContain(fix)
   })
 
-  it('a range that cannot be mapped, and everything else, in the words of who failed', () => {
+  it('reports a range that cannot be mapped, and other errors, with the program’s own output', () => {
     expect(explain('newuidmap: exit status: 1', () => '1000').fix).toContain('/etc/subuid')
     expect(explain('/proc: Operation not permitted', () => '1000').reason).toContain('/proc: Operation')
   })

@@ -20,7 +20,7 @@ afterEach(() => bench?.clear())
 afterAll(() => bench?.[Symbol.asyncDispose]())
 
 describe('an account', () => {
-  it('has what it was given, and says what is weaker', async () => {
+  it('has its limits, and reports how it is weaker', async () => {
     const wanted = process.env.SANDKASTEN_TEST_ACCOUNT
     if (wanted) expect(bench.kind).toBe(wanted)
     const group = process.env.SANDKASTEN_TEST_GROUP
@@ -69,7 +69,7 @@ describe('an account', () => {
     expect([uid, mode & 0o6000]).toEqual([thisAccount().uid, 0])
   })
 
-  it('keeps what a sandbox wrote, and removes it whatever its owner and mode', async () => {
+  it('keeps a sandbox’s files, and removes them with any owner and mode', async () => {
     const box = await bench.start()
     for (const user of bench.users) {
       const wrote = await box.sh(
@@ -90,7 +90,7 @@ describe('an account', () => {
     expect(bench.leftovers()).toEqual([])
   })
 
-  it('without a range it has nobody to give an image’s files to, and says who can change that', async () => {
+  it('without a range it rejects images, and the error says how to get a range', async () => {
     const store = imageStore({ root: join(bench.folder, 'images'), oci: { runner: bench.options.runner } })
     const asked = store.import('oci:/nowhere', { name: 'x' })
     await expect(asked).rejects.toMatchObject(
@@ -100,7 +100,7 @@ describe('an account', () => {
     )
   })
 
-  it('refuses what it cannot do: a disk with a limit, a disk that was made with other ids, another runtime than crun', async () => {
+  it('rejects a limited disk, a disk with other ids, and other runtimes than crun', async () => {
     const limited = { limits: { diskBytes: 64 * 1024 * 1024 } }
     await expect(bench.start(limited)).rejects.toMatchObject({
       code: 'unsupported',
@@ -145,7 +145,7 @@ describe('limits without control groups', () => {
     await bomb.sandbox.kill()
   })
 
-  it('memory: no process gets more, files in memory have no more room, and nobody claims to know of a lack', async () => {
+  it('memory: limits each process and files in memory, and does not report out of memory', async () => {
     const box = await bench.start({ limits: { memoryBytes: 64 * 1024 * 1024, tmpBytes: 1024 * 1024 * 1024 } })
     const bomb = await box.sh(`perl -e 'my $x = "x" x (200 * 1024 * 1024); print length $x'`)
     expect(bomb.out).toBe('')
@@ -164,7 +164,7 @@ describe('freezing, by signals or by a delegated control group', () => {
     return readFileSync(events!, 'utf8').includes('frozen 1')
   }
 
-  it('stops everyone, lets them go on but for whom somebody else had stopped, and what is frozen can be killed', async () => {
+  it('freezes and thaws all processes but those stopped before; a frozen sandbox can be killed', async () => {
     const box = await bench.start()
     await box.client.startDetached({ id: 'one', argv: ['/bin/sh', '-c', 'kill -STOP $$; echo went on'] })
     await box.client.startDetached({ id: 'two', argv: ['/bin/sleep', '1000'] })

@@ -15,7 +15,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const ranges = (count: number) => ({ folder, first: 0x10000000, last: 0x10000000 + count * RANGE_SIZE - 1 })
 
-it('hands out each range once, says when none is left, and takes back only what is the owner’s', () => {
+it('hands out each range once, fails when all are taken, and frees a range only for its owner', () => {
   const [one, two] = [new IdRanges(ranges(3)), new IdRanges(ranges(3))]
   const taken = [one.take('a'), two.take('b'), one.take('c')]
   expect(new Set(taken).size).toBe(3)
@@ -46,7 +46,7 @@ it('refuses a range that holds the host’s own users', () => {
   expect(() => new IdRanges({ folder, first: 0xffff0000, last: 0xffffffff })).toThrow(SandboxError)
 })
 
-it('one that another engine frees while the folder is read is nobody’s', async () => {
+it('a range that another engine frees during a listing has no owner', async () => {
   const mine = new IdRanges(ranges(200))
   const first = mine.take('a')
   const module = new URL('./id-ranges.ts', import.meta.url).href
@@ -66,7 +66,7 @@ it('one that another engine frees while the folder is read is nobody’s', async
   expect([...mine.owners()]).toEqual([[first, 'a']])
 })
 
-it('is found again in what an earlier version wrote', () => {
+it('reads the files of earlier versions', () => {
   const mine = new IdRanges(ranges(3))
   writeFileSync(join(folder, '10010000'), 'older')
   expect([...mine.owners()]).toEqual([[0x10010000, 'older']])

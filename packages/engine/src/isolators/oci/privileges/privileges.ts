@@ -161,7 +161,7 @@ export function makeStage(privileges: Privileges): void {
     mkdirSync(open, { recursive: true, mode: 0o755 })
     if (!isOwn(open, process.getuid!()))
       throw new SandboxError('unavailable', `${open} is not this account’s`, {
-        hint: `Remove it (it is somebody else’s), and try again.`,
+        hint: `Remove it (another user owns it), and try again.`,
       })
     chmodSync(open, 0o755)
   }
