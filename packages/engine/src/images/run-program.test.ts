@@ -16,7 +16,7 @@ it('ends a program with all that it has started when it is cancelled', async () 
     cancel.abort()
     await expect(running).rejects.toMatchObject({ code: 'aborted' })
     const state = () => /^State:\s+(\w)/m.exec(statusOf(Number(readFileSync(pidFile, 'utf8'))))?.[1]
-    // Gone, or dead and not yet collected by whoever inherited it.
+    // Gone, or a zombie that its new parent has not collected yet.
     await vi.waitFor(() => expect([undefined, 'Z', 'X']).toContain(state()), { timeout: 20_000 })
   } finally {
     rmSync(folder, { recursive: true })

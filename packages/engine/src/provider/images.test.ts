@@ -128,7 +128,7 @@ describe('sandboxes of an image of busybox alone', () => {
     expect(await sh('stat -c "%a %u:%g" /closed; ls /open; ls /closed 2>&1')).toBe(
       "700 0:0\nls: can't open '/closed': Permission denied\n",
     )
-    // A device of an image, where there is one, opens for nobody.
+    // A device of the image cannot be opened.
     expect(await sh('cat /null 2>&1 || echo refused')).toContain('refused')
     await sandbox.destroy()
     await bench.store.remove('closed')
@@ -306,7 +306,7 @@ describe('create', () => {
     )
     const pulling = new EngineProvider({ isolator: 'oci', root: bench.root, pull: true })
     for (const isThere of [false, true]) {
-      // The second time the registry is gone, and nobody misses it.
+      // The second time the registry is gone and not needed.
       if (isThere) await registry[Symbol.asyncDispose]()
       const sandbox = await pulling.create({ image })
       expect((await sandbox.runCommand({ cmd: '/tool', args: ['version'] })).exitCode).toBe(0)

@@ -1,4 +1,4 @@
-/** A hostile or broken client ends its own connection, with a reason, and nothing else: not the runner, not anybody's process. */
+/** A hostile or broken client loses its own connection, with a reason. The runner and all processes continue. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { SandboxError } from '@sandkasten/sdk'

@@ -33,7 +33,7 @@ async function run(
   return { ...result, output: text(result.output), stderr: text(result.stderr), cwd: text(result.cwd) }
 }
 
-/** Again and again: like a key that is pressed, one INT may come before there is anybody to hear it. */
+/** Repeatedly: one INT may arrive before the program handles it. */
 async function endBy(signal: string, id: string, output: TaskOutput, pause = '0.02') {
   let ended = false
   output.exit.finally(() => {

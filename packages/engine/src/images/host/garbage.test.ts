@@ -33,7 +33,7 @@ it('removes outdated skeletons; keeps new, current and unfinished ones', () => {
   const current = hostImage(images, host).layer
   expect(current).not.toBe(old)
   age(old, 5)
-  // It has only just become the current one: somebody may be starting with the old.
+  // It became current just now, so a sandbox may be starting with the old one.
   expect(collectHostImages(images, host)).toEqual([])
   age(current, 2)
   const draft = `${current}.0123456789ab`

@@ -118,7 +118,7 @@ describe('a hostile layer', () => {
     ['a hard link to itself in the dark', () => [file('x', '', { kind: '1', link: 'y' })]],
     ['a name that is too long', () => [file('x', 'x', { pax: { path: 'a'.repeat(300) } })]],
     ['a size that lies', () => [file('x', 'x', { pax: { size: '999999999' } })]],
-    ['a size that is none', () => [file('x', 'x', { pax: { size: 'many' } })]],
+    ['an invalid size', () => [file('x', 'x', { pax: { size: 'many' } })]],
   ]
   it.each(attacks)('%s is refused, and nothing is left', async (_, entries) => {
     mkdirSync(outside())

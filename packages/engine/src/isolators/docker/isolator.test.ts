@@ -81,7 +81,7 @@ describe('a sandbox that is held for a moment', () => {
     const second = await box.sandbox.hold()
     expect(await paused()).toBe(true)
     first()
-    // Still held: nobody would be told, were it let go; so somebody looks.
+    // Still held. A release would send no event, so poll.
     expect(await (await cage.another().attach(box.spec))?.oomKills()).toBe(0)
     expect(await paused()).toBe(true)
     second()

@@ -28,7 +28,7 @@ interface Pair {
   theirs: Socket
   /** Sends one byte, and says what came and how to give it back. */
   send(byte: number): Promise<{ bytes: Uint8Array; release: (() => void) | undefined }>
-  /** The same, kept by nobody. */
+  /** The same, without keeping it. */
   pass(byte: number): Promise<void>
 }
 

@@ -323,7 +323,7 @@ describe('freezing', () => {
       id: 'count',
       argv: ['/bin/sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > /tmp/i; sleep 0.01; done'],
     })
-    // Seen from outside: inside nobody could answer.
+    // Checked from outside: a frozen process cannot answer.
     const count = () => Number(readOr(`/proc/${box.pids.runner}/root/tmp/i`))
     await soon(() => expect(count()).toBeGreaterThan(1))
     await box.sandbox.freeze()

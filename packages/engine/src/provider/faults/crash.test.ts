@@ -14,7 +14,7 @@ import { noteOf, type Said, showDisk } from '../testing/crash-picture.ts'
 
 /**
  * Processes that use the engine are killed at random moments, and so are shims and runners. What they were told is done must be there; what they were not told
- * may be there or not; and after a sweep by another process nothing is left that nobody owns.
+ * may exist or not; after a sweep by another process nothing without an owner is left.
  */
 const KILLS = Number(process.env.SANDKASTEN_CRASHES ?? 40)
 const SHIM_KILLS = Math.max(1, Math.round(KILLS / 4))
@@ -119,7 +119,7 @@ async function oneLife(options: EngineProviderOptions, promised: Promised, alsoS
   for (const line of text.split('\n').slice(0, -1)) note(JSON.parse(line) as Said, promised)
 }
 
-/** What was made, and its maker killed before he could say so, would pile up. */
+/** Removes sandboxes whose worker was killed before it could report them. */
 async function clearUnpromised(provider: EngineProvider, { sandboxes, snapshots }: Promised): Promise<void> {
   for (const { sandboxId } of await provider.list())
     if (!sandboxes.has(sandboxId)) await provider.destroy(sandboxId)
@@ -199,7 +199,7 @@ async function unowned(
   for (const each of namesIn(path.join(options.root!, 'layers')))
     if (!['holds', 'lock'].includes(each) && !layers.has(each)) found.push(`layer ${each}`)
   for (const each of namesIn(path.join(options.root!, 'layers/holds'))) found.push(`hold ${each}`)
-  // Processes and groups: one group for each running sandbox, one that is kept ready by this process, and nobody outside of them.
+  // Processes and groups: one group for each running sandbox, one that this process keeps ready, and no processes outside of them.
   for (const root of groupRoots(layoutOfThisMachine())) {
     const groups = readdirSync(path.join(root, name), { withFileTypes: true }).filter((each) =>
       each.isDirectory(),

@@ -15,7 +15,7 @@ import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { EngineProvider } from '../engine-provider.ts'
 import { leftoversOf } from '../test-helper.ts'
 
-/** What a broken disk, a power cut or somebody's `rm` leaves: it is named, with what to do, and harms nothing beside it. */
+/** Damage by a broken disk, a power cut or `rm` is reported with a hint and does not affect other sandboxes. */
 const skipped = await reasonToSkip()
 const root = mkdtempSync(path.join(tmpdir(), 'sandkasten-damage-'))
 const ids = path.join(root, 'ids')
@@ -81,7 +81,7 @@ describe('damaged and missing files', () => {
       const found = new Map((await provider.list()).map((info) => [info.sandboxId, info]))
       expect(found.get(sandbox.sandboxId)).toMatchObject({ status: 'failed', rawStatus: 'damaged' })
       expect(found.get(other.sandboxId)).toMatchObject({ status: 'running', name: 'other' })
-      // It may need any layer: nothing is taken away until somebody has decided.
+      // It may need any layer, so nothing is removed until the user decides.
       await other.snapshot().then(({ snapshotId }) => provider.deleteSnapshot(snapshotId))
       await expect(provider.sweep()).rejects.toMatchObject(damaged)
       expect(await sandbox.destroy()).toBe(true)

@@ -180,7 +180,7 @@ describe('a disk without room', () => {
       await sh(one, 'echo kept > kept')
       const copied = await one.snapshot()
       disk.leave(room)
-      // What cannot be written down has ended all the same, and nobody calls it a crash.
+      // The stop succeeds although the record cannot be written, and it is not reported as a crash.
       await one.stop()
       expect(runnersOf(one.sandboxId)).toEqual([])
       expect(await one.status()).toBe('stopped')

@@ -63,7 +63,7 @@ describe('a power cut', () => {
       // More files than are brought to the disk one by one.
       await sh(first, 'mkdir many; for i in $(seq 400); do echo $i > many/$i; done')
       await keep(first, await first.snapshot())
-      // Stands on a layer that nobody has brought to the disk yet.
+      // Stands on a layer that is not yet synced to the disk.
       await sh(first, 'echo three > a/b/small')
       const [fork] = (await first.fork()) as [Sandbox]
       await sh(fork, 'echo four > a/b/other')
@@ -75,7 +75,7 @@ describe('a power cut', () => {
       for (const pid of shims) process.kill(pid, 'SIGKILL')
       await life.end()
     }
-    // A copy: sandboxes of others, made meanwhile, may have the old one mounted where nobody sees it.
+    // A copy: other sandboxes may have the old one mounted in their own mount namespace.
     execFileSync('cp', [`${disk}.1`, `${disk}.2`])
     execFileSync('umount', ['--lazy', disk])
     mount(`${disk}.2`)
