@@ -8,9 +8,6 @@ export {
   ImageStore,
   type ImageStoreOptions,
   type ImportOptions,
-  parseReference,
-  type Recipe,
-  readRecipe,
   recipeNames,
 } from './images/index.ts'
 export { daemonsHere } from './isolators/docker/daemon/daemon.ts'
@@ -20,7 +17,6 @@ export type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
-  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxStats,

@@ -116,13 +116,8 @@ export class LayerDisks implements Disks {
     try {
       throwIfAborted(signal, 'The snapshot')
       const { image, workdir } = extra
-      const snapshotId = await snapshots.add({
-        name,
-        sandboxId: binding.sandboxId,
-        layers,
-        image,
-        workdir,
-      })
+      const facts = { name, sandboxId: binding.sandboxId, layers, image, workdir }
+      const snapshotId = await snapshots.add(facts)
       await captured.done()
       await merger.keepShallow(layers, () => this.#merge(captured, async () => {}))
       return { snapshotId }

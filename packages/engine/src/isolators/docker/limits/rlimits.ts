@@ -11,10 +11,7 @@ export function limitsOfThisMachine({ kind }: DaemonFacts): { maxOpenFiles?: num
   const [files, processes] = [hard('Max open files'), hard('Max processes')]
   const numbers = numberOr((readText('/proc/sys/kernel/pid_max') ?? '').trim())
   const most = Math.min(processes ?? Infinity, numbers ?? Infinity)
-  return {
-    maxOpenFiles: files,
-    ...(kind === 'podman' && Number.isFinite(most) ? { maxProcesses: most } : {}),
-  }
+  return { maxOpenFiles: files, maxProcesses: kind === 'podman' && Number.isFinite(most) ? most : undefined }
 }
 
 const numberOr = (text: string | undefined) => (text && /^\d+$/.test(text) ? Number(text) : undefined)

@@ -28,11 +28,7 @@ export function withIoLimit(
   if (device === undefined) throw cannot(`${folder} is not on a disk of its own kind`)
   return {
     ...layout,
-    io: {
-      device,
-      readBytesPerSecond,
-      writeBytesPerSecond,
-    },
+    io: { device, readBytesPerSecond, writeBytesPerSecond },
   }
 }
 
