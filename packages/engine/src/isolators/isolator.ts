@@ -90,8 +90,8 @@ export interface IsolatorSpec extends SandboxPlace {
 }
 
 /**
- * The machine's own programs, a folder with a root file system, an image of the store, an image that the isolator's
- * daemon knows by this name, or a snapshot of a sandbox whose image was `of`.
+ * The machine's own programs (`host`), a folder with a root file system, an image of the store, an image of the
+ * isolator's daemon by its name, or a snapshot. The sandbox of a snapshot had the image `of`.
  */
 export type Image =
   | 'host'
