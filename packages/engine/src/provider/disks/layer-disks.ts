@@ -29,7 +29,7 @@ export class LayerDisks implements Disks {
   readonly #sandboxes: Sandboxes
   readonly #options: LayerDisksOptions
   readonly #trees: Trees
-  #stores: Stores | undefined
+  #madeStores: Stores | undefined
   #spread: Promise<void> | undefined
 
   constructor(sandboxes: Sandboxes, options: LayerDisksOptions) {
@@ -39,7 +39,7 @@ export class LayerDisks implements Disks {
   }
 
   get volumes(): Volumes {
-    return this.#all.claims.volumes
+    return this.#stores.claims.volumes
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
@@ -57,7 +57,7 @@ export class LayerDisks implements Disks {
     if (spec.image !== undefined) throw imageAndSnapshot()
     // The snapshot brings its image, so the default image does not apply.
     const plan = await planOf({ ...spec, image: 'host' }, defaults, findImage)
-    const { snapshots } = this.#all
+    const { snapshots } = this.#stores
     for (;;) {
       const { image, workdir, layers } = snapshots.get(snapshotId)
       const extra = { ...plan, image, workdir, layers, account: keptAccount(plan, workdir) }
@@ -77,27 +77,27 @@ export class LayerDisks implements Disks {
       sandboxId: record.sandboxId,
       folder: path.join(folder, 'disk'),
       env: {},
-      mounts: [...extra.mounts, ...this.#all.claims.mountsOf(record)],
-      layers: layers.map((id) => this.#all.layers.treeOf(id)),
+      mounts: [...extra.mounts, ...this.#stores.claims.mountsOf(record)],
+      layers: layers.map((id) => this.#stores.layers.treeOf(id)),
     }
   }
 
   async claim(record: SandboxRecord): Promise<void> {
     const { layers } = extraOf(record)
     // An interrupted sweep may have renamed a layer that is in use; the next sweep puts it back.
-    if (this.#all.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
-    this.#all.layers.need(layers)
-    await this.#all.claims.claim(record)
+    if (this.#stores.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
+    this.#stores.layers.need(layers)
+    await this.#stores.claims.claim(record)
   }
 
   unclaim(record: SandboxRecord): Promise<void> {
-    return this.#all.claims.unclaim(record)
+    return this.#stores.claims.unclaim(record)
   }
 
   async repair(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
     if (extraOf(record).sealing === undefined) return record
     const upper = (await this.#sandboxes.isolator()).disks?.upperOf(this.specOf(folder, record))
-    return upper && 'folder' in upper ? this.#all.capture.repair(record, upper.folder) : record
+    return upper && 'folder' in upper ? this.#stores.capture.repair(record, upper.folder) : record
   }
 
   async removed(record: SandboxRecord): Promise<void> {
@@ -111,7 +111,7 @@ export class LayerDisks implements Disks {
     { signal }: CallOptions,
   ): Promise<{ snapshotId: string }> {
     const captured = await this.#capture(binding)
-    const { snapshots, merger } = this.#all
+    const { snapshots, merger } = this.#stores
     const { layers, extra } = captured
     try {
       throwIfAborted(signal, 'The snapshot')
@@ -138,7 +138,7 @@ export class LayerDisks implements Disks {
           ),
         )
       // Forks run, so their stack cannot be merged later, and a chain of forks would become too deep to mount.
-      const deep = this.#all.merger.isDeep(captured.layers)
+      const deep = this.#stores.merger.isDeep(captured.layers)
       const forks = deep
         ? await this.#merge(captured, (layer) => copies([layer]))
         : await copies(captured.layers)
@@ -152,27 +152,27 @@ export class LayerDisks implements Disks {
   }
 
   async listSnapshots(): Promise<SnapshotInfo[]> {
-    return this.#all.snapshots.list()
+    return this.#stores.snapshots.list()
   }
 
   async deleteSnapshot(snapshotId: string): Promise<boolean> {
-    const deleted = await this.#all.snapshots.delete(snapshotId)
+    const deleted = await this.#stores.snapshots.delete(snapshotId)
     // The snapshot is deleted even if its layers cannot be removed now; the next sweep removes them.
     if (deleted) await this.sweepLayers().catch(() => {})
     return deleted
   }
 
   /** Removes layers that no record names and no process holds. Concurrent calls share one reading of all records. */
-  readonly sweepLayers = coalesce(() => this.#all.layers.sweep(() => this.#layersInUse()))
+  readonly sweepLayers = coalesce(() => this.#stores.layers.sweep(() => this.#layersInUse()))
 
   async sweep(): Promise<void> {
-    await this.#all.snapshots.removePartials()
+    await this.#stores.snapshots.removePartials()
     await this.volumes.sweep()
     await this.sweepLayers()
   }
 
   async idle(): Promise<void> {
-    await this.#stores?.merger.idle()
+    await this.#madeStores?.merger.idle()
   }
 
   close(): Promise<void> {
@@ -181,7 +181,7 @@ export class LayerDisks implements Disks {
 
   async #capture(binding: Binding): Promise<CapturedDisk> {
     const disks = await this.#layered()
-    return this.#all.capture.capture(binding, this.#sandboxes, (record) =>
+    return this.#stores.capture.capture(binding, this.#sandboxes, (record) =>
       disks.upperOf(this.specOf(this.#sandboxes.folderOf(record.sandboxId), record)),
     )
   }
@@ -195,7 +195,7 @@ export class LayerDisks implements Disks {
   async #merge<T>({ record, layers }: CapturedDisk, use: (layer: string) => Promise<T>): Promise<T> {
     const spec = this.specOf(this.#sandboxes.folderOf(record.sandboxId), record)
     const lower = (await this.#layered()).lowerFoldersOf(spec)
-    const used = await this.#all.merger.merge(layers, lower, use)
+    const used = await this.#stores.merger.merge(layers, lower, use)
     await this.sweepLayers()
     return used
   }
@@ -212,7 +212,7 @@ export class LayerDisks implements Disks {
   }
 
   async #layersInUse(): Promise<Set<string>> {
-    const ids = new Set(this.#all.snapshots.all().flatMap(({ layers }) => layers))
+    const ids = new Set(this.#stores.snapshots.all().flatMap(({ layers }) => layers))
     for (const record of await this.#sandboxes.records()) {
       const { layers, sealing } = extraOf(record)
       for (const id of layers) ids.add(id)
@@ -222,19 +222,19 @@ export class LayerDisks implements Disks {
   }
 
   /** Made on first use: only then the root's real path is known. */
-  get #all(): Stores {
-    if (this.#stores) return this.#stores
+  get #stores(): Stores {
+    if (this.#madeStores) return this.#madeStores
     const [sandboxes, trees] = [this.#sandboxes, this.#trees]
     const layers = new LayerStore(sandboxes.root, trees)
     const snapshots = new Snapshots<EngineExtra['image']>(sandboxes.root, layers)
-    this.#stores = {
+    this.#madeStores = {
       layers,
       snapshots,
       claims: new VolumeClaims(sandboxes, trees),
       capture: new DiskCapture(layers, trees),
       merger: new StackMerger({ layers, snapshots, trees, sandboxes }),
     }
-    return this.#stores
+    return this.#madeStores
   }
 }
 
