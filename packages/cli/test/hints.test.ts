@@ -55,8 +55,8 @@ describe('hints in the source', () => {
   /** Plain hints that only users of one surface can meet. */
   const known: Array<[file: RegExp, hint: RegExp, reason: string]> = [
     [/engine\/src\/volumes\//, /./, 'the daemon and the command line have no volumes'],
-    [/docker-driver\.ts/, /providerOptions/, 'as above'],
-    [/isolators\/(oci\/oci|docker\/docker)\.ts/, /attach\(\)|providerOptions/, 'for programs on an isolator'],
+    [/docker-disks\.ts/, /providerOptions/, 'as above'],
+    [/isolators\/(oci|docker)\/isolator\.ts/, /attach\(\)|providerOptions/, 'for programs on an isolator'],
     [
       /isolators\/(oci|docker)\//,
       /oci\.|docker\.|runtimeKind|--runtime|create\(|tar -C/,

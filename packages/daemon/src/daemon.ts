@@ -229,7 +229,7 @@ function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonC
 
 function engineOf(config: DaemonConfig, log: Log): EngineProvider {
   const onWarning = (message: string) => log.warn({}, message)
-  return new EngineProvider({ ...engineOptions(config), stays: true, onWarning })
+  return new EngineProvider({ ...engineOptions(config), onWarning })
 }
 
 /** What a session's disk may grow to unless the configuration or the caller says otherwise. */

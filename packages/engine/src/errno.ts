@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 
-/** What the runner says as a number, by its name. Node knows the names that several systems have in common. */
+/** The name of an error number that the runner sends. Node knows the names that are common to several systems. */
 export function errnoName(errno: number): string {
   return names.get(errno) ?? `errno ${errno}`
 }

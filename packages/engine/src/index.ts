@@ -1,5 +1,5 @@
 export * from '@sandkasten/sdk/runner'
-export { HIDDEN_IN_HOST, type HostImageOptions } from './images/host-hidden.ts'
+export { HIDDEN_IN_HOST, type HostImageOptions } from './images/host/hidden.ts'
 export {
   type ImageConfig,
   type ImageLayers,
@@ -8,26 +8,22 @@ export {
   ImageStore,
   type ImageStoreOptions,
   type ImportOptions,
-  parseReference,
-  type Recipe,
-  readRecipe,
   recipeNames,
 } from './images/index.ts'
-export { daemonsHere } from './isolators/docker/daemon.ts'
-export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/docker.ts'
+export { daemonsHere } from './isolators/docker/daemon/daemon.ts'
+export { DockerIsolator, type DockerIsolatorOptions } from './isolators/docker/isolator.ts'
 export { type DockerProfile, dockerProfile } from './isolators/docker/seccomp.ts'
 export type {
   IsolatedSandbox,
   Isolator,
   IsolatorSpec,
-  LayeredDisks,
   ProbeResult,
   SandboxEnd,
   SandboxStats,
 } from './isolators/isolator.ts'
-export type { IoLimit } from './isolators/oci/io-limit.ts'
-export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/oci.ts'
-export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/runtime.ts'
+export { OciIsolator, type OciIsolatorOptions } from './isolators/oci/isolator.ts'
+export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/launch/runtime.ts'
+export type { IoLimit } from './isolators/oci/limits/io-limit.ts'
 export type { OpenNetwork } from './isolators/open-network.ts'
 export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
 export {

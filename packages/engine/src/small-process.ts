@@ -4,12 +4,12 @@ import { closeSync, openSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
 /**
- * A small process of ours (a mode of the runner's binary) that does things which would cost this one dearly: starting another process costs what our
- * memory costs to copy, and blocks us meanwhile. Asked and answered over pipes, any number at once:
+ * A small helper process, a mode of the runner's binary. It starts other processes for this one: a fork of a large
+ * process copies its page tables and blocks it. Requests and answers travel over pipes, any number at once:
  *
  *     id (u32) │ length (u32) │ request    ─►    id (u32) │ length (u32) │ line
  *
- * It ends when we do, with its input.
+ * The helper ends when its input closes, so it ends with this process.
  */
 export class SmallProcess {
   readonly #child: ChildProcess
@@ -18,7 +18,7 @@ export class SmallProcess {
   #received: Buffer = Buffer.alloc(0)
   alive = true
 
-  /** `first` is written before any request. What the process says of its own defects goes to the file `log`. */
+  /** `first` is written before any request. The process writes its own defects to the file `log`. */
   constructor(program: string, args: readonly string[], options: { first?: string; log?: string } = {}) {
     const errors = options.log === undefined ? undefined : openSync(options.log, 'a', 0o600)
     // In a session of its own: a Ctrl-C that is meant for us is not meant for it.
@@ -57,7 +57,7 @@ export class SmallProcess {
   /** Resolves when it has gone. */
   async close(): Promise<void> {
     if (!this.alive) return
-    // `exit` comes also for one that could not be started at all, as an error.
+    // Node reports a process that could not be started as `error`, without `exit`.
     const gone = Promise.race([once(this.#child, 'exit'), once(this.#child, 'error')]).catch(() => {})
     this.#child.ref()
     this.#child.stdin!.end()
@@ -84,7 +84,7 @@ export class SmallProcess {
     this.#waiting.clear()
   }
 
-  /** It keeps this process alive only while somebody waits for an answer. */
+  /** Keeps this process alive only while a request is pending. */
   #hold(): void {
     for (const stream of [this.#child.stdin, this.#child.stdout] as unknown as Socket[]) {
       if (this.#waiting.size > 0) stream.ref()

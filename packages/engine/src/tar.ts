@@ -1,4 +1,4 @@
-/** A few entries as a tar, in the format that everybody reads (ustar; longer names as GNU tar has them). */
+/** Writes a few entries as a tar archive: ustar, with GNU tar's extension for long names. */
 export interface TarEntry {
   /** A folder's ends with `/`. */
   readonly name: string

@@ -11,13 +11,13 @@ import {
   translate,
 } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../read-files.ts'
 import type { ImagePlaces } from './places.ts'
-import { entriesOf } from './record.ts'
 import { removeTree } from './remove-tree.ts'
 
 /**
- * Work in progress: a folder that says whose it is before anything else is in it. While its process lives, garbage collection keeps the folder
- * and the layers that it names; when the process is gone, however it went, the next one who comes removes it.
+ * Work in progress: a folder that names its owner before it contains anything else. While that process lives, garbage
+ * collection keeps the folder and the layers that it names. After its end, the next collection removes it.
  */
 export class Draft {
   readonly folder: string
@@ -37,7 +37,7 @@ export class Draft {
       await removeAbandoned(places)
       const id = randomId()
       const draft = new Draft(join(places.drafts, id), await identityOf(process.pid), places)
-      // Under another name until it says whose it is: a folder without an owner is anybody's to remove.
+      // The folder has another name until it contains its owner, because a folder without an owner may be removed.
       const unnamed = join(places.drafts, `.${process.pid}.${id}`)
       await mkdir(unnamed, { mode: 0o700 })
       await replaceFile(join(unnamed, 'owner.json'), draft.#text())
@@ -63,7 +63,7 @@ export class Draft {
 
 /** Not by `recursive`, which says of a read-only disk that there is no such folder. */
 async function makeFolder(folder: string): Promise<void> {
-  // Somebody else may make the same one at the same time.
+  // Another process may make the same one at the same time.
   const make = () =>
     mkdir(folder, { mode: 0o700 }).catch((error) => {
       if (errnoOf(error) !== 'EEXIST') throw error
@@ -88,23 +88,24 @@ async function writing<T>(places: ImagePlaces, work: () => Promise<T>): Promise<
   }
 }
 
-/** Layers that somebody needs who has not finished. */
+/** Layers that unfinished work needs. */
 export async function layersOfDrafts(places: ImagePlaces): Promise<string[]> {
-  const owners = entriesOf(places.drafts).map((id) => ownerOf(join(places.drafts, id)))
+  const owners = namesIn(places.drafts).map((id) => ownerOf(join(places.drafts, id)))
   return owners.flatMap((owner) => owner?.layers ?? [])
 }
 
 /** Of processes that are gone. */
 export async function removeAbandoned(places: ImagePlaces): Promise<number> {
   let removed = 0
-  for (const id of entriesOf(places.drafts)) {
+  for (const id of namesIn(places.drafts)) {
     const folder = join(places.drafts, id)
     const unnamed = /^\.(\d+)\./.exec(id)
     const owner = unnamed ? await identityOf(Number(unnamed[1])) : ownerOf(folder)
-    // One that is being named belongs to whoever has that number now: at worst it is kept for longer.
+    // A folder without an owner file yet belongs to the process in its name. If the pid was reused, the folder only
+    // stays longer.
     const alive = unnamed ? owner?.started !== undefined : await isAlive(owner)
     if (alive) continue
-    // What a killed builder has started may still be at work in there: then it is the next one's to remove.
+    // Children of a killed builder may still write there; then the next collection removes it.
     removed += await removeTree(folder, places).then(
       () => 1,
       () => 0,

@@ -3,22 +3,23 @@ import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errnoOf, guarded, translate, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../read-files.ts'
 import { layersOfDrafts, removeAbandoned } from './drafts.ts'
 import { type ImagePlaces, layersNamedIn } from './places.ts'
-import { allImages, entriesOf, readLayer } from './record.ts'
+import { allImages, readLayer } from './record.ts'
 import { removeTree } from './remove-tree.ts'
 
 /**
- * What nobody needs goes. Needed is a layer that an image names, a draft of a living process, or any record below the folders of `users`: a
- * sandbox's, a snapshot's. Nobody who makes one of these waits for us, so we look twice:
+ * Removes unused layers. A layer is in use if an image, the draft of a living process, or a record below the folders
+ * of `users` (sandboxes, snapshots) names it. Writing such a record needs no lock, so the collector reads them twice:
  *
  * ```text
- * collector:  look who needs what ─► rename the layer away ─► look again: needed now? rename it back : remove it
- * creator:    write the record ────► is every layer there?  no: the image is gone, say so
+ * collector:  read all records ──► rename the layer away ──► read again: in use? rename it back : remove it
+ * creator:    write the record ──► is every layer there?  no: fail, the image is gone
  * ```
  *
- * Whichever of the two is first, no layer goes that a finished record names. A collector that is killed in between leaves the layer in `trash`, where the
- * next one finds it and decides again. A record that cannot be read stops everything: what it needs is not known.
+ * In either order, no layer is removed that a finished record names. A collector that is killed in between leaves the
+ * layer in `trash`, where the next collection decides again. A record that cannot be read stops the collection.
  */
 export interface Collected {
   readonly layers: number
@@ -33,10 +34,10 @@ export async function collectGarbage(places: ImagePlaces, users: readonly string
     guarded('The image store could not be cleaned up', async () => {
       await mkdir(places.trash, { recursive: true, mode: 0o700 })
       const drafts = await removeAbandoned(places)
-      await decide(places, users, new Map(entriesOf(places.trash).map((name) => [name, name.split('.')[0]!])))
+      await decide(places, users, new Map(namesIn(places.trash).map((name) => [name, name.split('.')[0]!])))
       const needed = await neededLayers(places, users)
       const removed = new Map<string, string>()
-      for (const key of entriesOf(places.layers).filter((name) => !needed.has(name))) {
+      for (const key of namesIn(places.layers).filter((name) => !needed.has(name))) {
         const name = `${key}.${randomId(8)}`
         await rename(join(places.layers, key), join(places.trash, name))
         removed.set(name, key)
@@ -46,7 +47,7 @@ export async function collectGarbage(places: ImagePlaces, users: readonly string
   )
 }
 
-/** Of what lies in the trash: back if somebody needs it after all, else gone. */
+/** Puts a layer in the trash back if it is in use after all, or removes it. */
 async function decide(places: ImagePlaces, users: readonly string[], trash: ReadonlyMap<string, string>) {
   let [layers, bytes] = [0, 0]
   if (trash.size === 0) return { layers, bytes }
@@ -57,7 +58,7 @@ async function decide(places: ImagePlaces, users: readonly string[], trash: Read
       needed.has(key) && (await rename(folder, join(places.layers, key)).then(() => true, isThereAgain))
     if (restored) continue
     bytes += readLayer({ ...places, layers: places.trash }, name)?.bytes ?? 0
-    // Nobody puts back what is half removed, should we be killed.
+    // Renamed first: a half-removed layer must not be put back if this process is killed.
     const gone = join(places.trash, `gone.${randomId(8)}`)
     await rename(folder, gone)
     await removeTree(gone, places)
@@ -66,7 +67,7 @@ async function decide(places: ImagePlaces, users: readonly string[], trash: Read
   return { layers, bytes }
 }
 
-/** Somebody has made the same layer anew meanwhile. */
+/** Another process has made the same layer again. */
 function isThereAgain(error: unknown): false {
   if (['EEXIST', 'ENOTEMPTY'].includes(errnoOf(error) ?? '')) return false
   throw error
@@ -79,7 +80,7 @@ async function neededLayers(places: ImagePlaces, users: readonly string[]): Prom
   return new Set([...drafts, ...images, ...layersInUse(users)])
 }
 
-/** Layers that are named in a record of anybody: `<user>/<id>.json` or `<user>/<id>/….json`. */
+/** Layers that any record names: `<user>/<id>.json` or `<user>/<id>/….json`. */
 export function layersInUse(users: readonly string[]): Set<string> {
   return new Set(users.flatMap((user) => recordsIn(user, 1)).flatMap(layersNamedIn))
 }
@@ -93,7 +94,7 @@ function recordsIn(folder: string, depth: number): string[] {
   })
 }
 
-/** What was removed since we saw its name needs nothing. */
+/** A record that was removed since its folder was read needs nothing. */
 function unlessGone<T>(read: () => T): T | undefined {
   try {
     return read()

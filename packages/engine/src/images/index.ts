@@ -1,8 +1,6 @@
-export { type HostImage, hostImage } from './host.ts'
-export { type Recipe, readRecipe, recipeNames } from './recipes.ts'
+export { recipeNames } from './build/recipes.ts'
+export { runtimeRecipe, StandIns } from './build/runtime-image.ts'
 export type { ImageConfig, ImageRecord } from './record.ts'
-export { isLoopback, parseReference, type Reference } from './reference.ts'
-export { runtimeRecipe, StandIns } from './runtime-image.ts'
 export {
   type ImageLayers,
   type ImageProgress,

@@ -4,13 +4,13 @@ import type { ImageRights } from './rights.ts'
 
 /**
  * ```text
- * images/                       its owner's alone: what is in a layer may be set-uid, or a device
+ * images/                       for its owner only: a layer may contain set-uid files and devices
  *   layers/<key>/fs             a layer in overlay form, never changed; the key is the SHA-256 of its tar archive
- *   layers/<key>/layer.json     how large it is, and through which of its folders nothing below shows
+ *   layers/<key>/layer.json     its size, and its opaque folders: those that hide the layers below
  *   refs/<hash of name>.json    an image: name ─► digest, layers, config
- *   drafts/<id>/                being made; owner.json says by which process, and which layers it needs
+ *   drafts/<id>/                being made; owner.json names the process and the layers that it needs
  *   trash/<key>.<id>            being removed
- *   collect.lock                one at a time
+ *   collect.lock                held during a collection
  *   host-<fingerprint>/         the skeleton of the image `host`
  * ```
  */
@@ -23,7 +23,7 @@ export interface ImagePlaces {
   readonly lock: string
   /** The runner's binary. */
   readonly runner: () => Promise<string>
-  /** Where this process itself may not make and remove what is in layers. */
+  /** For an account without permission for the files in layers. */
   readonly rights: ImageRights | undefined
 }
 
@@ -51,7 +51,7 @@ export function sha256(bytes: string | Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** Layers that a text speaks of, by the path of their folder: how a record of anybody keeps them. */
+/** The layers that a text names by the path of their folder, as records do. */
 export function layersNamedIn(text: string): string[] {
   return [...text.matchAll(/\/layers\/((?:top-)?[0-9a-f]{32,64})\/fs/g)].map(([, key]) => key!)
 }

@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/folder'
+import { namesIn } from '../read-files.ts'
 import { type ImagePlaces, layerFolder, refFile } from './places.ts'
 
 /** An image in the store. */
@@ -13,7 +14,7 @@ export interface ImageRecord {
   readonly digest: string
   /** The digest that was asked for, where one was; of a manifest, or of a list of these for several architectures. */
   readonly pinned?: string
-  /** What it was made from, as it was asked for. */
+  /** The source of the image, as the caller wrote it. */
   readonly source: string
   /** When its maker says that it was made. */
   readonly created?: string
@@ -37,10 +38,10 @@ export interface LayerFacts {
   readonly version: 1
   readonly entries: number
   readonly bytes: number
-  /** Files whose owners do not exist in a sandbox; they belong to nobody. */
+  /** Files whose owners do not exist in a sandbox. They belong to `nobody` there. */
   readonly foreignOwners: number
   readonly skippedAttributes: number
-  /** Where nobody may make one; in a sandbox nobody could use it. */
+  /** Devices, on machines where they cannot be made. Sandboxes could not use them anyway. */
   readonly skippedDevices?: number
   readonly opaque: readonly string[]
 }
@@ -54,7 +55,7 @@ export function writeImage(places: ImagePlaces, record: ImageRecord): Promise<vo
 }
 
 export function allImages(places: ImagePlaces): ImageRecord[] {
-  const files = entriesOf(places.refs).filter((name) => /^[0-9a-f]{64}\.json$/.test(name))
+  const files = namesIn(places.refs).filter((name) => /^[0-9a-f]{64}\.json$/.test(name))
   const images = files.map((name) => readJson(join(places.refs, name)) as ImageRecord | undefined)
   return images.filter((image) => image !== undefined).sort((one, other) => (one.name < other.name ? -1 : 1))
 }
@@ -66,16 +67,6 @@ export function readLayer(places: ImagePlaces, key: string): LayerFacts | undefi
     return readJson(join(places.layers, key, 'layer.json')) as LayerFacts | undefined
   } catch {
     return undefined
-  }
-}
-
-/** Names in a folder; none where there is no such folder. */
-export function entriesOf(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return []
-    throw translate(error, `${folder} cannot be read`)
   }
 }
 

@@ -6,14 +6,17 @@ export type Reference =
   | { readonly kind: 'registry'; readonly name: string; readonly host?: string; readonly digest?: string }
   | {
       readonly kind: 'oci' | 'docker-archive'
-      /** As it was written, with an absolute path: what the store calls it when it has no other name. */
+      /** As the caller wrote it, with an absolute path. The store uses it if the image has no other name. */
       readonly name: string
       readonly path: string
     }
 
 const TRANSPORTS = { oci: 'oci', 'oci-archive': 'oci', 'docker-archive': 'docker-archive' } as const
 
-/** `python`, `registry:5000/team/tool:1.2`, `python@sha256:…`, `oci:/path`, `docker-archive:/path`. Without a tag it is `latest`. */
+/**
+ * Parses `python`, `registry:5000/team/tool:1.2`, `python@sha256:…`, `oci:/path`, `docker-archive:/path`. The default
+ * tag is `latest`.
+ */
 export function parseReference(text: string): Reference {
   const transport = /^(oci|oci-archive|docker-archive):(.+)$/s.exec(text)
   if (transport) {
@@ -32,7 +35,7 @@ export function parseReference(text: string): Reference {
   const [, host, path, tag, digest] = match
   const base = host ? `${host}/${path}` : path!
   const name = digest ? `${base}@${digest}` : `${base}:${tag ?? 'latest'}`
-  return { kind: 'registry', name, ...(host ? { host } : {}), ...(digest ? { digest } : {}) }
+  return { kind: 'registry', name, host, digest }
 }
 
 /** Only a registry on this very machine is asked without TLS. */
@@ -41,7 +44,7 @@ export function isLoopback(host: string): boolean {
   return name === 'localhost' || name === '[::1]' || /^127(\.\d{1,3}){3}$/.test(name)
 }
 
-/** Text of somebody else, for a message. */
+/** Untrusted text, made safe for a message. */
 export function shown(text: string): string {
   return text.replace(/\p{Cc}/gu, '?').slice(0, 200)
 }

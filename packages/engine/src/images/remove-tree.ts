@@ -4,8 +4,8 @@ import { promisify } from 'node:util'
 import type { ImagePlaces } from './places.ts'
 
 /**
- * By `rm`: it follows no link, minds no depth, and blocks nobody. Again where something was put in meanwhile: a program that was killed a moment ago
- * may have been in the middle of it.
+ * Removes a folder with `rm`, which follows no links and does not block this process. Retries if a program that was
+ * just killed has added a file.
  */
 export async function removeTree(path: string, { rights, runner }: ImagePlaces): Promise<void> {
   const rm = ['/bin/rm', '-rf', '--one-file-system', '--', path] as const

@@ -52,7 +52,7 @@ describe('import', () => {
   ])('an OCI layout with %s layers', async (_, compress) => {
     const { path, digest } = writeLayout(join(bench.folder, 'layout'), {
       layers: [lower, upper],
-      ...(compress ? { compress } : {}),
+      compress,
       config: { Env: ['A=1=2', 'PATH=/bin', 'broken'], WorkingDir: '/srv/app', User: '7:8' },
     })
     const image = await bench.store.import(`oci:${path}`, { name: 'tiny' })
@@ -72,7 +72,7 @@ describe('import', () => {
     expect(contents().filter((name) => !name.startsWith('layers/'))).toHaveLength(1)
   })
 
-  it('an archive of a layout, and what docker save writes; each is found by its name, its digest and its path', async () => {
+  it('imports an archive of a layout and a docker save archive, and finds each by name, digest and path', async () => {
     const { files, digest } = layoutFiles({ layers: [lower, upper], name: 'team/tool:3' })
     const entries = Object.entries(files).map(([name, bytes]) => file(name, bytes))
     const archive = join(bench.folder, 'layout.tar')
@@ -90,7 +90,7 @@ describe('import', () => {
     expect(readdirSync(join(bench.images, 'layers'))).toHaveLength(3)
   })
 
-  it('of a layout with several images, the one whose tag is named', async () => {
+  it('imports the named tag of a layout with several images', async () => {
     const path = join(bench.folder, 'layout')
     const [one, two] = [
       writeLayout(path, { layers: [lower], name: 'one' }),
@@ -119,7 +119,7 @@ describe('import', () => {
     expect(contents().filter((name) => !name.startsWith('refs/'))).toHaveLength(3)
   })
 
-  it('gives the sandbox’s user a name, a home and a working folder, and keeps what the image has', async () => {
+  it('gives the sandbox’s user a name, a home and a working folder if the image has none', async () => {
     const { path } = writeLayout(join(bench.folder, 'layout'), {
       layers: [
         tar([
@@ -171,7 +171,7 @@ describe('import', () => {
   })
 })
 
-describe('what is broken', () => {
+describe('broken images', () => {
   const bad: Array<[string, (path: string) => void, RegExp]> = [
     ['a layer that was changed', (path) => swap(path, upper, tar([file('other', 'x')])), /should be sha256/],
     ['a layer that is cut off', (path) => swap(path, upper, upper.subarray(0, 700)), /ends early/],
@@ -247,7 +247,7 @@ describe('what is broken', () => {
     expect(contents()).toEqual([])
   })
 
-  it('a layer that is gone: said with what to do, and doing it helps', async () => {
+  it('a missing layer: the error says what to do, and that works', async () => {
     const { path } = writeLayout(join(bench.folder, 'layout'), { layers: [lower, upper] })
     await bench.store.import(path, { name: 'tiny' })
     const [, gone] = bench.store.imageLayers('tiny').layers
@@ -290,7 +290,7 @@ describe('garbage', () => {
     )
   }
 
-  it('removes what nothing needs, and nothing that another image or a sandbox needs', async () => {
+  it('removes unused layers and keeps those of other images and sandboxes', async () => {
     const one = writeLayout(join(bench.folder, 'one'), { layers: [lower, upper] })
     const two = writeLayout(join(bench.folder, 'two'), { layers: [lower] })
     await bench.store.import(one.path, { name: 'one' })
@@ -311,7 +311,7 @@ describe('garbage', () => {
     expect(contents()).toEqual([])
   })
 
-  it('puts back what somebody came to need while it was being removed, also when the collector was killed then', async () => {
+  it('puts back a layer that came into use during removal, also after the collector was killed', async () => {
     const { path } = writeLayout(join(bench.folder, 'one'), { layers: [lower] })
     await bench.store.import(path, { name: 'one' })
     const { layers } = bench.store.imageLayers('one')
@@ -324,7 +324,7 @@ describe('garbage', () => {
     expect(contents().filter((name) => name.startsWith('trash/'))).toEqual([])
   })
 
-  it('removes nothing when it cannot be known what is needed', async () => {
+  it('removes nothing if a record cannot be read', async () => {
     const { path } = writeLayout(join(bench.folder, 'one'), { layers: [lower] })
     const { name } = await bench.store.import(path, { name: 'one' })
     writeFileSync(join(bench.images, 'refs', `${'0'.repeat(64)}.json`), '{ damaged')
@@ -333,7 +333,7 @@ describe('garbage', () => {
     expect(bench.store.imageLayers(name).layers.every((layer) => existsSync(layer))).toBe(true)
   })
 
-  it('keeps what a living process is just making, and removes what a killed one was making', async () => {
+  it('keeps drafts of living processes and removes those of killed ones', async () => {
     const { path } = writeLayout(join(bench.folder, 'one'), { layers: [lower, upper] })
     const script = `
       import { ImageStore } from ${JSON.stringify(new URL('./store.ts', import.meta.url).href)}
@@ -397,7 +397,7 @@ describe('a process that is killed at any instant', () => {
     expect(await bench.store.import(one.path, { name: 'one' })).toMatchObject({ digest: one.digest })
   })
 
-  it('several who add and remove the same at once never see half of it', async () => {
+  it('concurrent adds and removes never see a partial image', async () => {
     const { path } = writeLayout(join(bench.folder, 'one'), { layers: [lower, upper], compress: gzip })
     const worker = async (name: string) => {
       const store = bench.another()

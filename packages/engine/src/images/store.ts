@@ -3,20 +3,20 @@ import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, withLock } from '@sandkasten/sdk/folder'
-import { addImage, addLayer } from './add.ts'
-import { type BuildOptions, buildImage } from './build.ts'
+import { type BuildOptions, buildImage } from './build/build.ts'
+import { recipeNames } from './build/recipes.ts'
 import { Draft } from './drafts.ts'
 import { type Collected, collectGarbage, layersInUse } from './garbage.ts'
+import { addImage, addLayer } from './import/add.ts'
+import { askRegistry, type PullOptions } from './import/pull.ts'
+import { type ImageSource, openDockerArchive, openLayout } from './import/source.ts'
+import { type UnpackLimits, unpackFile, unpackLimits } from './import/unpack.ts'
 import { missingLayer } from './missing-layer.ts'
 import { nearest } from './nearest.ts'
 import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
-import { askRegistry, type PullOptions } from './pull.ts'
-import { recipeNames } from './recipes.ts'
 import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
 import { parseReference, type Reference, shown } from './reference.ts'
 import type { ImageRights } from './rights.ts'
-import { type ImageSource, openDockerArchive, openLayout } from './source.ts'
-import { type UnpackLimits, unpackFile, unpackLimits } from './unpack.ts'
 
 export interface ImageStoreOptions {
   /** The engine's root: images are in `images` below it. */
@@ -38,7 +38,7 @@ export type ImageProgress =
   | { readonly phase: 'build'; readonly step: string }
 
 export interface ImportOptions {
-  /** What the store calls it. Without it, what it calls itself. */
+  /** The name in the store. Default: the name that the image gives itself. */
   readonly name?: string
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: ImageProgress) => void
@@ -57,8 +57,9 @@ export interface ImageLayers {
 }
 
 /**
- * Images of this machine: each layer unpacked once, shared by all images and all sandboxes. The folders are the truth; any number of processes may use
- * them at once, and each may be killed at any instant. `places.ts` draws what is where, `garbage.ts` how something is removed.
+ * The images of this machine. Each layer is unpacked once and shared by all images and sandboxes. The folders are the
+ * only state: any number of processes may use them at once, and each may be killed at any time. `places.ts` shows the
+ * files, `garbage.ts` how they are removed.
  */
 export class ImageStore {
   readonly #places: ImagePlaces
@@ -95,7 +96,7 @@ export class ImageStore {
     )
   }
 
-  /** What a sandbox of this image stands on. Throws `not_found` with the command that gets it. */
+  /** The layers of an image. Throws `not_found` with the command that gets the image. */
   imageLayers(text: string): ImageLayers {
     const image = this.find(text)
     if (!image) throw this.#absent(text)
@@ -105,7 +106,10 @@ export class ImageStore {
     return { name, digest, config, layers: image.layers.map((key) => layerFolder(this.#places, key)) }
   }
 
-  /** An OCI layout (a folder, or a tar archive of one) or a `docker save` archive: `oci:/path`, `docker-archive:/path`, or just its path. */
+  /**
+   * Imports an OCI layout (a folder or a tar archive) or a `docker save` archive: `oci:/path`,
+   * `docker-archive:/path`, or the path alone.
+   */
   async import(text: string, options: ImportOptions = {}): Promise<ImageRecord> {
     const reference = parseReference(text.startsWith('/') || text.startsWith('.') ? `oci:${text}` : text)
     if (reference.kind === 'registry')
@@ -136,7 +140,7 @@ export class ImageStore {
     return this.#making((draft) => buildImage(this.#places, draft, recipe, { ...options, ...unpacking }))
   }
 
-  /** Forgets the name. Layers that nothing else needs go with it; those of sandboxes and snapshots stay until these are gone. */
+  /** Removes the name and its unused layers. Layers of sandboxes and snapshots stay until these are gone. */
   async remove(text: string): Promise<Collected & { readonly kept: boolean }> {
     const image = this.find(text)
     if (!image) throw this.#absent(text)
@@ -145,7 +149,10 @@ export class ImageStore {
     return { ...collected, kept: image.layers.some((key) => readLayer(this.#places, key) !== undefined) }
   }
 
-  /** Removes what no image, sandbox and snapshot needs; with `unused`, images too that no sandbox and no snapshot stands on. */
+  /**
+   * Removes layers that no image, sandbox or snapshot uses. With `unused`, also images that no sandbox or snapshot
+   * uses.
+   */
   async prune({ unused = false } = {}): Promise<Collected & { readonly images: readonly string[] }> {
     const images: string[] = []
     if (unused) {
@@ -172,7 +179,7 @@ export class ImageStore {
       await using draft = await Draft.open(this.#places)
       return await work(draft)
     } catch (error) {
-      // What was wrong in the first place is what to tell; what this leaves, the next one removes.
+      // Report the first error; the next collection removes what this one leaves.
       await this.prune().catch(() => {})
       throw error
     }
@@ -189,7 +196,7 @@ export class ImageStore {
     const named = {
       name,
       source: name,
-      ...(reference.digest === undefined ? {} : { pinned: reference.digest }),
+      pinned: reference.digest,
     }
     const same = this.list().find(({ digest }) => digest === remote.digest)
     await draft.need(same?.layers ?? [])
@@ -257,8 +264,7 @@ export class ImageStore {
   async #unpacking({ signal }: { signal?: AbortSignal }) {
     const { rights } = this.#places
     const runner = await this.#places.runner()
-    const settings = { runner, rights, limits: this.#limits, volatile: this.#volatile }
-    return { ...settings, ...(signal ? { signal } : {}) }
+    return { runner, rights, limits: this.#limits, volatile: this.#volatile, signal }
   }
 
   #absent(text: string): SandboxError {

@@ -1,3 +1,3 @@
-export { DockerIsolator, type DockerIsolatorOptions } from './docker/docker.ts'
+export { DockerIsolator, type DockerIsolatorOptions } from './docker/isolator.ts'
 export type * from './isolator.ts'
-export { OciIsolator, type OciIsolatorOptions } from './oci/oci.ts'
+export { OciIsolator, type OciIsolatorOptions } from './oci/isolator.ts'

@@ -2,48 +2,49 @@ import type { Duplex } from 'node:stream'
 import type { Isolation } from '@sandkasten/sdk'
 
 /**
- * An isolator turns a spec into a running sandbox with a byte stream to the runner inside. That is all the engine asks of `process`, `oci`,
- * `docker` and `kubernetes`; commands, shells, files and ports are the runner's business, the same everywhere.
+ * An isolator turns a spec into a running sandbox with a byte stream to the runner inside. Commands, shells, files
+ * and ports are the runner's job and the same on every isolator.
  */
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
   /** Where it makes a folder for each sandbox that runs. */
-  readonly churned?: readonly string[]
+  readonly runFolders?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
-  /** Resolves when the runner accepts connections. Starting again what has ended, in the same folder, finds its disk as it was. */
+  /** Resolves when the runner accepts connections. A second start in the same folder finds the disk unchanged. */
   start(spec: IsolatorSpec): Promise<IsolatedSandbox>
-  /** Makes in a sandbox's new folder, beforehand, what `start` would make there: the folder may go to another place before it is called. */
-  furnish?(folder: string): void
   /** The sandbox that an earlier process started and that still runs; undefined when it does not run any more. */
   attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined>
-  /** How the last life of a sandbox that does not run ended; undefined when nobody knows. */
+  /** How the last incarnation of a stopped sandbox ended. Undefined if it is not known. */
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
-  /** Gives up what outlives a stop: disk and ids, and whatever a crash left behind. Kills what still runs. False when there was nothing. */
+  /** Removes disk, ids and the remains of crashes. Kills running processes. Resolves to false if there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
-  /** Gives up what it keeps for the next start; it may start again all the same. Sandboxes go on. */
+  /** Releases what is ready for the next start. The isolator stays usable, and sandboxes keep running. */
   close(): Promise<void>
-  /** Gives up what is kept for sandboxes whose folders, somewhere below this one, are gone: left by processes that were killed. */
+  /** Releases resources of sandboxes whose folders below this one are gone because their process was killed. */
   sweep?(below: string): Promise<void>
   /** Where a disk is a folder over read-only layers. */
   readonly disks?: LayeredDisks
-  /** What is weaker in its sandboxes than it could be, in sentences for people. */
+  /** How its sandboxes are weaker than they could be, in sentences for users. */
   weaker?(): Promise<readonly string[]>
   /** Where images are not ours to keep: whether this one is here. */
   hasImage?(reference: string): Promise<boolean>
-  /** Keeps the disk of a sandbox as it is at this moment, running or not, as an image `{ snapshot }` that others are made of. */
+  /** Keeps the current disk of a sandbox, running or not, as an image `{ snapshot }` for new sandboxes. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
   /** `in-use`: a sandbox was made of it and is still there. */
   removeSnapshot?(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'>
 }
 
-/** For whoever keeps disks as layers. What is in them is hostile: it is moved, copied and removed as a whole, never looked into by path. */
+/**
+ * For the code that keeps disks as layers. The content is hostile: move, copy and remove it as a whole, never open it
+ * by path.
+ */
 export interface LayeredDisks {
-  /** What a sandbox that does not run has written. */
+  /** The writable side of a stopped sandbox's disk. */
   upperOf(spec: IsolatorSpec): Upper
   /** What lies below everything that sandboxes have written. */
-  groundOf(spec: IsolatorSpec): readonly string[]
+  lowerFoldersOf(spec: IsolatorSpec): readonly string[]
 }
 
 /** With the owners that the sandbox sees. Not there: nothing yet. */
@@ -56,7 +57,7 @@ export type ProbeResult =
   | {
       readonly ok: true
       readonly detail: string
-      /** What is weaker here than it could be, and what to do about it. */
+      /** How sandboxes are weaker here than they could be, and how to change that. */
       readonly weaker?: readonly string[]
       readonly better?: readonly string[]
     }
@@ -71,7 +72,9 @@ export interface SandboxPlace {
 
 export interface IsolatorSpec extends SandboxPlace {
   readonly image: Image
-  /** What other sandboxes have written, as folders, uppermost first: above the image and below this sandbox's own disk. */
+  /**
+   * Disks of other sandboxes as folders, uppermost first. They lie above the image and below this sandbox's own disk.
+   */
   readonly layers?: readonly string[]
   /** For every command, and readable by all of them. */
   readonly env: Readonly<Record<string, string>>
@@ -82,13 +85,13 @@ export interface IsolatorSpec extends SandboxPlace {
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
   readonly hostname: string
-  /** What the sandbox's user is called, with a home below `/home`. On the image `host` only, and on disks that stand on it. */
+  /** The name of the sandbox's user, with a home below `/home`. For the image `host` and snapshots of it only. */
   readonly account?: string
 }
 
 /**
- * The machine's own programs, a folder with a root file system in it, an image of the store, an image that the isolator's daemon knows by this name,
- * or a snapshot that the isolator has made of a sandbox whose own image was `of`.
+ * The machine's own programs (`host`), a folder with a root file system, an image of the store, an image of the
+ * isolator's daemon by its name, or a snapshot. The sandbox of a snapshot had the image `of`.
  */
 export type Image =
   | 'host'
@@ -97,14 +100,17 @@ export type Image =
   | { readonly reference: string }
   | { readonly snapshot: string; readonly of: Image }
 
-/** An image whose layers are folders of this machine, uppermost first. The sandbox's working folder and its user's home are in them. */
+/**
+ * An image whose layers are folders of this machine, uppermost first. They contain the working folder and the user's
+ * home.
+ */
 export interface StoredImage {
   readonly name: string
   readonly digest: string
   readonly layers: readonly string[]
-  /** Below what the spec says. */
+  /** Defaults; the spec's variables win. */
   readonly env: Readonly<Record<string, string>>
-  /** Who commands run as, inside. Never 0: that is the runner. */
+  /** The user of commands inside. Never 0, which is the runner. */
   readonly user: { readonly uid: number; readonly gid: number }
 }
 
@@ -129,11 +135,11 @@ export interface Limits {
 export interface HostMount {
   readonly source: string
   readonly target: string
-  /** Unless this is false. What is written then has the owners that the sandbox sees. */
+  /** Default true. If false, files that the sandbox writes have the owners that the sandbox sees. */
   readonly readOnly?: boolean
-  /** The sandbox's user acts as the owner of `source`: it may do what the owner may, and what it writes belongs to that owner. */
+  /** The sandbox's user acts as the owner of `source`: it has the owner's access, and its files belong to the owner. */
   readonly asOwner?: boolean
-  /** `source` has no symbolic link in it. One that is there at a start was put there since, so the start is refused. */
+  /** `source` contains no symbolic link. A link that appears later makes the start fail. */
   readonly exact?: boolean
 }
 
@@ -144,43 +150,48 @@ export function writesToHost({ mounts }: Pick<IsolatorSpec, 'mounts'>): boolean 
 
 /** A running sandbox. Several processes may hold the same one. */
 export interface IsolatedSandbox extends SandboxPlace {
-  /** A new connection to the runner. What comes over it is hostile input, and a chunk of it is valid only until its `data` event returns. */
+  /**
+   * A new connection to the runner. Its bytes are hostile, and a chunk is valid only until its `data` event returns.
+   */
   connect(): Promise<Duplex>
   /** Resolves, never rejects, when the sandbox has ended and nothing of it runs any more. */
   readonly ended: Promise<SandboxEnd>
   stats(): Promise<SandboxStats>
-  /** Of the stats, the one that is wanted before every command; undefined where it is not counted. */
+  /** Like `stats().oomKills`, but cheap: it is read before every command. Undefined where it is not counted. */
   oomKills(): Promise<number | undefined>
-  /** Resolves when no process in it runs. It stays so until somebody thaws it. */
+  /** Resolves when no process in it runs. It stays frozen until `thaw`. */
   freeze(): Promise<void>
   thaw(): Promise<void>
-  /** The same for a moment: until what it resolves to is called, or this process ends, however it ends. One that was frozen before stays so. */
+  /**
+   * Freezes it until the returned function is called or this process ends. A sandbox that was frozen before stays
+   * frozen.
+   */
   hold(): Promise<() => void>
-  /** What it has written, as a folder that can be read while it is held. Undefined where disks are not layers. */
+  /** The writable side of its disk, which can be read while it is held. Undefined where disks are not layers. */
   readonly upper?: string
   /** Resolves when no process, mount or control group of it is left. Its disk stays. */
   kill(): Promise<SandboxEnd>
 }
 
-/** What a witness saw; what nobody saw is undefined. */
+/** How a sandbox ended. A fact that was not observed is undefined. */
 export interface SandboxEnd {
   /** Of the sandbox's first process. */
   readonly exitCode?: number
   readonly signal?: number
-  /** Somebody asked for this end. */
+  /** The end was requested. */
   readonly killed: boolean
-  /** The kernel killed at least one process of this sandbox because its memory limit was reached: the kernel's count, not a guess. */
+  /** The kernel killed at least one process of this sandbox at its memory limit. From the kernel's counter. */
   readonly oom?: boolean
   readonly oomKills?: number
   readonly startedAt?: Date
   readonly endedAt?: Date
   /** The witness itself was killed, so how the sandbox ended is not known; it did end with it. */
   readonly unwitnessed: boolean
-  /** The beginning of what the first process wrote as errors. */
+  /** The beginning of the first process's stderr. */
   readonly errors: string
 }
 
-/** Facts of this moment; what this machine does not count is undefined. */
+/** Current values. A value that this machine does not count is undefined. */
 export interface SandboxStats {
   readonly memoryBytes?: number
   readonly memoryLimitBytes?: number

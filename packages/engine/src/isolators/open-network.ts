@@ -2,18 +2,21 @@ import { BlockList, isIP, isIPv4 } from 'node:net'
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * What a sandbox with the network `open` may reach: the public internet. Everything else is closed, and each opening is named by `allow`.
+ * What a sandbox with the network `open` may reach: the public internet, and nothing else unless `allow` names it.
  * The runner turns these rules into a packet filter of the sandbox's network namespace (`runner/src/fence`).
  */
 export interface OpenNetwork {
   /**
-   * Addresses (`10.0.0.5`) and networks (`10.1.0.0/16`) that are reachable although they are closed by default. An address of this machine itself
-   * is reachable only if it is named as an address: a network that contains it does not open it.
+   * Addresses (`10.0.0.5`) and networks (`10.1.0.0/16`) to open although they are closed by default. An address of
+   * this machine opens only if it is listed as an address: a network that contains it does not open it.
    */
   readonly allow?: readonly string[]
 }
 
-/** Private, shared, link-local, documentation, benchmarking, multicast and reserved networks, and the metadata addresses of clouds. */
+/**
+ * Private, shared, link-local, documentation, benchmarking, multicast and reserved networks, and clouds' metadata
+ * addresses.
+ */
 export const CLOSED_IPV4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',

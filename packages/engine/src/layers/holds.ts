@@ -2,11 +2,12 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
-import { namesIn, readWhole, tidy, writeWhole } from './whole-file.ts'
+import { namesIn } from '../read-files.ts'
+import { readJson, removePartials, writeAtomically } from './atomic-file.ts'
 
 /**
- * Who is working with which layers right now: a file each, for the moment between taking a layer and writing down in a record that it is used.
- * A hold ends with its process, however that ends.
+ * Which process works with which layers right now. A hold is a file that covers the time between taking a layer and
+ * writing a record that names it. It ends with its process, also after a `kill -9`.
  */
 export class Holds {
   readonly #folder: string
@@ -23,18 +24,18 @@ export class Holds {
     })
     const file = path.join(this.#folder, `${randomId()}.json`)
     const hold: Hold = { by: await identityOf(process.pid), ids }
-    await writeWhole(file, hold, { durable: false, what })
+    await writeAtomically(file, hold, { durable: false, what })
     return () => rmSync(file, { force: true })
   }
 
-  /** What is held by the living; what the dead held is cleared away. */
+  /** The layers that living processes hold. Removes the holds of dead processes. */
   async held(): Promise<Set<string>> {
     const ids = new Set<string>()
-    await tidy(this.#folder)
+    await removePartials(this.#folder)
     for (const name of namesIn(this.#folder).filter((name) => name.endsWith('.json'))) {
       const file = path.join(this.#folder, name)
-      // Undefined when it has been let go meanwhile.
-      const hold = readWhole<Hold>(file)
+      // Undefined if it has been released since the folder was read.
+      const hold = readJson<Hold>(file)
       if (hold && (await isAlive(hold.by))) for (const id of hold.ids) ids.add(id)
       else rmSync(file, { force: true })
     }

@@ -37,7 +37,7 @@ const nothingUsed = async () => new Set<string>()
 const left = () => readdirSync(path.join(root, 'layers')).filter((name) => !['holds', 'lock'].includes(name))
 
 describe('layers', () => {
-  it('a draft becomes a layer, or leaves nothing', async () => {
+  it('a draft becomes a layer or leaves nothing', async () => {
     const id = await add('one')
     expect(existsSync(path.join(layers.treeOf(id), 'note'))).toBe(true)
     const draft = await layers.begin([id])
@@ -47,13 +47,13 @@ describe('layers', () => {
     expect(readdirSync(path.join(root, 'layers/holds'))).toEqual([])
   })
 
-  it('what a record names stays, what nobody names is swept', async () => {
+  it('keeps layers that a record names and sweeps the others', async () => {
     const [used, unused] = [await add('used'), await add('unused')]
     expect(await layers.sweep(async () => new Set([used]))).toEqual([unused])
     expect(left()).toEqual([used])
   })
 
-  it('what somebody holds stays, and goes when he lets go', async () => {
+  it('keeps held layers until they are released', async () => {
     const below = await add('below')
     const draft = await layers.begin([below])
     mkdirSync(draft.tree)
@@ -63,7 +63,7 @@ describe('layers', () => {
     expect(left()).toEqual([])
   })
 
-  it('what is named while it is being swept is put back, by whoever sweeps', async () => {
+  it('puts back a layer that a record names during the sweep', async () => {
     const [named, unnamed] = [await add('named'), await add('unnamed')]
     let looks = 0
     // The record appears between the two looks.
@@ -89,7 +89,7 @@ describe('layers', () => {
     expect(left()).toEqual([])
   })
 
-  it('what is being removed does not come back with half of what was in it', async () => {
+  it('a half-removed layer never comes back', async () => {
     const id = await add('one')
     const removing = layers.sweep(nothingUsed)
     await layers.sweep(async () => new Set([id]))
@@ -98,7 +98,7 @@ describe('layers', () => {
     expect(left()).toEqual([])
   })
 
-  it('a layer that is gone is named, with what to do', async () => {
+  it('the error names a missing layer and says what to do', async () => {
     const id = await add('one')
     rmSync(path.join(root, 'layers', id), { recursive: true })
     await expect(layers.begin([id])).rejects.toMatchObject({
@@ -110,7 +110,7 @@ describe('layers', () => {
     expect(left()).toEqual([])
   })
 
-  it('another process holds while it lives, and not a moment longer', async () => {
+  it('the holds of another process end with it', async () => {
     const id = await add('one')
     const other = await inAnotherProcess(`
       const draft = await layers.begin(['${id}'])
@@ -126,7 +126,7 @@ describe('layers', () => {
     expect(readdirSync(path.join(root, 'layers/holds'))).toEqual([])
   })
 
-  it('two processes that seal and sweep at once lose nothing that is named', async () => {
+  it('two processes that seal and sweep at once keep all named layers', async () => {
     const code = `
       const named = new Set()
       for (let turn = 0; turn < 30; turn++) {
@@ -169,7 +169,7 @@ describe('snapshots', () => {
     expect((await snapshots.list()).map(({ snapshotId }) => snapshotId)).toEqual([second])
   })
 
-  it('one that is damaged is named, and stops a sweep from taking what it may have needed', async () => {
+  it('a damaged record is an error and stops the sweep', async () => {
     const id = await add('one')
     const snapshotId = await snapshots.add({ sandboxId: 's', layers: [id], image: 'host', workdir: '/w' })
     writeFileSync(path.join(root, 'snapshots', `${snapshotId}.json`), '{"version"')

@@ -3,10 +3,11 @@ import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { namesIn } from '../read-files.ts'
+import { removePartials, syncFolder, writeAtomically } from './atomic-file.ts'
 import type { LayerStore } from './store.ts'
-import { namesIn, syncFolder, tidy, writeWhole } from './whole-file.ts'
 
-/** What a snapshot is: the layers that show a disk, and what they stand on. Generic in how the image is named. */
+/** The record of a snapshot: the layers that show a disk, and the image below them. */
 export interface SnapshotRecord<Image> {
   readonly version: 1
   readonly snapshotId: string
@@ -19,7 +20,10 @@ export interface SnapshotRecord<Image> {
   readonly workdir: string
 }
 
-/** Snapshots as one small file each. There means committed: the layers are safe before the file has its name, and that is safe when `add` returns. */
+/**
+ * One small file for each snapshot. A snapshot whose file exists is committed: its layers are durable before the file
+ * gets its name, and the name is durable when `add` resolves.
+ */
 export class Snapshots<Image> {
   readonly #folder: string
   readonly #layers: LayerStore
@@ -45,14 +49,7 @@ export class Snapshots<Image> {
   get(snapshotId: string): SnapshotRecord<Image> {
     const record = /^[a-z2-7]{16}$/.test(snapshotId) ? this.#read(snapshotId) : undefined
     if (record) return record
-    throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
-      provider: 'engine',
-      hint: {
-        sdk: 'See provider.listSnapshots().',
-        http: 'See GET /v1/snapshots.',
-        cli: 'See sandkasten snapshot list.',
-      },
-    })
+    throw noSnapshot(snapshotId)
   }
 
   all(): SnapshotRecord<Image>[] {
@@ -64,20 +61,20 @@ export class Snapshots<Image> {
   async list(): Promise<SnapshotInfo[]> {
     const infos: SnapshotInfo[] = []
     for (const { snapshotId, name, sandboxId, createdAt, layers } of this.all()) {
-      // What was deleted, or is damaged, while we look has no size that we know.
+      // A snapshot that was just deleted, or is damaged, has no known size.
       const sizeBytes = await this.#layers.sizeOf(layers).catch(() => undefined)
       infos.push({
         snapshotId,
-        ...(name === undefined ? {} : { name }),
+        name,
         sandboxId,
         createdAt: new Date(createdAt),
-        ...(sizeBytes === undefined ? {} : { sizeBytes }),
+        sizeBytes,
       })
     }
     return infos
   }
 
-  /** False when there is none. Its layers go when somebody sweeps. */
+  /** Resolves to false if it does not exist. The next sweep removes its layers. */
   delete(snapshotId: string): Promise<boolean> {
     const remove = async () => {
       if (!/^[a-z2-7]{16}$/.test(snapshotId)) return false
@@ -90,14 +87,18 @@ export class Snapshots<Image> {
       }
     }
     return this.#layers.locked(remove).catch((error) => {
-      // A disk without room even for a lock gets some by this. Should somebody else write the record again just now, it is to be deleted again.
+      // The disk is too full for a lock, and deleting frees space. If another process rewrites the record right now,
+      // delete it again.
       if (SandboxError.is(error, 'disk_full')) return remove()
       throw error
     })
   }
 
-  /** Other layers that show the same. Under the lock, so that a snapshot that is deleted meanwhile stays deleted. */
-  relayer(from: readonly string[], to: readonly string[]): Promise<number> {
+  /**
+   * Replaces layers by others with the same content. The lock keeps a snapshot deleted that is deleted at the same
+   * time.
+   */
+  replaceLayers(from: readonly string[], to: readonly string[]): Promise<number> {
     return this.#layers.locked(async () => {
       const same = this.all().filter(({ layers }) => layers.join() === from.join())
       for (const record of same) await this.#write({ ...record, layers: to })
@@ -105,16 +106,16 @@ export class Snapshots<Image> {
     })
   }
 
-  /** What a process that died while writing has left. */
-  tidy(): Promise<void> {
-    return tidy(this.#folder)
+  /** Removes files of processes that died while they wrote. */
+  removePartials(): Promise<void> {
+    return removePartials(this.#folder)
   }
 
   #write(
     record: SnapshotRecord<Image>,
     durable: true | ((file: string) => Promise<void>) = true,
   ): Promise<void> {
-    return writeWhole(this.#file(record.snapshotId), record, {
+    return writeAtomically(this.#file(record.snapshotId), record, {
       durable,
       what: 'The snapshot could not be written down',
     })
@@ -143,4 +144,15 @@ export class Snapshots<Image> {
   #file(snapshotId: string): string {
     return path.join(this.#folder, `${snapshotId}.json`)
   }
+}
+
+export function noSnapshot(snapshotId: string): SandboxError {
+  return new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
+    provider: 'engine',
+    hint: {
+      sdk: 'See provider.listSnapshots().',
+      http: 'See GET /v1/snapshots.',
+      cli: 'See sandkasten snapshot list.',
+    },
+  })
 }

@@ -3,37 +3,38 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, identityOf, type ProcessIdentity, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { removePartials, writeAtomically } from './atomic-file.ts'
 import { Holds } from './holds.ts'
 import type { Trees } from './trees.ts'
-import { tidy, writeWhole } from './whole-file.ts'
 
 /**
- * Layers: disks of sandboxes that nobody writes to any more, and that others are stacked on. Shared by all processes that use the same root.
+ * Layers: read-only disks of sandboxes that other sandboxes stand on. All processes that use the same root share
+ * them.
  *
- *     layers/<id>/layer.json   what it stands on, when it was made, by whom
+ *     layers/<id>/layer.json   the layers below, its age and its maker
  *     layers/<id>/tree/        the folder that overlayfs shows
- *     layers/<id>/size.json    what it takes up, once somebody has asked
- *     layers/.<id>/            the same while it is being made
- *     layers/.trash-<id>-…     perhaps no longer needed
+ *     layers/<id>/size.json    its size, cached after the first request
+ *     layers/.<id>/            a draft: the same while it is being made
+ *     layers/.trash-<id>-…     perhaps unused
  *     layers/.trash-…          being removed
- *     layers/holds/            who is working with which, see holds.ts
+ *     layers/holds/            which process works with which layers, see holds.ts
  *
- * A layer is needed while a record (of a sandbox or a snapshot) names it, or a living process holds it. Taking a hold and deciding what is not needed
- * happen under one lock, so nothing is taken away between somebody's look and his record. A draft is held by its maker; one that has a sandbox's disk in
- * it is named in that sandbox's record before the disk is moved.
+ * A layer is in use while a record of a sandbox or snapshot names it, or a living process holds it. Taking a hold and
+ * deciding which layers are unused happen under one lock. The maker of a draft holds it. A draft that contains a
+ * sandbox's disk is named in that sandbox's record before the disk moves.
  *
- * Who makes a sandbox of a snapshot holds nothing, because that would cost him more than all else that he does with layers. So a sweep looks twice:
+ * Creating a sandbox from a snapshot takes no hold, because that would be slow. So a sweep reads the records twice:
  *
- *     sweeper:  look who needs what ─► rename the layer away ─► look again: needed now? rename it back : remove it
+ *     sweeper:  read records and holds ─► rename the layer away ─► read again: in use? rename it back : remove it
  *     creator:  read the snapshot ──► write the sandbox's record ─► is every layer there? no: read the snapshot again
  *
- * Whichever is first, no layer goes that a finished record names.
+ * In either order, no layer is removed that a finished record names.
  */
 export class LayerStore {
   readonly #folder: string
   readonly #trees: Trees
   readonly #holds: Holds
-  /** Those that this process knows to survive a power cut. */
+  /** Layers that survive a power cut, as far as this process knows. */
   readonly #safe = new Set<string>()
 
   constructor(root: string, trees: Trees) {
@@ -81,7 +82,7 @@ export class LayerStore {
       await guarded('A layer could not be begun', async () => {
         mkdirSync(folder, { mode: 0o700 })
       })
-      await writeWhole(path.join(folder, 'layer.json'), record, { durable: false })
+      await writeAtomically(path.join(folder, 'layer.json'), record, { durable: false })
       return draft
     } catch (error) {
       await draft.done()
@@ -126,7 +127,7 @@ export class LayerStore {
       let size = readJson<{ bytes: number }>(file)
       if (!size) {
         size = await this.#trees.measure(this.treeOf(id))
-        await writeWhole(file, size, { durable: false })
+        await writeAtomically(file, size, { durable: false })
       }
       total += size.bytes
     }
@@ -134,8 +135,8 @@ export class LayerStore {
   }
 
   /**
-   * Removes what nobody needs and returns what that was. `inUse` says what records name; it is asked under the lock, after the holds were read: whoever
-   * lets go of a hold has written his record before.
+   * Removes unused layers and returns their ids. `inUse` returns the layers that records name. It runs under the lock
+   * and after the holds were read, because a process writes its record before it releases a hold.
    */
   async sweep(inUse: () => Promise<ReadonlySet<string>>): Promise<string[]> {
     if (!existsSync(this.#folder)) return []
@@ -146,9 +147,9 @@ export class LayerStore {
       await sweepLocks(this.#folder)
       for (const name of readdirSync(this.#folder)) {
         const id = /^\.?([a-z2-7]{16})$/.exec(name)?.[1]
-        if (id !== undefined) await tidy(path.join(this.#folder, name))
+        if (id !== undefined) await removePartials(path.join(this.#folder, name))
         if (id === undefined || held.has(id) || used.has(id)) continue
-        // A draft is nobody's to name but its maker's, who held it.
+        // Only its maker names a draft, and the maker held it.
         const of = name === id ? `${id}-` : ''
         renameSync(path.join(this.#folder, name), path.join(this.#folder, `.trash-${of}${randomId(8)}`))
         gone.add(id)
@@ -161,7 +162,10 @@ export class LayerStore {
     return [...gone]
   }
 
-  /** Puts back what is needed after all. The rest loses its name for good, because removing it takes a while; returns what that is called. */
+  /**
+   * Puts back layers that are in use after all. Renames the others once more, because removing them takes a while,
+   * and returns their new names.
+   */
   #decide(trash: readonly string[], used: ReadonlySet<string>, gone: Set<string>): string[] {
     return trash.flatMap((name) => {
       const id = /^\.trash-([a-z2-7]{16})-/.exec(name)?.[1]
@@ -174,7 +178,7 @@ export class LayerStore {
     })
   }
 
-  /** One at a time: whoever takes layers, and whoever takes them away. */
+  /** Serializes taking layers and removing them. */
   async locked<T>(work: () => Promise<T>): Promise<T> {
     await guarded('The folder for layers could not be made', async () => {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })

@@ -6,20 +6,22 @@ import { translate } from '@sandkasten/sdk/folder'
 import { errnoName } from '../errno.ts'
 import { SmallProcess } from '../small-process.ts'
 
-/** What a tree takes up on the disk; a file with several names counts once. */
+/** The space that a tree uses on the disk. A file with several names counts once. */
 export interface TreeSize {
   readonly bytes: number
   readonly files: number
 }
 
-/** The rights that files of sandboxes take, where the engine itself does not have them (`isolators/oci/footing.ts`). */
+/**
+ * How to get the permissions for files of sandboxes where the engine does not have them (`isolators/oci/privileges`).
+ */
 export interface TreeRights {
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
 }
 
 /**
- * Work on whole disks of sandboxes, by `runner tree` (`runner/src/tree/mod.rs`): hostile content, of any depth, never followed anywhere. Each is a process of
- * its own, which ends when we do; a small one starts them for us.
+ * Works on whole disks of sandboxes through `runner tree` (`runner/src/tree/mod.rs`). Their content is hostile and of
+ * any depth, and links are never followed. Each operation is a process that ends with this one.
  */
 export class Trees {
   readonly #runner: () => Promise<string>
@@ -36,14 +38,14 @@ export class Trees {
     return this.#run('The disk could not be copied', ['copy', from, to])
   }
 
-  /** The same of the disk in a file that nobody has mounted: of its folder `upper`. */
+  /** Copies the folder `upper` of the disk in a file that is not mounted. */
   copyDisk(file: string, to: string): Promise<TreeSize> {
     return this.#run('The disk could not be copied', ['copy', '--disk', file, to])
   }
 
-  /** Layers, uppermost first, as one that shows the same on those it will lie on. */
+  /** Merges layers, uppermost first, into one that shows the same on top of `lower`. */
   squash(to: string, layers: readonly string[], onto: readonly string[]): Promise<TreeSize> {
-    // What only root may write, overlayfs keeps elsewhere for others.
+    // For an ordinary account overlayfs keeps its attributes in `user.*`, because only root may write `trusted.*`.
     const user = this.#rights ? ['--user'] : []
     const ground = onto.length > 0 ? ['--onto', ...onto] : []
     return this.#run('Layers could not be merged', ['squash', ...user, to, ...layers, ...ground])
@@ -68,7 +70,7 @@ export class Trees {
     await this.#run('Folders could not be spread', ['spread', ...paths])
   }
 
-  /** Others may be removing the same. */
+  /** Other processes may remove the same path at the same time. */
   async remove(...paths: string[]): Promise<void> {
     const there = paths.filter((path) => existsSync(path))
     if (there.length === 0) return
@@ -87,7 +89,7 @@ export class Trees {
     await promisify(execFile)(program, args, { cwd: '/' })
   }
 
-  /** What is under way is waited for. */
+  /** Waits for operations in progress. */
   async close(): Promise<void> {
     const process = this.#process
     this.#process = undefined

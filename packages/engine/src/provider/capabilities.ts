@@ -1,4 +1,4 @@
-/** What a sandbox behind a runner can do, whatever isolates it. */
+/** The abilities of a sandbox with a runner, on every isolator. */
 export interface EngineCapabilities {
   readonly stdin: 'native'
   readonly reattach: 'native'
@@ -28,7 +28,10 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   lifetime: 'native',
 })
 
-/** A daemon keeps disks as images, and copies them; but Podman mixes up owners where each sandbox has ids of its own. The data says so then, and calling throws. */
+/**
+ * A daemon keeps disks as images and can copy them. Podman mixes up owners if each sandbox has ids of its own; then
+ * snapshots and forks are not declared.
+ */
 export function dockerCapabilities({ userns }: { readonly userns?: string } = {}): EngineCapabilities {
   if (userns === undefined) return engineCapabilities
   const { snapshot: _, fork: __, ...rest } = engineCapabilities

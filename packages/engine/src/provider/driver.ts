@@ -1,104 +1,156 @@
-import { mkdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { type CreateOption, type Isolation, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
-import { PortForwards } from '@sandkasten/sdk/ports'
-import type { CreateSpec } from '@sandkasten/sdk/provider'
-import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
-import { StandIns } from '../images/index.ts'
+import {
+  type CallOptions,
+  type CreateOption,
+  type Isolation,
+  SandboxError,
+  type SandboxInfo,
+  type SnapshotInfo,
+} from '@sandkasten/sdk'
+import { FolderDriver, isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import type { PortForwards } from '@sandkasten/sdk/ports'
+import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
+import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
-import type { TreeRights } from '../layers/index.ts'
+import type { Volumes } from '../volumes/volumes.ts'
 import type { EngineCapabilities } from './capabilities.ts'
-import { LayeredDriver } from './layered-driver.ts'
-import { PortDialer } from './port-dialer.ts'
+import type { Binding, Disks, Sandboxes } from './disks/disks.ts'
+import { endsSoon, type LiveSandbox, LiveSandboxes } from './live-sandboxes.ts'
 import { EngineSandbox } from './sandbox.ts'
-import { type EngineDefaults, extraOf, type FindImage, planOf } from './spec.ts'
+import { type EngineDefaults, extraOf } from './spec.ts'
 
-/** Sandboxes of an isolator: a folder for the disk and the record, a runner inside, and connections to it. */
-export class EngineDriver extends LayeredDriver {
+const options: readonly CreateOption[] = [
+  'name',
+  'label',
+  'labels',
+  'envVars',
+  'lifetimeMs',
+  'snapshotId',
+  'image',
+  'ports',
+  'resources',
+  'repo',
+  'gitToken',
+  'providerOptions',
+]
+
+export interface EngineDriverOptions {
+  readonly root: string
+  readonly isolator: () => Promise<Isolator>
+  /** Closes the isolator if it has been made. */
+  readonly closeIsolator: () => Promise<void>
+  readonly disks: (sandboxes: Sandboxes) => Disks
+  readonly defaults: EngineDefaults
+  readonly capabilities: EngineCapabilities
+  readonly isolation?: Isolation
+}
+
+/**
+ * The sandboxes of an isolator. `FolderDriver` keeps the records, `Disks` the disks, `LiveSandboxes` the connections;
+ * this class puts them together.
+ */
+export class EngineDriver extends FolderDriver<EngineCapabilities> {
   readonly name = 'engine'
   readonly isolation: Isolation
   readonly capabilities: EngineCapabilities
-  protected readonly engineOptions: readonly CreateOption[] = [
-    'name',
-    'label',
-    'labels',
-    'envVars',
-    'lifetimeMs',
-    'snapshotId',
-    'image',
-    'ports',
-    'resources',
-    'repo',
-    'gitToken',
-    'providerOptions',
-  ]
-  readonly createOptions: readonly CreateOption[] = this.engineOptions
+  readonly createOptions: readonly CreateOption[]
   readonly defaults: EngineDefaults
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
-  protected readonly findImage: FindImage
-  protected readonly standIns: StandIns
-  readonly #stays: boolean
-  readonly #live = new Map<string, Live>()
-  /** Told of a sandbox of this process, or one that it watches, that has ended by itself. */
+  readonly #disks: Disks
+  readonly #live = new LiveSandboxes((sandboxId) => {
+    this.info(sandboxId).then(
+      (info) => this.onEnded(info),
+      () => {},
+    )
+  })
+  /** Called when a sandbox that this process started, or watches, ends by itself. */
   onEnded: (info: SandboxInfo) => void = () => {}
 
-  constructor(options: {
-    root: string
-    isolator: () => Promise<Isolator>
-    /** The runner's binary. */
-    runner: () => Promise<string>
-    /** Where the engine itself may not touch sandboxes’ files. */
-    rights?: TreeRights | undefined
-    /** Where the isolator has been made, closes it. */
-    closeIsolator: () => Promise<void>
-    defaults: EngineDefaults
-    capabilities: EngineCapabilities
-    isolation?: Isolation
-    findImage: FindImage
-    standIns?: StandIns
-    stays?: boolean
-  }) {
-    super(options.root, options.runner, options.rights)
-    this.findImage = options.findImage
-    this.standIns = options.standIns ?? new StandIns()
-    this.#isolator = options.isolator
-    this.#closeIsolator = options.closeIsolator
-    this.defaults = options.defaults
-    this.capabilities = options.capabilities
-    this.isolation = options.isolation ?? 'container'
-    this.#stays = options.stays ?? false
+  constructor({ root, isolator, closeIsolator, disks, ...rest }: EngineDriverOptions) {
+    super(root)
+    this.#isolator = isolator
+    this.#closeIsolator = closeIsolator
+    this.defaults = rest.defaults
+    this.capabilities = rest.capabilities
+    this.isolation = rest.isolation ?? 'container'
+    this.createOptions = options.filter(
+      (option) => option !== 'snapshotId' || 'snapshot' in this.capabilities,
+    )
+    this.#disks = disks(this.#sandboxes())
+  }
+
+  override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
+    await this.prepare()
+    return this.#disks.create(spec, call)
+  }
+
+  override async destroy(sandboxId: string): Promise<boolean> {
+    await this.prepare()
+    const record = /^[a-z2-7]{16}$/.test(sandboxId)
+      ? await readRecord(this.folderOf(sandboxId)).catch((error) => {
+          if (!isDamaged(error)) throw error
+        })
+      : undefined
+    const destroyed = await super.destroy(sandboxId)
+    // The sandbox is gone even if its layers cannot be removed now; the next sweep removes them.
+    if (record) await this.#disks.removed(record).catch(() => {})
+    return destroyed
+  }
+
+  override async sweep(): Promise<string[]> {
+    const removed = await super.sweep()
+    await (await this.#isolator()).sweep?.(path.join(this.root, 'sandboxes'))
+    await this.#disks.sweep()
+    return removed
   }
 
   override async health(): Promise<boolean> {
-    return (await super.health()) && (await (await this.#isolator()).probe()).ok
+    return (await super.health()) && (await this.probe()).ok
   }
 
   async probe(): Promise<ProbeResult> {
     return (await this.#isolator()).probe()
   }
 
-  /** What is weaker than usual is said with everything else that is known of a sandbox. */
   override async info(sandboxId: string): Promise<SandboxInfo> {
     const info = await super.info(sandboxId)
-    // Asking for it may mean asking a daemon that is away; the rest is known without.
+    // A Docker daemon may not answer; everything else is known without it.
     const weaker = await this.#isolator()
       .then((isolator) => isolator.weaker?.())
       .catch(() => undefined)
     return weaker === undefined || weaker.length === 0 ? info : { ...info, weaker: [...weaker] }
   }
 
-  /** A connection to the sandbox's runner; all handles of this provider share it. */
+  snapshot(binding: Binding, name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
+    return this.#disks.snapshot(binding, name, call)
+  }
+
+  fork(binding: Binding, count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+    return this.#disks.fork(binding, count, call)
+  }
+
+  async listSnapshots(): Promise<SnapshotInfo[]> {
+    await this.prepare()
+    return this.#disks.listSnapshots()
+  }
+
+  async deleteSnapshot(snapshotId: string): Promise<boolean> {
+    await this.prepare()
+    return this.#disks.deleteSnapshot(snapshotId)
+  }
+
+  /** Undefined where disks have no volumes. */
+  async volumes(): Promise<Volumes | undefined> {
+    await this.prepare()
+    return this.#disks.volumes
+  }
+
+  /** The connection to the sandbox's runner, which all handles of this provider share. */
   client(record: SandboxRecord): Promise<RunnerClient> {
-    const live = this.#liveOf(record)
-    live.client ??= connect(live.isolated, () => {
-      live.client = undefined
-      live.writers.clear()
-    })
-    return live.client
+    return this.#live.client(this.#liveOf(record))
   }
 
   forwards(record: SandboxRecord): PortForwards {
@@ -114,40 +166,31 @@ export class EngineDriver extends LayeredDriver {
     return this.#liveOf(record).dialer.dial(port)
   }
 
-  /** Streams into the stdin of its processes, by process; shared by all handles. */
+  /** Streams into the stdin of its processes, by process id; all handles share them. */
   writers(sandboxId: string): Map<string, TaskOutput> {
     return this.#live.get(sandboxId)?.writers ?? new Map()
   }
 
-  /** How often the kernel has killed for lack of memory in it. */
+  /** How often the kernel has killed a process of the sandbox for lack of memory. */
   async oomKills(record: SandboxRecord): Promise<number | undefined> {
     return (await this.#liveOf(record).isolated).oomKills()
   }
 
-  /** Whether this start of the sandbox has ended, or does so within a moment. */
+  /** Whether this incarnation has ended, or ends within a second. */
   async hasEnded(sandboxId: string, incarnation: string): Promise<boolean> {
     const live = this.#live.get(sandboxId)
-    if (live?.incarnation !== incarnation) {
-      const record = await this.current(sandboxId).catch(() => undefined)
-      return record?.incarnation !== incarnation || record.status === 'stopped'
-    }
-    const ended = live.isolated.then(
-      ({ ended }) => ended.then(() => true),
-      () => true,
-    )
-    const late = new AbortController()
-    const moment = sleep(endMs, false, { signal: late.signal }).catch(() => false)
-    return Promise.race([ended, moment]).finally(() => late.abort())
+    if (live?.incarnation === incarnation) return endsSoon(live)
+    const record = await this.current(sandboxId).catch(() => undefined)
+    return record?.incarnation !== incarnation || record.status === 'stopped'
   }
 
-  /** From now on `onEnded` is told of this one, too. */
+  /** Makes `onEnded` learn of the end of a sandbox that another process started. */
   async watch(sandboxId: string): Promise<void> {
     await this.prepare()
     const record = await this.current(sandboxId)
     if (record.status === 'running' || record.status === 'paused') await this.#liveOf(record).isolated
   }
 
-  /** What it uses now. */
   async stats(sandboxId: string): Promise<SandboxStats> {
     await this.prepare()
     const record = await this.current(sandboxId)
@@ -156,8 +199,8 @@ export class EngineDriver extends LayeredDriver {
   }
 
   /**
-   * With the lock, as everything that stops and starts it: a copy of its disk may be under way. Written down first, for one who is killed in between: what is
-   * said to be paused and runs goes on by `resume`; what is frozen and said to run would be thawed by nobody.
+   * Runs under the lock, because a copy of the disk may be in progress. The record changes first: if this process dies in
+   * between, `resume` still works. A frozen sandbox whose record says `running` could never be thawed.
    */
   async pause({ sandboxId }: SandboxRecord): Promise<void> {
     await this.change(sandboxId, (now) => (now.status === 'running' ? { ...now, status: 'paused' } : now))
@@ -165,7 +208,7 @@ export class EngineDriver extends LayeredDriver {
     await this.change(sandboxId, async (now) => {
       if (now.status !== 'paused') return now
       try {
-        await (await this.isolatedOf(now)).freeze()
+        await (await this.#isolatedOf(now)).freeze()
         return now
       } catch (error) {
         failed = { error }
@@ -178,81 +221,47 @@ export class EngineDriver extends LayeredDriver {
   async resume({ sandboxId }: SandboxRecord): Promise<void> {
     const resume = async (now: SandboxRecord): Promise<SandboxRecord> => {
       if (now.status !== 'paused') return now
-      await (await this.isolatedOf(now)).thaw()
+      await (await this.#isolatedOf(now)).thaw()
       return { ...now, status: 'running' }
     }
-    await this.change(sandboxId, resume, async (now) => (await this.isolatedOf(now)).freeze())
+    await this.change(sandboxId, resume, async (now) => (await this.#isolatedOf(now)).freeze())
   }
 
-  protected isolator(): Promise<Isolator> {
-    return this.#isolator()
+  /** Resolves when no work runs in the background. */
+  async idle(): Promise<void> {
+    await this.#disks.idle?.()
   }
 
-  protected isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox> {
-    return this.#liveOf(record).isolated
+  /** Closes connections, forwarded ports and everything that is ready for the next start. Sandboxes keep running. */
+  async close(): Promise<void> {
+    await this.#live.close()
+    await this.#disks.close?.()
+    await this.#closeIsolator()
   }
 
-  protected override furnish(folder: string): void {
-    mkdirSync(path.join(folder, 'disk'), { mode: 0o700 })
-  }
-
-  /** For a process that stays: the next one's folder is made while nobody waits. */
-  async #prepareNext(): Promise<void> {
-    const isolator = await this.#isolator()
-    this.drafts.prepare((folder) => isolator.furnish?.(path.join(folder, 'disk')))
-  }
-
-  protected override async plan(spec: CreateSpec): Promise<Record<string, unknown>> {
-    return { ...(await planOf(spec, this.defaults, this.findImage)) }
+  protected override mend(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
+    return this.#disks.repair?.(folder, record) ?? super.mend(folder, record)
   }
 
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
     try {
-      await this.claimDisks(record)
-      const live = this.#remember(
-        record,
-        this.#isolator().then((isolator) => isolator.start(this.spec(folder, record))),
-      )
-      await live.isolated
-      if (this.#stays) await this.#prepareNext()
+      await this.#disks.claim?.(record)
+      const started = this.#isolator().then((isolator) => isolator.start(this.#disks.specOf(folder, record)))
+      await this.#live.add(record, started).isolated
     } catch (error) {
-      await this.giveUpVolumes(record)
+      await this.#disks.unclaim?.(record)
       throw error
     }
   }
 
   protected async halt(folder: string, record: SandboxRecord): Promise<void> {
-    const live = this.#live.get(record.sandboxId)
-    this.#live.delete(record.sandboxId)
-    await live?.forwards.close()
-    await live?.dialer.close()
-    const known = await live?.isolated.catch(() => undefined)
-    const isolated = known ?? (await (await this.#isolator()).attach(this.spec(folder, record)))
+    const isolated = (await this.#live.take(record.sandboxId)) ?? (await this.#attach(folder, record))
     await isolated?.kill()
-    await this.giveUpVolumes(record)
-  }
-
-  /** Lets go of everything that this process holds: connections, forwarded ports, what is kept for the next start. Sandboxes go on. */
-  async close(): Promise<void> {
-    const all = [...this.#live.values()]
-    this.#live.clear()
-    await Promise.all(
-      all.map(async ({ forwards, dialer, client }) => {
-        await forwards.close()
-        await dialer.close()
-        await client?.then(
-          (client) => client.close(),
-          () => {},
-        )
-      }),
-    )
-    await this.drafts.clear()
-    await this.trees.close()
-    await this.#closeIsolator()
+    await this.#disks.unclaim?.(record)
   }
 
   protected override async release(folder: string, record: SandboxRecord): Promise<void> {
-    await (await this.#isolator()).remove(this.spec(folder, record))
+    await (await this.#isolator()).remove(this.#disks.specOf(folder, record))
   }
 
   protected override async abandon(folder: string, sandboxId: string): Promise<void> {
@@ -265,82 +274,56 @@ export class EngineDriver extends LayeredDriver {
   protected async lives(folder: string, record: SandboxRecord): Promise<boolean> {
     const live = this.#live.get(record.sandboxId)
     if (live?.incarnation === record.incarnation && !live.ended) return true
-    return (await (await this.#isolator()).attach(this.spec(folder, record))) !== undefined
+    return (await this.#attach(folder, record)) !== undefined
   }
 
   protected handle(_folder: string, record: SandboxRecord): EngineSandbox {
     return new EngineSandbox(this, record, extraOf(record).workdir)
   }
 
-  #liveOf(record: SandboxRecord): Live {
+  async #attach(folder: string, record: SandboxRecord): Promise<IsolatedSandbox | undefined> {
+    const spec = this.#disks.specOf(folder, record)
+    return (await this.#isolator()).attach(spec)
+  }
+
+  #isolatedOf(record: SandboxRecord): Promise<IsolatedSandbox> {
+    return this.#liveOf(record).isolated
+  }
+
+  #liveOf(record: SandboxRecord): LiveSandbox {
     const known = this.#live.get(record.sandboxId)
     if (known?.incarnation === record.incarnation) return known
-    const place = this.spec(this.folderOf(record.sandboxId), record)
-    const found = this.#isolator().then((isolator) => isolator.attach(place))
-    return this.#remember(
-      record,
-      found.then((isolated) => {
-        if (isolated) return isolated
-        throw new SandboxError('not_running', `The sandbox ${record.sandboxId} has ended.`, {
-          provider: this.name,
-        })
-      }),
-    )
+    const attached = this.#attach(this.folderOf(record.sandboxId), record).then((isolated) => {
+      if (isolated) return isolated
+      throw new SandboxError('not_running', `The sandbox ${record.sandboxId} has ended.`, {
+        provider: this.name,
+      })
+    })
+    return this.#live.add(record, attached)
   }
 
-  #remember(record: SandboxRecord, isolated: Promise<IsolatedSandbox>): Live {
-    const dialer = new PortDialer(() => connect(isolated, () => {}))
-    const live: Live = {
-      incarnation: record.incarnation,
-      isolated,
-      ended: false,
-      client: undefined,
-      writers: new Map(),
-      dialer,
-      forwards: new PortForwards((port) => dialer.dial(port)),
+  /** What disks may use of this driver. */
+  #sandboxes(): Sandboxes {
+    const root = () => this.root
+    return {
+      get root() {
+        return root()
+      },
+      isolator: this.#isolator,
+      isolatedOf: (record) => this.#isolatedOf(record),
+      folderOf: (sandboxId) => this.folderOf(sandboxId),
+      records: () => this.#records(),
+      current: (sandboxId) => this.current(sandboxId),
+      check: (sandboxId, incarnation) => this.check(sandboxId, incarnation),
+      change: (sandboxId, change) => this.change(sandboxId, change),
+      make: (spec, extra, call) => this.make(spec, { ...extra }, call),
+      interrupted: (sandboxId) => this.interrupted(sandboxId),
     }
-    this.#live.set(record.sandboxId, live)
-    const { sandboxId } = record
-    const forget = () => {
-      live.ended = true
-      if (this.#live.get(sandboxId) !== live) return false
-      this.#live.delete(sandboxId)
-      return true
-    }
-    const ended = () => {
-      // One that we end ourselves was forgotten before.
-      if (!forget()) return
-      void dialer.close()
-      this.info(sandboxId).then(
-        (info) => this.onEnded(info),
-        () => {},
-      )
-    }
-    isolated.then(({ ended: end }) => end.then(ended), forget)
-    return live
   }
-}
 
-/** How long after its connection the end of a sandbox is known at most. */
-const endMs = 1_000
-
-interface Live {
-  readonly incarnation: string
-  readonly isolated: Promise<IsolatedSandbox>
-  readonly dialer: PortDialer
-  readonly forwards: PortForwards
-  readonly writers: Map<string, TaskOutput>
-  client: Promise<RunnerClient> | undefined
-  ended: boolean
-}
-
-async function connect(isolated: Promise<IsolatedSandbox>, onClosed: () => void): Promise<RunnerClient> {
-  try {
-    const client = await RunnerClient.connect(await (await isolated).connect())
-    void client.connection.closed.then(onClosed)
-    return client
-  } catch (error) {
-    onClosed()
-    throw error
+  async #records(): Promise<SandboxRecord[]> {
+    const ids = readdirSync(path.join(this.root, 'sandboxes')).filter((name) => /^[a-z2-7]{16}$/.test(name))
+    const records = await Promise.all(ids.map((id) => readRecord(this.folderOf(id))))
+    return records.filter((record) => record !== undefined)
   }
 }

@@ -5,20 +5,21 @@ import type { Duplex } from 'node:stream'
 import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import { type HostImageOptions, hiddenInHost } from '../images/host-hidden.ts'
+import { type HostImageOptions, hiddenInHost } from '../images/host/hidden.ts'
 import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
-import { Daemon } from '../isolators/docker/daemon.ts'
-import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/docker.ts'
+import { Daemon } from '../isolators/docker/daemon/daemon.ts'
+import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/isolator.ts'
 import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
-import { accountLayout } from '../isolators/oci/account-groups.ts'
-import { footingOf, imageRights } from '../isolators/oci/footing.ts'
-import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/oci.ts'
-import { findProgram, hasProgram } from '../isolators/oci/programs.ts'
-import { isolationOf } from '../isolators/oci/runtime.ts'
+import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/isolator.ts'
+import { findProgram, hasProgram } from '../isolators/oci/launch/find-program.ts'
+import { isolationOf } from '../isolators/oci/launch/runtime.ts'
+import { accountLayout } from '../isolators/oci/limits/account-cgroups.ts'
+import { imageRights, privilegesOf } from '../isolators/oci/privileges/privileges.ts'
 import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
-import { DockerDriver } from './docker-driver.ts'
+import { DockerDisks } from './disks/docker-disks.ts'
+import { LayerDisks } from './disks/layer-disks.ts'
 import { EngineDriver } from './driver.ts'
 import { locateRunner } from './locate-runner.ts'
 import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
@@ -26,27 +27,23 @@ import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 export interface EngineProviderOptions {
   /** `auto`: the strongest that works here. `process` has no isolation at all. */
   isolator?: 'auto' | 'oci' | 'docker' | 'process'
-  /** Get an image from its registry when a sandbox asks for one that is not here, instead of failing. */
+  /** Pull a missing image from its registry instead of failing. */
   pull?: boolean
   /**
-   * Where sandboxes are kept; for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, else `~/.sandkasten/engine`;
-   * for `docker` the folder `docker` in there.
+   * The folder of the sandboxes, for one isolator only. Default: `$SANDKASTEN_ENGINE_DIR`, `engine` in
+   * `$SANDKASTEN_HOME`, `/var/lib/sandkasten` for root, otherwise `~/.sandkasten/engine`. `docker` uses the folder
+   * `docker` in it.
    */
   root?: string
   defaults?: Partial<EngineDefaults>
   /** What sandboxes with the network `open` may reach besides the public internet. */
   openNetwork?: OpenNetwork
-  /** What the image `host` hides of this machine's `/usr`. */
+  /** The parts of this machine's `/usr` that the image `host` hides. */
   hostImage?: HostImageOptions
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
   docker?: Partial<DockerIsolatorOptions>
-  /**
-   * This process stays: the folder of its next sandbox is made while nobody waits for it. `close()` removes it; what a process leaves that was killed,
-   * `sweep()` does.
-   */
-  stays?: boolean
   /** Told what works, but not as asked for. Default: `process.emitWarning`. */
   onWarning?: (message: string) => void
   /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
@@ -62,12 +59,12 @@ export interface EngineDecision {
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
-  readonly #close: () => Promise<void>
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
   readonly volumes: VolumeAdmin
   /** Opens a byte stream to a port of a sandbox. Absent without isolation: there a sandbox's ports are the machine's. */
   readonly dial: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
-  readonly #layered: EngineDriver | undefined
+  /** Absent on `process`. */
+  readonly #driver: EngineDriver | undefined
   readonly #folders: { handOver: EngineDriver['handOver'] }
 
   constructor(options: EngineProviderOptions = {}) {
@@ -76,18 +73,15 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
     this.#folders = driver as unknown as EngineDriver
-    this.#layered = driver instanceof EngineDriver ? driver : undefined
-    const layered = this.#layered
-    this.dial = layered && ((sandboxId, port) => layered.dial(sandboxId, port))
-    this.volumes = volumesOf(decision, this.#layered)
-    this.#close = async () => {
-      if (driver instanceof EngineDriver) await driver.close()
-    }
+    const engine = driver instanceof EngineDriver ? driver : undefined
+    this.#driver = engine
+    this.dial = engine && ((sandboxId, port) => engine.dial(sandboxId, port))
+    this.volumes = volumesOf(decision, engine)
   }
 
   /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
   async probe(): Promise<ProbeResult> {
-    return this.#layered?.probe() ?? { ok: true, detail: this.decision.reason }
+    return this.#driver?.probe() ?? { ok: true, detail: this.decision.reason }
   }
 
   /** Whether `resources.diskMb` is honoured here: on `oci` as root, with loop devices and e2fsprogs. */
@@ -100,25 +94,28 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     )
   }
 
-  /** What a sandbox uses now. What this machine does not count is undefined. */
+  /** What a sandbox uses now. A value that this machine does not count is undefined. */
   async stats(sandboxId: string): Promise<SandboxStats> {
-    if (this.#layered) return this.#layered.stats(sandboxId)
+    if (this.#driver) return this.#driver.stats(sandboxId)
     throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
       hint: 'Use the isolator oci.',
     })
   }
 
-  /** Calls the listener when a sandbox that this process started, or watches, ends by itself. Without isolation it is never called. */
+  /**
+   * Calls the listener when a sandbox that this process started, or watches, ends by itself. Never called on
+   * `process`.
+   */
   onEnded(listener: (info: SandboxInfo) => void): void {
-    if (this.#layered) this.#layered.onEnded = listener
+    if (this.#driver) this.#driver.onEnded = listener
   }
 
   /** Makes the listener of `onEnded` learn of the end of a sandbox that another process started. */
   async watch(sandboxId: string): Promise<void> {
-    await this.#layered?.watch(sandboxId)
+    await this.#driver?.watch(sandboxId)
   }
 
-  /** Gives a sandbox that was made beforehand, and that nobody has used, the labels, the environment and the age of a new one. */
+  /** Gives an unused sandbox from a pool the labels, environment and age of a new one. */
   handOver(
     sandboxId: string,
     to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
@@ -126,32 +123,33 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     return this.#folders.handOver(sandboxId, to)
   }
 
-  /** Lets go of what this process holds: connections, forwarded ports, what is kept ready for the next sandbox. Sandboxes go on. */
-  close(): Promise<void> {
-    return this.#close()
+  /** Closes connections, forwarded ports and everything that is ready for the next sandbox. Sandboxes keep running. */
+  async close(): Promise<void> {
+    await this.#driver?.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#close()
+    return this.close()
   }
 
   /**
-   * Clears away what processes that were killed have left below this root: half-made sandboxes, id ranges, layers that nobody needs. Safe while others
-   * use it. Returns the ids of the sandboxes that it removed.
+   * Cleans up after processes that were killed: half-made sandboxes, id ranges, unused layers. Safe while other
+   * processes use the same root. Returns the ids of removed sandboxes.
    */
   async sweep(): Promise<string[]> {
-    return (await this.#layered?.sweep()) ?? []
+    return (await this.#driver?.sweep()) ?? []
   }
 
-  /** Resolves when what is done in the background (merging deep stacks of layers) has been done. */
+  /** Resolves when no work runs in the background, such as merging deep stacks of layers. */
   async idle(): Promise<void> {
-    await this.#layered?.idle()
+    await this.#driver?.idle()
   }
 }
 
 function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefined): VolumeAdmin {
   const volumes = async () => {
-    if (driver && isolator === 'oci') return (await driver.prepared()).volumes
+    const volumes = await driver?.volumes()
+    if (volumes) return volumes
     throw new SandboxError('unsupported', `The isolator “${isolator}” has no volumes.`, {
       hint: 'Use the isolator “oci”.',
     })
@@ -161,14 +159,6 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
     get: async (name) => (await volumes()).get(name),
     list: async () => (await volumes()).list(),
     remove: async (name) => (await volumes()).remove(name),
-  }
-}
-
-/** For either isolator. */
-function shared({ openNetwork, hostImage }: EngineProviderOptions) {
-  return {
-    ...(openNetwork === undefined ? {} : { openNetwork }),
-    ...(hostImage === undefined ? {} : { hostImage }),
   }
 }
 
@@ -182,31 +172,18 @@ function choose(options: EngineProviderOptions): {
   const root = path.resolve(options.root ?? defaultRoot())
   if (isolator === 'process') {
     const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
-    return { decision: { isolator, reason: 'It was asked for. It does not isolate.' }, driver }
+    return { decision: { isolator, reason: 'The options ask for it. It does not isolate.' }, driver }
   }
   if (isolator !== 'auto' && isolator !== 'oci' && isolator !== 'docker')
     throw new SandboxError('invalid_argument', `There is no isolator “${String(isolator)}”.`, {
       hint: 'Use auto, oci, docker or process.',
     })
   if (isolator === 'docker')
-    return { decision: { isolator, reason: 'It was asked for.' }, driver: dockerDriver(options) }
+    return { decision: { isolator, reason: 'The options ask for it.' }, driver: dockerDriver(options) }
   const missing = ociMissing(options.oci?.runtime)
   if (!missing || isolator === 'oci') {
-    const defaults = { ...engineDefaults, ...options.defaults }
-    const driver = new EngineDriver({
-      root,
-      ...lazily(options.oci, async (runner) => {
-        const imagesFolder = path.join(root, 'images')
-        return new OciIsolator({ imagesFolder, ...shared(options), ...options.oci, runner })
-      }),
-      defaults,
-      capabilities: capabilitiesHere(),
-      isolation: isolationOf(options.oci ?? {}),
-      rights: process.getuid?.() === 0 ? undefined : footingOf({}),
-      findImage: finder(imageStore({ ...options, root }), options),
-      stays: options.stays ?? false,
-    })
-    const reason = isolator === 'oci' ? 'It was asked for.' : 'An OCI runtime is here, and this is Linux.'
+    const driver = ociDriver(root, options)
+    const reason = isolator === 'oci' ? 'The options ask for it.' : 'This is Linux with an OCI runtime.'
     return { decision: { isolator: 'oci', reason }, driver }
   }
   const daemon = new Daemon(options.docker)
@@ -219,7 +196,7 @@ function choose(options: EngineProviderOptions): {
       'unsupported',
       `Nothing on this machine can isolate a sandbox: ${missing.reason}`,
       {
-        hint: `${missing.fix} Or accept that there is none, with the isolator “process”.`,
+        hint: `${missing.fix} Or run without isolation, with the isolator “process”.`,
       },
     )
   }
@@ -245,32 +222,48 @@ function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefin
   }
 }
 
-function dockerDriver(options: EngineProviderOptions): ProviderDriver<Capabilities> {
-  const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
-  return new DockerDriver({
+function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
+  const defaults = { ...engineDefaults, ...options.defaults }
+  const findImage = finder(imageStore({ ...options, root }), options)
+  const rights = process.getuid?.() === 0 ? undefined : privilegesOf({})
+  const { runner, ...isolator } = lazily(options.oci, async (runner) => {
+    const { openNetwork, hostImage, oci } = options
+    return new OciIsolator({
+      imagesFolder: path.join(root, 'images'),
+      openNetwork,
+      hostImage,
+      ...oci,
+      runner,
+    })
+  })
+  return new EngineDriver({
     root,
-    ...lazily(
-      options.docker,
-      async (runner) =>
-        new DockerIsolator({
-          stateFolder: root,
-          pull: options.pull ?? false,
-          ...shared(options),
-          ...options.docker,
-          runner,
-        }),
-    ),
-    defaults: { ...engineDefaults, ...options.defaults },
-    capabilities: dockerCapabilities(options.docker),
-    standIns: new StandIns(options.onWarning),
-    // Names of images are the daemon's to know, never the store's.
-    findImage: (name) => {
-      throw new SandboxError('unsupported', `The image ${name} is not the daemon’s.`)
-    },
+    ...isolator,
+    disks: (sandboxes) => new LayerDisks(sandboxes, { runner, rights, defaults, findImage }),
+    defaults,
+    capabilities: capabilitiesHere(),
+    isolation: isolationOf(options.oci ?? {}),
   })
 }
 
-/** Made when they are first needed: finding the runner may mean building it. A failure is not kept. */
+function dockerDriver(options: EngineProviderOptions): EngineDriver {
+  const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
+  const defaults = { ...engineDefaults, ...options.defaults }
+  const standIns = new StandIns(options.onWarning)
+  const { runner: _, ...isolator } = lazily(options.docker, async (runner) => {
+    const { pull = false, openNetwork, hostImage, docker } = options
+    return new DockerIsolator({ stateFolder: root, pull, openNetwork, hostImage, ...docker, runner })
+  })
+  return new EngineDriver({
+    root,
+    ...isolator,
+    disks: (sandboxes) => new DockerDisks(sandboxes, { defaults, standIns }),
+    defaults,
+    capabilities: dockerCapabilities(options.docker),
+  })
+}
+
+/** Makes them on first use: finding the runner may mean building it. A failure is not cached. */
 function lazily(given: { runner?: string } | undefined, make: (runner: string) => Promise<Isolator>) {
   const runner = once(async () => given?.runner ?? (await locateRunner()))
   const isolator = once(async () => make(await runner.get()))
@@ -300,7 +293,7 @@ export function imageStore(options: Pick<EngineProviderOptions, 'root' | 'oci'> 
   const { imagesFolder, runner } = options.oci ?? {}
   return new ImageStore({
     root: path.resolve(options.root ?? defaultRoot()),
-    ...(imagesFolder === undefined ? {} : { imagesFolder }),
+    imagesFolder,
     runner: async () => runner ?? locateRunner(),
     rights: process.getuid?.() === 0 ? undefined : imageRights(),
   })
@@ -315,15 +308,15 @@ function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderO
       standIns.tell(name, `sandkasten image build ${recipe}`)
       return 'host'
     }
-    // A name that is none is said to be none here, not by a registry.
+    // An invalid name fails here, not at a registry.
     if (pull && !images.find(name)) await images.pull(name)
     return images.imageLayers(name)
   }
 }
 
 /**
- * A root is for one isolator only. This is the root of the one that these options lead to, below one folder for all: the daemon and the command line
- * find the same sandboxes and images there.
+ * The root for these options below one common folder. Each isolator has a root of its own, so the daemon and the
+ * command line find the same sandboxes and images.
  */
 export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
   const { isolator } = new EngineProvider({ ...options, root: folder }).decision

@@ -27,7 +27,7 @@ describe('EngineProvider on oci', () => {
     if (skipped) skip(skipped)
   })
 
-  it('a new process finds the sandbox of an old one, its shell as it was, and what ran on meanwhile', async () => {
+  it('a new process finds the sandbox of an old one, its shell and its running command', async () => {
     const id = await inAnotherProcess(`
       const sandbox = await provider.create({ envVars: { GIVEN: 'at create' } })
       const shell = await sandbox.openShell({ name: 'work' })
@@ -52,7 +52,7 @@ describe('EngineProvider on oci', () => {
     }
   })
 
-  it('says as a fact that memory ran out, and says nothing of the kind when somebody killed', async () => {
+  it('reports out of memory from the kernel’s count, and not after an ordinary kill', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create({ resources: { memoryMb: 64 } })
     try {
@@ -145,7 +145,7 @@ describe('EngineProvider on oci', () => {
     }
   })
 
-  it('a sandbox whose runner is killed is stopped, and starts again with its disk', async () => {
+  it('a killed runner stops its sandbox, which starts again with its disk', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create()
     try {

@@ -123,7 +123,7 @@ async function named<T>(path: string, work: Promise<T>): Promise<T> {
     if (!SandboxError.is(error) || error.code === 'aborted') throw error
     const { code, message, details } = error
     const hint = errnoHint(details.errno as number | undefined, path)
-    throw new SandboxError(code, `${path}: ${message}`, { cause: error, details, ...(hint ? { hint } : {}) })
+    throw new SandboxError(code, `${path}: ${message}`, { cause: error, details, hint })
   }
 }
 

@@ -128,7 +128,7 @@ describe('sandboxes of an image of busybox alone', () => {
     expect(await sh('stat -c "%a %u:%g" /closed; ls /open; ls /closed 2>&1')).toBe(
       "700 0:0\nls: can't open '/closed': Permission denied\n",
     )
-    // A device of an image, where there is one, opens for nobody.
+    // A device of the image cannot be opened.
     expect(await sh('cat /null 2>&1 || echo refused')).toContain('refused')
     await sandbox.destroy()
     await bench.store.remove('closed')
@@ -200,7 +200,7 @@ describe('sandboxes of an image without any shell', () => {
     await sandbox.destroy()
   })
 
-  it('are copied with their image, whose layers stay for the snapshot alone', async () => {
+  it('keep the image’s layers after the image itself is removed', async () => {
     const { path } = writeLayout(join(bench.folder, 'saved'), {
       layers: [await bareLayer(), tar([file('part', 'of the image')])],
       config: { WorkingDir: '/work', User: '4242:4343' },
@@ -229,7 +229,7 @@ describe('sandboxes of an image without any shell', () => {
     expect(existsSync(layers[1]!)).toBe(false)
   })
 
-  it('whose layer is gone do not start, and say what to do', async () => {
+  it('do not start without their layer, and the error says what to do', async () => {
     const { path } = writeLayout(join(bench.folder, 'gone'), {
       layers: [await bareLayer(), tar([file('part', 'of it')])],
     })
@@ -291,7 +291,7 @@ describe('create', () => {
     expect(await provider.list()).toEqual([])
   })
 
-  it('pulls, when it was told to, and only what is not here', async ({ skip }) => {
+  it('pulls a missing image if `pull` is set', async ({ skip }) => {
     const [program, skopeo] = [findTool('docker-registry'), findTool('skopeo')]
     if (!program || !skopeo) skip('needs docker-registry and skopeo: npm test fetches them on Debian')
     const { path } = writeLayout(join(bench.folder, 'pushed'), { layers: [await bareLayer()], name: 'x' })
@@ -306,7 +306,7 @@ describe('create', () => {
     )
     const pulling = new EngineProvider({ isolator: 'oci', root: bench.root, pull: true })
     for (const isThere of [false, true]) {
-      // The second time the registry is gone, and nobody misses it.
+      // The second time the registry is gone and not needed.
       if (isThere) await registry[Symbol.asyncDispose]()
       const sandbox = await pulling.create({ image })
       expect((await sandbox.runCommand({ cmd: '/tool', args: ['version'] })).exitCode).toBe(0)
@@ -314,7 +314,7 @@ describe('create', () => {
     }
   })
 
-  it('works whatever the umask is: what is made for everyone in the sandbox is everyone’s to read', async () => {
+  it('works with any umask: generated files are world-readable in the sandbox', async () => {
     const module = JSON.stringify(new URL('./engine-provider.ts', import.meta.url).href)
     const script = `process.umask(0o077)
       const { EngineProvider } = await import(${module})

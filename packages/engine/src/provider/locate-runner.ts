@@ -3,7 +3,10 @@ import { fileURLToPath } from 'node:url'
 import { SandboxError } from '@sandkasten/sdk'
 import { buildRunner } from '../runner/build-runner.ts'
 
-/** The runner's binary: named by SANDKASTEN_RUNNER, carried by this package, or built from this checkout, where a carried one may be an old one. */
+/**
+ * The path of the runner's binary: from SANDKASTEN_RUNNER, built from this checkout, or carried by this package. In a
+ * checkout a carried binary may be out of date.
+ */
 export async function locateRunner(options: { onBuild?: () => void } = {}): Promise<string> {
   const named = process.env.SANDKASTEN_RUNNER
   if (named) return named

@@ -14,9 +14,9 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/
 import { randomId } from '@sandkasten/sdk/provider'
 import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import { type ProcessHost, RunnerPrograms } from '@sandkasten/sdk/runner/driver'
+import type { Binding } from './disks/disks.ts'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
-import type { Binding } from './layered-driver.ts'
 
 /** One incarnation of an isolated sandbox, as one handle sees it. */
 export class EngineSandbox implements SandboxDriver, ProcessHost {
@@ -51,7 +51,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     return this.#driver.oomKills(await this.#check())
   }
 
-  /** A connection that ends may be the first sign that the sandbox has ended: then that is what is said. */
+  /** A lost connection may be the first sign that the sandbox has ended. If so, reports the end instead. */
   async explain(error: unknown): Promise<unknown> {
     if (!SandboxError.is(error, 'connection_lost')) return error
     if (!(await this.#driver.hasEnded(this.sandboxId, this.#incarnation))) return error
@@ -174,5 +174,5 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
   }
 }
 
-/** bash, and sh where the image has none. */
+/** Falls back to sh in images without bash. */
 const loginShell = 'command -v bash >/dev/null && exec bash; exec sh'

@@ -7,7 +7,7 @@ const noImages = () => {
 const nothing = { labels: {}, envVars: {}, deferReady: false }
 
 describe('planOf', () => {
-  it('gives a sandbox that asks for nothing what SPECIFICATION.md says', async () => {
+  it('uses the defaults of SPECIFICATION.md', async () => {
     const MiB = 1024 * 1024
     expect(await planOf(nothing, engineDefaults, noImages)).toMatchObject({
       image: 'host',
@@ -17,7 +17,7 @@ describe('planOf', () => {
     })
   })
 
-  it('gives what was asked for', async () => {
+  it('uses the given options', async () => {
     const plan = await planOf(
       {
         ...nothing,

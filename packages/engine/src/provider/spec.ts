@@ -7,7 +7,7 @@ import type { ImageLayers } from '../images/index.ts'
 import type { HostMount, IsolatorSpec } from '../isolators/isolator.ts'
 import { checkedVolume } from '../volumes/volumes.ts'
 
-/** What is used where `create` says nothing. */
+/** Values for options that `create` does not set. */
 export interface EngineDefaults {
   readonly image: string
   readonly memoryMb: number
@@ -31,7 +31,7 @@ export const engineDefaults: EngineDefaults = {
   login: true,
 }
 
-/** What the engine alone has, in `providerOptions` of `create`. */
+/** The engine's own options, in `providerOptions` of `create`. */
 export interface EngineOptions {
   network?: 'none' | 'open'
   /** Folders and files of this machine, read-only unless a mount says otherwise. */
@@ -41,7 +41,7 @@ export interface EngineOptions {
   pids?: number
   tmpMb?: number
   /**
-   * What the sandbox's user is called instead of `sandbox`; it works in `/home/<account>`. For the image `host`. A
+   * The name of the sandbox's user instead of `sandbox`; its home is `/home/<account>`. For the image `host` only. A
    * snapshot keeps the account of its sandbox.
    */
   account?: string
@@ -51,8 +51,8 @@ export interface FolderMount {
   readonly source: string
   readonly target: string
   /**
-   * False: the sandbox may write there, as the owner of `source`. What it writes belongs to that owner, and never has a set-user-ID bit.
-   * Everything else in the folder is the sandbox's to choose, so treat it as untrusted.
+   * False: the sandbox may write there as the owner of `source`. Its files belong to that owner and never have a
+   * set-user-ID bit. The sandbox controls everything else in the folder, so treat it as untrusted.
    */
   readonly readOnly?: boolean
 }
@@ -63,7 +63,7 @@ export interface VolumeMount {
   readonly readOnly?: boolean
 }
 
-/** What the record remembers: enough to start the sandbox again. */
+/** The part of the record that is needed to start the sandbox again. */
 export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers'> {
   /** Ids of the layers that its disk stands on, uppermost first. */
   readonly layers: readonly string[]
@@ -107,7 +107,7 @@ export async function planOf(
 }
 
 export function extraOf(record: SandboxRecord): EngineExtra {
-  // Records of sandboxes that were made before there were layers and volumes have none.
+  // Older records have no layers and volumes.
   return { layers: [], volumes: [], ...record.extra } as unknown as EngineExtra
 }
 
@@ -178,12 +178,13 @@ function checkedMount(mount: FolderMount): HostMount {
       `The mount’s ${name} (${String(value)}) must be an absolute path.`,
     )
   }
-  // Resolved once, here. A sandbox that writes to one mount must not redirect another by a symbolic link before the next start.
+  // Resolved once. A sandbox that writes to one mount must not redirect another with a symbolic link before the next
+  // start.
   const paths = { source: realPath(source), target: path.posix.normalize(target), exact: true }
   return readOnly ? paths : { ...paths, readOnly, asOwner: true }
 }
 
-/** What is not there is refused by the isolator, with the path as it was given. */
+/** The isolator rejects a missing source, with the path that the caller gave. */
 function realPath(source: string): string {
   return existsSync(source) ? realpathSync(source) : path.normalize(source)
 }

@@ -1,15 +1,16 @@
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 
-/** What is left on this machine of a sandbox: processes that name it, mounts, control groups, sockets. */
+/** Remains of a sandbox on this machine: processes that name it, mounts, control groups, sockets. */
 export function leftoversOf(sandboxId: string): string[] {
   const left: string[] = []
   for (const pid of pids()) {
-    // A shim has its sandbox's disk mounted, where nobody else sees it.
+    // A shim mounts its sandbox's disk in a mount namespace of its own.
     for (const file of ['environ', 'cmdline', 'mountinfo']) {
       if (readOr(`/proc/${pid}/${file}`).includes(sandboxId)) left.push(`process ${pid} (${file})`)
     }
   }
-  // A group bears the number of its shim, which cannot be told from here: one whose shim has gone is left of some sandbox.
+  // A group's name has the pid of its shim, not the sandbox. A group whose shim is gone belongs to some destroyed
+  // sandbox.
   for (const group of globSync('/sys/fs/cgroup/{,*/}sandkasten/*-*')) {
     const shim = /(\d+)-\d+$/.exec(group)?.[1]
     if (shim !== undefined && !readOr(`/proc/${shim}/comm`).startsWith('shim') && existsSync(group))

@@ -7,7 +7,7 @@ const [PT_DYNAMIC, PT_INTERP, PT_GNU_STACK, PT_GNU_RELRO] = [2, 3, 0x6474e551, 0
 const [DT_TEXTREL, DT_FLAGS, DT_FLAGS_1] = [22n, 30n, 0x6ffffffbn]
 const [ET_DYN, PF_X, DF_BIND_NOW, DF_1_PIE] = [3, 1, 8n, 0x8000000n]
 
-it('the runner needs no library, is loaded at a random address, and none of its memory is writable and executable', async () => {
+it('the runner is static, position independent, and has no writable executable memory', async () => {
   const elf = readFileSync(process.env.SANDKASTEN_RUNNER ?? (await buildRunner()))
   expect(elf.subarray(0, 5).toString('latin1')).toBe('\x7fELF\x02')
   expect(elf.readUInt16LE(16), 'position-independent').toBe(ET_DYN)

@@ -1,4 +1,7 @@
-/** Where the runner's binary is, built first if its source changed. For tests, benchmarks and development; a release carries the binary. */
+/**
+ * Returns the path of the runner's binary and builds it first if its source changed. For tests, benchmarks and
+ * development: a release carries the binary.
+ */
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'

@@ -55,7 +55,7 @@ describe('files', () => {
     )
   })
 
-  it('a write whose source fails leaves nothing, from the moment that it is known', async () => {
+  it('a write with a failing source leaves no file', async () => {
     const place = folder()
     async function* torn() {
       yield Buffer.alloc(1000)
@@ -172,7 +172,7 @@ describe('files', () => {
     expect(readdirSync(dir).sort()).toEqual(['f', 'link', 'loop', 'new', 'no', 'relative'])
   })
 
-  it('what is no regular file is refused and not waited for', async () => {
+  it('anything but a regular file is rejected without waiting', async () => {
     const dir = folder()
     execFileSync('mkfifo', [join(dir, 'fifo')])
     for (const path of [join(dir, 'fifo'), '/dev/zero', '/dev/tty']) {
@@ -325,7 +325,7 @@ describe('watch', () => {
     expect(await upTo(events, () => false)).toContain('deleted sub')
   })
 
-  it('of what is not there is an error; leaving it ends it', async () => {
+  it('watching a missing path is an error; closing the watch ends it', async () => {
     await expect(client.files.watch('/no/such')).rejects.toMatchObject({ code: 'file_not_found' })
     const events = await client.files.watch(folder())
     await events.return()
@@ -336,7 +336,7 @@ describe('watch', () => {
     await expect(next).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('that nobody reads is bounded, and says that it overflowed', async () => {
+  it('an unread watch is bounded and reports its overflow', async () => {
     const dir = folder()
     const events = await client.files.watch(dir)
     const script = `import os\nfor i in range(8000):\n  open("a","w").close(); os.rename("a","b"); os.unlink("b")`
@@ -378,7 +378,7 @@ describe('tar', () => {
     expect(execFileSync('tar', ['-tf', '-'], { input: one }).toString()).toBe('empty\n')
   })
 
-  it.each(['gnu', 'pax', 'ustar', 'v7'])('reads what GNU tar writes as %s', async (format) => {
+  it.each(['gnu', 'pax', 'ustar', 'v7'])('reads archives of GNU tar in format %s', async (format) => {
     const dir = folder()
     mkdirSync(join(dir, 'from/d'), { recursive: true })
     writeFileSync(join(dir, 'from/d/f'), 'content')

@@ -1,4 +1,4 @@
-/** A hostile or broken client ends its own connection, with a reason, and nothing else: not the runner, not anybody's process. */
+/** A hostile or broken client loses its own connection, with a reason. The runner and all processes continue. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { SandboxError } from '@sandkasten/sdk'
@@ -198,7 +198,7 @@ describe('a violation', () => {
     }
   })
 
-  it('content where none is taken, after the end, and a second end', async () => {
+  it('unexpected content, content after the end, and a second end', async () => {
     const attempts: [CborMap, Buffer[]][] = [
       [{ op: 'ports.watch' }, [encodeFrame(FrameType.data, 1, Buffer.from('x'))]],
       [{ op: 'fs.watch', path: Buffer.from('/') }, [encodeFrame(FrameType.data, 1, Buffer.from('x'))]],

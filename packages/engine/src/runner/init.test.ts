@@ -36,7 +36,7 @@ describe('the binary', () => {
     expect(await runner.rssKb()).toBeLessThan(2048)
   })
 
-  it('refuses what it does not know', async () => {
+  it('rejects unknown arguments', async () => {
     const binary = await buildRunner()
     const fails = (args: string[]) => {
       try {
@@ -192,7 +192,7 @@ describe.skipIf(!mayUnshare)('as PID 1 (needs root: unshare --pid)', () => {
     expect(left.stdout.toString()).toMatch(/^\s*1 sleep 1000$/m)
   })
 
-  it('survives what is thrown at PID 1 from inside', async () => {
+  it('survives signals and files from inside', async () => {
     await using runner = await startRunner({ wrap })
     const client = await runner.connect()
     await client.run({

@@ -45,7 +45,7 @@ describe('large files', () => {
     expect(await runner.rssKb()).toBeLessThan(8 * 1024)
   })
 
-  it('are the same bytes for a reader who is slow, beside others on his connection', async () => {
+  it('are unchanged for a slow reader that shares its connection', async () => {
     const path = join(folder(), 'large')
     const whole = new Random(3).bytes(8 * 1024 * 1024 + 12_345)
     await client.files.write(path, whole)
@@ -68,7 +68,7 @@ describe('large files', () => {
     own.close()
   })
 
-  it('are the same bytes when nobody reads from the socket for a while', async () => {
+  it('are unchanged after a pause in reading from the socket', async () => {
     const path = join(folder(), 'large')
     const whole = new Random(4).bytes(4 * 1024 * 1024 + 7)
     await client.files.write(path, whole)
@@ -140,7 +140,7 @@ describe('large files', () => {
     own.close()
   })
 
-  it('are no more lent to one who throws; his error is the answer, and the connection goes on', async () => {
+  it('are not lent after the consumer throws; its error is the result, and the connection stays usable', async () => {
     const path = join(folder(), 'large')
     await client.files.write(path, new Random(8).bytes(8 * 1024 * 1024))
     const own = await lending()

@@ -77,7 +77,7 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
     await shell.close()
   })
 
-  it('keeps what was on PATH in front of what the profile sets, and what the profile adds', async () => {
+  it('keeps the given PATH in front of the profile’s PATH', async () => {
     for (const [text, expected] of [
       ['PATH=/profile/bin:$PATH', `/profile/bin:${PATH}`],
       ['PATH=/usr/bin:/bin', '/opt/tools/bin:/usr/local/bin:/usr/bin:/bin'],
@@ -140,7 +140,7 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
     }
   })
 
-  it('what a profile has started goes with it when it is given up', { timeout: 30_000 }, async () => {
+  it('processes of an abandoned profile end with it', { timeout: 30_000 }, async () => {
     const shell = await profile('sleep 1000 & echo $! > ~/pid; sleep 1001\n', 1500)
     expect((await shell.exec('echo works')).loginSkipped).toBe('timeout')
     expect(await alive(Number(readFileSync(path.join(shell.HOME, 'pid'), 'utf8')))).toBe(false)
@@ -165,7 +165,7 @@ it('bash reads .bashrc where there is no profile', async () => {
   await both.close()
 })
 
-it('a profile that locks what the shell needs costs the profile', async () => {
+it('a profile that locks the shell’s variables is abandoned', async () => {
   const shell = await open({ '.bash_profile': 'readonly PROMPT_COMMAND=:\n' })
   expect(await shell.exec('echo works')).toMatchObject({ output: 'works\n', loginSkipped: 'replaced' })
   await shell.close()

@@ -26,7 +26,7 @@ describe.skipIf(!isRoot)('marks (need root)', () => {
   })
   afterAll(() => runner[Symbol.asyncDispose]())
 
-  it('every command has one of its own, whoever it runs as; a shell keeps its', async () => {
+  it('every command has its own mark, for any user; a shell keeps its mark', async () => {
     const [first, second, other] = [
       marksIn(await groupsOf(client)),
       marksIn(await groupsOf(client)),
@@ -40,7 +40,7 @@ describe.skipIf(!isRoot)('marks (need root)', () => {
     await shell.close()
   })
 
-  it('a mark is not given again while somebody carries it', async () => {
+  it('a mark is not reused while a process carries it', async () => {
     const daemon = await client.run({
       id: fresh(),
       argv: sh('setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!; id -G'),
@@ -62,7 +62,7 @@ describe.skipIf(!isRoot)('marks (need root)', () => {
     }
   })
 
-  it('a signal reaches who is in the group and who has left it', async () => {
+  it('a signal reaches processes inside and outside the process group', async () => {
     const id = fresh()
     const each = 'trap "echo usr1" USR1; echo ready; while :; do sleep 0.02; done'
     const running = await client.start({ id, argv: sh(`setsid sh -c '${each}' & ${each}`) })

@@ -34,7 +34,7 @@ describe.each([
     await two?.[Symbol.asyncDispose]()
   })
 
-  it('a signal and a timeout end what was started here, and nothing of the other', async () => {
+  it('a signal and a timeout end only processes of this runner', async () => {
     // Fresh runners give the same marks in the same order.
     const line = 'setsid sleep 1000 & echo $!; wait'
     const [mine, theirs] = [await started(a!, 'p', line), await started(b!, 'p', line)]

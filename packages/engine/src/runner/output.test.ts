@@ -43,7 +43,7 @@ describe('numbered output', () => {
     await expect(client.attach(id, { after: last + 1 })).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
-  it('waits a moment for its first reader: what a fast program says before he comes is not lost', async () => {
+  it('waits for its first reader, so output of a fast program is not lost', async () => {
     for (const start of [
       (id: string) => client.startDetached({ id, argv: numbered(10_000), ringBytes: 20_000 }),
       (id: string) =>
@@ -62,7 +62,7 @@ describe('numbered output', () => {
     }
   })
 
-  it('says what is gone when the ring has moved on, and goes on with what is there', async () => {
+  it('reports dropped output and continues with the rest', async () => {
     const id = fresh()
     await client.startDetached({ id, argv: numbered(10_000), ringBytes: 20_000 })
     expect((await client.wait(id)).exitCode).toBe(0)
@@ -139,7 +139,7 @@ describe('numbered output', () => {
 })
 
 describe('a gigabyte of output', () => {
-  it('to a reader that stops: the process waits, nothing is lost, nobody grows', async () => {
+  it('to a stopped reader: the process waits, nothing is lost, memory stays bounded', async () => {
     const id = fresh()
     const size = 64 * 1024 * 1024
     const output = await client.start({ id, argv: sh(`head -c ${size} /dev/zero`) })
@@ -177,7 +177,7 @@ describe('a gigabyte of output', () => {
     expect(most).toBeLessThan(6 * 1024)
   })
 
-  it('with nobody reading neither stalls nor grows; a lossy reader never holds it', async () => {
+  it('without a reader it neither stalls nor grows; a lossy reader never blocks it', async () => {
     const id = fresh()
     await client.startDetached({ id, argv: sh(`head -c ${gibibyte} /dev/zero; echo end`) })
     const lossy = await (await runner.connect()).attach(id, { lossy: true })

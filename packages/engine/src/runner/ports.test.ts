@@ -65,7 +65,7 @@ describe('ports', () => {
     server.close()
   })
 
-  it('a reader that stops holds the server back, and nobody grows', async () => {
+  it('a stopped reader slows the server down, and memory stays bounded', async () => {
     let written = 0
     const server = createTcpServer((socket) => {
       socket.on('error', () => {})
@@ -135,7 +135,7 @@ describe('ports', () => {
 })
 
 describe('statistics', () => {
-  it('tell what is there and invent nothing', async () => {
+  it('list the open ports and no others', async () => {
     const stats = await client.stats()
     expect(stats).toMatchObject({ running: 0, shells: 0 })
     expect(stats.rssBytes).toBeGreaterThan(100_000)

@@ -94,7 +94,7 @@ describe('a process', () => {
     expect(result.stdout.length + result.omitted).toBe(360_000)
   })
 
-  it('runs in its folder, and tells apart a missing program, folder, and what may not be run', async () => {
+  it('runs in its folder, and distinguishes a missing program, a missing folder and a missing permission', async () => {
     expect((await client.run({ id: fresh(), argv: ['pwd'], cwd: '/usr' })).stdout.toString()).toBe('/usr\n')
     const failure = (options: object) => client.run({ id: fresh(), argv: ['true'], ...options })
     await expect(failure({ argv: ['no-such-program'] })).rejects.toMatchObject({ code: 'command_not_found' })
@@ -196,7 +196,7 @@ describe('a process', () => {
 })
 
 describe('ending', () => {
-  it('what is bound to a connection ends with it, with all it started; the rest goes on', async () => {
+  it('bound processes end with their connection and their children; others continue', async () => {
     const second = await runner.connect()
     const line = 'sleep 1000 & echo $! & wait'
     const bound = await second.start({ id: fresh(), argv: sh(line), bound: true })
@@ -260,7 +260,7 @@ describe('ending', () => {
     await expect(client.signal(id, 'TERM', { group: true })).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('what a background child writes later is there for who asks for it', async () => {
+  it('later output of a background child can be read', async () => {
     const id = fresh()
     const fifo = `${runner.folder}/late`
     await client.run({ id: fresh(), argv: ['mkfifo', fifo] })
@@ -304,7 +304,7 @@ describe('ending', () => {
     }
   })
 
-  it('the runner can not be traced or read by what it runs', async () => {
+  it('programs cannot trace the runner or read its memory', async () => {
     if (process.getuid?.() !== 0) return
     const result = await client.run({
       id: fresh(),

@@ -60,7 +60,7 @@ describe('the search for Rust', () => {
 })
 
 describe('a build that fails', () => {
-  it('names what is too old, and what is needed', async () => {
+  it('names toolchains that are too old, and the needed version', async () => {
     const env = { PATH: `${old}:/nowhere` }
     await expect(runBuild({ env, usualFolders: [] })).rejects.toMatchObject({
       code: 'unavailable',

@@ -1,4 +1,4 @@
-/** Finds a Rust that can build the runner. `npm start` and `npm test` use it, too, to decide whether Rust has to be installed. */
+/** Finds a Rust that can build the runner. `npm start` and `npm test` use it too, to decide whether to install Rust. */
 import { execFile } from 'node:child_process'
 import { accessSync, constants, realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -16,7 +16,7 @@ export interface RustSearch {
   readonly rust?: Rust
   /** The `rust-version` of the runner’s Cargo.toml. */
   readonly needed: string
-  /** What was found and does not count, with the reason: `/usr/bin (1.63.0)`. */
+  /** Toolchains that are not usable, with the reason: `/usr/bin (1.63.0)`. */
   readonly unusable: readonly string[]
 }
 
@@ -70,7 +70,10 @@ function usualFolders(env: NodeJS.ProcessEnv): string[] {
   return [path.join(home, 'bin'), '/usr/local/cargo/bin', '/usr/local/bin', '/usr/bin']
 }
 
-/** The lower version of `cargo` and `rustc`; undefined if one of them does not run, such as rustup’s without a toolchain. */
+/**
+ * The lower version of `cargo` and `rustc`. Undefined if one of them does not run, such as rustup’s without a
+ * toolchain.
+ */
 async function versionIn(folder: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const version = async (program: string) => {
     const { stdout } = await promisify(execFile)(program, ['--version'], {

@@ -33,7 +33,7 @@ async function run(
   return { ...result, output: text(result.output), stderr: text(result.stderr), cwd: text(result.cwd) }
 }
 
-/** Again and again: like a key that is pressed, one INT may come before there is anybody to hear it. */
+/** Repeatedly: one INT may arrive before the program handles it. */
 async function endBy(signal: string, id: string, output: TaskOutput, pause = '0.02') {
   let ended = false
   output.exit.finally(() => {
@@ -150,7 +150,7 @@ describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
     expect(await exec('echo fine')).toMatchObject({ output: 'fine\n', restarted: false })
   })
 
-  it('a flood of the controlling terminal is nobody’s output and starves nobody', async () => {
+  it('a flood on the controlling terminal is not output and blocks no command', async () => {
     const id = fresh()
     const flood = await shell.start('cat /dev/zero >/dev/tty', { id })
     for (let round = 0; round < 10; round++) {
@@ -297,7 +297,7 @@ describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
     expect(await exec('echo on')).toMatchObject({ output: 'on\n', restarted: false })
   })
 
-  it('an interrupt that comes while a program is being started forgets none, and the next command begins', async () => {
+  it('an interrupt during the start of a program ends it, and the next command runs', async () => {
     for (let round = 0; round < 100; round += 1) {
       const id = fresh()
       const output = await shell.start('echo go; sleep 1000', { id })
@@ -316,7 +316,7 @@ describe.each(['bash', 'sh'] as const)('a stateful %s', (flavour) => {
     expect((await exec(`kill ${job} && echo was there`)).output).toBe('was there\n')
   })
 
-  it('what a background job writes, and its end, belong to its own command (pitfall 112)', async () => {
+  it('output and end of a background job belong to its own command (pitfall 112)', async () => {
     const fifo = `${runner.folder}/${fresh('fifo')}`
     await exec(`mkfifo ${fifo}`)
     const id = fresh()

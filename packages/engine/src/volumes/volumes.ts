@@ -3,8 +3,9 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
 import { randomId } from '@sandkasten/sdk/provider'
+import { readJson, removePartials, writeAtomically } from '../layers/atomic-file.ts'
 import type { Trees } from '../layers/index.ts'
-import { namesIn, readWhole, tidy, writeWhole } from '../layers/whole-file.ts'
+import { namesIn } from '../read-files.ts'
 import { type WriterClaim, WriterClaims } from './writers.ts'
 
 /** A folder that outlives the sandboxes it is mounted in. */
@@ -22,13 +23,16 @@ export interface VolumeAdmin {
   /** Throws `not_found`. */
   get(name: string): Promise<VolumeInfo>
   list(): Promise<VolumeInfo[]>
-  /** With all that is in it. False when there is none; `conflict` while a sandbox, also a stopped one, names it. */
+  /**
+   * Removes the volume and its content. False if it does not exist; `conflict` while a sandbox, even a stopped one,
+   * names it.
+   */
   remove(name: string): Promise<boolean>
 }
 
-/** What volumes have to know of sandboxes. */
+/** What volumes ask about sandboxes. */
 export interface VolumeUsers {
-  /** Those that name the volume. */
+  /** The sandboxes that name the volume. */
   usersOf(volume: string): Promise<string[]>
   /** Whether that life of it goes on, or is just beginning. */
   lives(claim: WriterClaim): Promise<boolean>
@@ -65,10 +69,10 @@ export class Volumes implements VolumeAdmin {
       try {
         mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
         mkdirSync(draft, { mode: 0o700 })
-        // Every image has its own user; who may enter at all is decided by the folder above.
+        // Each image has its own user, so everyone may write here. The folder above limits who can reach it.
         mkdirSync(path.join(draft, 'data'))
         chmodSync(path.join(draft, 'data'), 0o777)
-        await writeWhole(
+        await writeAtomically(
           path.join(draft, 'volume.json'),
           { version: 1, createdAt: Date.now() },
           { durable: true },
@@ -87,7 +91,7 @@ export class Volumes implements VolumeAdmin {
 
   async get(name: string): Promise<VolumeInfo> {
     const folder = path.join(this.#folder, checkedVolume(name))
-    const record = readWhole<{ createdAt: number }>(path.join(folder, 'volume.json'))
+    const record = readJson<{ createdAt: number }>(path.join(folder, 'volume.json'))
     if (!record) throw noVolume(name)
     const { bytes } = await this.#trees.measure(this.dataOf(name))
     const writer = await this.writers.of(name)
@@ -95,7 +99,7 @@ export class Volumes implements VolumeAdmin {
       name,
       createdAt: new Date(record.createdAt),
       sizeBytes: bytes,
-      ...(writer === undefined ? {} : { writer }),
+      writer,
     }
   }
 
@@ -131,7 +135,10 @@ export class Volumes implements VolumeAdmin {
     return removed
   }
 
-  /** Refuses what is not there. A sandbox whose record names a volume keeps it from being removed; so look after that record was written. */
+  /**
+   * Throws if a volume is missing. Call it after the sandbox's record is written: from then on the volumes cannot be
+   * removed.
+   */
   async need(names: readonly string[]): Promise<void> {
     await this.#locked(async () => {
       const gone = names.find((name) => !existsSync(this.dataOf(name)))
@@ -143,7 +150,7 @@ export class Volumes implements VolumeAdmin {
   async sweep(): Promise<void> {
     for (const name of namesIn(this.#folder)) {
       const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
-      const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
+      const maker = pid === undefined ? undefined : { pid: Number(pid), started: started || undefined }
       if (name.startsWith('.') && !(await isAlive(maker)))
         await this.#trees.remove(path.join(this.#folder, name))
     }
@@ -151,7 +158,7 @@ export class Volumes implements VolumeAdmin {
     for (const folder of [this.#folder, ...volumes.map((name) => path.join(this.#folder, name))]) {
       if (!existsSync(folder)) continue
       await sweepLocks(folder)
-      await tidy(folder)
+      await removePartials(folder)
     }
   }
 

@@ -2,10 +2,10 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { identityOf, type ProcessIdentity, withLock } from '@sandkasten/sdk/folder'
-import { readWhole, writeWhole } from '../layers/whole-file.ts'
+import { readJson, writeAtomically } from '../layers/atomic-file.ts'
 import type { VolumeUsers } from './volumes.ts'
 
-/** Which life of which sandbox may write to a volume, and who is bringing it to life. */
+/** The incarnation that may write to a volume, and the process that starts it. */
 export interface WriterClaim {
   readonly sandboxId: string
   readonly incarnation: string
@@ -13,8 +13,9 @@ export interface WriterClaim {
 }
 
 /**
- * One writer at a time: a file in the volume, taken before the sandbox starts and given up when it has ended. One that was left by a sandbox that has died
- * is taken over. Whether it has is asked without the lock, because asking may end that sandbox, which gives its claims up.
+ * One writer at a time. The claim is a file in the volume, written before the sandbox starts and removed after its
+ * end. The claim of a dead sandbox is taken over. The check for that runs without the lock, because it may stop that
+ * sandbox, which then releases its claims.
  */
 export class WriterClaims {
   readonly #folderOf: (volume: string) => string
@@ -46,7 +47,7 @@ export class WriterClaims {
         )
       const taken = await this.#locked(volume, async () => {
         if (JSON.stringify(this.#read(volume)) !== JSON.stringify(found)) return false
-        await writeWhole(this.#file(volume), mine, { durable: false })
+        await writeAtomically(this.#file(volume), mine, { durable: false })
         return true
       })
       if (taken) return
@@ -59,14 +60,14 @@ export class WriterClaims {
       if (this.#read(volume)?.sandboxId === sandboxId) rmSync(this.#file(volume), { force: true })
     }
     await this.#locked(volume, giveUp).catch((error) => {
-      // No room for a lock: nor is there any for somebody else's claim.
+      // A disk without space for a lock has no space for another claim either.
       if (SandboxError.is(error, 'disk_full')) return giveUp()
       throw error
     })
   }
 
   #read(volume: string): WriterClaim | undefined {
-    return readWhole<WriterClaim>(this.#file(volume))
+    return readJson<WriterClaim>(this.#file(volume))
   }
 
   #file(volume: string): string {

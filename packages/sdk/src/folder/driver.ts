@@ -41,11 +41,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   readonly #timers = new Map<string, NodeJS.Timeout>()
   /** Lives that were ended by us, and that no record says so of: there was no room for it. */
   readonly #stopped = new Set<string>()
-  /** What is being made, and what is made beforehand. */
-  protected readonly drafts = new Drafts(
-    () => path.join(this.#root, 'sandboxes'),
-    (folder) => this.furnish(folder),
-  )
+  readonly #drafts = new Drafts(() => path.join(this.#root, 'sandboxes'))
   #root: string
   #prepared: Promise<void> | undefined
   #names: Names
@@ -61,9 +57,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return undefined
   }
 
-  /** Makes what is in the folder of every sandbox, whatever becomes of it. It is not in its place yet. */
-  protected furnish(_folder: string): void {}
-  /** Makes what is in a new sandbox's folder besides. Nothing runs yet. */
+  /** Makes what is in a new sandbox's folder besides the record. Nothing runs yet. */
   protected async fill(_folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {}
   /** Brings a sandbox to life that is not. Leaves nothing running when it rejects. */
   protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
@@ -104,12 +98,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     extra: SandboxRecord['extra'],
     { signal }: CallOptions,
   ): Promise<SandboxDriver> {
-    const draft = await guarded('The sandbox’s folder could not be made', () => this.drafts.make())
+    const draft = await guarded('The sandbox’s folder could not be made', () => this.#drafts.make())
     const record = await newRecord(draft.sandboxId, spec, extra)
     const { sandboxId, name } = record
     const folder = this.folderOf(sandboxId)
     try {
-      await guarded('The sandbox’s folder could not be made', () => this.drafts.appear(draft, folder, record))
+      await guarded('The sandbox’s folder could not be made', () =>
+        this.#drafts.appear(draft, folder, record),
+      )
       if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id))))
         throw nameTaken(name)
       await this.fill(folder, record, spec)

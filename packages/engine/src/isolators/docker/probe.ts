@@ -1,9 +1,9 @@
 import { accessSync, constants } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProbeResult } from '../isolator.ts'
-import type { Daemon, DaemonFacts } from './daemon.ts'
+import type { Daemon, DaemonFacts } from './daemon/daemon.ts'
 
-/** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
+/** Checks the isolator's needs one by one. Reports the first that is missing, and how to fix it. */
 export async function probeDaemon(daemon: Daemon, runner: string): Promise<ProbeResult> {
   let facts: DaemonFacts
   try {
@@ -29,7 +29,7 @@ export async function probeDaemon(daemon: Daemon, runner: string): Promise<Probe
   return { ok: true, detail: `${facts.kind} ${facts.version} on ${daemon.where}` }
 }
 
-/** What a sandbox of this daemon lacks of what a sandbox of `oci` has. */
+/** What a sandbox of this daemon lacks compared with `oci`. */
 export function weaknesses(
   facts: DaemonFacts,
   options: { userns?: string; closesNetworks: boolean },

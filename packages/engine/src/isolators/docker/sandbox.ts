@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { Container, ContainerInspectInfo } from 'dockerode'
 import type { IsolatedSandbox, SandboxEnd, SandboxPlace, SandboxStats } from '../isolator.ts'
-import type { SandboxGroups } from '../oci/cgroups.ts'
-import { endOf, noteKill } from './end.ts'
-import { killContainer, lives, lookAt } from './ending.ts'
-import { statusOf, translate } from './errors.ts'
-import { forgetHolds, holdsOf, noteHold } from './holds.ts'
-import type { Line } from './reach.ts'
-import { statsFrom } from './stats.ts'
-import type { EndWatch } from './watch.ts'
+import type { SandboxGroups } from '../oci/limits/cgroups.ts'
+import { inspect, killContainer, lives } from './daemon/containers.ts'
+import { statusOf, translate } from './daemon/errors.ts'
+import type { EndWatch } from './launch/end-watch.ts'
+import { forgetHolds, holdsOf, noteHold } from './launch/hold-notes.ts'
+import { endOf, noteKill } from './launch/last-end.ts'
+import type { RunnerConnection } from './launch/runner-connection.ts'
+import { statsFrom } from './limits/stats.ts'
 
 /** A running sandbox, as one process holds it. Any number of processes may hold the same. */
 export class DockerSandbox implements IsolatedSandbox {
@@ -18,7 +18,7 @@ export class DockerSandbox implements IsolatedSandbox {
   readonly folder: string
   readonly ended: Promise<SandboxEnd>
   private readonly container: Container
-  private readonly line: Line
+  private readonly connection: RunnerConnection
   private readonly where: string
   private readonly kind: 'docker' | 'podman'
   private readonly startedAt: string
@@ -31,7 +31,7 @@ export class DockerSandbox implements IsolatedSandbox {
     place: SandboxPlace
     container: Container
     info: ContainerInspectInfo
-    line: Line
+    connection: RunnerConnection
     where: string
     kind: 'docker' | 'podman'
     groups: SandboxGroups | undefined
@@ -40,7 +40,7 @@ export class DockerSandbox implements IsolatedSandbox {
     this.sandboxId = options.place.sandboxId
     this.folder = options.place.folder
     this.container = options.container
-    this.line = options.line
+    this.connection = options.connection
     this.where = options.where
     this.kind = options.kind
     this.startedAt = options.info.State.StartedAt
@@ -52,7 +52,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   async connect(): Promise<Duplex> {
     try {
-      return await this.line.connect()
+      return await this.connection.connect()
     } catch (cause) {
       throw new SandboxError('not_running', `sandbox ${this.sandboxId} cannot be reached`, {
         sandboxId: this.sandboxId,
@@ -75,7 +75,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   async freeze(): Promise<void> {
     await this.call('Freezing it', () => this.turn(() => this.container.pause(), true))
-    // Whoever holds it must not thaw it now.
+    // A process that holds it must not thaw it now.
     forgetHolds(this)
   }
 
@@ -83,9 +83,9 @@ export class DockerSandbox implements IsolatedSandbox {
     await this.call('Thawing it', () => this.turn(() => this.container.unpause(), false))
   }
 
-  /** When its holder was killed it stays paused until somebody looks for it (`DockerIsolator.attach`): the daemon does not know for whom it is paused. */
+  /** If its holder was killed, it stays paused until the next `attach`: the daemon does not know the holder. */
   async hold(): Promise<() => void> {
-    const info = await this.call('Looking at it', () => lookAt(this.container))
+    const info = await this.call('Looking at it', () => inspect(this.container))
     if (info?.State.Paused && (await holdsOf(this)) === 'none') return () => {}
     const note = await noteHold(this)
     const letGo = async () => {
@@ -97,15 +97,15 @@ export class DockerSandbox implements IsolatedSandbox {
       note.remove()
       throw error
     }
-    // One that has ended meanwhile needs no thawing.
+    // A sandbox that has ended needs no thaw.
     return () => void letGo().catch(() => {})
   }
 
   async kill(): Promise<SandboxEnd> {
     const oomKills = this.groups?.oomKills()
-    noteKill(this, { startedAt: this.startedAt, ...(oomKills === undefined ? {} : { oomKills }) })
+    noteKill(this, { startedAt: this.startedAt, oomKills })
     const killed = this.call('Ending it', () => killContainer(this.container))
-    // Whichever comes first: the daemon's answer (Podman's takes a quarter of a second longer than the end), or its news.
+    // Whichever comes first: the daemon's answer or its event. Podman answers a quarter of a second after the end.
     await Promise.race([killed.then((info) => this.settle(this.endIn(info))), this.ended])
     return this.ended
   }
@@ -113,28 +113,28 @@ export class DockerSandbox implements IsolatedSandbox {
   /** Looks whether it is over: when the daemon says that something has happened, and once at the beginning. */
   private async look(told: boolean): Promise<void> {
     for (let tries = 0; !this.over && tries < (told ? 5 : 1); tries += 1) {
-      // A daemon that is away says nothing; when it is back, we are told to look again.
-      const info = await lookAt(this.container).catch(() => 'unknown' as const)
+      // An unreachable daemon sends no events; the watch calls again when it is back.
+      const info = await inspect(this.container).catch(() => 'unknown' as const)
       if (info === 'unknown') return
       if (!info || !lives(info) || info.State.StartedAt !== this.startedAt)
         return this.settle(this.endIn(info))
-      // Told, and not yet to be seen: some daemons write it down a moment later.
+      // Some daemons send the event shortly before they update the state.
       await sleep(50 * tries, undefined, { ref: false })
     }
   }
 
-  /** How this very life ended. Removed, or started again by somebody else: it is over, and how is no longer known. */
+  /** How this incarnation ended. If the container was removed or started again, that is no longer known. */
   private endIn(info: ContainerInspectInfo | undefined): SandboxEnd {
     const end = info?.State.StartedAt === this.startedAt ? endOf(info, this, this.kind) : undefined
     return end ?? { killed: false, unwitnessed: true, errors: '' }
   }
 
-  /** What is so already is no mistake. */
+  /** Ignores the error if the container is already in that state. */
   private async turn(work: () => Promise<unknown>, frozen: boolean): Promise<void> {
     try {
       await work()
     } catch (cause) {
-      const info = await lookAt(this.container)
+      const info = await inspect(this.container)
       if (!info || !lives(info) || info.State.Paused !== frozen) throw cause
     }
   }

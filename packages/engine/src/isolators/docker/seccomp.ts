@@ -2,14 +2,14 @@ import type { Architecture, Check, Rule } from '../oci/seccomp/policy.ts'
 import { ENOSYS, EPERM, policyFor } from '../oci/seccomp/policy.ts'
 
 /**
- * Our list of system calls (`../oci/seccomp/policy.ts`) in the words of Docker's profiles, which libseccomp makes a filter of.
+ * Our list of system calls (`../oci/seccomp/policy.ts`) as a Docker profile, which libseccomp turns into a filter.
  *
- * libseccomp knows “masked and equal”, and what no entry matches gets the default. So a call that is allowed for some arguments has an entry for
- * each allowed combination; “any but these” becomes the ranges around them. All comparisons are masked to 32 bits, as the kernel reads
- * these arguments: an upper half that is not zero must not slip past.
+ * libseccomp supports “masked and equal”, and a call that no entry matches gets the default. So a call that is
+ * allowed for some arguments has an entry for each allowed combination, and “any but these” becomes the ranges around
+ * them. All comparisons are masked to 32 bits, as the kernel reads these arguments.
  *
- * The one difference from our own filter: a refused `socket` or `personality` fails with ENOSYS, not with an errno of its own. (Saying it exactly
- * would take a thousand entries, compiled at every start.)
+ * The one difference from our own filter: a refused `socket` or `personality` fails with ENOSYS, not with an errno of
+ * its own. An exact profile would take a thousand entries, compiled at every start.
  */
 export interface DockerProfile {
   readonly defaultAction: string
@@ -83,7 +83,10 @@ function violations({ cases }: Rule): Comparison[][] {
   return bits.map((bit) => [masked(arg, bit, bit)])
 }
 
-/** All 32-bit numbers but these, as masks with the value below them: a walk down the bits, leaving out what leads to one of them. */
+/**
+ * All 32-bit numbers but these, as pairs of mask and value. Walks down the bits and skips branches that lead to one
+ * of them.
+ */
 function rangesWithout(points: readonly number[]): { mask: number; value: number }[] {
   const found: { mask: number; value: number }[] = []
   const walk = (bit: number, mask: number, value: number, inside: readonly number[]) => {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { IsolatorSpec } from '../isolator.ts'
-import type { CgroupLayout } from './cgroups.ts'
 import { ociConfig } from './config.ts'
-import { rootFooting } from './footing.ts'
-import { IdRanges } from './ids.ts'
-import { insideRange } from './inside.ts'
+import { shimSetup, shimTask } from './launch/shim-task.ts'
+import type { CgroupLayout } from './limits/cgroups.ts'
 import { placesOf } from './places.ts'
-import { shimSetup, shimTask } from './task.ts'
+import { IdRanges } from './privileges/id-ranges.ts'
+import { insideRange } from './privileges/inside-ids.ts'
+import { rootPrivileges } from './privileges/privileges.ts'
 
 const spec: IsolatorSpec = {
   sandboxId: 'abc',
@@ -25,7 +25,7 @@ const hybrid: CgroupLayout = {
   v2: { root: '/cg/unified', controllers: ['hugetlb'] },
 }
 
-const footing = rootFooting(new IdRanges())
+const privileges = rootPrivileges(new IdRanges())
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is checked field by field
 const config = (changes: object = {}): any =>
@@ -45,7 +45,7 @@ const config = (changes: object = {}): any =>
 
 const task = (changes: Partial<IsolatorSpec> = {}) =>
   shimTask({
-    footing,
+    privileges,
     spec: { ...spec, ...changes },
     places: placesOf(spec, '/run/sandkasten'),
     firstId: 0x10000000,
@@ -85,7 +85,7 @@ describe('config.json', () => {
     expect([linux.uidMappings, linux.gidMappings]).toEqual([ids, ids])
   })
 
-  it('gives the runner three capabilities and nobody another', () => {
+  it('gives three capabilities to the runner and none to other processes', () => {
     const { process } = config()
     const { inheritable, ambient, ...sets } = process.capabilities
     expect([inheritable, ambient]).toEqual([[], []])
@@ -144,7 +144,7 @@ describe('config.json', () => {
 })
 
 describe('a task', () => {
-  it('shares only what it must: programs and extra mounts, read-only', () => {
+  it('shares only programs and extra mounts, read-only', () => {
     const { binds } = task()
     expect(binds.map(({ source, readOnly, idMapped }: never) => [source, readOnly, idMapped])).toEqual([
       ['/usr', true, false],
@@ -188,7 +188,7 @@ describe('a task', () => {
       layout: hybrid,
       machine: hybrid,
       cgroupParent: 'sandkasten',
-      footing,
+      privileges,
     } as const
     expect(shimSetup(setup)).toMatchObject({
       groups: task().groups.map(({ parent }: { parent: string }) => parent),

@@ -1,21 +1,21 @@
-import type { HiddenPath } from '../../images/host-hidden.ts'
+import type { HiddenPath } from '../../images/host/hidden.ts'
 import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
-import { type Inside, SANDBOX_USER } from './inside.ts'
-import { limitArguments, MAX_TERMINALS } from './kernel-limits.ts'
-import type { RuntimeKind } from './runtime.ts'
+import type { RuntimeKind } from './launch/runtime.ts'
+import { limitArguments, MAX_TERMINALS } from './limits/kernel-limits.ts'
+import { type InsideIds, SANDBOX_USER } from './privileges/inside-ids.ts'
 import { filterFor } from './seccomp/compile.ts'
 import { type OciSeccomp, ociSeccomp, smallSeccomp } from './seccomp/oci-profile.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
 /**
- * The sandbox as a standard OCI `config.json`. Read it top to bottom: it is the wall.
+ * The sandbox as a standard OCI `config.json`. Read it from top to bottom: it is the wall.
  *
- * Who is who inside. PID 1 is our runner, as uid 0 of the sandbox's own id range: nobody on the host. It alone has three capabilities, valid in
- * its user namespace only: SETUID and SETGID to start every command as the sandbox's user (1000), KILL to end it. A command is exec'd after the
- * change of user, which empties its permitted and effective sets, and no-new-privileges keeps it that way, whatever it runs. So the runner is
- * another user than the code it runs: that code can neither replace it nor trace it. Its socket is made outside and handed in: it has no name in
- * here that anybody could connect to. (Rejected: one user for both and a token, because the token and the runner's memory would then be the
- * code's to read.)
+ * PID 1 is our runner, as uid 0 of the sandbox's own id range, which is no user of the host. It has three
+ * capabilities, valid in its user namespace only: SETUID and SETGID to start each command as the sandbox's user
+ * (1000), and KILL to end it. The change of user empties a command's permitted and effective sets, and
+ * no-new-privileges keeps them empty. So the code in the sandbox runs as another user than the runner and can neither
+ * replace nor trace it. The runner's socket is made outside and handed in, so it has no name inside. Rejected: one
+ * user for both and a token, because the code could then read the token and the runner's memory.
  *
  * Sources of bind mounts are below the shim's stage; see `runner/src/shim/mounts.rs`.
  */
@@ -23,8 +23,8 @@ export interface ConfigInput {
   readonly spec: IsolatorSpec
   /** First id of the sandbox's range. */
   readonly firstId: number
-  readonly inside: Inside
-  /** What the runner limits itself to (`kernel-limits.ts`). */
+  readonly inside: InsideIds
+  /** Limits that the runner sets on itself (`limits/kernel-limits.ts`). */
   readonly runnerLimits: Readonly<Record<string, number>>
   readonly stage: string
   readonly runtime: RuntimeKind
@@ -37,14 +37,14 @@ export interface ConfigInput {
   }[]
   /** Paths of the image that are covered. */
   readonly hidden: readonly HiddenPath[]
-  /** What the host lets us set: a limit can be lowered, not raised, without CAP_SYS_RESOURCE. */
+  /** The highest value that the host permits. Without CAP_SYS_RESOURCE a limit can be lowered but not raised. */
   readonly maxOpenFiles: number
 }
 
 /** Inside every sandbox. */
 export const RUNNER_PROGRAM = '/run/sandkasten-runner'
 
-/** The runner opens descriptors above 512 for a moment when it starts a command. */
+/** The runner briefly opens descriptors above 512 when it starts a command. */
 const MIN_OPEN_FILES = 1024
 
 export function ociConfig(input: ConfigInput): object {
@@ -66,7 +66,7 @@ export function ociConfig(input: ConfigInput): object {
         'serve',
         '--ready-fd',
         '3',
-        // In gVisor, whose kernel knows no socket of the host, the shim listens (`runner/src/shim/gvisor.rs`).
+        // gVisor's kernel knows no sockets of the host, so the shim listens for it (`runner/src/shim/gvisor.rs`).
         input.runtime === 'runsc' ? '--handed-fd' : '--listen-fd',
         '4',
         '--user',
@@ -89,7 +89,8 @@ export function ociConfig(input: ConfigInput): object {
       noNewPrivileges: true,
       // When the whole machine runs out of memory, sandboxes go before the host's own services.
       oomScoreAdj: 500,
-      // The others' runner sets these itself: a runtime would need CAP_SYS_RESOURCE to set them in a user namespace that is not root's.
+      // In the other runtimes the runner sets these itself: a runtime needs CAP_SYS_RESOURCE for that in a user
+      // namespace that is not root's.
       ...(input.runtime === 'runsc'
         ? {
             rlimits: [
@@ -101,8 +102,9 @@ export function ociConfig(input: ConfigInput): object {
     },
     root: { path: 'rootfs', readonly: false },
     mounts: [
-      // Read-only as a whole: a process could lower its own `oom_score_adj` there, and be spared when the machine runs out of memory. crun can mount it
-      // so; runc writes to it first, and has it in `readonlyPaths`. gVisor's is its own kernel's.
+      // Completely read-only: otherwise a process could lower its `oom_score_adj` and survive when the machine runs
+      // out of memory. crun can mount it so. runc writes to it first, so it is in `readonlyPaths` there. gVisor's
+      // belongs to its own kernel.
       mount('/proc', 'proc', 'proc', [
         'nosuid',
         'nodev',
@@ -145,17 +147,17 @@ export function ociConfig(input: ConfigInput): object {
           ...(exec ? [] : ['noexec']),
         ]),
       ),
-      // Not as masked paths: gVisor knows none, and runtimes mount them without nosuid.
+      // Not as masked paths: gVisor does not support them, and runtimes mount them without nosuid.
       ...input.hidden.map((hidden) => covered(hidden, stage)),
     ],
     linux: {
       namespaces: [
         ...['mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
-        // Made by the shim, so that it has its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one; runc could not join the network
-        // any more then, which belongs to another one.
+        // The shim makes it, with its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one. runc
+        // with an open network cannot either, because the network then belongs to another user namespace.
         { type: 'user', ...(joinsUsers(input.runtime, open) ? { path: `${stage}/userns` } : {}) },
-        // The shim has made one that is connected and closed to what is not allowed (`runner/src/shim/open_network.rs`). Without a
-        // network, the runtime is started in an empty one and leaves it as it is (`runner/src/shim/network.rs`).
+        // The shim has made a network that is connected and filtered (`runner/src/shim/open_network.rs`). Without a
+        // network, the runtime starts in an empty one (`runner/src/shim/network.rs`).
         ...(open ? [{ type: 'network', path: `${stage}/network` }] : []),
       ],
       uidMappings: ids,
@@ -178,7 +180,8 @@ export function ociConfig(input: ConfigInput): object {
           : ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
       ...seccompOf(input),
     },
-    // Ready-made, so that crun compiles nothing. A runtime that ignores it is caught: the shim looks whether PID 1 has a filter.
+    // Precompiled, so that crun compiles nothing. The shim checks that PID 1 has a filter, in case a runtime ignores
+    // it.
     ...(input.runtime === 'crun'
       ? {
           annotations: {
@@ -205,8 +208,8 @@ function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: Oc
   return { seccomp: ociSeccomp(architecture, { setuid: !writesToHost(spec) }) }
 }
 
-/** Who commands run as. Where there is one user, that is who it is. */
-export function userOf({ image }: IsolatorSpec, { count }: Inside): { uid: number; gid: number } {
+/** The user of commands. Where the sandbox has only one user, it is that one. */
+export function userOf({ image }: IsolatorSpec, { count }: InsideIds): { uid: number; gid: number } {
   return (count > 1 && storedImage(image)?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
 }
 

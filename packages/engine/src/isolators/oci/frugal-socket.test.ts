@@ -28,7 +28,7 @@ interface Pair {
   theirs: Socket
   /** Sends one byte, and says what came and how to give it back. */
   send(byte: number): Promise<{ bytes: Uint8Array; release: (() => void) | undefined }>
-  /** The same, kept by nobody. */
+  /** The same, without keeping it. */
   pass(byte: number): Promise<void>
 }
 
@@ -77,8 +77,8 @@ async function spare(): Promise<number> {
   return releases.length
 }
 
-describe('what a socket lends', () => {
-  it('stays what it is until it is given back, whoever reads meanwhile', async () => {
+describe('lent memory', () => {
+  it('keeps its content until it is given back, despite other reads', async () => {
     const [one, other] = [await pair(), await pair()]
     for (const { ours } of [one, other]) ours.lend(true)
     for (const { pass } of [one, other]) await pass(0)
@@ -100,7 +100,7 @@ describe('what a socket lends', () => {
     again.release!()
   })
 
-  it('is not lent to those who did not ask', async () => {
+  it('is only lent on request', async () => {
     const one = await pair()
     expect((await one.send(1)).release).toBeUndefined()
     one.ours.lend(true)

@@ -3,12 +3,13 @@ import { Socket } from 'node:net'
 const readBytes = 512 * 1024
 
 /**
- * Node allocates 64 KiB for every read of a socket, and frees them when it collects garbage. Here all reads go to the same memory: it is
- * read, handed out and done with before anything else happens, so one for the whole process is enough, and reads can be larger.
+ * Node allocates 64 KiB for each read of a socket and frees it at the next garbage collection. Here all reads use one
+ * shared buffer: its bytes are consumed before the next read, so one buffer serves the whole process and reads can be
+ * larger.
  */
 const common = Buffer.allocUnsafeSlow(readBytes)
 
-/** Memory that one socket reads into, and that whoever got the bytes may keep. */
+/** A buffer that one socket reads into and whose bytes the consumer may keep. */
 interface Block {
   readonly memory: Buffer
   /** How many keep a part of it. */
@@ -17,12 +18,15 @@ interface Block {
   read: boolean
 }
 
-/** Of all sockets of this process. When all are in use, what arrives is in the common memory, and must be copied. */
+/** Shared by all sockets of this process. If all are in use, bytes arrive in the shared buffer and must be copied. */
 const mostBlocks = 8
 const free: Block[] = []
 let made = 0
 
-/** A connection whose `data` events hold bytes that are valid until the event returns; longer only if `keep` says so, as the runner's client understands it. */
+/**
+ * A connection whose `data` events contain bytes that are valid until the event returns. `keep` extends that, as the
+ * runner's client expects.
+ */
 export class FrugalSocket extends Socket {
   #lenders = 0
   #block: Block | undefined
@@ -40,12 +44,15 @@ export class FrugalSocket extends Socket {
     this.once('close', () => this.#leave())
   }
 
-  /** Whether somebody has use for `keep`, from the next read on. Each `true` is followed by a `false`. */
+  /** Whether a consumer uses `keep`, from the next read on. Each `true` is followed by a `false`. */
   lend(on: boolean): void {
     this.#lenders += on ? 1 : -1
   }
 
-  /** Within a `data` event: its bytes stay what they are until the returned function is called, once. Undefined: they do not. */
+  /**
+   * Call it within a `data` event: its bytes stay valid until the returned function is called, once. Undefined if
+   * they cannot.
+   */
   keep(): (() => void) | undefined {
     const block = this.#block
     if (!block) return undefined

@@ -8,12 +8,12 @@ import type { SandboxPlace } from '../isolator.ts'
  * <folder>/                 the sandbox's own, kept while it is stopped; root only
  *   range                   the first id of its range
  *   disk/upper, disk/work   the overlay's writable side, with the owners that the sandbox sees
- *   disk.ext4               instead, where the disk has a limit: a file system with these two in it
- *   shim.json               who its shim is, while it runs
- *   end.json                how its last life ended
+ *   disk.ext4               instead, if the disk has a limit: a file system with these two in it
+ *   shim.json               the identity of its shim, while it runs
+ *   end.json                how its last incarnation ended
  * <run>/                    short, because a socket's path has 107 bytes; gone after a reboot
- *   shim.log                of all launchers and shims: empty, unless one met a defect
- *   stage/                  empty: each shim mounts its own over it, where nobody else sees it
+ *   shim.log                defects of launchers and shims; normally empty
+ *   stage/                  empty: each shim mounts its own over it, in its own mount namespace
  *   <id>/shim.sock          the shim
  *   <id>/runner.sock        the runner, which was handed it; no sandbox sees this folder
  * ```
@@ -65,7 +65,7 @@ export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string)
   }
 }
 
-/** Which run folder it is: the next life of a sandbox has another of the same name. Undefined when there is none. */
+/** Identifies a run folder: the next incarnation has another one of the same name. Undefined if it does not exist. */
 export function lifeOf({ run }: Places): string | undefined {
   const stats = statSync(run, { bigint: true, throwIfNoEntry: false })
   return stats && `${stats.ino} ${stats.birthtimeNs}`

@@ -1,39 +1,40 @@
-import { accessSync, constants, readFileSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { SandboxError } from '@sandkasten/sdk'
+import { readText } from '../../read-files.ts'
 import type { ProbeResult } from '../isolator.ts'
-import { groupRoots, layoutOfThisMachine, missingControllers } from './cgroups.ts'
-import type { Footing } from './footing.ts'
-import { probeAccount } from './probe-account.ts'
-import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './runtime.ts'
+import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './launch/runtime.ts'
+import { groupRoots, layoutOfThisMachine, missingControllers } from './limits/cgroups.ts'
+import type { Privileges } from './privileges/privileges.ts'
+import { probeAccount } from './privileges/probe-account.ts'
 import type { Architecture } from './seccomp/policy.ts'
 
-/** What the isolator needs, looked at one by one: the first that is missing is named, with what to do about it. */
+/** Checks the isolator's needs one by one. Reports the first that is missing, and how to fix it. */
 export async function probe(options: {
   runner: string
   runtime: string
   runtimeKind?: RuntimeKind
-  footing: Footing
+  privileges: Privileges
 }): Promise<ProbeResult> {
   if (process.platform !== 'linux')
     return no(`this is ${process.platform}, not Linux`, 'Use the isolator `process`, or a Linux machine.')
   if (!architectures[process.arch])
     return no(`no seccomp table for ${process.arch}`, 'Use an x86-64 or arm64 machine.')
-  const [major = 0, minor = 0] = (readOr('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
-  const { footing } = options
-  if (footing.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
+  const [major = 0, minor = 0] = (readText('/proc/sys/kernel/osrelease') ?? '').split('.').map(Number)
+  const { privileges } = options
+  if (privileges.kind === 'root' && (major < 5 || (major === 5 && minor < 19))) {
     return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
   }
-  if (!(readOr('/proc/filesystems') ?? '').includes('\toverlay\n'))
+  if (!(readText('/proc/filesystems') ?? '').includes('\toverlay\n'))
     return no('overlayfs is not there', 'Run: modprobe overlay')
-  if (readOr('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
+  if (readText('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
     return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
   }
-  const groups = footing.kind === 'root' ? probeGroups() : undefined
+  const groups = privileges.kind === 'root' ? probeGroups() : undefined
   if (groups) return groups
   let runtime: Runtime
   let version: string
   try {
-    runtime = await findRuntime(options.runtime, options.runtimeKind, footing.kind)
+    runtime = await findRuntime(options.runtime, options.runtimeKind, privileges.kind)
     version = await versionOf(options.runtime)
   } catch (cause) {
     const { message, hint = '' } = cause as SandboxError
@@ -45,7 +46,7 @@ export async function probe(options: {
     return no(`there is no runner at ${options.runner}`, 'Run: runner/build.sh')
   }
   const detail = `${version}, Linux ${major}.${minor}`
-  if (footing.kind !== 'root') return probeAccount({ ...options, runtime }, detail)
+  if (privileges.kind !== 'root') return probeAccount({ ...options, runtime }, detail)
   const { v1, v2 } = layoutOfThisMachine()
   const where = v2 ? (v1.memory === undefined ? 'cgroup v2' : 'hybrid cgroup v1 and v2') : 'cgroup v1'
   return { ok: true, detail: `${detail}, ${where}` }
@@ -78,16 +79,8 @@ export function thisArchitecture(): Architecture {
 
 /** Without CAP_SYS_RESOURCE a limit can only be lowered. */
 export function maxOpenFiles(): number {
-  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(readOr('/proc/self/limits') ?? '')?.[1]
+  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(readText('/proc/self/limits') ?? '')?.[1]
   return hard === undefined ? 1024 : Number(hard)
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
 }
 
 const no = (reason: string, fix: string): ProbeResult => ({ ok: false, reason, fix })

@@ -3,10 +3,10 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { IsolatedSandbox, SandboxEnd, SandboxStats } from '../isolator.ts'
-import type { SandboxGroups } from './cgroups.ts'
 import { FrugalSocket } from './frugal-socket.ts'
+import { readEnd, type Witness } from './launch/shim.ts'
+import type { SandboxGroups } from './limits/cgroups.ts'
 import { lifeOf, type Places } from './places.ts'
-import { readEnd, type Witness } from './shim.ts'
 
 /** How long a shim may take to end its sandbox before it is taken for stuck. */
 const KILL_TIMEOUT_MS = 10_000
@@ -92,8 +92,9 @@ export class OciSandbox implements IsolatedSandbox {
   }
 
   /**
-   * The shim has gone, and with it everything in its pid namespace. What it could not tell, it may have written down. One that was itself killed
-   * leaves its groups, which are nobody else's, and its folder, which is ours to remove only as long as no next life has taken its place.
+   * The shim has ended, and with it all processes of its pid namespace. It may have written down what it could not
+   * send. A shim that was killed leaves its groups and its folder. The folder may be removed only if no next
+   * incarnation uses it.
    */
   private async settle(told: SandboxEnd | undefined): Promise<SandboxEnd> {
     if (told) return told

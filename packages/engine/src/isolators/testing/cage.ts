@@ -15,11 +15,11 @@ export interface Cage extends AsyncDisposable {
   remove(captive: Captive): Promise<string[]>
 }
 
-/** In what the walls of isolators differ. What is not here must hold on all of them. */
+/** The differences between the walls of isolators. Everything else must hold on all of them. */
 export interface Traits {
   /**
-   * Each sandbox has ids of its own, all have the same, they are the machine's (root inside is root outside, without its capabilities), or there is
-   * only user 1000, which is the account that the engine runs as.
+   * `own`: each sandbox has ids of its own. `common`: all sandboxes share ids. `machine`: root inside is root outside,
+   * without its capabilities. `account`: the only user is 1000, which is the account that the engine runs as.
    */
   readonly ids: 'own' | 'common' | 'machine' | 'account'
   /** What is in `/` besides the usual folders. */

@@ -89,7 +89,7 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
       await box.client.files.write('/workspace/foreign', elf64(code), { mode: 0o755 })
       const result = await box.sh('exec /workspace/foreign')
       expect(result.signal ?? `exit ${result.code}`).toMatch(/^SIG(SYS|SEGV|ILL)$/)
-      // getpid by x32's numbers: it does not exist, or it ends whoever tries.
+      // getpid by its x32 number: it does not exist, or it ends the process.
       const x32 = await box.sh(`exec perl -e 'syscall(0x40000000 + 39) == -1 and print $! + 0'`)
       if (cage.traits.exactErrno && !cage.traits.x32Ends) expect(x32.out).toBe('38')
       else expect(x32.out === '38' || x32.signal === 'SIGSYS', JSON.stringify(x32)).toBe(true)

@@ -142,7 +142,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
   })
 
   describe('who one is', () => {
-    it('a command has no capability, no way to get one, a filter, and is nobody on the host where it has ids of its own', async () => {
+    it('a command has no capability, cannot get one, has a filter, and is no user of the host if it has ids of its own', async () => {
       const { out } = await box.sh(
         'grep -E "^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp|Uid|Groups):" /proc/self/status; cat /proc/self/uid_map',
       )
@@ -162,7 +162,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
         ].map((line) => (line.startsWith('Groups') ? expect.stringMatching(/^Groups:.* 1000 /) : line)),
       )
       if (cage.traits.ownKernel) {
-        // No process of the host is this one; all that there are of this sandbox are nobody there.
+        // No process of the host has this id; the ids of this sandbox are no users of the host.
         const uids = hostProcesses(box.runnerPid).map(({ uid }) => uid)
         expect(uids.length).toBeGreaterThan(1)
         expect(uids.every((uid) => uid === hostIdOf(box, 0))).toBe(true)
@@ -214,7 +214,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       const lines = (await box.sh('cat /proc/self/mountinfo')).out.split('\n')
       expect(lines.length).toBeGreaterThan(8)
       for (const [, , , , target, options] of lines.map((line) => line.split(' '))) {
-        // Below /proc are masked paths: each an empty, read-only folder, or the null device. A device is one file that nobody runs.
+        // Below /proc are masked paths: each an empty, read-only folder, or the null device, which is not executable.
         if (
           target!.startsWith('/proc/') ||
           DEVICES.some((name) => target === `/dev/${name}` && !FOLDERS.has(name))
@@ -234,7 +234,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
   describe('the runner and its socket', () => {
     it('are out of reach of what runs in the sandbox', async () => {
       const look = 'cat /proc/1/environ; cat /proc/1/maps; ls /proc/1/fd'
-      // gVisor shows these to everybody. What is in them must be of no use.
+      // gVisor shows these to all users. Their content must be of no use.
       if (cage.traits.ownKernel) await uselessView(box)
       const tries = [
         cage.traits.ownKernel ? 'cat /proc/1/mem; ls /proc/1/cwd/; ls /proc/1/task/1/root/' : look,
@@ -256,7 +256,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       expect((await box.sh('echo alive')).out).toBe('alive')
     })
 
-    it('the socket has no name inside, not even for its root; or one that leads nobody out', async () => {
+    it('the socket has no name inside, or a name that does not lead outside', async () => {
       if (cage.traits.socket === 'unnamed') {
         for (const user of users) {
           const { out } = await box.sh('find / -xdev -type s 2>/dev/null; find /run /tmp -type s', { user })
@@ -348,7 +348,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       const dial = `perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0); print connect(S, pack("Sa*", AF_UNIX, "\\0theirs")) ? "IN" : $! + 0'`
       await expect.poll(async () => (await other.sh(dial)).out, { timeout: 10_000 }).toBe('IN')
       expect((await box.sh(dial)).out).toBe('111')
-      // Their files, were they ever in one place, would be nobody's to the other.
+      // Each would not own the files of the other.
       expect((await other.sh('stat -c %u /workspace')).out).toBe('1000')
     })
   })
@@ -431,7 +431,7 @@ async function uselessView(box: Captive): Promise<void> {
   expect((await box.sh(open)).out).toMatch(/^\d+( \d+){4,}$/)
 }
 
-/** Does a runner, or anybody, answer where this sandbox's runner should? */
+/** Whether any process answers on this sandbox's runner socket. */
 async function greeted({ sandbox }: Captive): Promise<boolean> {
   try {
     const client = await RunnerClient.connect(await sandbox.connect())

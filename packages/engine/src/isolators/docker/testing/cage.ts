@@ -6,8 +6,8 @@ import Docker from 'dockerode'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import type { IsolatorSpec } from '../../isolator.ts'
 import { type Cage, type Captive, type SpecChanges, specFor, talkTo } from '../../testing/cage.ts'
-import { DockerIsolator, type DockerIsolatorOptions } from '../docker.ts'
-import { ownerOf } from '../labels.ts'
+import { ownerOf } from '../daemon/labels.ts'
+import { DockerIsolator, type DockerIsolatorOptions } from '../isolator.ts'
 import { type PrivateDaemon, removeDaemonFolder, startDockerd, startPodman } from './daemons.ts'
 
 export interface DockerCage extends Cage {

@@ -23,7 +23,7 @@ import {
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findProgram } from '../../oci/programs.ts'
+import { findProgram } from '../../oci/launch/find-program.ts'
 
 export interface PrivateDaemon {
   readonly socketPath: string
@@ -126,7 +126,7 @@ async function start(
   command: readonly string[],
   socketPath: string,
 ): Promise<PrivateDaemon> {
-  // The root of a container may be nobody here, and has to walk through.
+  // The root of a container may be an unknown user here, and must pass through.
   chmodSync(folder, 0o711)
   const script = `set -e
     mount -t tmpfs -o mode=755 tmpfs /run

@@ -1,6 +1,7 @@
 /**
- * Classic BPF, as seccomp reads it: an accumulator, absolute loads from the call's data, jumps forward, return. A program is built from
- * pieces without labels: a jump goes over the piece that follows, whose length is known, so offsets are right by construction.
+ * Classic BPF for seccomp: an accumulator, absolute loads from the call's data, forward jumps, return. A program
+ * consists of pieces without labels. A jump skips the piece that follows, whose length is known, so offsets are right
+ * by construction.
  */
 
 export interface Instruction {
@@ -37,7 +38,8 @@ export function ifIn(values: readonly number[], then: Program, otherwise: Progra
   const [first, ...rest] = values
   if (first === undefined) return otherwise
   if (rest.length === 0) return branch(EQUAL, first, then, otherwise)
-  // Each test but the hit goes on to the next; behind the last one stands the jump to `otherwise`, which a hit jumps over.
+  // A test that fails continues with the next one. After the last test comes the jump to `otherwise`, which a hit
+  // skips.
   const tests: Instruction[] = []
   for (const [index, value] of values.entries()) {
     tests.push({ code: EQUAL, jt: byte(values.length - index), jf: 0, k: value >>> 0 })

@@ -18,10 +18,10 @@ import type { Architecture, Check, Policy, Rule } from './policy.ts'
 import { ENOSYS, EPERM, policyFor } from './policy.ts'
 
 /**
- * From a policy to a filter. libseccomp needs 13 ms for that at every start of every container; this is done once per process, and the
- * kernel gets a balanced tree over the call numbers instead of a long row of comparisons.
+ * Compiles a policy to a filter, once per process. libseccomp takes 13 ms for it at each start of a container. The
+ * kernel gets a balanced tree over the call numbers instead of a list of comparisons.
  *
- * x32 calls (bit 30 of the number) and negative numbers are outside every table, hence ENOSYS like anything else unknown.
+ * x32 calls (bit 30 of the number) and negative numbers are in no table, so they get ENOSYS like other unknown calls.
  */
 export function compile(policy: Policy): Program {
   const tree = split(intervals(policy))

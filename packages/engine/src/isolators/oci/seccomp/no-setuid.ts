@@ -3,8 +3,9 @@ import { ENOSYS, EPERM, type Policy, type Rule } from './policy.ts'
 /**
  * A policy under which no file gets a set-user-ID or set-group-ID bit.
  *
- * For sandboxes that write to folders of the host: `nosuid` is a property of the sandbox's mount, so a file with such a bit would count when it is
- * reached by its path on the host. The mode is a plain argument of every call that sets one, except of `openat2`, which therefore does not exist here.
+ * For sandboxes that write to folders of the host: `nosuid` applies to the sandbox's mount only, so such a file would
+ * work through its path on the host. The mode is a plain argument of every call that sets one, except `openat2`,
+ * which is therefore absent.
  */
 export function withoutSetuid(policy: Policy): Policy {
   return {
@@ -15,7 +16,7 @@ export function withoutSetuid(policy: Policy): Policy {
 }
 
 const S_ISUID_ISGID = 0o6000
-/** O_CREAT and the bit of O_TMPFILE that no other flag has. Without one of them the mode is not read, and may be anything. */
+/** O_CREAT and the bit that only O_TMPFILE has. Without one of them the kernel ignores the mode. */
 const CREATES = 0o100 | 0o20000000
 
 const clean = (arg: 1 | 2): Rule => ({ cases: [[{ arg, mask: S_ISUID_ISGID, in: [0] }]], errno: EPERM })

@@ -1,9 +1,9 @@
 /**
- * System call numbers, as the kernel's headers have them (Linux 6.1's `unistd_64.h` and `asm-generic/unistd.h`, and what was added
- * up to 6.18). Numbers never change; a call that is newer than these tables is answered with ENOSYS, as an older kernel would.
+ * System call numbers from the kernel's headers (Linux 6.1's `unistd_64.h` and `asm-generic/unistd.h`, and additions
+ * up to 6.18). Numbers never change. A newer call gets ENOSYS, as on an older kernel.
  */
 
-// biome-ignore format: one name a line would make 800 lines that nobody reads
+// biome-ignore format: one name a line would make 800 lines
 export const x86_64: Readonly<Record<string, number>> = {
   read: 0, write: 1, open: 2, close: 3, stat: 4, fstat: 5, lstat: 6, poll: 7, lseek: 8, mmap: 9,
   mprotect: 10, munmap: 11, brk: 12, rt_sigaction: 13, rt_sigprocmask: 14, rt_sigreturn: 15, ioctl: 16,

@@ -60,7 +60,7 @@ it('bits that the kernel does not read are in no comparison', () => {
         expect(value <= 0xffffffff && (valueTwo & ~value) === 0).toBe(true)
 })
 
-it('what runc gives to the kernel decides as the policy does', async (ctx) => {
+it('runc’s filter matches the policy', async (ctx) => {
   const reason = await reasonToSkip('root', 'runc')
   ctx.skip(reason !== undefined, reason)
   await using bench = await createBench('runc')

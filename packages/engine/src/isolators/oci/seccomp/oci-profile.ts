@@ -3,18 +3,20 @@ import type { Architecture, Check, Policy, Rule } from './policy.ts'
 import { ENOSYS, EPERM, policyFor } from './policy.ts'
 
 /**
- * The policy in the words of `config.json`, for runtimes that make the filter themselves, by libseccomp.
+ * The policy in the format of `config.json`, for runtimes that make the filter with libseccomp.
  *
- * libseccomp knows alternatives of “these bits of the argument have this value”, and what no entry matches gets the default. So a call that depends
- * on its arguments is cut into pieces that do not overlap, allowed ones and refused ones, each with its own errno: together they are all there is.
- * Bits above the 32 that the kernel reads are in no mask, so nothing slips past by setting them.
+ * libseccomp supports alternatives of “these bits of the argument have this value”, and a call that no entry matches
+ * gets the default. So a call that depends on its arguments is cut into pieces that do not overlap, allowed and
+ * refused ones, each with its own errno. Bits above the 32 that the kernel reads are in no mask, so they have no
+ * effect.
  *
- * Two things cannot be said in it. A call of another architecture, x32 included, ends the thread and not the whole process. And a call that is newer
- * than the runtime's libseccomp does not exist, whether it is on our list or not.
+ * Two things cannot be expressed. A call of another architecture, x32 included, ends the thread and not the whole
+ * process. And a call that is newer than the runtime's libseccomp does not exist, even if it is on our list.
  *
- * gVisor makes a filter of it for its own kernel, which has less room: where a call has many refused pieces they are left out, and get the default.
- * And it knows no errno but EPERM. Its default is to ask a tracer, of whom there is none: that is ENOSYS too. (A tracer in the sandbox may let through
- * what has the default: a namespace by clone3, which is one of that kernel alone, a raw socket, for which it wants a capability that nobody has.)
+ * gVisor makes a filter for its own kernel, with less room: where a call has many refused pieces, they are left out
+ * and get the default. It supports only EPERM as errno. Its default asks a tracer; without one, that is ENOSYS too. A
+ * tracer in the sandbox may permit calls with the default: a namespace by clone3, which is gVisor's own, or a raw
+ * socket, which needs a capability that no process has.
  */
 export interface OciSeccomp {
   readonly defaultAction: 'SCMP_ACT_ERRNO' | 'SCMP_ACT_TRACE'
@@ -69,7 +71,7 @@ function make({ architecture, numbers, allow, absent, rules }: Policy): OciSecco
     defaultAction: 'SCMP_ACT_ERRNO',
     defaultErrnoRet: ENOSYS,
     architectures: [architecture === 'x86_64' ? 'SCMP_ARCH_X86_64' : 'SCMP_ARCH_AARCH64'],
-    // What is absent has the default.
+    // Absent calls get the default.
     syscalls: [
       { names: known(allow), action: 'SCMP_ACT_ALLOW' },
       { names: refused, action: 'SCMP_ACT_ERRNO', errnoRet: EPERM },
@@ -88,7 +90,10 @@ function entriesOf(name: string, rule: Rule): Entry[] {
 
 type Case = readonly Check[]
 
-/** Cuts what the arguments from `index` on may be into pieces of one answer. The cases are those that the arguments before have not ruled out. */
+/**
+ * Cuts the values of the arguments from `index` on into pieces with one answer each. `cases` are those that earlier
+ * arguments have not ruled out.
+ */
 function pieces(cases: readonly Case[], index: number): { args: Comparison[]; allowed: boolean }[] {
   if (cases.length === 0) return [{ args: [], allowed: false }]
   if (cases.some((checks) => checks.every(({ arg }) => arg < index))) return [{ args: [], allowed: true }]
@@ -131,7 +136,7 @@ function cut(cases: readonly Case[]): Piece[] {
   return found
 }
 
-/** What is known of a check when only the bits in `mask` are: it holds, it does not, or that is open. */
+/** The result of a check if only the bits in `mask` are known: it holds, it does not, or it is open. */
 function judge(check: Check, mask: number, value: number): boolean | undefined {
   const bits = (check.mask ?? 0xffffffff) >>> 0
   const points = (check.in ?? check.notIn ?? []).map((point) => point >>> 0)

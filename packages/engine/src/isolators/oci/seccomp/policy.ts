@@ -1,24 +1,25 @@
 import { aarch64, x86_64 } from './numbers.ts'
 
 /**
- * Which system calls a sandbox may make: an allow-list. What is known and not listed gets EPERM, what is newer than our tables ENOSYS, so
- * that programs fall back as on an older kernel. A call of a foreign architecture (i386 on x86-64) ends the process: its numbers
- * mean other calls, which is how a list without this check is bypassed.
+ * Which system calls a sandbox may make: an allow-list. A known call that is not listed gets EPERM. A call that is
+ * newer than our tables gets ENOSYS, so that programs fall back as on an older kernel. A call of a foreign
+ * architecture (i386 on x86-64) ends the process: its numbers mean other calls, which would bypass the list.
  *
  * Deliberately allowed:
- * - `ptrace`, `process_vm_*`: debuggers and strace are tools of whoever works in a sandbox. A tracer sees its own pid and user namespace
- *   and its own uid; the runner is another uid and not dumpable. (Kernels before 4.8 let a tracer slip past seccomp; we need 5.19 anyway.)
+ * - `ptrace`, `process_vm_*`: users need debuggers and strace. A tracer sees its own pid and user namespace and its
+ * own uid. The runner has another uid and is not dumpable. (Kernels before 4.8 let a tracer bypass seccomp; we need
+ * 5.19 anyway.)
  * - `seccomp`, `landlock_*`: programs may confine themselves further.
  * - `mknod`: FIFOs; device nodes are impossible in a user namespace.
  * - the `set*id` calls: the runner becomes the sandbox's user with them; that user has no capability to use them.
  *
- * Deliberately refused though Docker's default allows them: `modify_ldt`, `adjtimex`, `fanotify_*`, `lookup_dcookie`, `io_uring_*`, and any
- * socket family but Unix, IPv4, IPv6 and routing netlink.
+ * Deliberately refused though Docker's default allows them: `modify_ldt`, `adjtimex`, `fanotify_*`, `lookup_dcookie`,
+ * `io_uring_*`, and any socket family but Unix, IPv4, IPv6 and routing netlink.
  */
 
 export type Architecture = 'x86_64' | 'aarch64'
 
-/** All of them must hold. The kernel reads 32 bits of each of these arguments, so 32 bits are compared: no more, no less. */
+/** All checks must hold. The kernel reads 32 bits of each of these arguments, so exactly 32 bits are compared. */
 export interface Check {
   readonly arg: 0 | 1 | 2 | 3 | 4 | 5
   readonly mask?: number
@@ -39,7 +40,10 @@ export interface Policy {
   readonly numbers: Readonly<Record<string, number>>
   readonly allow: readonly string[]
   readonly rules: Readonly<Record<string, Rule>>
-  /** Known calls that pretend not to exist, so that libraries use another one: one that can be inspected, or none that takes from the whole machine. */
+  /**
+   * Known calls that seem not to exist, so that libraries use a call that can be inspected, or no resource of the
+   * whole machine.
+   */
   readonly absent: readonly string[]
 }
 
@@ -54,7 +58,10 @@ const [TIOCSTI, TIOCLINUX, TIOCSETD] = [0x5412, 0x541c, 0x5423]
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16]
 const [SOCK_STREAM, SOCK_DGRAM, SOCK_TYPE_MASK] = [1, 2, 0xf]
 const NETLINK_ROUTE = 0
-/** Whatever fits the type, ICMP (ping without privileges), TCP, UDP, ICMPv6, MPTCP. Others would make the kernel load modules. */
+/**
+ * The default of the type, ICMP (ping without privileges), TCP, UDP, ICMPv6, MPTCP. Others would make the kernel load
+ * modules.
+ */
 const INET_PROTOCOLS = [0, 1, 6, 17, 58, 262]
 
 const rules: Readonly<Record<string, Rule>> = {
@@ -82,7 +89,8 @@ const rules: Readonly<Record<string, Rule>> = {
   personality: { cases: [[{ arg: 0, in: [0, 8, 0x20000, 0x20008, 0xffffffff] }]], errno: EPERM },
 }
 
-// The kernel has room for `fs.aio-max-nr` (65536) events of asynchronous I/O in the whole machine, and no limit per user. Libraries fall back to threads.
+// The kernel has room for `fs.aio-max-nr` (65536) events of asynchronous I/O in the whole machine, without a limit
+// per user. Libraries fall back to threads.
 const absent = ['clone3', 'io_setup', 'io_destroy', 'io_submit', 'io_cancel', 'io_getevents', 'io_pgetevents']
 
 // biome-ignore format: a list to read by group

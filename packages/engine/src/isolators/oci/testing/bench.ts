@@ -15,15 +15,15 @@ import { join } from 'node:path'
 import { RunnerClient, type RunOptions } from '@sandkasten/sdk/runner'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
-import { thisAccount } from '../account.ts'
-import { layoutOfThisMachine } from '../cgroups.ts'
-import { DiskRemover } from '../disk.ts'
-import type { Footing } from '../footing.ts'
-import { OciIsolator, type OciIsolatorOptions } from '../oci.ts'
-import { isolationOf } from '../runtime.ts'
+import { DiskRemover } from '../disk/disk.ts'
+import { OciIsolator, type OciIsolatorOptions } from '../isolator.ts'
+import { isolationOf } from '../launch/runtime.ts'
+import { layoutOfThisMachine } from '../limits/cgroups.ts'
+import { thisAccount } from '../privileges/account.ts'
+import type { Privileges } from '../privileges/privileges.ts'
 
 export interface Bench extends AsyncDisposable {
-  readonly kind: Footing['kind']
+  readonly kind: Privileges['kind']
   /** Who can be in a sandbox. */
   readonly users: readonly string[]
   /** The host's number of an id inside. */
@@ -96,7 +96,7 @@ export async function createBench(runtime = 'crun'): Promise<Bench> {
     cgroupParent: name,
   }
   const isolator = new OciIsolator(options)
-  const { kind } = isolator.footing
+  const { kind } = isolator.privileges
   const isolators = [isolator]
   const boxes: Box[] = []
   const ranges: number[] = []
@@ -223,11 +223,11 @@ export async function createBench(runtime = 'crun'): Promise<Bench> {
       await closeAll()
       for (const root of groupRoots())
         if (kind === 'root' && existsSync(join(root, name))) rmdirSync(join(root, name))
-      const delegated = kind === 'root' ? undefined : isolator.footing.layout().v2?.root
+      const delegated = kind === 'root' ? undefined : isolator.privileges.layout().v2?.root
       if (delegated !== undefined && existsSync(join(delegated, name))) rmdirSync(join(delegated, name))
       rmSync(runFolder, { recursive: true, force: true })
       const remover = new DiskRemover(
-        isolator.footing.command(options.runner, options.runner, 'tree', 'serve'),
+        isolator.privileges.command(options.runner, options.runner, 'tree', 'serve'),
       )
       await remover.remove(folder)
       await remover.close()

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { OciIsolatorOptions } from '../oci.ts'
+import type { OciIsolatorOptions } from '../isolator.ts'
 import type { Said, SpecChanges } from './bench.ts'
 
 export interface RemoteSandbox extends AsyncDisposable {

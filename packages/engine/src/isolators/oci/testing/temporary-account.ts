@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { accountOf } from '../account.ts'
+import { accountOf } from '../privileges/account.ts'
 import { readOr } from './bench.ts'
 
 const run = promisify(execFile)

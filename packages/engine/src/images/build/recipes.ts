@@ -1,0 +1,80 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SandboxError } from '@sandkasten/sdk'
+import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { namesIn } from '../../read-files.ts'
+import { nearest } from '../nearest.ts'
+import { shown } from '../reference.ts'
+
+/** What an image is made of: packages of this machine's own distribution, and the settings of its sandboxes. */
+export interface Recipe {
+  readonly name: string
+  readonly description: string
+  readonly packages: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly workdir: string
+}
+
+/** Of ours. */
+export function recipeNames(): string[] {
+  const folder = recipesFolder()
+  return namesIn(folder)
+    .filter((name) => existsSync(join(folder, name, 'recipe.json')))
+    .sort()
+}
+
+/** By name, or by the path of a folder with a `recipe.json`. */
+export function readRecipe(text: string, depth = 0): Recipe {
+  const isPath = text.includes('/')
+  const names = recipeNames()
+  const [meant] = nearest(text, names)
+  if (!isPath && !names.includes(text))
+    throw new SandboxError('not_found', `There is no recipe “${shown(text)}”.`, {
+      hint: `${meant ? `Did you mean ${meant}? ` : ''}There are: ${names.join(', ')}. Or name a folder with a recipe.json: ./${shown(text)}`,
+    })
+  const json = read(join(isPath ? text : join(recipesFolder(), text), 'recipe.json'))
+  if (depth > 8) throw wrong(text, 'extends')
+  const below = json.extends === undefined ? undefined : readRecipe(String(json.extends), depth + 1)
+  const { packages = [], env = {}, workdir = below?.workdir ?? '', description = '' } = json
+  if (!isList(packages)) throw wrong(text, 'packages')
+  if (
+    typeof env !== 'object' ||
+    env === null ||
+    !Object.values(env).every((value) => typeof value === 'string')
+  )
+    throw wrong(text, 'env')
+  if (typeof workdir !== 'string' || typeof description !== 'string') throw wrong(text, 'workdir')
+  return {
+    name: text.replace(/\/+$/, '').split('/').pop()!,
+    description,
+    packages: [...new Set([...(below?.packages ?? []), ...packages])].sort(),
+    env: { ...below?.env, ...(env as Record<string, string>) },
+    workdir,
+  }
+}
+
+/** In a checkout at its root; the published package carries them. */
+function recipesFolder(): string {
+  const place = import.meta.url.endsWith('.ts') ? '../../../../../images' : '../../../images'
+  return fileURLToPath(new URL(place, import.meta.url))
+}
+
+function read(file: string): Record<string, unknown> {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw wrong(file, 'JSON')
+    throw translate(error, `The recipe ${file} cannot be read`)
+  }
+}
+
+/** Packages become arguments of a program, so a name that looks like an option is rejected. */
+function isList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((name) => /^[a-z0-9][a-z0-9+.:-]*$/.test(String(name)))
+}
+
+const wrong = (recipe: string, field: string) =>
+  new SandboxError('invalid_argument', `The recipe ${shown(recipe)} has no proper ${field}.`, {
+    hint: 'It looks like { "packages": ["git"], "env": { "NAME": "value" }, "workdir": "/workspace" }.',
+  })

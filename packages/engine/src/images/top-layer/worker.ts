@@ -1,0 +1,26 @@
+/** The process of `top-process.ts`: a question on standard input, an answer on standard output. */
+import { readFileSync, writeSync } from 'node:fs'
+import { translate } from '@sandkasten/sdk/folder'
+import { topLayerContents } from './contents.ts'
+import type { TopLayerRequest, TopLayerResponse } from './top-layer.ts'
+
+function answer(): TopLayerResponse {
+  try {
+    const { layers, document } = JSON.parse(readFileSync(0, 'utf8')) as TopLayerRequest
+    const views = layers.map(({ folder, opaque }) => ({ folder, opaque: new Set(opaque) }))
+    const { config, entries } = topLayerContents(views, document)
+    return {
+      config,
+      entries: entries.map(({ content, ...entry }) => ({
+        ...entry,
+        ...(content === undefined ? {} : { content: content.toString('base64') }),
+      })),
+    }
+  } catch (error) {
+    const { code, message, hints } = translate(error, 'The image’s layers could not be looked at')
+    return { error: { code, message, hints } }
+  }
+}
+
+const text = Buffer.from(JSON.stringify(answer()))
+for (let written = 0; written < text.length; ) written += writeSync(1, text, written)

@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SandboxError } from '@sandkasten/sdk'
+import type Docker from 'dockerode'
+import type { Container, ContainerInfo, ContainerInspectInfo } from 'dockerode'
+import { statusOf } from './errors.ts'
+import { filterFor, type Use } from './labels.ts'
+
+/** The ways in which a container ends. */
+
+/** Kills a container at once, without asking its processes. Resolves to its state when none of them runs. */
+export async function killContainer(container: Container): Promise<ContainerInspectInfo | undefined> {
+  let info = await inspect(container)
+  const life = info?.State.StartedAt
+  // A frozen process cannot die, and Podman would wait for it forever.
+  if (info?.State.Paused) await container.unpause().catch(() => {})
+  if (!info || !lives(info)) return info
+  await container.kill({ signal: 'SIGKILL' }).catch(async (cause) => {
+    // The container may have ended or be gone. Daemons report that in different ways.
+    const now = await inspect(container)
+    if (now && lives(now)) throw cause
+  })
+  // Some daemons answer when the signal is sent.
+  for (let waited = 0; waited < 500; waited += 1) {
+    info = await inspect(container)
+    // Another process may have started it again.
+    if (!info || !lives(info) || info.State.StartedAt !== life) return info
+    await sleep(20)
+  }
+  throw new SandboxError('timeout', `container ${container.id} was killed, and runs on`)
+}
+
+/**
+ * Removes a container, running or not, with the volumes of its image. Resolves when it is gone, also if another
+ * process removes it.
+ */
+export async function removeContainer(container: Container): Promise<void> {
+  for (let waited = 0; waited < 500; waited += 1) {
+    try {
+      await container.remove({ force: true, v: true })
+    } catch (cause) {
+      // In the middle of being removed by another: it goes on until it is not there.
+      if (statusOf(cause) !== 404 && statusOf(cause) !== 409) throw cause
+    }
+    if ((await inspect(container)) === undefined) return
+    await sleep(20)
+  }
+  throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
+}
+
+/** Some daemons do not count a frozen container as running, but it has not ended. */
+export function lives({ State }: ContainerInspectInfo): boolean {
+  return State.Running || State.Paused
+}
+
+/** All of ours of a kind, running or not. */
+export function listOurs(docker: Docker, owner: string, use: Use): Promise<ContainerInfo[]> {
+  return docker.listContainers({ all: true, filters: filterFor(owner, use) })
+}
+
+/** The container's state, or undefined if the daemon does not have it. */
+export function inspect(container: Container): Promise<ContainerInspectInfo | undefined> {
+  return container.inspect().catch((cause) => {
+    if (statusOf(cause) === 404) return undefined
+    throw cause
+  })
+}

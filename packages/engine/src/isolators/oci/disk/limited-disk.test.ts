@@ -1,0 +1,59 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { hasProgram } from '../launch/find-program.ts'
+import { collectDiskTemplates, diskTemplateFor } from './limited-disk.ts'
+
+const MiB = 1024 * 1024
+const HOUR = 60 * 60 * 1000
+
+let folder: string
+beforeEach((ctx) => {
+  ctx.skip(!hasProgram('mkfs.ext4'), 'needs mkfs.ext4: apt-get install e2fsprogs')
+  folder = mkdtempSync(join(tmpdir(), 'skt-templates-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const age = (file: string, ms: number) => {
+  const at = new Date(Date.now() - ms)
+  utimesSync(file, at, at)
+}
+
+describe('templates of disks with a limit', () => {
+  it('are made once for each size, and take next to no room', async () => {
+    const template = await diskTemplateFor(64 * MiB, folder)
+    const { ino, size, blocks } = statSync(template)
+    expect(size).toBe(64 * MiB)
+    expect(blocks * 512).toBeLessThan(2 * MiB)
+    expect(statSync(await diskTemplateFor(64 * MiB, folder)).ino).toBe(ino)
+  })
+
+  it('go when no sandbox has been made of them for an hour, and drafts of killed processes with them', async () => {
+    const [old, used] = [await diskTemplateFor(16 * MiB, folder), await diskTemplateFor(32 * MiB, folder)]
+    const draft = join(folder, `disk-${16 * MiB}.ext4.0123456789ab`)
+    const other = join(folder, 'host-0123456789abcdef')
+    for (const file of [draft, other]) writeFileSync(file, '')
+    for (const file of [old, used, draft, other]) age(file, 2 * HOUR)
+    await diskTemplateFor(32 * MiB, folder)
+    collectDiskTemplates(folder)
+    expect([old, draft].filter(existsSync)).toEqual([])
+    expect([used, other].filter(existsSync)).toEqual([used, other])
+    expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
+  })
+
+  it('are collected where there is no folder of images yet', () => {
+    expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
+  })
+
+  it('stay few, whatever sizes callers choose', async () => {
+    for (let index = 0; index < 100; index++) {
+      const file = join(folder, `disk-${index + 1}.ext4`)
+      writeFileSync(file, '')
+      age(file, 2 * 60 * 1000)
+    }
+    const newest = await diskTemplateFor(8 * MiB, folder)
+    expect(existsSync(newest)).toBe(true)
+    expect(readdirSync(folder)).toHaveLength(32)
+  })
+})

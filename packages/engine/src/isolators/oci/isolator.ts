@@ -1,0 +1,361 @@
+import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type Isolation, SandboxError } from '@sandkasten/sdk'
+import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { collectHostImages } from '../../images/host/garbage.ts'
+import { type HostImageOptions, hiddenInHost } from '../../images/host/hidden.ts'
+import { type HostImage, hostImage } from '../../images/host/host.ts'
+import { checkSpec } from '../check-spec.ts'
+import {
+  type IsolatedSandbox,
+  type Isolator,
+  type IsolatorSpec,
+  type LayeredDisks,
+  type ProbeResult,
+  type SandboxEnd,
+  type SandboxPlace,
+  storedImage,
+} from '../isolator.ts'
+import { checkedAllow, type OpenNetwork } from '../open-network.ts'
+import { DiskRemover, readRange } from './disk/disk.ts'
+import { collectDiskTemplates, diskTemplateFor } from './disk/limited-disk.ts'
+import { findProgram } from './launch/find-program.ts'
+import { Launcher } from './launch/launcher.ts'
+import { probeGvisor } from './launch/probe-gvisor.ts'
+import { startTimeOf } from './launch/process-start-time.ts'
+import { findRuntime, isolationOf, type Runtime, type RuntimeKind } from './launch/runtime.ts'
+import { lastShim, readEnd, startShim, Witness } from './launch/shim.ts'
+import { shimSetup, shimTask } from './launch/shim-task.ts'
+import type { CgroupLayout } from './limits/cgroups.ts'
+import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './limits/cgroups.ts'
+import { type IoLimit, withIoLimit } from './limits/io-limit.ts'
+import { type Places, placesOf } from './places.ts'
+import type { IdRangeOptions } from './privileges/id-ranges.ts'
+import { makeStage, type Privileges, privilegesOf } from './privileges/privileges.ts'
+import { maxOpenFiles, probe, thisArchitecture } from './probe.ts'
+import { OciSandbox } from './sandbox.ts'
+
+export interface OciIsolatorOptions {
+  /** The runner's binary: PID 1 inside, and the shim outside. */
+  readonly runner: string
+  /** An OCI runtime: `crun` (the default), `runc`, gVisor’s `runsc`, or a path to one. */
+  readonly runtime?: string
+  /** The command line that it understands, if neither its name nor its version tells. */
+  readonly runtimeKind?: RuntimeKind
+  readonly pasta?: string
+  /** How fast each sandbox may read and write. */
+  readonly ioLimit?: IoLimit
+  /** The parts of this machine that the image `host` hides. */
+  readonly hostImage?: HostImageOptions
+  /** What sandboxes with the network `open` may reach. */
+  readonly openNetwork?: OpenNetwork
+  /** For sockets: short, and not kept over a reboot. */
+  readonly runFolder?: string
+  readonly imagesFolder?: string
+  readonly ids?: Partial<IdRangeOptions>
+  /** The control group that all sandboxes are in. */
+  readonly cgroupParent?: string
+  /**
+   * Let the kernel write a sandbox's files to the disk later instead of waiting for it at each stop. Only a power
+   * failure makes a difference. Default true.
+   */
+  readonly volatile?: boolean
+  readonly readyTimeoutMs?: number
+}
+
+/**
+ * Sandboxes as OCI containers on `crun`, `runc` or `runsc`, without a daemon. A shim for each sandbox
+ * (`runner/src/shim/mod.rs`) is its parent and the witness of its end.
+ *
+ * The small file operations are synchronous on purpose: each takes microseconds, and a thread pool would cost more
+ * than the start itself.
+ */
+export class OciIsolator implements Isolator {
+  readonly name = 'oci'
+  readonly isolation: Isolation
+  private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
+    Pick<OciIsolatorOptions, 'runtimeKind'>
+  /** Root's privileges, or an ordinary account's. */
+  readonly privileges: Privileges
+  private readonly launcher: Launcher
+  private readonly remover: DiskRemover
+  readonly runFolders: readonly string[]
+  /** What only trying can tell has been tried. */
+  private works = false
+  private prepared?: Promise<Prepared> | undefined
+  private host?: { at: number; image: HostImage }
+
+  constructor(options: OciIsolatorOptions) {
+    checkedAllow(options.openNetwork?.allow ?? [])
+    hiddenInHost(options.hostImage ?? {})
+    this.privileges = privilegesOf(options)
+    this.isolation = isolationOf(options)
+    const { folders } = this.privileges
+    this.runFolders = [folders.run]
+    this.launcher = new Launcher(this.privileges.command(options.runner, options.runner, 'launcher'))
+    this.remover = new DiskRemover(this.privileges.command(options.runner, options.runner, 'tree', 'serve'))
+    this.options = {
+      runner: options.runner,
+      runtime: options.runtime ?? 'crun',
+      runtimeKind: options.runtimeKind,
+      pasta: options.pasta ?? 'pasta',
+      openNetwork: options.openNetwork ?? {},
+      hostImage: options.hostImage ?? {},
+      ioLimit: options.ioLimit ?? {},
+      runFolder: folders.run,
+      imagesFolder: options.imagesFolder ?? join(folders.data, 'images'),
+      cgroupParent: options.cgroupParent ?? 'sandkasten',
+      volatile: options.volatile ?? true,
+      readyTimeoutMs: options.readyTimeoutMs ?? 30_000,
+    }
+  }
+
+  async weaker(): Promise<readonly string[]> {
+    return this.privileges.weaker(this.privileges.layout())
+  }
+
+  readonly disks: LayeredDisks = {
+    upperOf: (spec) => {
+      const disk = this.diskOf(spec, placesOf(spec, this.options.runFolder))
+      return spec.limits.diskBytes === undefined ? { folder: disk } : { file: disk }
+    },
+    lowerFoldersOf: (spec) => this.image(spec).layers,
+  }
+
+  async probe(): Promise<ProbeResult> {
+    const result = await probe({ ...this.options, privileges: this.privileges })
+    if (!result.ok || this.works) return result
+    const { kind, program } = await findRuntime(this.options.runtime, this.options.runtimeKind)
+    if (kind !== 'runsc') return result
+    const tried = await probeGvisor(this, program, result.detail)
+    this.works = tried.ok
+    return tried
+  }
+
+  async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
+    const places = placesOf(spec, this.options.runFolder)
+    const { layout, stage, runtime } = await this.prepare()
+    checkSpec(spec, runtime.kind, this.privileges.kind)
+    this.launcher.warm(() => this.setup(layout, stage, runtime), join(this.options.runFolder, 'shim.log'))
+    await this.claim(places, spec.sandboxId)
+    const isNew = readRange(places) === undefined
+    try {
+      if (!isNew && !existsSync(this.diskOf(spec, places))) throw lostDisk(this.diskOf(spec, places))
+      mkdirSync(places.folder, { recursive: true, mode: 0o700 })
+      const firstId = this.privileges.takeIds(places)
+      this.privileges.prepareDisk(places, spec)
+      const { diskBytes } = spec.limits
+      const diskTemplate =
+        diskBytes === undefined ? undefined : await diskTemplateFor(diskBytes, this.options.imagesFolder)
+      rmSync(places.end, { force: true })
+      const task = shimTask({
+        privileges: this.privileges,
+        spec,
+        places,
+        firstId,
+        image: this.image(spec),
+        layout,
+        stage,
+        cgroupParent: this.options.cgroupParent,
+        runtime: runtime.kind,
+        pasta: spec.network === 'open' ? findProgram(this.options.pasta) : '',
+        openNetwork: this.options.openNetwork,
+        architecture: thisArchitecture(),
+        maxOpenFiles: maxOpenFiles(),
+        volatile: this.options.volatile,
+        diskTemplate,
+        readyTimeoutMs: this.options.readyTimeoutMs,
+      })
+      await startShim(this.launcher, task, spec.sandboxId)
+      const witness = await Witness.open(places.witness)
+      if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
+      return this.sandbox(spec.sandboxId, places, layout, witness)
+    } catch (cause) {
+      const error = translate(cause, 'the sandbox could not be started')
+      await this.undo(spec, places, isNew).catch((also: Error) => {
+        throw new SandboxError(error.code, `${error.message}; and then ${also.message}`, {
+          cause,
+          hint: error.hints,
+          details: error.details,
+        })
+      })
+      throw error
+    }
+  }
+
+  async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
+    const places = placesOf(place, this.options.runFolder)
+    const { layout } = await this.prepare()
+    // In this order: a shim that is named here but does not listen was killed. In the other order it could be
+    // starting.
+    const last = lastShim(places)
+    const witness = await Witness.open(places.witness)
+    if (witness) return this.sandbox(place.sandboxId, places, layout, witness)
+    if (last && startTimeOf(last.pid) !== last.startTime)
+      await new SandboxGroups(layout, this.options.cgroupParent, last.group).clear()
+    return undefined
+  }
+
+  async lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined> {
+    return readEnd(placesOf(place, this.options.runFolder))
+  }
+
+  async remove(place: SandboxPlace): Promise<boolean> {
+    const places = placesOf(place, this.options.runFolder)
+    const running = await this.attach(place)
+    await running?.kill()
+    rmSync(places.run, { recursive: true, force: true })
+    const firstId = readRange(places)
+    const existed = running !== undefined || firstId !== undefined
+    // The disk goes before its ids: they are handed on only when no file of theirs is left.
+    if (existed) await this.remover.remove(places.disk, places.limitedDisk)
+    if (firstId !== undefined) this.privileges.freeIds(firstId, places)
+    for (const file of [places.range, places.state, places.end]) rmSync(file, { force: true })
+    try {
+      rmdirSync(places.folder)
+    } catch {
+      // Not there, or the engine keeps more in it than we do: it is the engine's to remove.
+    }
+    return existed
+  }
+
+  /** Ends what is prepared for the next sandbox. Running sandboxes continue, and the next start prepares again. */
+  async close(): Promise<void> {
+    await Promise.all([this.launcher.close(), this.remover.close()])
+  }
+
+  async sweep(below: string): Promise<void> {
+    this.privileges.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
+    const { imagesFolder } = this.options
+    // Another root may keep its own images in this folder.
+    if (dirname(below) !== dirname(imagesFolder)) return
+    collectHostImages(imagesFolder)
+    collectDiskTemplates(imagesFolder)
+  }
+
+  /** Creating the run folder is the claim: the process that succeeds starts the sandbox. */
+  private async claim(places: Places, sandboxId: string): Promise<void> {
+    try {
+      mkdirSync(places.run, { mode: 0o700 })
+      return
+    } catch (cause) {
+      if (errnoOf(cause) !== 'EEXIST') throw noRunFolder(cause, places)
+    }
+    if (await this.attach({ sandboxId, folder: places.folder })) {
+      throw new SandboxError('conflict', `sandbox ${sandboxId} runs already`, {
+        sandboxId,
+        hint: 'Use attach().',
+      })
+    }
+    rmSync(places.run, { recursive: true, force: true })
+    mkdirSync(places.run, { mode: 0o700 })
+  }
+
+  /**
+   * Undoes a failed start; its shim has already removed what it made. If the sandbox runs, another process has
+   * started it, and nothing here is ours.
+   */
+  private async undo(place: SandboxPlace, places: Places, isNew: boolean): Promise<void> {
+    if (await this.attach(place)) return
+    await sweepGroups((await this.prepare()).layout, this.options.cgroupParent)
+    rmSync(places.run, { recursive: true, force: true })
+    if (isNew) await this.remove(place)
+  }
+
+  /** The path of its writable disk. */
+  private diskOf({ limits }: IsolatorSpec, { upper, limitedDisk }: Places): string {
+    return limits.diskBytes === undefined ? upper : limitedDisk
+  }
+
+  private image(spec: IsolatorSpec) {
+    if (spec.image !== 'host') {
+      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [], hidden: [] }
+      const stored = storedImage(spec.image)
+      if (stored) return { layers: stored.layers, binds: [], hidden: [] }
+      throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
+    }
+    // A check for changes of the machine takes a hundred system calls, so it runs at most once a second, unless the
+    // image is gone.
+    if (!this.host || performance.now() - this.host.at > 1000 || !existsSync(this.host.image.layer))
+      this.host = {
+        at: performance.now(),
+        image: hostImage(this.options.imagesFolder, '/', this.options.hostImage),
+      }
+    const { layer, binds, hidden } = this.host.image
+    return { layers: [layer], binds, hidden }
+  }
+
+  private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
+    const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
+    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    const { stage } = this.privileges.folders
+    const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
+    const upper = existsSync(places.limitedDisk) ? limited : places.upper
+    return new OciSandbox(sandboxId, places, groups, witness, upper)
+  }
+
+  private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {
+    const { cgroupParent, runner } = this.options
+    const { privileges } = this
+    makeStage(privileges)
+    return shimSetup({
+      runtime,
+      runner,
+      stage,
+      layout,
+      machine: layoutOfThisMachine(),
+      cgroupParent,
+      privileges,
+    })
+  }
+
+  private prepare(): Promise<Prepared> {
+    this.prepared ??= this.makeReady()
+    this.prepared.catch(() => {
+      this.prepared = undefined
+    })
+    return this.prepared
+  }
+
+  private async makeReady(): Promise<Prepared> {
+    const { stage } = this.privileges.folders
+    const { imagesFolder, ioLimit } = this.options
+    const layout = withIoLimit(this.privileges.layout(), imagesFolder, ioLimit)
+    // Looked up once: a runtime is replaced only together with everything that waits on it.
+    const runtime = await findRuntime(this.options.runtime, this.options.runtimeKind, this.privileges.kind)
+    try {
+      this.privileges.prepareGroups(layout, this.options.cgroupParent)
+      await sweepGroups(layout, this.options.cgroupParent)
+    } catch (cause) {
+      throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
+        cause,
+        hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
+      })
+    }
+    makeStage(this.privileges)
+    return { layout, stage, runtime }
+  }
+}
+
+/** It had one; an empty one in its place would look as if all had been deleted. */
+function lostDisk(disk: string): SandboxError {
+  return new SandboxError('internal', 'The disk of the sandbox is gone.', {
+    details: { disk },
+    hint: `Put ${disk} back from a backup, or destroy the sandbox.`,
+  })
+}
+
+function noRunFolder(cause: unknown, { run }: Places): SandboxError {
+  const { code, message, details } = translate(cause, `The folder ${run} could not be made`)
+  return new SandboxError(code, message, {
+    cause,
+    details,
+    hint: `Let this process write ${dirname(run)}, and see that its file system has room (df -h, df -i); or choose another with oci.runFolder.`,
+  })
+}
+
+interface Prepared {
+  readonly layout: CgroupLayout
+  readonly stage: string
+  readonly runtime: Runtime
+}

@@ -1,0 +1,161 @@
+import { execFile } from 'node:child_process'
+import { availableParallelism } from 'node:os'
+import { basename } from 'node:path'
+import { promisify } from 'node:util'
+import { SandboxError } from '@sandkasten/sdk'
+import { type CgroupLayout, hiddenFromRuntime } from '../limits/cgroups.ts'
+import type { Privileges } from '../privileges/privileges.ts'
+import { findProgram } from './find-program.ts'
+
+/** The command line that a runtime understands. */
+export type RuntimeKind = 'crun' | 'runc' | 'runsc'
+
+export const runtimeKinds: readonly RuntimeKind[] = ['crun', 'runc', 'runsc']
+
+export interface Runtime {
+  readonly kind: RuntimeKind
+  /** Absolute. */
+  readonly program: string
+}
+
+/** Decides by the name, without running it. Only a name that says so counts as gVisor's. */
+export function isolationOf(options: {
+  runtime?: string
+  runtimeKind?: RuntimeKind
+}): 'container' | 'gvisor' {
+  const kind = options.runtimeKind ?? kindNamed(options.runtime ?? 'crun')
+  return kind === 'runsc' ? 'gvisor' : 'container'
+}
+
+const kindNamed = (name: string) => runtimeKinds.find((kind) => kind === basename(name))
+
+/** By a name in PATH or a path. What kind it is, its name says, or the caller, or it is asked for its version. */
+export async function findRuntime(
+  name: string,
+  kind?: RuntimeKind,
+  privileges: Privileges['kind'] = 'root',
+): Promise<Runtime> {
+  const found = await lookUp(name, kind)
+  if (found.kind === 'crun' || privileges === 'root') return found
+  throw new SandboxError('unsupported', `sandboxes on ${found.kind} need root`, {
+    hint: 'Leave oci.runtime (--runtime) out: an ordinary account’s sandboxes are on crun. Or run the engine as root.',
+  })
+}
+
+async function lookUp(name: string, kind: RuntimeKind | undefined): Promise<Runtime> {
+  const program = findProgram(name)
+  const known = kind ?? kindNamed(name)
+  if (known) return { kind: known, program }
+  const version = await versionOf(program)
+  const found = kindOf(version)
+  if (found) return { kind: found, program }
+  throw new SandboxError('invalid_argument', `${name} is not a known runtime: ${version}`, {
+    hint: `Use ${runtimeKinds.join(', ')}, or say in \`runtimeKind\` whose words it understands.`,
+  })
+}
+
+/** The first line of its version output. */
+export async function versionOf(program: string): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)(findProgram(program), ['--version'], { timeout: 30_000 })
+    return stdout.split('\n', 1)[0]!
+  } catch (cause) {
+    throw new SandboxError('unavailable', `${program} cannot be run: ${(cause as Error).message.trim()}`, {
+      cause,
+      hint: `Run: apt-get install ${packageOf(program)}`,
+    })
+  }
+}
+
+export function kindOf(version: string): RuntimeKind | undefined {
+  return runtimeKinds.find((kind) => version.startsWith(`${kind} `))
+}
+
+/** Which package brings it, where that can be told. */
+export function packageOf(name: string): string {
+  const word = basename(name)
+  return (runtimeKinds as readonly string[]).includes(word) ? word : 'crun'
+}
+
+/**
+ * The arguments that start the sandbox of the stage, and the control groups that the runtime sees.
+ *
+ * The control groups are ours: the process that becomes the runtime joins them first, and its children stay there.
+ * crun can be told to leave them alone. It refuses to start where v1 and v2 are mounted side by side, so it does not
+ * see v2 there. runc cannot be told: it makes groups of its own below the current one, and at the top of hierarchies
+ * where it is in none, always with the same name. So they are read-only to runc, and runc is told to accept that.
+ * runsc can be told.
+ *
+ * runsc gets more options: no network but the loopback of its own kernel; files are written in place, not into a
+ * layer of its own; and the filter of `config.json` applies inside, where it restricts calls to gVisor's kernel.
+ */
+export function waysOf(
+  kind: RuntimeKind,
+  stage: string,
+  layout: CgroupLayout,
+): { arguments: string[]; hide: string[]; readOnly: string[] } {
+  const run = ['run', '--detach', '--preserve-fds=2', '--bundle', stage, 'sandbox']
+  const root = ['--root', `${stage}/runtime`]
+  if (kind === 'runsc')
+    return {
+      arguments: [
+        ...root,
+        '--ignore-cgroups',
+        '--network=none',
+        '--overlay2=none',
+        '--file-access=shared',
+        '--oci-seccomp',
+        'run',
+        '--detach',
+        '--pass-fd=3:3',
+        '--pass-fd=4:4',
+        '--pid-file',
+        `${stage}/sandbox.pid`,
+        '--bundle',
+        stage,
+        'sandbox',
+      ],
+      hide: [],
+      readOnly: cgroupMounts(layout),
+    }
+  if (kind === 'crun')
+    return {
+      arguments: [...root, '--cgroup-manager=disabled', ...run],
+      hide: hiddenFromRuntime(layout),
+      readOnly: [],
+    }
+  return { arguments: [...root, '--rootless=true', ...run], hide: [], readOnly: cgroupMounts(layout) }
+}
+
+function cgroupMounts({ v1, v2 }: CgroupLayout): string[] {
+  return [...new Set([...Object.values(v1), ...(v2 ? [v2.root] : [])])]
+}
+
+/**
+ * The capabilities that the runtime's own process keeps in addition to those of PID 1. It is the sandbox's root on
+ * the host. Only gVisor's kernel needs any: to serve files with all owners (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH,
+ * FOWNER, FSETID) and to drive the processes of its programs (SYS_PTRACE). They are valid in the sandbox's user
+ * namespace only.
+ */
+export function ownCapabilities(kind: RuntimeKind): number {
+  return kind === 'runsc' ? 0x8001f : 0
+}
+
+/** What a runtime that keeps running, which only gVisor does, needs for itself in addition to the sandbox's limits. */
+export function runtimeOverhead(
+  kind: RuntimeKind,
+  { pids }: { pids: number },
+): { memoryBytes: number; pids: number } {
+  if (kind !== 'runsc') return { memoryBytes: 0, pids: 0 }
+  // Each process inside has an empty host process with a thread for each processor. gVisor itself has threads too.
+  return { memoryBytes: 96 * 1024 * 1024, pids: Math.min(pids * (1 + availableParallelism()), 8192) + 256 }
+}
+
+/**
+ * The lowest limits of a sandbox, because the runtime itself starts within them. runc has many threads and needs 20
+ * MB.
+ */
+export function leastLimits(kind: RuntimeKind): { memoryBytes: number; pids: number } {
+  const MiB = 1024 * 1024
+  return kind === 'crun' ? { memoryBytes: 8 * MiB, pids: 8 } : { memoryBytes: 32 * MiB, pids: 32 }
+}

@@ -1,3 +1,0 @@
-import { runtimeKit } from './runtime-kit.ts'
-
-await runtimeKit('runc')

@@ -1,3 +1,0 @@
-import { kitOn } from './docker-kit.ts'
-
-kitOn('podman', 'Podman')

@@ -1,0 +1,3 @@
+import { runtimeKit } from '../testing/runtime-kit.ts'
+
+await runtimeKit('runsc')

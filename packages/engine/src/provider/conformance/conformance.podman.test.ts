@@ -1,0 +1,3 @@
+import { kitOn } from '../testing/docker-kit.ts'
+
+kitOn('podman', 'Podman')

@@ -1,0 +1,59 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { isAlive, type SandboxRecord } from '@sandkasten/sdk/folder'
+import type { HostMount } from '../../isolators/isolator.ts'
+import type { Trees } from '../../layers/index.ts'
+import { Volumes } from '../../volumes/volumes.ts'
+import type { WriterClaim } from '../../volumes/writers.ts'
+import { extraOf } from '../spec.ts'
+import type { Sandboxes } from './disks.ts'
+
+/** The volumes of a root, and the claims of its sandboxes to write to them. */
+export class VolumeClaims {
+  readonly volumes: Volumes
+  readonly #sandboxes: Sandboxes
+
+  constructor(sandboxes: Sandboxes, trees: Trees) {
+    this.#sandboxes = sandboxes
+    this.volumes = new Volumes(sandboxes.root, trees, {
+      usersOf: async (name) => {
+        const users = (await sandboxes.records()).filter((record) =>
+          extraOf(record).volumes.some((volume) => volume.name === name),
+        )
+        return users.map(({ sandboxId }) => sandboxId)
+      },
+      lives: (claim) => this.#isLive(claim),
+    })
+  }
+
+  mountsOf(record: SandboxRecord): HostMount[] {
+    return extraOf(record).volumes.map(({ name, target, readOnly }) => ({
+      source: this.volumes.dataOf(name),
+      target,
+      readOnly: readOnly ?? false,
+    }))
+  }
+
+  async claim(record: SandboxRecord): Promise<void> {
+    const { volumes } = extraOf(record)
+    if (volumes.length > 0) await this.volumes.need(volumes.map(({ name }) => name))
+    for (const { name, readOnly } of volumes)
+      if (!readOnly) await this.volumes.writers.take(name, record.sandboxId, record.incarnation)
+  }
+
+  async unclaim(record: SandboxRecord): Promise<void> {
+    for (const { name, readOnly } of extraOf(record).volumes)
+      if (!readOnly) await this.volumes.writers.giveUp(name, record.sandboxId)
+  }
+
+  /** While a sandbox starts, its record does not say so yet. Then the process that starts it must be alive. */
+  async #isLive({ sandboxId, incarnation, by }: WriterClaim): Promise<boolean> {
+    const record = await this.#sandboxes.current(sandboxId).catch((error) => {
+      if (!SandboxError.is(error, 'not_found')) throw error
+    })
+    if (!record) return false
+    const runs = record.status === 'running' || record.status === 'paused'
+    return (
+      (runs && record.incarnation === incarnation) || (record.status !== 'running' && (await isAlive(by)))
+    )
+  }
+}
