@@ -224,7 +224,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
   it('one who leaves while his command waits for its turn does not keep the sandbox in use', async () => {
     await sandbox.process.createSession('left')
     await sandbox.process.executeSessionCommand('left', { command: 'sleep 1000', runAsync: true })
-    const { live } = daemon.daemon.sessions.context
+    const { live } = daemon.context
     const before = live.holds(sandbox.id)
     const leaving = new AbortController()
     const asked = fetch(`${url()}/toolbox/${sandbox.id}/process/session/left/exec`, {
@@ -297,7 +297,8 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     const made = await client().create({ autoDeleteInterval: 30 })
     const kept = await client().create()
     for (const one of [made, kept]) await one.stop()
-    const { reaper, context } = daemon.daemon.sessions
+    const { context } = daemon
+    const { reaper } = daemon.daemon.sessions
     /** They were stopped so many minutes ago. */
     const past = async (minutes: number) => {
       for (const { id } of [made, kept])

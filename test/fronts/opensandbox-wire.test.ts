@@ -274,7 +274,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     await expect
       .poll(async () => (await files()).map(({ path }: Anything) => path))
       .toContain('/tmp/half/whole')
-    const writing = () => daemon.daemon.sessions.context.live.holds(id)
+    const writing = () => daemon.context.live.holds(id)
     await expect.poll(writing).toBe(1)
     socket.destroy()
     // Nobody waits for the rest of it.

@@ -59,6 +59,11 @@ export interface Daemon {
 }
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  return (await openDaemon(options)).daemon
+}
+
+/** `startDaemon` for tests, which also look behind the sessions' interface. */
+export async function openDaemon(options: DaemonOptions): Promise<{ daemon: Daemon; context: Context }> {
   const log = options.log ?? openLog(options.config)
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
@@ -93,7 +98,7 @@ async function assemble(
   },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
-): Promise<Daemon> {
+): Promise<{ daemon: Daemon; context: Context }> {
   const { config, provider, store, instance, log, patience } = given
   const metrics = new Metrics()
   const events = new EventBus(store, log)
@@ -123,7 +128,7 @@ async function assemble(
   await sessions.reconciler.recover()
   undo.push(() => sessions.commands.close())
   undo.push(() => context.pool.close())
-  undo.push(housekeeping(sessions, config, log))
+  undo.push(housekeeping(sessions, context))
   void context.pool.tend()
   const audit = new Audit((rows) => store.records.addAudit(rows), log)
   undo.push(() => audit.flush())
@@ -173,16 +178,17 @@ async function assemble(
   // Not before: a daemon that cannot start ends.
   if (given.ownsProcess) undo.push(catchDefects(log, metrics))
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
-  return {
+  const daemon = {
     url,
-    ...(previews.url ? { previewUrl: previews.url } : {}),
+    previewUrl: previews.url,
     fronts: fronts.urls,
     instanceId: instance.id,
-    ...(firstKey ? { firstKey } : {}),
+    firstKey,
     sessions,
     isolation: provider.isolation,
     close: once(close),
   }
+  return { daemon, context }
 }
 
 /** What the engine is told by this configuration. */
@@ -260,7 +266,10 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
  * Leases every second, the reaper as configured and when a session is due, reconciliation every half minute. Returns
  * what ends them.
  */
-function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
+function housekeeping(
+  sessions: SessionService,
+  { config, log, store, pool, ends }: Context,
+): () => Promise<void> {
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
     {
@@ -271,8 +280,8 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
         await sessions.reaper.run()
       },
     },
-    { name: 'reserve', everyMs: 1_000, run: async () => sessions.context.store.putBy() },
-    { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
+    { name: 'reserve', everyMs: 1_000, run: async () => store.putBy() },
+    { name: 'pool', everyMs: 1_000, run: () => pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
   const timers = jobs.map(({ name, everyMs, run }) => {
@@ -293,11 +302,11 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
     await sessions.leases.mindTheClock()
     await sessions.reaper.endDue()
   }
-  const stopEnds = sessions.context.ends.start(() => {
+  const stopEnds = ends.start(() => {
     ending = endDue().catch((error: unknown) => log.warn({ err: error, job: 'ends' }, 'housekeeping'))
   })
   // What came due while no daemon ran.
-  sessions.context.ends.at(Date.now())
+  ends.at(Date.now())
   return async () => {
     stopEnds()
     for (const { timer } of timers) clearInterval(timer)

@@ -1,28 +1,35 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../keys/index.ts'
 import type { Log } from '../log.ts'
-import type { SessionService } from '../sessions/index.ts'
 
-type Row = Parameters<SessionService['context']['store']['records']['addAudit']>[0][number]
+export interface AuditEntry {
+  readonly project_id: string
+  readonly key_id: string
+  readonly action: string
+  readonly target: string | null
+  readonly status: number
+  readonly request_id: string
+  readonly created_at: number
+}
 
 const flushMs = 100
-const mostWaiting = 50_000
+const maxWaiting = 50_000
 
-/** Who did what. Written in batches a moment later, so that no request waits for it; kept while the database is away. */
+/** The audit log. Entries are written in batches after the response, and kept in memory while the database is away. */
 export class Audit {
-  readonly #write: (rows: readonly Row[]) => Promise<void>
+  readonly #write: (rows: readonly AuditEntry[]) => Promise<void>
   readonly #log: Log
-  #waiting: Row[] = []
+  #waiting: AuditEntry[] = []
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
 
-  constructor(write: (rows: readonly Row[]) => Promise<void>, log: Log) {
+  constructor(write: (rows: readonly AuditEntry[]) => Promise<void>, log: Log) {
     this.#write = write
     this.#log = log
   }
 
   add(caller: Caller, entry: { action: string; target?: string; status: number }): void {
-    if (this.#waiting.length >= mostWaiting) this.#waiting.shift()
+    if (this.#waiting.length >= maxWaiting) this.#waiting.shift()
     this.#waiting.push({
       project_id: caller.projectId,
       key_id: caller.keyId,

@@ -56,7 +56,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
   app.decorateRequest('caller', undefined)
   app.removeAllContentTypeParsers()
   // Any type of body: JSON where the route wants JSON, bytes where it wants bytes.
-  const { memory } = services.sessions.context
+  const { memory } = services.sessions
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload

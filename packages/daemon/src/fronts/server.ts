@@ -12,7 +12,7 @@ import type { Front, FrontPlace } from './front.ts'
 /** The listener of one front: the limits of our API, the vendor's routes and words. It does not listen yet. */
 export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   const { config, log, metrics, audit, sessions, patience } = place.services
-  const { memory } = sessions.context
+  const { memory } = sessions
   const app = Fastify({
     logger: false,
     genReqId: ({ headers }) => requestId(headers['x-request-id']),

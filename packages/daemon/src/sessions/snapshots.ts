@@ -42,8 +42,12 @@ export class SnapshotsOfSessions {
     return this.#use.use(caller, id, work, meant)
   }
 
+  find(caller: Caller, id: string): Promise<SnapshotRow | undefined> {
+    return this.#context.store.snapshots.get(caller.projectId, id)
+  }
+
   async get(caller: Caller, id: string): Promise<SnapshotRow> {
-    const row = await this.#context.store.snapshots.get(caller.projectId, id)
+    const row = await this.find(caller, id)
     if (row) return row
     throw new SandboxError('not_found', `There is no snapshot ${id}.`, {
       hint: {

@@ -50,7 +50,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
   }
 
   const maxResultBytes = config.max_result_mb * 1_048_576
-  const account = ({ request, reply }: Call) => accountOf(sessions.context.memory, request, reply)
+  const account = ({ request, reply }: Call) => accountOf(sessions.memory, request, reply)
   const fit = <T extends CommandResult | ShellResult>(call: Call, result: T): Promise<T> =>
     fitMemory(account(call), result, maxResultBytes)
   const fitView = async (call: Call, row: ExecRow) => resultView(await fit(call, resultOf(row)), row.exec_id)
@@ -78,7 +78,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       reply.code(202)
       return execView(rowOf(found))
     }
-    const release = given.hold ? sessions.context.live.hold(params.id) : undefined
+    const release = given.hold ? sessions.hold(params.id) : undefined
     try {
       if (wantsEvents(call, given.stream))
         return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
@@ -150,7 +150,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
             const opened = await shellOf(open, shell)
             const leave = enterShell(open, shell, null, body.cmd)
             const result = await opened.exec(body.cmd, options).finally(leave)
-            if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
+            if (shell === mainShell) sessions.touch(session.id, result.cwd)
             return shellView(await fit(call, result))
           },
           incarnationOf(call.request),

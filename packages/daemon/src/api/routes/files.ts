@@ -91,7 +91,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       async handle(call) {
         const { query, signal } = call
         const most = Math.min(query.max_bytes ?? 1_048_576, mostReadBytes)
-        const account = accountOf(sessions.context.memory, call.request, call.reply)
+        const account = accountOf(sessions.memory, call.request, call.reply)
         return use(call, async (files) => {
           const { size } = await files.stat(query.path, { signal })
           const chunks: Uint8Array[] = []
@@ -140,7 +140,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           await sendStream(reply, stream, length > 0 ? length : undefined)
         } finally {
           used.release()
-          sessions.context.live.touch(call.params.id)
+          sessions.touch(call.params.id)
         }
       },
     }),
@@ -351,7 +351,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           await sendStream(reply, packed(tar.output({ signal })))
         } finally {
           used.release()
-          sessions.context.live.touch(call.params.id)
+          sessions.touch(call.params.id)
         }
       },
     }),

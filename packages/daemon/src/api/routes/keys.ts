@@ -33,7 +33,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
         }),
       },
       async handle({ caller }) {
-        const { provider } = sessions.context
+        const { provider } = sessions
         return {
           key_id: caller.keyId,
           project_id: caller.projectId,

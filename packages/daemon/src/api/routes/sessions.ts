@@ -9,7 +9,7 @@ import { boundedPage, cursorOf, placeOf, sessionView } from '../views.ts'
 const tag = 'sessions'
 const params = schemas.sessionParams
 
-export function sessionRoutes({ sessions, streams }: Services): Route[] {
+export function sessionRoutes({ sessions, events, streams }: Services): Route[] {
   return [
     route({
       id: 'createSession',
@@ -170,13 +170,11 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       params,
       answer: { description: 'Facts of this moment.', schema: z.record(z.string(), z.number()) },
       async handle({ caller, params }) {
-        const { provider } = sessions.context
-        const session = await sessions.use.findHere(caller, params.id)
-        if (!provider.stats || session.sandbox_id === null)
+        const stats = await sessions.stats(await sessions.use.findHere(caller, params.id))
+        if (!stats)
           throw new SandboxError('unsupported', 'Nothing is counted for sandboxes here.', {
             hint: 'Use the isolator oci.',
           })
-        const stats = await provider.stats(session.sandbox_id)
         return Object.fromEntries(Object.entries(stats).map(([name, value]) => [snake(name), value]))
       },
     }),
@@ -192,7 +190,6 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       answer: { description: 'Events, numbered.', types: ['text/event-stream'] },
       async handle({ caller, params, query, reply, signal }) {
         await sessions.get(caller, params.id)
-        const { events } = sessions.context
         const after = query.after ?? 0
         await streams.send(
           reply,

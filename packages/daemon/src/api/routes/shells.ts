@@ -68,7 +68,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
       answer: { description: 'Shells.', schema: z.object({ shells: z.array(shell) }) },
       async handle({ caller, params }) {
         const session = await sessions.use.findHere(caller, params.id)
-        const open = sessions.context.live.opened(session.id, session.incarnation)
+        const open = sessions.opened(session)
         const shells = await Promise.all(
           [...(open?.shells.values() ?? [])].map((shell) => shell.catch(() => undefined)),
         )

@@ -70,7 +70,7 @@ export function controlRoutes(routes: Routes): void {
 
   routes.add('POST', '/api/sandbox/:id/last-activity', 'exec', async (call) => {
     const session = await found(call)
-    call.place.services.sessions.context.live.touch(session.id)
+    call.place.services.sessions.touch(session.id)
   })
 
   interval(routes, 'autostop', 0, (autoStopInterval) => ({ autoStopInterval }))

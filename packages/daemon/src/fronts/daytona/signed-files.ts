@@ -37,7 +37,7 @@ export async function signedBy(
   const { data } = signed.safeParse(request.query)
   if (!data || (data.expires !== '0' && Number(data.expires) * 1000 <= Date.now())) throw noAccess()
   const { keys, sessions } = place.services
-  const session = await sessions.context.store.sessions.get((request.params as { id: string }).id)
+  const session = await sessions.lookup((request.params as { id: string }).id)
   if (!session) throw noAccess()
   const { signingRound = 0 } = await recordOf(place, session)
   const text = `v1:files:${request.method}:${data.path}:${data.expires}`

@@ -99,7 +99,7 @@ export class ConnectService {
 
   async #envelope(request: FastifyRequest): Promise<Message> {
     const { config, patience, sessions } = this.#place.services
-    const take = bodyBudget(sessions.context.memory, request)
+    const take = bodyBudget(sessions.memory, request)
     const limits = { maxBytes: config.max_body_mb * 1_048_576, maxMs: patience.bodyMs, take }
     const bytes = await readBytes(request.body as IncomingMessage, limits)
     const length = bytes.length >= 5 ? bytes.readUInt32BE(1) : -1

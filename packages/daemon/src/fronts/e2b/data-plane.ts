@@ -92,15 +92,14 @@ export class DataPlane {
       throw new SandboxError('invalid_argument', 'This request does not say which sandbox it is for.', {
         hint: 'Send E2b-Sandbox-Id, or ask <port>-<id>.<domain>.',
       })
-    const { store, instanceId } = this.#place.services.sessions.context
-    const session = await store.sessions.get(id)
-    return { id, session: session?.instance_id === instanceId ? session : undefined }
+    const { sessions } = this.#place.services
+    const session = await sessions.lookup(id)
+    return { id, session: session && sessions.isHere(session) ? session : undefined }
   }
 
   #candidates(request: FastifyRequest): { sessions: () => Promise<readonly Session[]>; all: boolean } {
-    const { store, instanceId } = this.#place.services.sessions.context
     if (!routeOf(request.raw, this.#sandboxes.domain))
-      return { sessions: () => store.sessions.live(instanceId), all: true }
+      return { sessions: () => this.#place.services.sessions.lookupAll(), all: true }
     const sessions = async () => {
       const { session } = await this.#find(request)
       return session ? [session] : []

@@ -42,7 +42,7 @@ export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataP
         await send(request, reply, used.sandbox.files, file)
       } finally {
         used.release()
-        sessions.context.live.touch(session.id)
+        sessions.touch(session.id)
       }
     },
   })

@@ -22,7 +22,7 @@ export async function listSandboxes(
   const records = await sandboxes.records(caller.projectId)
   const startedAfter = timeOf(query.startedAfter)
   const wanted = (session: Session) =>
-    session.instance_id === services.sessions.context.instanceId &&
+    services.sessions.isHere(session) &&
     (startedAfter === undefined || session.started_at > startedAfter) &&
     (query.template === undefined ||
       query.template === (records.get(session.id)?.template ?? session.snapshot_id ?? session.image))

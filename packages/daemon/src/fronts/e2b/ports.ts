@@ -85,15 +85,14 @@ export class Ports {
   async #admit(routed: Routed, request: IncomingMessage) {
     refuseOdd(request)
     const { services } = this.#place
-    const { store, instanceId } = services.sessions.context
     const requestId = randomUUID()
-    const session = await store.sessions.get(routed.id)
+    const session = await services.sessions.lookup(routed.id)
     const record = session && (await this.#sandboxes.record(session))
     const known = await this.#access.bringsTrafficToken(request, routed.id)
     // The same for one that is closed to strangers and for none.
     if (
       !session ||
-      session.instance_id !== instanceId ||
+      !services.sessions.isHere(session) ||
       session.live === 0 ||
       !(known || record!.publicTraffic)
     )

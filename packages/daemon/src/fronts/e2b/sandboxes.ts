@@ -267,7 +267,7 @@ export class Sandboxes {
   }
 
   #rest(keepMemory: boolean): 'pause' | 'stop' {
-    const { capabilities } = this.#place.services.sessions.context.provider
+    const { capabilities } = this.#place.services.sessions.provider
     return keepMemory && capabilities.pause ? 'pause' : 'stop'
   }
 

@@ -26,7 +26,7 @@ export async function callerInside(services: Services, request: FastifyRequest):
   const token = await accessToken(services, id, keyId)
   if (typeof given !== 'string' || !sameHash(hashOf(given), hashOf(token)))
     return callerByKey(services, request)
-  const session = await services.sessions.context.store.sessions.get(id)
+  const session = await services.sessions.lookup(id)
   const caller = session && (await services.keys.callerOf(session.project_id, keyId, request.id))
   return caller ?? callerByKey(services, request)
 }

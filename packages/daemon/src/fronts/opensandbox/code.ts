@@ -107,7 +107,7 @@ class Contexts {
     const { records, services } = this.#desk.place
     const { projectId } = call.caller
     const key = `${call.id} ${language}`
-    return services.sessions.context.live.locked(`${key} opensandbox`, async () => {
+    return services.sessions.locked(`${key} opensandbox`, async () => {
       await this.#desk.find(call.caller, call.id)
       const id = await records.get<string>(projectId, usualKind, key)
       const known = id === undefined ? undefined : await this.#alive(call, id)

@@ -36,8 +36,7 @@ export async function sendExecution(
     over = true
   }
   // Who waits for something uses the sandbox, however quiet it is. A timeout of its own ends it all the same.
-  const { live } = services.sessions.context
-  const using = setInterval(() => live.touch(call.id), touchMs)
+  const using = setInterval(() => services.sessions.touch(call.id), touchMs)
   try {
     await services.streams.send(call.reply, source, call.signal, broken)
   } finally {

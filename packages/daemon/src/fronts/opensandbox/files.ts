@@ -127,7 +127,7 @@ export function fileRoutes(desk: Desk): void {
       await sendStream(call.reply, stream, length > 0 ? length : undefined)
     } finally {
       used.release()
-      sessions.context.live.touch(call.id)
+      sessions.touch(call.id)
     }
   })
 }
@@ -183,7 +183,7 @@ async function sendLines(desk: Desk, call: Call, file: string, range: LineRange)
     await sendStream(call.reply, linesOf(stream, range))
   } finally {
     used.release()
-    sessions.context.live.touch(call.id)
+    sessions.touch(call.id)
   }
 }
 

@@ -25,7 +25,7 @@ export function lifecycleRoutes(desk: Desk): void {
       filter.status.length === 0
         ? []
         : await everything((options) => sessions.list(caller, { ...filter, ...options }))
-    const here = all.filter(({ instance_id }) => instance_id === sessions.context.instanceId)
+    const here = all.filter((session) => sessions.isHere(session))
     const { items, pagination } = pageOf(call, here)
     const kept = await allKept(desk, caller.projectId)
     return { items: items.map((session) => sandboxView(session, kept.get(session.id))), pagination }

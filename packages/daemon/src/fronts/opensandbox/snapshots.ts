@@ -9,7 +9,8 @@ type Row = Awaited<ReturnType<Desk['services']['sessions']['snapshots']['get']>>
 
 /** Saved disks. They are whole when they are answered, so all are `Ready`. */
 export function snapshotRoutes(desk: Desk): void {
-  const { snapshots, context } = desk.services.sessions
+  const { sessions } = desk.services
+  const { snapshots } = sessions
 
   desk.lifecycle('POST', '/sandboxes/:id/snapshots', 'exec', async ({ caller, id, body, reply, signal }) => {
     const { name } = parsed(schemas.snapshotBody, body)
@@ -27,7 +28,7 @@ export function snapshotRoutes(desk: Desk): void {
     const all = await everything((options) => snapshots.list(call.caller, { ...ofOne, ...options }))
     const wanted = all.filter(
       (row) =>
-        row.instance_id === context.instanceId &&
+        sessions.isHere(row) &&
         (name === undefined || row.name === name) &&
         (states === undefined || states.includes('Ready')),
     )

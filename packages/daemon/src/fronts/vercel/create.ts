@@ -97,8 +97,8 @@ export async function openPorts(
   session: Session,
   wanted: readonly number[],
 ): Promise<void> {
-  const { ports, sessions } = desk.services
-  const open = await sessions.context.store.ports.list(session.id)
+  const { ports } = desk.services
+  const open = await ports.listOpen(session)
   for (const { port } of open) if (!wanted.includes(port)) await ports.close(caller, session.id, String(port))
   for (const port of wanted) await ports.open(caller, session.id, { port, visibility: 'public' })
 }
@@ -127,7 +127,7 @@ function limitsOf(desk: VercelDesk, resources: { vcpus?: number; memory?: number
   const asked =
     vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
   // Where nothing holds a limit, one that was not asked for is not set either.
-  if (!sessions.context.provider.createOptions.has('resources')) return asked
+  if (!sessions.provider.createOptions.has('resources')) return asked
   return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }
 }
 

@@ -61,9 +61,9 @@ export class VercelDesk {
       status: ['creating', 'running', 'paused', 'stopped', 'crashed'],
       limit: 1,
     })
-    const { instanceId } = this.services.sessions.context
+    const { sessions } = this.services
     // By its id, because only then the newest use is known.
-    return found?.instance_id === instanceId ? this.services.sessions.get(caller, found.id) : undefined
+    return found && sessions.isHere(found) ? sessions.get(caller, found.id) : undefined
   }
 
   /** One run of a sandbox by `sbx_<session>_<start>`. */

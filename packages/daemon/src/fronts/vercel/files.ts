@@ -64,7 +64,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
           await sendStream(call.reply, stream, size > 0 ? size : undefined)
         } finally {
           used.release()
-          sessions.context.live.touch(session.id)
+          sessions.touch(session.id)
         }
         return undefined
       },

@@ -197,9 +197,7 @@ async function matching(
       ...options,
     }),
   )
-  const found = all.filter(
-    ({ name, instance_id }) => instance_id === sessions.context.instanceId && name?.startsWith(namePrefix),
-  )
+  const found = all.filter((session) => sessions.isHere(session) && session.name?.startsWith(namePrefix))
   const keyOf = (session: Session) =>
     sortBy === 'name' ? session.name! : sortBy === 'statusUpdatedAt' ? session.status_at : session.created_at
   const order = sortOrder === 'asc' ? 1 : -1

@@ -134,7 +134,7 @@ export async function removeExpired(desk: VercelDesk): Promise<void> {
       if (!isOver(data)) continue
       const row = await sessions.snapshots.get(caller, key).catch(ifMissing)
       if (!row) await desk.place.records.delete(projectId, kind, key)
-      else if (row.instance_id === sessions.context.instanceId)
+      else if (sessions.isHere(row))
         await removeSnapshot(desk, caller, key).catch((error) =>
           log.warn({ snapshot: key, err: error }, 'an expired snapshot is not removed yet'),
         )

@@ -78,10 +78,10 @@ function policyOf(session: Session): { mode: 'allow-all' | 'deny-all' } {
 
 /** The ports that were opened, each with an address that works from where the client is. */
 export async function routesOf(desk: VercelDesk, session: Session) {
-  const { ports, sessions } = desk.services
+  const { ports } = desk.services
   const { addresses } = ports
   if (!addresses) return []
-  const rows = await sessions.context.store.ports.list(session.id)
+  const rows = await ports.listOpen(session)
   return rows.map(({ port }) => ({
     // Not every machine knows that names below `localhost` are itself.
     url:

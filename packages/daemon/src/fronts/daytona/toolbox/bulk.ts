@@ -91,7 +91,7 @@ async function download(call: Call): Promise<void> {
     raw.destroy()
   } finally {
     used.release()
-    sessions.context.live.touch(used.session.id)
+    sessions.touch(used.session.id)
   }
 }
 

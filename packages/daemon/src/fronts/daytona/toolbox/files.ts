@@ -105,7 +105,7 @@ async function download(call: Call): Promise<void> {
     await sendStream(call.reply, stream, size > 0 ? size : undefined)
   } finally {
     used.release()
-    sessions.context.live.touch(used.session.id)
+    sessions.touch(used.session.id)
   }
 }
 

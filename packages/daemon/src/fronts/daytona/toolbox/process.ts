@@ -75,7 +75,7 @@ async function run(
   const timeoutMs = timeoutOf(given.timeout, services.config.defaults.max_exec_timeout_ms)
   await found(call)
   services.metrics.count('sandkasten_commands_total', { kind: 'run' })
-  const account = accountOf(services.sessions.context.memory, call.request, call.reply)
+  const account = accountOf(services.sessions.memory, call.request, call.reply)
   const options = {
     ...command,
     ...(given.cwd ? { cwd: given.cwd } : {}),

@@ -141,8 +141,8 @@ export class ToolboxSessions {
     const runAsync = body.runAsync ?? body.async ?? false
     const cmdId = randomUUID()
     return using(call, async (used) => {
-      const { live } = this.#place.services.sessions.context
-      const found = await live.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
+      const { sessions } = this.#place.services
+      const found = await sessions.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
         const record = await this.#record(used, call.params.sid!)
         const session = await this.#session(used, record)
         // Written down first: so it is known again after a restart.
@@ -265,7 +265,7 @@ function commandView({ id, command, exitCode }: SessionCommand) {
 /** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
 async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
   const { signal, request, reply } = call
-  const account = accountOf(call.place.services.sessions.context.memory, request, reply)
+  const account = accountOf(call.place.services.sessions.memory, request, reply)
   const mostBytes = call.place.services.config.max_result_mb * 1_048_576
   const [output, stdout, stderr] = [0, 0, 0].map(() => new HeadTail(mostBytes, account)) as Three<HeadTail>
   // Of one that runs there is no end to wait for: what it has said is there at once.
