@@ -3,7 +3,14 @@ export { type ResultAccount, ResultMemory } from './commands/result-memory.ts'
 export { fitMemory, fitTexts } from './commands/result-size.ts'
 export { enterShell, shellQueue } from './commands/shell-queue.ts'
 export { closeShell, mainShell, shellOf } from './commands/shells.ts'
-export type { CommandRequest, ExecResult, RunRequest, ShellRequest, Tracked } from './commands/types.ts'
+export type {
+  Command,
+  CommandRequest,
+  ExecResult,
+  LiveCommand,
+  RunRequest,
+  ShellRequest,
+} from './commands/types.ts'
 export {
   type Context,
   type DaemonProvider,

@@ -8,16 +8,17 @@ import {
 } from '@sandkasten/sdk'
 import { z } from 'zod'
 import {
+  type Command,
   type CommandRequest,
   checkArgv,
   checkEnv,
   type ExecResult,
   enterShell,
   fitMemory,
+  type LiveCommand,
   mainShell,
   resultOf,
   shellOf,
-  type Tracked,
 } from '../../sessions/index.ts'
 import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
@@ -30,8 +31,7 @@ import { iso, isoOrNull, runView, shellView } from '../views.ts'
 
 const tag = 'commands'
 const defaultOutputBytes = 4 * 1024 * 1024
-type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
-type ExecRow = Tracked['row']
+type ExecRow = Command['row']
 
 export function commandRoutes({ sessions, streams, config, metrics, patience }: Services): Route[] {
   const most = config.defaults.max_exec_timeout_ms
@@ -76,7 +76,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
     )
     if (given.detach && !wantsEvents(call, given.stream)) {
       reply.code(202)
-      return execView(rowOf(found))
+      return execView(found.row)
     }
     const release = given.hold ? sessions.hold(params.id) : undefined
     try {
@@ -88,26 +88,22 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       release?.()
       // It belongs to its request, unless its caller chose an id to find it by.
       const own = given.exec_id === undefined && !given.detach
-      if (own && signal.aborted && 'row' in found) await found.kill('SIGKILL').catch(() => {})
+      if (own && signal.aborted && found.state === 'live') await found.kill('SIGKILL').catch(() => {})
     }
   }
 
   const eventsOf = async function* (
     call: Call,
-    found: Found,
+    found: Command,
     after: number,
     ending: AbortSignal,
   ): AsyncGenerator<ServerEvent> {
-    const row = rowOf(found)
+    const { row } = found
     yield { event: 'start', data: { exec_id: row.exec_id, kind: row.kind } }
-    const output =
-      'row' in found
-        ? found.output(after, ending)
-        : sessions.commands.replay(call.caller, found, after, ending)
-    for await (const event of output) {
+    for await (const event of found.output(after, ending)) {
       if (event.type !== 'exit') yield outputEvent(row, event)
       else {
-        const final = 'row' in found ? await found.done : found
+        const final = found.state === 'live' ? await found.done : row
         const result =
           final.status === 'done'
             ? await fitView(call, final)
@@ -228,9 +224,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       answer: { description: 'The command.', schema: schemas.exec },
       async handle({ caller, params, query, signal }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
-        const waits = 'row' in found && query.wait_ms
-        const ended = waits && (await Promise.race([found.done, after(Math.min(waits, 600_000), signal)]))
-        return execView(ended || rowOf(found))
+        const waitMs = found.state === 'live' && Math.min(query.wait_ms ?? 0, 600_000)
+        const ended = waitMs && (await Promise.race([found.done, after(waitMs, signal)]))
+        return execView(ended || found.row)
       },
     }),
     route({
@@ -293,7 +289,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       },
       async handle({ caller, params, body }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
-        if (!('row' in found)) return { signalled: false }
+        if (found.state === 'stored') return { signalled: false }
         return { signalled: await found.kill(body.signal ?? 'SIGTERM') }
       },
     }),
@@ -321,13 +317,9 @@ function stdinOf(body: { stdin?: string; stdin_base64?: string }): Uint8Array | 
   return body.stdin_base64 === undefined ? undefined : Buffer.from(body.stdin_base64, 'base64')
 }
 
-function rowOf(found: Found): ExecRow {
-  return 'row' in found ? found.row : found
-}
-
-/** Waits for its end; who goes away stops waiting, and the command goes on. */
-async function ended(found: Found, signal: AbortSignal): Promise<ExecRow> {
-  if (!('row' in found)) return found
+/** Waits for the command's end. A client that disconnects ends the wait, not the command. */
+async function ended(found: Command, signal: AbortSignal): Promise<ExecRow> {
+  if (found.state === 'stored') return found.row
   const gone = new Promise<undefined>((resolve) =>
     signal.addEventListener('abort', () => resolve(undefined), { once: true }),
   )
@@ -340,9 +332,9 @@ async function running(
   sessions: Services['sessions'],
   caller: Call['caller'],
   params: { id: string; exec_id: string },
-): Promise<Tracked> {
+): Promise<LiveCommand> {
   const found = await sessions.commands.find(caller, params.id, params.exec_id)
-  if ('row' in found) return found
+  if (found.state === 'live') return found
   throw new SandboxError('stdin_closed', `The command ${params.exec_id} has ended.`)
 }
 

@@ -1,8 +1,9 @@
 import { randomInt } from 'node:crypto'
 import { type ProcessEvent, type ProcessExit, SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
+import type { Command } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
-import { type Found, outputOf, wholeOutput } from '../shared/output.ts'
+import { outputOf, wholeOutput } from '../shared/output.ts'
 import { base64, type Call, type ConnectService, type Message, part, text, within } from './connect.ts'
 import { sandboxGone } from './errors.ts'
 import { endOf } from './exits.ts'
@@ -83,8 +84,8 @@ export class Processes {
     )
   }
 
-  async *#events(call: Call, found: Found): AsyncGenerator<object> {
-    for await (const event of outputOf(this.#place.services, call.caller, found, call.signal)) {
+  async *#events(call: Call, found: Command): AsyncGenerator<object> {
+    for await (const event of outputOf(found, call.signal)) {
       if (event.type === 'exit') return void (yield ended(event))
       yield { event: { data: { [event.type]: encoded(event) } } }
     }
@@ -147,7 +148,7 @@ export class Processes {
     const execId = await this.#chosen(call)
     const found = await this.#command(call, execId)
     const sent = found
-      ? 'row' in found && (await found.kill(signal))
+      ? found.state === 'live' && (await found.kill(signal))
       : await this.#attached(call, execId, (terminal) => terminal.kill(signal))
     if (!sent) notFound(pidOf(execId))()
     return {}
@@ -162,7 +163,7 @@ export class Processes {
       return {}
     }
     const found = await this.#command(call, execId)
-    if (!found || !('row' in found)) return notFound(pidOf(execId))()
+    if (!found || found.state === 'stored') return notFound(pidOf(execId))()
     await found.write!(base64(input, 'stdin') ?? new Uint8Array())
     return {}
   }
@@ -170,7 +171,7 @@ export class Processes {
   async #closeStdin(call: Call): Promise<object> {
     const execId = await this.#chosen(call)
     const found = await this.#command(call, execId)
-    if (!found || !('row' in found)) return notFound(pidOf(execId))()
+    if (!found || found.state === 'stored') return notFound(pidOf(execId))()
     await found.closeStdin!()
     return {}
   }
@@ -182,7 +183,7 @@ export class Processes {
     return {}
   }
 
-  #command({ caller, session }: Call, execId: string): Promise<Found | undefined> {
+  #command({ caller, session }: Call, execId: string): Promise<Command | undefined> {
     return this.#place.services.sessions.commands.find(caller, session.id, execId).catch(ifMissing)
   }
 

@@ -1,5 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Session, Tracked } from '../../sessions/index.ts'
+import type { LiveCommand, Session } from '../../sessions/index.ts'
 import { needed, notSupported, parsed } from '../shared/request.ts'
 import type { Call, Desk } from './desk.ts'
 import { sendExecution } from './executions.ts'
@@ -54,7 +54,7 @@ export function codeRoutes(desk: Desk): void {
       : await contexts.usual(call, languageOf(given?.language))
     if (context.language === 'bash') return runInShell(desk, call, context.id, code)
     const found = await contexts.interpreter(call, context)
-    return sendExecution(desk, call, found, (ending) => runPython(desk, call, found, code, ending))
+    return sendExecution(desk, call, found, (ending) => runPython(call, found, code, ending))
   })
 
   desk.execd('DELETE', '/code', 'exec', async (call) => {
@@ -67,7 +67,7 @@ export function codeRoutes(desk: Desk): void {
     for (const { exec_id, shell, status } of await commands.list(call.caller, call.id, 200)) {
       if (shell !== context.id || status !== 'running') continue
       const found = await commands.find(call.caller, call.id, exec_id)
-      if ('row' in found) await found.kill('SIGINT')
+      if (found.state === 'live') await found.kill('SIGINT')
     }
   })
 }
@@ -119,13 +119,13 @@ class Contexts {
   }
 
   /** The command that a Python context is. */
-  async interpreter({ caller, id }: Call, context: Context): Promise<Tracked> {
+  async interpreter({ caller, id }: Call, context: Context): Promise<LiveCommand> {
     const found = await this.#desk.services.sessions.commands
       .find(caller, id, context.id)
       .catch((error: unknown) => {
         throw SandboxError.is(error, 'not_found') ? noContext(context.id) : error
       })
-    if ('row' in found) return found
+    if (found.state === 'live') return found
     throw noContext(context.id)
   }
 

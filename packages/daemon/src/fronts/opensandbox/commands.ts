@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
-import { type RunRequest, resultOf, type Tracked } from '../../sessions/index.ts'
-import { type Found, outputOf, rowOf } from '../shared/output.ts'
+import { type Command, type LiveCommand, type RunRequest, resultOf } from '../../sessions/index.ts'
+import { outputOf } from '../shared/output.ts'
 import { needed, notSupported, parsed } from '../shared/request.ts'
 import type { Call, Desk } from './desk.ts'
 import { commandEvents, event, sendExecution } from './executions.ts'
@@ -30,11 +30,11 @@ export function commandRoutes(desk: Desk): void {
         desk,
         call,
         found,
-        (ending) => commandEvents(desk, call.caller, found, ending),
+        (ending) => commandEvents(found, ending),
         (running) => running.kill('SIGKILL'),
       )
     const events = async function* () {
-      yield event('init', { text: rowOf(found).exec_id })
+      yield event('init', { text: found.row.exec_id })
       yield event('execution_complete', { execution_time: 0 })
     }
     return desk.services.streams.send(call.reply, events, call.signal)
@@ -42,21 +42,21 @@ export function commandRoutes(desk: Desk): void {
 
   desk.execd('DELETE', '/command', 'exec', async (call) => {
     const found = await command(desk, call, needed(call, 'id'))
-    if ('row' in found) await interrupt(found)
+    if (found.state === 'live') await interrupt(found)
   })
 
   desk.execd('GET', '/command/status/:command', 'read', async (call) => {
     const found = await command(desk, call, call.params.command!)
-    return statusOf(rowOf(found))
+    return statusOf(found.row)
   })
 
   desk.execd('GET', '/command/:command/logs', 'read', async (call) => {
     const found = await command(desk, call, call.params.command!)
     const { text, cursor } = await textSoFar(
-      (signal) => outputOf(desk.services, call.caller, found, signal, cursorOf(call)),
+      (signal) => outputOf(found, signal, cursorOf(call)),
       cursorOf(call),
       call.signal,
-      !('row' in found),
+      found.state === 'stored',
     )
     call.reply
       .type('text/plain; charset=utf-8')
@@ -65,7 +65,7 @@ export function commandRoutes(desk: Desk): void {
     return undefined
   })
 
-  const command = async ({ find }: Desk, call: Call, id: string): Promise<Found> => {
+  const command = async ({ find }: Desk, call: Call, id: string): Promise<Command> => {
     await find.call(desk, call.caller, call.id)
     return sessions.commands.find(call.caller, call.id, id).catch((error: unknown) => {
       throw SandboxError.is(error, 'not_found') ? noCommand(id) : error
@@ -79,7 +79,7 @@ async function start(
   { caller, id }: Call,
   line: string,
   options: Pick<RunRequest, 'cwd' | 'env' | 'timeoutMs'>,
-): Promise<Found> {
+): Promise<Command> {
   const run = (cmd: string) =>
     services.sessions.commands.start(
       caller,
@@ -95,7 +95,7 @@ async function start(
   })
 }
 
-export async function interrupt(running: Tracked): Promise<void> {
+export async function interrupt(running: LiveCommand): Promise<void> {
   await running.kill('SIGTERM')
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<undefined>((resolve) => {
@@ -105,7 +105,7 @@ export async function interrupt(running: Tracked): Promise<void> {
   clearTimeout(timer)
 }
 
-function statusOf(row: Tracked['row']): object {
+function statusOf(row: Command['row']): object {
   const words: unknown = JSON.parse(row.command)
   const exitCode = row.status === 'done' ? resultOf(row).exitCode : null
   return {

@@ -1,8 +1,7 @@
 import type { ProcessExit, SandboxError } from '@sandkasten/sdk'
 import type { ServerEvent } from '../../api/streams.ts'
-import type { Caller } from '../../keys/index.ts'
-import type { Tracked } from '../../sessions/index.ts'
-import { type Found, outputOf, rowOf } from '../shared/output.ts'
+import type { Command, LiveCommand } from '../../sessions/index.ts'
+import { outputOf } from '../shared/output.ts'
 import type { Call, Desk } from './desk.ts'
 import { Lines } from './lines.ts'
 
@@ -26,9 +25,9 @@ function broken({ code, message }: SandboxError): ServerEvent {
 export async function sendExecution(
   { services }: Desk,
   call: Call,
-  found: Found,
+  found: Command,
   events: (ending: AbortSignal) => AsyncIterable<ServerEvent>,
-  abandon?: (running: Tracked) => Promise<unknown>,
+  abandon?: (running: LiveCommand) => Promise<unknown>,
 ): Promise<void> {
   let over = false
   const source = async function* (ending: AbortSignal) {
@@ -42,20 +41,15 @@ export async function sendExecution(
   } finally {
     clearInterval(using)
   }
-  if (abandon && !over && call.signal.aborted && 'row' in found) await abandon(found).catch(() => {})
+  if (abandon && !over && call.signal.aborted && found.state === 'live') await abandon(found).catch(() => {})
 }
 
 /** A command from its beginning to its end: `init`, a `stdout` or `stderr` for each line, and how it ended. */
-export async function* commandEvents(
-  { services }: Desk,
-  caller: Caller,
-  found: Found,
-  ending: AbortSignal,
-): AsyncGenerator<ServerEvent> {
-  const { exec_id: id } = rowOf(found)
+export async function* commandEvents(found: Command, ending: AbortSignal): AsyncGenerator<ServerEvent> {
+  const { exec_id: id } = found.row
   yield event('init', { text: id })
   const lines = { stdout: new Lines(), stderr: new Lines() }
-  for await (const one of outputOf(services, caller, found, ending)) {
+  for await (const one of outputOf(found, ending)) {
     if (one.type !== 'exit') {
       for (const text of lines[one.type].push(one.data)) yield event(one.type, { text })
       continue

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { ServerEvent } from '../../api/streams.ts'
-import type { Tracked } from '../../sessions/index.ts'
+import type { LiveCommand } from '../../sessions/index.ts'
 import { outputOf } from '../shared/output.ts'
 import { notSupported } from '../shared/request.ts'
 import type { Call, Desk } from './desk.ts'
@@ -35,9 +35,8 @@ export async function startPython({ services }: Desk, { caller, id }: Call): Pro
 
 /** Runs code in it. One piece after another: a second waits for the first. */
 export async function* runPython(
-  desk: Desk,
   call: Call,
-  found: Tracked,
+  found: LiveCommand,
   code: string,
   ending: AbortSignal,
 ): AsyncGenerator<ServerEvent> {
@@ -54,7 +53,7 @@ export async function* runPython(
     const id = randomUUID()
     runs = true
     await abandoned(found.write!(Buffer.from(`${JSON.stringify({ id, code })}\n`)), ending)
-    for await (const frame of framesOf(desk, call, found, reading, ending)) {
+    for await (const frame of framesOf(found, reading, ending)) {
       if (frame.id !== id) continue
       const { type } = frame
       if (type === 'done') {
@@ -76,7 +75,7 @@ export async function* runPython(
 }
 
 /** How far each interpreter's output was read, and who is next. Forgotten with the interpreter. */
-const readings = new WeakMap<Tracked, { after: number; turn: Promise<void> }>()
+const readings = new WeakMap<LiveCommand, { after: number; turn: Promise<void> }>()
 
 const text = z.string()
 const frame = z.discriminatedUnion('type', [
@@ -93,15 +92,13 @@ const frame = z.discriminatedUnion('type', [
 
 /** What comes from inside is believed only in its form. */
 async function* framesOf(
-  { services }: Desk,
-  { caller }: Call,
-  found: Tracked,
+  found: LiveCommand,
   reading: { after: number },
   ending: AbortSignal,
 ): AsyncGenerator<z.infer<typeof frame>> {
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const one of outputOf(services, caller, found, ending, reading.after)) {
+  for await (const one of outputOf(found, ending, reading.after)) {
     if (one.type === 'exit') return
     if (one.type === 'stderr') continue
     const lines = decoder.decode(one.data, { stream: true }).split('\n')

@@ -85,7 +85,7 @@ export async function runInShell(
     desk,
     call,
     found,
-    (ending) => commandEvents(desk, call.caller, found, ending),
+    (ending) => commandEvents(found, ending),
     (running) => running.kill('SIGKILL'),
   )
 }

@@ -2,8 +2,8 @@ import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import * as schemas from '../../api/schemas.ts'
-import type { Session, Tracked } from '../../sessions/index.ts'
-import { type Found, outputOf, rowOf } from '../shared/output.ts'
+import type { Command, LiveCommand, Session } from '../../sessions/index.ts'
+import { outputOf } from '../shared/output.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import type { VercelCall, VercelDesk, VercelRoute } from './desk.ts'
 import { sendLines } from './ndjson.ts'
@@ -26,23 +26,23 @@ const commandBody = z.looseObject({
   timeout: z.number().positive().optional(),
 })
 
-type ExecRow = Tracked['row']
+type ExecRow = Command['row']
 
 export function commandRoutes(desk: VercelDesk): VercelRoute[] {
   const { sessions } = desk.services
   const inputs = new CommandInputs()
 
-  const find = async (call: VercelCall): Promise<{ session: Session; found: Found }> => {
+  const find = async (call: VercelCall): Promise<{ session: Session; found: Command }> => {
     const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
     const found = await sessions.commands.find(call.caller, session.id, call.params.cmdId!)
-    if (rowOf(found).incarnation === incarnation) return { session, found }
+    if (found.row.incarnation === incarnation) return { session, found }
     throw new SandboxError('not_found', `The session has no command ${call.params.cmdId}.`)
   }
 
   /** Its output as log lines; how it ended is the caller's to say. */
-  const logs = async function* (call: VercelCall, found: Found, ending: AbortSignal): AsyncGenerator<object> {
+  const logs = async function* (found: Command, ending: AbortSignal): AsyncGenerator<object> {
     const decoders = { stdout: textDecoder(), stderr: textDecoder() }
-    for await (const event of outputOf(desk.services, call.caller, found, ending)) {
+    for await (const event of outputOf(found, ending)) {
       if (event.type === 'exit') break
       const data = decoders[event.type].decode(event.data, { stream: true })
       if (data !== '') yield { stream: event.type, data }
@@ -57,10 +57,10 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
    * The output, then `last`. A sandbox that ends before the command is told by the vendor's own line: a connection that
    * is cut would be an error that the SDK does not expect.
    */
-  const lines = (call: VercelCall, found: Found, last: (row: ExecRow) => object[]) =>
+  const lines = (found: Command, last: (row: ExecRow) => object[]) =>
     async function* (ending: AbortSignal): AsyncGenerator<object> {
-      const failure = yield* caught(logs(call, found, ending))
-      const row = 'row' in found ? await finalRow(found, failure, ending) : found
+      const failure = yield* caught(logs(found, ending))
+      const row = found.state === 'live' ? await finalRow(found, failure, ending) : found.row
       if (row.status === 'lost') yield sandboxStopped
       else if (failure) throw failure.error
       else yield* last(row)
@@ -99,10 +99,10 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
           },
           { incarnation: session.incarnation },
         )
-        if (body.attachStdin && 'row' in found) inputs.attach(found)
-        if (!body.wait) return { command: commandView(session, rowOf(found)) }
-        const begun = { command: { ...commandView(session, rowOf(found)), exitCode: null } }
-        const rest = lines(call, found, (row) => [{ command: commandView(session, row) }])
+        if (body.attachStdin && found.state === 'live') inputs.attach(found)
+        if (!body.wait) return { command: commandView(session, found.row) }
+        const begun = { command: { ...commandView(session, found.row), exitCode: null } }
+        const rest = lines(found, (row) => [{ command: commandView(session, row) }])
         return sendLines(desk, call.reply, call.signal, async function* (ending) {
           yield begun
           yield* rest(ending)
@@ -115,8 +115,8 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle(call) {
         const { session, found } = await find(call)
-        if (call.query.wait !== 'true' || !('row' in found))
-          return { command: commandView(session, rowOf(found)) }
+        if (call.query.wait !== 'true' || found.state === 'stored')
+          return { command: commandView(session, found.row) }
         const gone = new Promise<undefined>((resolve) =>
           call.signal.addEventListener('abort', () => resolve(undefined), { once: true }),
         )
@@ -134,7 +134,7 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
           desk,
           call.reply,
           call.signal,
-          lines(call, found, () => []),
+          lines(found, () => []),
         )
       },
     },
@@ -145,9 +145,9 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
       async handle(call) {
         const body = parsed(stdinBody, call.body)
         const { session, found } = await find(call)
-        if (!('row' in found)) throw unavailable()
+        if (found.state === 'stored') throw unavailable()
         const bytesWritten = await inputs.write(found, body)
-        return { command: commandView(session, rowOf(found)), bytesWritten }
+        return { command: commandView(session, found.row), bytesWritten }
       },
     },
     {
@@ -159,8 +159,8 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
         const name = signals[signal]
         if (name === undefined) throw notSupported(`The signal ${signal}`)
         const { session, found } = await find(call)
-        if ('row' in found) await found.kill(name)
-        return { command: commandView(session, rowOf(found)) }
+        if (found.state === 'live') await found.kill(name)
+        return { command: commandView(session, found.row) }
       },
     },
   ]
@@ -180,7 +180,7 @@ async function* caught<T>(source: AsyncIterable<T>): AsyncGenerator<T, { error: 
 const verdictMs = 10_000
 
 async function finalRow(
-  { done, row }: Tracked,
+  { done, row }: LiveCommand,
   failure: { error: unknown } | undefined,
   ending: AbortSignal,
 ): Promise<ExecRow> {

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import type { Tracked } from '../../sessions/index.ts'
+import type { LiveCommand } from '../../sessions/index.ts'
 
 export const stdinBody = z.looseObject({
   data: z.base64().default(''),
@@ -18,13 +18,13 @@ export const stdinBody = z.looseObject({
 export class CommandInputs {
   readonly #inputs = new Map<string, { written: number; closed: boolean; turn: Promise<unknown> }>()
 
-  attach({ row, done }: Tracked): void {
+  attach({ row, done }: LiveCommand): void {
     this.#inputs.set(row.exec_id, { written: 0, closed: false, turn: Promise.resolve() })
     void done.then(() => this.#inputs.delete(row.exec_id))
   }
 
   /** Returns how many bytes the command has been given in all. */
-  write(command: Tracked, { data, offset, close }: z.infer<typeof stdinBody>): Promise<number> {
+  write(command: LiveCommand, { data, offset, close }: z.infer<typeof stdinBody>): Promise<number> {
     const input = this.#inputs.get(command.row.exec_id)
     if (!input || !command.write || !command.closeStdin) throw unavailable()
     const work = async () => {

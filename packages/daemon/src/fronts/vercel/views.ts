@@ -1,4 +1,4 @@
-import type { Session, Tracked } from '../../sessions/index.ts'
+import type { Command, Session } from '../../sessions/index.ts'
 import { frontLabel, type Kept, type VercelDesk } from './desk.ts'
 
 /** Our rows in the shapes that the SDK's validators accept. */
@@ -92,7 +92,7 @@ export async function routesOf(desk: VercelDesk, session: Session) {
   }))
 }
 
-type ExecRow = Tracked['row']
+type ExecRow = Command['row']
 
 export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
   const [name = '', ...args] = JSON.parse(row.command) as string[]

@@ -14,7 +14,14 @@ import { enterShell } from './shell-queue.ts'
 import { shellOf } from './shells.ts'
 import { lossOf, startRun, trackRun } from './tracked-run.ts'
 import { trackShell } from './tracked-shell.ts'
-import type { CommandRequest, ExecResult, Tracked, TrackOptions } from './types.ts'
+import type {
+  Command,
+  CommandRequest,
+  ExecResult,
+  LiveCommand,
+  StoredCommand,
+  TrackOptions,
+} from './types.ts'
 
 const doneKept = 200
 
@@ -30,8 +37,8 @@ export class Commands {
   readonly #context: Context
   readonly #use: Use
   readonly #budget: StoreBudget
-  readonly #tracked = new Map<string, Tracked>()
-  readonly #starting = new Map<string, Promise<Tracked | ExecRow>>()
+  readonly #tracked = new Map<string, LiveCommand>()
+  readonly #starting = new Map<string, Promise<Command>>()
   readonly #finding = new Map<string, Promise<boolean>>()
   /** Lets go of everything when this process ends; what runs in sandboxes runs on. */
   readonly #closing = new AbortController()
@@ -49,7 +56,7 @@ export class Commands {
     execId: string,
     request: CommandRequest,
     options: UseOptions = {},
-  ): Promise<Tracked | ExecRow> {
+  ): Promise<Command> {
     if (request.kind === 'run') {
       checkArgv(request.cmd, request.args)
       checkEnv(request.env)
@@ -68,17 +75,20 @@ export class Commands {
   }
 
   /** A command of a session, running or done. */
-  async find(caller: Caller, id: string, execId: string): Promise<Tracked | ExecRow> {
+  async find(caller: Caller, id: string, execId: string): Promise<Command> {
     await this.#use.find(caller, id)
     const key = `${id}/${execId}`
     const tracked = this.#tracked.get(key)
     if (tracked) return tracked
     const row = await this.#context.store.execs.get(id, execId)
     if (row && row.kind !== 'terminal') {
-      if (row.status !== 'running' || !(await this.#stillRuns(caller, row))) return row
+      if (row.status !== 'running' || !(await this.#stillRuns(caller, row))) return this.#stored(caller, row)
       // Its sandbox could not be reached when this process looked for it.
       await this.#found(row, () => this.#use.take(caller, id))
-      return this.#tracked.get(key) ?? (await this.#context.store.execs.get(id, execId)) ?? row
+      return (
+        this.#tracked.get(key) ??
+        this.#stored(caller, (await this.#context.store.execs.get(id, execId)) ?? row)
+      )
     }
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
       hint: {
@@ -95,8 +105,12 @@ export class Commands {
     return this.#context.store.execs.list(id, { limit, maxBytes })
   }
 
-  /** Output of a command that is done: from its sandbox while that has it, then from the store. */
-  async *replay(
+  #stored(caller: Caller, row: ExecRow): StoredCommand {
+    return { state: 'stored', row, output: (after, signal) => this.#replay(caller, row, after, signal) }
+  }
+
+  /** Output of a command that has ended: from its sandbox while the sandbox has it, then from the store. */
+  async *#replay(
     caller: Caller,
     row: ExecRow,
     after: number,
@@ -158,7 +172,7 @@ export class Commands {
     execId: string,
     request: CommandRequest,
     options: UseOptions,
-  ): Promise<Tracked | ExecRow> {
+  ): Promise<Command> {
     const { store, metrics } = this.#context
     const used = await this.#use.take(caller, id, options)
     try {
@@ -184,7 +198,7 @@ export class Commands {
     used: Used & { release: () => void },
     row: ExecRow,
     request: CommandRequest,
-  ): Promise<Tracked> {
+  ): Promise<LiveCommand> {
     const { live } = this.#context
     if (request.kind === 'run') {
       const started = await startRun(used.sandbox, row, request)
@@ -275,9 +289,9 @@ export class Commands {
   /** In the map while it runs; the session is held for it unless nobody waits for it. */
   #keep(
     used: Used & { release: () => void },
-    track: (options: (row: ExecRow) => TrackOptions) => Tracked,
+    track: (options: (row: ExecRow) => TrackOptions) => LiveCommand,
     account = this.#context.memory.open(used.session.project_id),
-  ): Tracked {
+  ): LiveCommand {
     const tracked = track((row) => this.#options(row, account))
     const { row } = tracked
     const key = `${row.session_id}/${row.exec_id}`
@@ -329,10 +343,9 @@ export class Commands {
     return { ...row, ...changes }
   }
 
-  async #repeat(caller: Caller, wanted: ExecRow): Promise<Tracked | ExecRow> {
+  async #repeat(caller: Caller, wanted: ExecRow): Promise<Command> {
     const found = await this.find(caller, wanted.session_id, wanted.exec_id)
-    const row = 'row' in found ? found.row : found
-    if (row.fingerprint === wanted.fingerprint) return found
+    if (found.row.fingerprint === wanted.fingerprint) return found
     throw new SandboxError('conflict', `The id ${wanted.exec_id} was used for a different command.`, {
       hint: 'Use a new id for each command.',
     })

@@ -4,7 +4,7 @@ import type { Sandbox } from '../context.ts'
 import { follow } from './follow.ts'
 import { encodedResult } from './result-size.ts'
 import { SharedOutput } from './shared-output.ts'
-import type { RunRequest, Tracked, TrackOptions } from './types.ts'
+import type { LiveCommand, RunRequest, TrackOptions } from './types.ts'
 
 const defaultOutputBytes = 1024 * 1024
 
@@ -27,7 +27,7 @@ export function trackRun(
   sandbox: Sandbox,
   row: ExecRow,
   options: TrackOptions & { started?: ProcessHandle; maxOutputBytes?: number },
-): Tracked {
+): LiveCommand {
   let { started } = options
   const { account, maxResultBytes, save } = options
   const maxOutputBytes = Math.min(options.maxOutputBytes ?? defaultOutputBytes, maxResultBytes)
@@ -62,6 +62,7 @@ export function trackRun(
       return save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) }, error)
     })
   return {
+    state: 'live',
     row,
     done,
     async *output(after, signal) {

@@ -4,7 +4,7 @@ import type { ExecRow } from '../../store/index.ts'
 import { KeptEvents } from './kept-events.ts'
 import { encodedResult } from './result-size.ts'
 import { lossOf } from './tracked-run.ts'
-import type { ShellRequest, Tracked, TrackOptions } from './types.ts'
+import type { LiveCommand, ShellRequest, TrackOptions } from './types.ts'
 
 const defaultOutputBytes = 4 * 1024 * 1024
 
@@ -17,7 +17,7 @@ export function trackShell(
     request?: ShellRequest
     onEnd: (result: ShellResult) => void
   },
-): Tracked & { found: Promise<boolean> } {
+): LiveCommand & { found: Promise<boolean> } {
   const found = Promise.withResolvers<boolean>()
   const { account, maxResultBytes, save } = options
   // A slow reader slows the command: otherwise all that it has not read would be kept for it.
@@ -95,6 +95,7 @@ export function trackShell(
   const ending = new AbortController()
   void done.then(({ status }) => status !== 'done' && ending.abort())
   return {
+    state: 'live',
     row,
     done,
     found: found.promise,
