@@ -1,18 +1,12 @@
 import { EngineProvider, type EngineProviderOptions, type IoLimit, rootBelow } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
-import {
-  Audit,
-  allRoutes,
-  buildServer,
-  handleUpgrades,
-  type Patience,
-  type Services,
-  Streams,
-  terminalSocket,
-} from './api/index.ts'
+import { allRoutes, buildServer, handleUpgrades, terminalSocket } from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
 import { catchDefects } from './defects.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
+import { Audit } from './http/audit.ts'
+import { Streams } from './http/event-streams.ts'
+import type { Patience, Services } from './http/services.ts'
 import { type Instance, takeDataFolder } from './instance.ts'
 import { KeyRing } from './keys/index.ts'
 import { type Log, openLog } from './log.ts'

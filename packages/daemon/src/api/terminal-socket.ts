@@ -1,8 +1,8 @@
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import type { Services } from './services.ts'
-import { atItsPace, closeWith, drained, watchOver } from './sockets.ts'
+import type { Services } from '../http/services.ts'
+import { atItsPace, closeWith, drained, watchOver } from '../http/websockets.ts'
 import type { SocketRoute } from './upgrades.ts'
 
 /**

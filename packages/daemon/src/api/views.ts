@@ -1,4 +1,4 @@
-import { type CommandResult, type FileStat, SandboxError, type ShellResult } from '@sandkasten/sdk'
+import type { CommandResult, FileStat, ShellResult } from '@sandkasten/sdk'
 import type { z } from 'zod'
 import { idleEnd, lifetimeEnd, type Session } from '../sessions/index.ts'
 import type * as schemas from './schemas.ts'
@@ -97,18 +97,4 @@ export function isoOrNull(ms: number | null): string | null {
 
 function round(ms: number): number {
   return Math.round(ms * 1000) / 1000
-}
-
-/** A place in a list, as text that means nothing to its reader. */
-export function cursorOf(row: { created_at: number; id: string }): string {
-  return Buffer.from(`${row.created_at}/${row.id}`).toString('base64url')
-}
-
-export function placeOf(cursor: string | undefined): { createdAt: number; id: string } | undefined {
-  if (cursor === undefined) return undefined
-  const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
-  if (match) return { createdAt: Number(match[1]), id: match[2]! }
-  throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.', {
-    hint: 'Pass the cursor on as the list gave it.',
-  })
 }

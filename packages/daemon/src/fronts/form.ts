@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { SandboxError } from '@sandkasten/sdk'
-import { bodyChunks } from '../api/body.ts'
+import { bodyChunks } from '../http/request-body.ts'
 
 export interface FormParts {
   field?(name: string, value: string): void

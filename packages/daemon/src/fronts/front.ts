@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Services } from '../api/index.ts'
 import type { FrontName } from '../config/index.ts'
+import type { Services } from '../http/services.ts'
 import type { FrontRecords } from './records.ts'
 
 /**

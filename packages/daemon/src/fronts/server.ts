@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { readJson } from '../api/body.ts'
-import { answerAndClose, limitUnreadBodies, refusalCloses } from '../api/closing.ts'
-import { translate } from '../api/problems.ts'
-import { scopeRequests } from '../api/request-scope.ts'
-import { bodyBudget, limitAnswers } from '../api/response-memory.ts'
-import { requestId } from '../api/server.ts'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../http/closing.ts'
+import { translate } from '../http/problems.ts'
+import { requestId } from '../http/request.ts'
+import { readJson } from '../http/request-body.ts'
+import { scopeRequests } from '../http/request-scope.ts'
+import { bodyBudget, limitAnswers } from '../http/response-memory.ts'
 import type { Front, FrontPlace } from './front.ts'
 
 /** The listener of one front: the limits of our API, the vendor's routes and words. It does not listen yet. */

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Services } from '../api/index.ts'
 import type { FrontName } from '../config/index.ts'
+import type { Services } from '../http/services.ts'
 import type { Store } from '../store/index.ts'
 import type { Front, FrontPlace } from './front.ts'
 import { FrontRecords } from './records.ts'

@@ -4,6 +4,7 @@ import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
 import type { ResultMemory } from './commands/result-memory.ts'
+import { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { Context, DaemonProvider, Session } from './context.ts'
 import { type Created, Creator } from './create.ts'
 import { Leases } from './leases.ts'
@@ -18,7 +19,6 @@ import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable, refuseOther } from './status.ts'
 import { StoreBudget } from './store-budget.ts'
 import { Terminals } from './terminals.ts'
-import { Turns } from './turns.ts'
 import { Use } from './use.ts'
 
 export interface LeaseChanges {
@@ -47,8 +47,8 @@ export class SessionService {
   /** Limits the memory that each project's requests and responses use. */
   readonly memory: ResultMemory
   readonly provider: ProviderFacts
-  /** Queues calls that may need much memory. */
-  readonly turns = new Turns()
+  /** Limits how many calls that may need much memory run at once. */
+  readonly largeCalls = new ConcurrencyLimit()
   readonly #lifecycle: Lifecycle
   readonly #creator: Creator
 

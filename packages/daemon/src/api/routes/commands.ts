@@ -7,6 +7,10 @@ import {
   type ShellResult,
 } from '@sandkasten/sdk'
 import { z } from 'zod'
+import type { ServerEvent } from '../../http/event-streams.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { accountOf } from '../../http/response-memory.ts'
+import type { Services } from '../../http/services.ts'
 import {
   type Command,
   type CommandRequest,
@@ -20,13 +24,9 @@ import {
   resultOf,
   shellOf,
 } from '../../sessions/index.ts'
-import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
-import { accountOf } from '../response-memory.ts'
 import { type Call, type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
-import type { ServerEvent } from '../streams.ts'
 import { iso, isoOrNull, runView, shellView } from '../views.ts'
 
 const tag = 'commands'

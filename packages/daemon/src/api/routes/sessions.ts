@@ -1,10 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
+import type { Services } from '../../http/services.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
-import { boundedPage, cursorOf, placeOf, sessionView } from '../views.ts'
+import { boundedPage, sessionView } from '../views.ts'
 
 const tag = 'sessions'
 const params = schemas.sessionParams

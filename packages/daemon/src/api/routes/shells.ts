@@ -1,9 +1,9 @@
 import { z } from 'zod'
+import type { Services } from '../../http/services.ts'
 import { closeShell, type Open, shellOf, shellQueue } from '../../sessions/index.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
 import { iso } from '../views.ts'
 
 const tag = 'shells'

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { cursorOf, placeOf } from '../../api/views.ts'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Session } from '../../sessions/index.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { everything, finished } from '../shared/sessions.ts'

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance } from 'fastify'
-import { cursorOf, placeOf } from '../../api/views.ts'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Scope } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { parsed } from '../shared/request.ts'

@@ -4,9 +4,9 @@ import { Readable } from 'node:stream'
 import { createGunzip, createGzip } from 'node:zlib'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { bodyChunks } from '../../api/body.ts'
-import { partOf } from '../../api/range.ts'
-import { sendStream } from '../../api/send-stream.ts'
+import { byteRange } from '../../http/byte-range.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { sendStream } from '../../http/send-stream.ts'
 import type { FrontPlace } from '../front.ts'
 import type { DataPlane, Entered, FileQuery } from './data-plane.ts'
 import { absolute } from './entries.ts'
@@ -88,7 +88,7 @@ type Files = Awaited<ReturnType<FrontPlace['services']['sessions']['use']['take'
 async function send(request: FastifyRequest, reply: FastifyReply, files: Files, file: string): Promise<void> {
   const { size } = await files.stat(file)
   const zipped = /^\s*gzip\s*$/i.test(request.headers['accept-encoding'] ?? '')
-  const range = zipped || size === 0 ? undefined : partOf(request.headers.range, size)
+  const range = zipped || size === 0 ? undefined : byteRange(request.headers.range, size)
   const stream = await files.readStream(file, range ? { start: range.start, end: range.end } : {})
   const name = encodeURIComponent(path.posix.basename(file))
   reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type FileChange, SandboxError } from '@sandkasten/sdk'
-import { endedBy } from '../../api/streams.ts'
+import { endedBy } from '../../http/event-streams.ts'
 import type { Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { ownersIn } from '../shared/owners.ts'
@@ -58,8 +58,8 @@ export class Filesystem {
         ),
       }
     }
-    const { turns } = this.#place.services.sessions
-    return turns.run(call.caller.projectId, undefined, () => this.#use(call, list))
+    const { largeCalls } = this.#place.services.sessions
+    return largeCalls.run(call.caller.projectId, undefined, () => this.#use(call, list))
   }
 
   #make(call: Call): Promise<object> {

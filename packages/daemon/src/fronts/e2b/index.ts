@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { answerAndClose } from '../../api/closing.ts'
+import { answerAndClose } from '../../http/closing.ts'
 import type { Front, FrontPlace } from '../front.ts'
 import { Access } from './access.ts'
 import { ConnectService } from './connect.ts'

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { z } from 'zod'
-import { cursorOf, placeOf } from '../../api/views.ts'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import { type Caller, hashOf, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 

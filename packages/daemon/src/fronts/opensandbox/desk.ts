@@ -69,8 +69,8 @@ export class Desk {
 
   /** For work that may take much memory: a few calls of a project at a time. */
   list<T>(call: Call, work: (used: Used) => Promise<T>): Promise<T> {
-    const { turns } = this.services.sessions
-    return turns.run(call.caller.projectId, call.signal, () => this.use(call, work))
+    const { largeCalls } = this.services.sessions
+    return largeCalls.run(call.caller.projectId, call.signal, () => this.use(call, work))
   }
 
   #inside(

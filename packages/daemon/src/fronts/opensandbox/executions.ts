@@ -1,5 +1,5 @@
 import type { ProcessExit, SandboxError } from '@sandkasten/sdk'
-import type { ServerEvent } from '../../api/streams.ts'
+import type { ServerEvent } from '../../http/event-streams.ts'
 import type { Command, LiveCommand } from '../../sessions/index.ts'
 import { outputOf } from '../shared/output.ts'
 import type { Call, Desk } from './desk.ts'

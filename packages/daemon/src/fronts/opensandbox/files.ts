@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { partOf } from '../../api/range.ts'
-import { sendStream } from '../../api/send-stream.ts'
+import { byteRange } from '../../http/byte-range.ts'
+import { sendStream } from '../../http/send-stream.ts'
 import type { Used } from '../../sessions/index.ts'
 import { ownersIn } from '../shared/owners.ts'
 import { needed, parsed } from '../shared/request.ts'
@@ -114,7 +114,7 @@ export function fileRoutes(desk: Desk): void {
       const { files } = used.sandbox
       const { type, size } = await files.stat(file, { signal: call.signal })
       if (type === 'directory') throw new SandboxError('is_a_directory', `${file} is a folder.`)
-      const part = partOf(call.request.headers.range, size)
+      const part = byteRange(call.request.headers.range, size)
       const stream = await files.readStream(file, { ...part, signal: call.signal })
       const name = encodeURIComponent(path.posix.basename(file))
       call.reply

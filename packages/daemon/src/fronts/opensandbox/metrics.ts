@@ -1,4 +1,4 @@
-import type { ServerEvent } from '../../api/streams.ts'
+import type { ServerEvent } from '../../http/event-streams.ts'
 import type { Session } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
 import { usageOf, windowMs } from '../shared/usage.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import type { ServerEvent } from '../../api/streams.ts'
+import type { ServerEvent } from '../../http/event-streams.ts'
 import type { LiveCommand } from '../../sessions/index.ts'
 import { outputOf } from '../shared/output.ts'
 import { notSupported } from '../shared/request.ts'

@@ -1,5 +1,5 @@
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
-import { endedBy } from '../../api/streams.ts'
+import { endedBy } from '../../http/event-streams.ts'
 import type { Command } from '../../sessions/index.ts'
 
 /** A command's output after an event, as `wholeOutput` reads it. */

@@ -1,5 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 

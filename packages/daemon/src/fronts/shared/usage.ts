@@ -1,4 +1,4 @@
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import type { Session } from '../../sessions/index.ts'
 
 interface Stats {

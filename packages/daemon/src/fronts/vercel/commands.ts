@@ -1,7 +1,7 @@
 import { type ProcessSignal, SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
-import * as schemas from '../../api/schemas.ts'
+import * as fields from '../../http/fields.ts'
 import type { Command, LiveCommand, Session } from '../../sessions/index.ts'
 import { outputOf } from '../shared/output.ts'
 import { notSupported, parsed } from '../shared/request.ts'
@@ -19,7 +19,7 @@ const commandBody = z.looseObject({
   command: z.string().min(1),
   args: z.array(z.string()).default([]),
   cwd: z.string().min(1).optional(),
-  env: schemas.env.default({}),
+  env: fields.env.default({}),
   sudo: z.boolean().default(false),
   wait: z.boolean().default(false),
   attachStdin: z.boolean().default(false),

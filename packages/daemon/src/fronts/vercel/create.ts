@@ -1,6 +1,6 @@
 import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
-import * as schemas from '../../api/schemas.ts'
+import * as fields from '../../http/fields.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { CreateRequest, Session } from '../../sessions/index.ts'
 import { notSupported, parsed } from '../shared/request.ts'
@@ -27,7 +27,7 @@ export const timeout = z.number().positive()
 export const networkPolicy = z.looseObject({ mode: z.string().optional() })
 
 export const overrides = z.looseObject({
-  name: schemas.name.optional(),
+  name: fields.name.optional(),
   ports: portList.optional(),
   timeout: timeout.optional(),
   resources: z
@@ -37,7 +37,7 @@ export const overrides = z.looseObject({
   runtime: z.string().min(1).optional(),
   persistent: z.boolean().optional(),
   networkPolicy: networkPolicy.optional(),
-  env: schemas.env.optional(),
+  env: fields.env.optional(),
   tags: tags.optional(),
   snapshotExpiration: z.number().nonnegative().optional(),
   mounts: z.record(z.string(), z.unknown()).optional(),

@@ -3,16 +3,16 @@ import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { bodyChunks } from '../../api/body.ts'
-import * as schemas from '../../api/schemas.ts'
-import { sendStream } from '../../api/send-stream.ts'
+import * as fields from '../../http/fields.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { sendStream } from '../../http/send-stream.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import type { VercelDesk, VercelRoute } from './desk.ts'
 import { running } from './sessions.ts'
 
 const base = '/v2/sandboxes/sessions/:sid/fs'
 const streamIdleMs = 60_000
-const place = z.looseObject({ path: schemas.filePath, cwd: z.string().optional() })
+const place = z.looseObject({ path: fields.filePath, cwd: z.string().optional() })
 
 export function fileRoutes(desk: VercelDesk): VercelRoute[] {
   const { sessions } = desk.services

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { beginStream, drained } from '../../api/streams.ts'
+import { beginStream, drained } from '../../http/event-streams.ts'
 import type { VercelDesk } from './desk.ts'
 
 const beatMs = 15_000

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { cursorOf, placeOf } from '../../api/views.ts'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Caller } from '../../keys/index.ts'
 import { parsed } from '../shared/request.ts'
 import type { VercelDesk, VercelRoute } from './desk.ts'

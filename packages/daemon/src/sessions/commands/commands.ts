@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
-import { heavyStep, stepChars } from '../../heavy.ts'
 import type { Caller } from '../../keys/index.ts'
+import { nextTurn, stepChars } from '../../large-texts.ts'
 import type { ExecRow, ListedExec } from '../../store/index.ts'
 import type { Context, Session } from '../context.ts'
 import { checkArgv, checkEnv } from '../request-limits.ts'
@@ -326,7 +326,7 @@ export class Commands {
     }
     for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
-        if (chars > stepChars) await heavyStep()
+        if (chars > stepChars) await nextTurn()
         if (this.#closing.signal.aborted) break
         await store.execs.update(row.session_id, row.exec_id, changes)
         this.#budget.added(row.project_id, chars)

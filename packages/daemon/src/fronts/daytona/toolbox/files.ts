@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type FileStat, SandboxError } from '@sandkasten/sdk'
-import { bodyChunks } from '../../../api/body.ts'
-import { sendStream } from '../../../api/send-stream.ts'
+import { bodyChunks } from '../../../http/request-body.ts'
+import { sendStream } from '../../../http/send-stream.ts'
 import type { Used } from '../../../sessions/index.ts'
 import { eachPart } from '../../form.ts'
 import { type Owners, ownersIn } from '../../shared/owners.ts'
@@ -18,7 +18,7 @@ export function fileRoutes(routes: Routes): void {
     const depth = Number(optional(call, 'depth') ?? 1)
     if (!Number.isInteger(depth) || depth < 1)
       throw new SandboxError('invalid_argument', 'depth must be a whole number of at least 1')
-    const { turns } = call.place.services.sessions
+    const { largeCalls } = call.place.services.sessions
     const list = async ({ sandbox: { files } }: Used) => {
       const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
       const owners = await ownersIn(files, call.signal)
@@ -26,7 +26,7 @@ export function fileRoutes(routes: Routes): void {
         .filter(({ path }) => path.split('/').length <= depth)
         .map((entry) => ({ ...fileView(entry.name, entry, owners), path: joined(folder, entry.path) }))
     }
-    return turns.run(call.caller.projectId, call.signal, () => using(call, list))
+    return largeCalls.run(call.caller.projectId, call.signal, () => using(call, list))
   })
 
   routes.add('GET', `${at}/info`, 'read', async (call) => {

@@ -1,6 +1,6 @@
 import { type RunCommandOptions, SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { accountOf } from '../../../api/response-memory.ts'
+import { accountOf } from '../../../http/response-memory.ts'
 import { fitMemory } from '../../../sessions/index.ts'
 import { parsed } from '../../shared/request.ts'
 import { type Call, found, type Routes, using } from '../call.ts'

@@ -1,7 +1,7 @@
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import { atItsPace, drained } from '../../../api/sockets.ts'
+import { atItsPace, drained } from '../../../http/websockets.ts'
 import type { Caller } from '../../../keys/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { wholeOutput } from '../../shared/output.ts'

@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { jsonPieces, longChars } from '../heavy.ts'
+import { jsonChunks, longChars } from '../large-texts.ts'
 import type { ResultAccount, ResultMemory } from '../sessions/index.ts'
 
 /** Smaller answers are not counted: connections are limited elsewhere. */
@@ -51,7 +51,7 @@ export function limitAnswers(app: FastifyInstance, memory: ResultMemory): void {
 
 async function encode(payload: Readonly<Record<string, unknown>>): Promise<Buffer> {
   const pieces: Buffer[] = []
-  for await (const piece of jsonPieces(payload)) pieces.push(Buffer.from(piece))
+  for await (const piece of jsonChunks(payload)) pieces.push(Buffer.from(piece))
   return Buffer.concat(pieces)
 }
 

@@ -1,7 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
 
 /** The part that `Range: bytes=…` asks for, its end exclusive. Several parts at once are not served: then the whole is. */
-export function partOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
+export function byteRange(
+  header: string | undefined,
+  size: number,
+): { start: number; end: number } | undefined {
   const match = /^bytes=(\d*)-(\d*)$/.exec(header ?? '')
   if (!match || (match[1] === '' && match[2] === '')) return undefined
   const last = match[1] === '' ? size - 1 : Math.min(match[2] === '' ? size - 1 : Number(match[2]), size - 1)

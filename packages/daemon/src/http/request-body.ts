@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
-import { heavyStep, stepChars } from '../heavy.ts'
+import { nextTurn, stepChars } from '../large-texts.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -17,7 +17,7 @@ export async function readJson(payload: IncomingMessage, options: BodyLimits): P
   if (declared > options.maxBytes) throw tooLarge(options.maxBytes)
   const bytes = await readBytes(payload, options)
   if (bytes.length === 0) return {}
-  if (bytes.length > stepChars) await heavyStep()
+  if (bytes.length > stepChars) await nextTurn()
   let text: string
   try {
     text = utf8.decode(bytes)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { heavyStep, jsonPieces, longChars, stepChars } from './heavy.ts'
+import { jsonChunks, longChars, nextTurn, stepChars } from './large-texts.ts'
 
-describe('heavy steps', () => {
+describe('steps on large texts', () => {
   it('take turns, one in each pass of the event loop', async () => {
     const busy = (ms: number) => {
       for (const until = performance.now() + ms; performance.now() < until; );
@@ -10,7 +10,7 @@ describe('heavy steps', () => {
     let ended = false
     const work = async () => {
       for (let step = 0; step < 20; step += 1) {
-        await heavyStep()
+        await nextTurn()
         busy(5)
         steps += 1
       }
@@ -34,7 +34,7 @@ describe('JSON in pieces', () => {
   const long = (unit: string) => unit.repeat(Math.ceil((3 * stepChars) / unit.length))
   const joined = async (value: Record<string, unknown>) => {
     let text = ''
-    for await (const piece of jsonPieces(value)) text += piece
+    for await (const piece of jsonChunks(value)) text += piece
     return text
   }
 

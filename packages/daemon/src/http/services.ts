@@ -5,7 +5,7 @@ import type { Metrics } from '../metrics.ts'
 import type { Connections, PortService, Visits } from '../ports/index.ts'
 import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
-import type { Streams } from './streams.ts'
+import type { Streams } from './event-streams.ts'
 
 /** How long one who sends slowly is waited for. */
 export interface Patience {

@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 
-/** Calls of one project that may each take much memory, such as long lists of files: a few at a time, the others wait. */
-export class Turns {
+/** Limits how many calls of one project run at once. For calls that may need much memory, such as long file lists. */
+export class ConcurrencyLimit {
   readonly #most: number
   readonly #busy = new Map<string, number>()
   readonly #waiting = new Map<string, Array<() => void>>()
@@ -42,7 +42,7 @@ export class Turns {
     })
   }
 
-  /** The place goes to the call that has waited longest. */
+  /** The slot goes to the call that has waited longest. */
   #leave(projectId: string): void {
     const queue = this.#waiting.get(projectId)
     const next = queue?.shift()

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { Turns } from './turns.ts'
+import { ConcurrencyLimit } from './concurrency-limit.ts'
 
 it('runs a few calls of a project at a time, the others in order; those of others beside them', async () => {
-  const turns = new Turns(2)
+  const turns = new ConcurrencyLimit(2)
   const open = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
   const begun: string[] = []
   const run = (name: string, at: number, project = 'p') =>
