@@ -3,20 +3,25 @@ import type { Caller, Scope } from '../../keys/index.ts'
 import type { Session, Used } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { addRoute, allow, type FrontCall, type FrontRoute } from '../shared/route.ts'
+import type { EventSockets } from './event-socket.ts'
 import { sandboxOf } from './sandboxes.ts'
 import { signedBy } from './signed-files.ts'
 
 /** A request to this front whose key is known. */
 export interface Call extends FrontCall {
   readonly place: FrontPlace
+  /** The clients that listen for changes of sandboxes. */
+  readonly events: EventSockets
 }
 
 /** Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is the answer. */
 export class Routes {
   readonly #app: FastifyInstance
   readonly #place: FrontPlace
+  readonly #events: EventSockets
 
-  constructor(app: FastifyInstance, place: FrontPlace) {
+  constructor(app: FastifyInstance, place: FrontPlace, events: EventSockets) {
+    this.#events = events
     this.#app = app
     this.#place = place
   }
@@ -29,6 +34,7 @@ export class Routes {
     options: { status?: number; streamed?: boolean; signed?: boolean } = {},
   ): void {
     const place = this.#place
+    const events = this.#events
     const { status, streamed = false, signed = false } = options
     const { keys } = place.services
     addRoute(this.#app, place, {
@@ -41,7 +47,7 @@ export class Routes {
         (await keys.authenticate(request.headers.authorization, request.id)),
       handle(call) {
         if (status !== undefined) call.reply.code(status)
-        return handle({ ...call, place })
+        return handle({ ...call, place, events })
       },
     })
   }

@@ -6,7 +6,6 @@ import { notSupported, parsed } from '../shared/request.ts'
 import { everything, finished } from '../shared/sessions.ts'
 import { type Call, found, optional, type Routes } from './call.ts'
 import { createSandbox, leasesOf } from './create.ts'
-import { tellCreated } from './event-socket.ts'
 import {
   liveStatuses,
   recordOf,
@@ -52,7 +51,7 @@ export function controlRoutes(routes: Routes): void {
     if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
     const rest = async () => {
       const record = await remember(call.place, copy, await recordOf(call.place, session))
-      return tellCreated(call.place, sandboxView(call.place, copy, record))
+      return call.events.created(sandboxView(call.place, copy, record))
     }
     return finished(call.place.services, call.caller, copy, rest, call.signal)
   })

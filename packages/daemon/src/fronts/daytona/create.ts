@@ -4,7 +4,6 @@ import type { CreateRequest } from '../../sessions/index.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
 import type { Call } from './call.ts'
-import { tellCreated } from './event-socket.ts'
 import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
 import { snapshotNamed } from './snapshots.ts'
 
@@ -52,7 +51,7 @@ type CreateBody = z.infer<typeof createBody>
 
 /** Makes a sandbox, running when it is answered: so no client has to ask again. */
 export async function createSandbox(call: Call): Promise<SandboxView> {
-  const { caller, place, signal } = call
+  const { caller, place, events, signal } = call
   const body = parsed(createBody, call.body)
   refuseUnknown(body)
   const { sessions, config } = place.services
@@ -68,7 +67,7 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
   }
   const { session } = await sessions.create(caller, request, signal)
   const rest = async () =>
-    tellCreated(place, sandboxView(place, session, await remember(place, session, recordFrom(body))))
+    events.created(sandboxView(place, session, await remember(place, session, recordFrom(body))))
   return finished(place.services, caller, session, rest, signal)
 }
 

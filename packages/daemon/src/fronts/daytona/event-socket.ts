@@ -32,7 +32,7 @@ const login = z.object({ token: z.string().min(1) })
 
 type Send = (text: string) => void
 
-/** Everybody who listens at one front. */
+/** The clients that listen for changes of sandboxes, over Socket.IO's WebSocket. */
 export class EventSockets {
   readonly #place: FrontPlace
   readonly #listeners = new Map<Send, Caller>()
@@ -40,7 +40,6 @@ export class EventSockets {
 
   constructor(place: FrontPlace) {
     this.#place = place
-    everywhere.set(place, this)
   }
 
   /** Room for one more. */
@@ -51,10 +50,11 @@ export class EventSockets {
     })
   }
 
-  /** Told once its record is there: the client takes over all that it is told. */
-  created(view: SandboxView): void {
+  /** Tells clients of a new sandbox. Call it after the record is written, because clients keep the whole view. */
+  created(view: SandboxView): SandboxView {
     for (const [send, caller] of this.#listeners)
       if (caller.projectId === view.organizationId) send(`42${JSON.stringify(['sandbox.created', view])}`)
+    return view
   }
 
   async #serve(socket: WebSocket, leaving: AbortSignal): Promise<void> {
@@ -106,14 +106,6 @@ export class EventSockets {
       clearTimeout(late)
     }
   }
-}
-
-const everywhere = new WeakMap<FrontPlace, EventSockets>()
-
-/** Tells those who listen of a sandbox that this front has made. */
-export function tellCreated(place: FrontPlace, view: SandboxView): SandboxView {
-  everywhere.get(place)?.created(view)
-  return view
 }
 
 const greeting = { upgrades: [], pingInterval: pingMs, pingTimeout: pongMs, maxPayload: 1_000_000 }

@@ -11,7 +11,7 @@ import type { Caller } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { callerOf } from './call.ts'
-import { EventSockets } from './event-socket.ts'
+import type { EventSockets } from './event-socket.ts'
 import { refuse } from './refuse.ts'
 import { sandboxOf } from './sandboxes.ts'
 import { type Ptys, ptySchema } from './toolbox/pty.ts'
@@ -21,6 +21,7 @@ export interface SocketParts {
   readonly place: FrontPlace
   readonly sessions: ToolboxSessions
   readonly ptys: Ptys
+  readonly events: EventSockets
 }
 
 export interface Upgrades {
@@ -47,7 +48,6 @@ const environmentPrefix = 'X-Daytona-Pty-Envs~'
 export function takeUpgrades(parts: SocketParts): Upgrades {
   const open = new Set<Duplex>()
   const closing = new AbortController()
-  const events = new EventSockets(parts.place)
   const { audit, streams } = parts.place.services
   // The one protocol that says something about us; the environment is never said back.
   const server = socketServer((offered) => (offered.has(exitControl) ? exitControl : false))
@@ -72,7 +72,7 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
     open.add(socket)
     socket.once('close', () => open.delete(socket))
     const requestId = randomUUID()
-    find(parts, events, request, requestId).then(
+    find(parts, request, requestId).then(
       (found) => server.handleUpgrade(request, socket, head, (webSocket) => begin(webSocket, found)),
       (error: unknown) => answer(socket, request, requestId, error),
     )
@@ -90,8 +90,7 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
 }
 
 async function find(
-  { place, sessions, ptys }: SocketParts,
-  events: EventSockets,
+  { place, sessions, ptys, events }: SocketParts,
   request: IncomingMessage,
   requestId: string,
 ): Promise<Found> {

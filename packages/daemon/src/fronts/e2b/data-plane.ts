@@ -6,7 +6,7 @@ import type { FrontPlace } from '../front.ts'
 import { addRoute, type FrontRoute } from '../shared/route.ts'
 import { Access } from './access.ts'
 import { sandboxGone } from './errors.ts'
-import { routeOf } from './routing.ts'
+import type { RoutedRequest } from './routing.ts'
 import type { Sandboxes } from './sandboxes.ts'
 
 export interface Entered {
@@ -26,7 +26,6 @@ export class DataPlane {
   readonly #place: FrontPlace
   readonly #access: Access
   readonly #sandboxes: Sandboxes
-  readonly #admitted = new WeakMap<FastifyRequest, Session>()
 
   constructor(place: FrontPlace, access: Access, sandboxes: Sandboxes) {
     this.#place = place
@@ -55,7 +54,7 @@ export class DataPlane {
   async enter(request: FastifyRequest): Promise<Entered> {
     const { username } = request.query as FileQuery
     refuseUser(username || userOf(request.headers.authorization))
-    const session = this.#admitted.get(request)!
+    const session = request.session!
     if (session.live === 0) throw sandboxGone(session.id)
     // A key that may only read must not make anything run.
     if (session.status !== 'running' && !includes(request.caller!.scopes, 'exec'))
@@ -81,13 +80,13 @@ export class DataPlane {
   }
 
   #admitAs(caller: Caller, request: FastifyRequest, session: Session): Caller {
-    this.#admitted.set(request, session)
+    request.session = session
     request.target = session.id
     return caller
   }
 
   async #find(request: FastifyRequest): Promise<{ id: string; session: Session | undefined }> {
-    const id = routeOf(request.raw, this.#sandboxes.domain)?.id ?? Access.sandboxOf(request)
+    const id = (request.raw as RoutedRequest).e2bRoute?.id ?? Access.sandboxOf(request)
     if (id === undefined)
       throw new SandboxError('invalid_argument', 'This request does not say which sandbox it is for.', {
         hint: 'Send E2b-Sandbox-Id, or ask <port>-<id>.<domain>.',
@@ -98,7 +97,7 @@ export class DataPlane {
   }
 
   #candidates(request: FastifyRequest): { sessions: () => Promise<readonly Session[]>; all: boolean } {
-    if (!routeOf(request.raw, this.#sandboxes.domain))
+    if (!(request.raw as RoutedRequest).e2bRoute)
       return { sessions: () => this.#place.services.sessions.lookupAll(), all: true }
     const sessions = async () => {
       const { session } = await this.#find(request)

@@ -1,5 +1,4 @@
-import type { FastifyInstance } from 'fastify'
-import type { Front, FrontPlace } from '../front.ts'
+import type { FrontFactory } from '../front.ts'
 import { codeRoutes } from './code.ts'
 import { commandRoutes } from './commands.ts'
 import { Desk } from './desk.ts'
@@ -15,29 +14,26 @@ import { sessionRoutes } from './sessions.ts'
 import { snapshotRoutes } from './snapshots.ts'
 
 /**
- * OpenSandbox's wire, all of it at one address, told apart by path:
+ * OpenSandbox's API at one address. The path tells its parts apart:
  *
  *     /v1/…                             sandboxes, snapshots, endpoints
- *     /sandboxes/<id>/port/44772/…      what its daemon inside (execd) answers: commands, code, files, metrics
- *     /sandboxes/<id>/port/18080/…      what its egress sidecar answers
+ *     /sandboxes/<id>/port/44772/…      its daemon in the sandbox (execd): commands, code, files, metrics
+ *     /sandboxes/<id>/port/18080/…      its egress sidecar
  *
- * Other ports of a sandbox are at the listener of previews: what is served there is not ours, and shares no origin with this.
+ * Other ports of a sandbox are served by the preview listener, because untrusted content must not share this origin.
  */
-export const opensandboxFront: Front = {
-  name: 'opensandbox',
-  register(app: FastifyInstance, place: FrontPlace) {
-    const desk = new Desk(app, place)
-    lifecycleRoutes(desk)
-    snapshotRoutes(desk)
-    endpointRoutes(desk)
-    commandRoutes(desk)
-    sessionRoutes(desk)
-    codeRoutes(desk)
-    fileRoutes(desk)
-    folderRoutes(desk)
-    metricRoutes(desk)
-    isolatedRoutes(desk)
-    egressRoutes(desk)
-  },
-  refuse,
+export const opensandboxFront: FrontFactory = (app, place) => {
+  const desk = new Desk(app, place)
+  lifecycleRoutes(desk)
+  snapshotRoutes(desk)
+  endpointRoutes(desk)
+  commandRoutes(desk)
+  sessionRoutes(desk)
+  codeRoutes(desk)
+  fileRoutes(desk)
+  folderRoutes(desk)
+  metricRoutes(desk)
+  isolatedRoutes(desk)
+  egressRoutes(desk)
+  return { refuse }
 }
