@@ -1,4 +1,10 @@
-import { EngineProvider, type EngineProviderOptions, type IoLimit, rootBelow } from '@sandkasten/engine'
+import {
+  EngineProvider,
+  type EngineProviderOptions,
+  engineDecision,
+  type IoLimit,
+  rootBelow,
+} from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
 import { allRoutes, buildServer, handleUpgrades, terminalSocket } from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
@@ -216,8 +222,8 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       login: defaults.login_shell,
     },
   }
-  const { isolator: chosen } = new EngineProvider(options).decision
-  return { ...options, isolator: chosen, root: rootBelow(config.engine_dir, options) }
+  const { isolator } = engineDecision(options)
+  return { ...options, isolator, root: rootBelow(config.engine_dir, { ...options, isolator }) }
 }
 
 function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonConfig): IoLimit {

@@ -34,6 +34,7 @@ export {
   type EngineDecision,
   EngineProvider,
   type EngineProviderOptions,
+  engineDecision,
   imageStore,
   rootBelow,
 } from './provider/engine-provider.ts'

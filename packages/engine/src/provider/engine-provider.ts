@@ -321,12 +321,17 @@ function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderO
   }
 }
 
+/** The isolator that these options lead to, and the reason. Starts nothing. */
+export function engineDecision(options: EngineProviderOptions): EngineDecision {
+  return choose(options).decision
+}
+
 /**
  * A root is for one isolator only. This is the root of the one that these options lead to, below one folder for all: the daemon and the command line
  * find the same sandboxes and images there.
  */
 export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
-  const { isolator } = new EngineProvider({ ...options, root: folder }).decision
+  const { isolator } = engineDecision({ ...options, root: folder })
   return isolator === 'docker' ? path.join(folder, 'docker') : folder
 }
 
