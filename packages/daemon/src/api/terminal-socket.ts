@@ -97,7 +97,7 @@ async function send(
           await drained(socket, signal)
           continue
         }
-        const exit = { exit_code: event.exitCode, ...(event.signal ? { signal: event.signal } : {}) }
+        const exit = { exit_code: event.exitCode, signal: event.signal }
         socket.send(JSON.stringify({ type: 'exit', seq: event.seq, ...exit }))
         socket.close(1000, 'exit')
         return exit

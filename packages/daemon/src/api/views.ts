@@ -57,7 +57,7 @@ export function sessionView(session: Session): z.infer<typeof schemas.session> {
 
 export function shellView(result: ShellResult, execId?: string): z.infer<typeof schemas.execResult> {
   return {
-    ...(execId === undefined ? {} : { exec_id: execId }),
+    exec_id: execId,
     exit_code: result.exitCode,
     cwd: result.cwd,
     output: result.output,
@@ -65,20 +65,20 @@ export function shellView(result: ShellResult, execId?: string): z.infer<typeof 
     duration_ms: round(result.durationMs),
     timed_out: result.timedOut,
     shell_restarted: result.shellRestarted,
-    ...(result.warning === undefined ? {} : { warning: result.warning }),
+    warning: result.warning,
   }
 }
 
 export function runView(result: CommandResult, execId?: string): z.infer<typeof schemas.runResult> {
   return {
-    ...(execId === undefined ? {} : { exec_id: execId }),
+    exec_id: execId,
     exit_code: result.exitCode,
     stdout: result.stdout,
     stderr: result.stderr,
-    ...(result.signal === undefined ? {} : { signal: result.signal }),
+    signal: result.signal,
     timed_out: result.timedOut,
     truncated: result.truncated,
-    ...(result.oom === undefined ? {} : { oom: result.oom }),
+    oom: result.oom,
     duration_ms: round(result.durationMs),
   }
 }

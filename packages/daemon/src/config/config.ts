@@ -69,7 +69,7 @@ function complete(
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
     allowed_images: values.allowed_images ?? [values.default_image],
     fronts: frontsOf(values.fronts),
-    ...(place.file ? { file: place.file } : {}),
+    file: place.file,
   }
   refuseUnsafe(config)
   if (config.isolator === 'process' && config.runtime !== undefined)

@@ -35,7 +35,7 @@ export function problemOf(error: unknown, requestId?: string): Problem {
     ...(sdk === http && cli === http ? {} : { hints: { sdk, cli } }),
     retryable: known.retryable,
     details: { ...known.details },
-    ...(requestId === undefined ? {} : { request_id: requestId }),
+    request_id: requestId,
   }
 }
 

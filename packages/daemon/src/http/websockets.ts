@@ -16,7 +16,7 @@ export function socketServer(handleProtocols: ServerOptions['handleProtocols']):
     clientTracking: false,
     // See `answerPings`.
     autoPong: false,
-    ...(handleProtocols ? { handleProtocols } : {}),
+    handleProtocols,
   })
 }
 

@@ -83,7 +83,7 @@ export class PortService {
           type: 'port.opened',
           data: { port: row.port, visibility, by: `key:${caller.keyId}` },
         })
-      return { row, ...(token ? { token } : {}) }
+      return { row, token }
     })
   }
 

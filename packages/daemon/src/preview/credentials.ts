@@ -34,7 +34,7 @@ export function broughtBy(request: IncomingMessage, target: Target, secure: bool
       ...given.map((token) => `Bearer ${token}`),
       ...(headers.authorization ? [headers.authorization] : []),
     ],
-    ...(queryToken ? { queryToken } : {}),
+    queryToken,
     path: path.startsWith('/') ? path : `/${path}`,
   }
 }

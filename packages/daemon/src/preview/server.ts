@@ -163,7 +163,7 @@ export class PreviewServer {
     const caller = callers.find((found) => found !== undefined)
     const visit = await this.#options.visits.admit(target, {
       tokens: [...brought.tokens, ...brought.cookies],
-      ...(caller ? { caller } : {}),
+      caller,
     })
     const passing: Passing = {
       target,

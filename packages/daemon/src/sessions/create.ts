@@ -40,7 +40,7 @@ export class Creator {
     const { idempotencyKey } = request
     const fingerprint = fingerprintOf(asked)
     const inserted = await store.sessions.insert(row, {
-      ...(check ? { check } : {}),
+      check,
       ...(idempotencyKey === undefined
         ? {}
         : {

@@ -117,7 +117,7 @@ export class Leases {
       try {
         await store.sessions.update(id, undefined, {
           last_activity: at,
-          ...(cwd === undefined ? {} : { cwd }),
+          cwd,
         })
       } catch (error) {
         // Not lost: they are written the next time.

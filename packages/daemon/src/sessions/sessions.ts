@@ -207,14 +207,14 @@ export class SessionService {
       const now = Date.now()
       const { ttlMs, onIdle, lifetimeMs, onLifetime, stoppedTtlMs } = leases
       const changes = {
-        ...(ttlMs === undefined ? {} : { ttl_ms: ttlMs }),
-        ...(onIdle === undefined ? {} : { on_idle: onIdle }),
+        ttl_ms: ttlMs,
+        on_idle: onIdle,
         // Counted from now: the row counts from the last start.
         ...(lifetimeMs === undefined
           ? {}
           : { lifetime_ms: lifetimeMs === null ? null : now - session.started_at + lifetimeMs }),
-        ...(onLifetime === undefined ? {} : { on_lifetime: onLifetime }),
-        ...(stoppedTtlMs === undefined ? {} : { stopped_ttl_ms: stoppedTtlMs }),
+        on_lifetime: onLifetime,
+        stopped_ttl_ms: stoppedTtlMs,
         last_activity: now,
       }
       return this.#lease(session, changes)

@@ -82,7 +82,7 @@ export function portRoutes({ ports }: Services): Route[] {
           wakeOnVisit: body.wake_on_visit,
           rotate: body.rotate,
         })
-        return { ...view(params.id, { port: row.port, row }), ...(token ? { token } : {}) }
+        return { ...view(params.id, { port: row.port, row }), token }
       },
     }),
     route({

@@ -213,8 +213,8 @@ function filterOf(call: Call) {
   const labels = labelsOf(optional(call, 'labels'))
   return {
     status: statusesOf(call.query.states),
-    ...(name === undefined ? {} : { name }),
-    ...(labels ? { labels } : {}),
+    name,
+    labels,
   }
 }
 

@@ -110,7 +110,7 @@ async function sourceOf(
 function limitsOf({ cpu, memory, disk }: CreateBody): CreateRequest['limits'] {
   if (cpu === undefined && memory === undefined && disk === undefined) return undefined
   return {
-    ...(cpu === undefined ? {} : { cpu }),
+    cpu,
     ...(memory === undefined ? {} : { memoryMb: Math.round(memory * 1024) }),
     ...(disk === undefined ? {} : { diskMb: Math.round(disk * 1024) }),
   }
@@ -149,6 +149,6 @@ function recordFrom(body: CreateBody): SandboxRecord {
     autoStopInterval: body.autoStopInterval ?? defaultAutoStop,
     autoArchiveInterval: body.autoArchiveInterval ?? 0,
     autoDeleteInterval: body.autoDeleteInterval ?? -1,
-    ...(snapshot === undefined ? {} : { snapshot }),
+    snapshot,
   }
 }

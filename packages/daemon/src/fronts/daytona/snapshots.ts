@@ -34,7 +34,7 @@ export function snapshotRoutes(routes: Routes): void {
     const name = optional(call, 'name')
     const source = optional(call, 'sourceSandboxId')
     const rows = await call.place.services.sessions.snapshots.list(call.caller, {
-      ...(source === undefined ? {} : { sessionId: source }),
+      sessionId: source,
       limit: most,
     })
     const all = [

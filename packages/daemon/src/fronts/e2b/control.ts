@@ -179,7 +179,7 @@ export function controlRoutes(
     const { sandboxID, name, limit = 100, nextToken } = parsed(schemas.snapshotQuery, request.query)
     const rows = await sessions.snapshots.list(caller, {
       limit: limit + 1,
-      ...(sandboxID === undefined ? {} : { sessionId: sandboxID }),
+      sessionId: sandboxID,
       ...(nextToken === undefined ? {} : { after: placeOf(nextToken)! }),
     })
     const page = rows.slice(0, limit)

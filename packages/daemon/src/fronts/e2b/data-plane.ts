@@ -74,7 +74,7 @@ export class DataPlane {
     query: FileQuery & { signature: string },
   ): Promise<Caller> {
     const { path = '', username = '', signature, signature_expiration: expires } = query
-    const signed = { path, operation, username, signature, ...(expires ? { expires } : {}) }
+    const signed = { path, operation, username, signature, expires: expires || undefined }
     const { caller, session } = await this.#access.signature(request, this.#candidates(request), signed)
     return this.#admitAs(caller, request, session)
   }

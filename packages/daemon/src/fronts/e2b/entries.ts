@@ -34,7 +34,7 @@ export async function entryOf(
     permissions: `${letters[stat.type]}${rights(mode)}`,
     ...(stat.mtimeMs === undefined ? {} : { modifiedTime: new Date(stat.mtimeMs).toISOString() }),
     ...(stat.type === 'symlink' ? { symlinkTarget: await files.readlink(file) } : {}),
-    ...(own === undefined ? {} : { metadata: own }),
+    metadata: own,
   }
 }
 

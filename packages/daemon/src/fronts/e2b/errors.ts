@@ -35,7 +35,7 @@ export function isGone(error: SandboxError): boolean {
 
 export function gone(error: SandboxError): object {
   const { e2bGone: sandboxId, port } = error.details
-  return { sandboxId, message: error.message, code: 502, ...(port === undefined ? {} : { port }) }
+  return { sandboxId, message: error.message, code: 502, port }
 }
 
 function statusOf({ code, status }: SandboxError): number {

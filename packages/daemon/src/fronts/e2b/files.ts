@@ -66,7 +66,7 @@ export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataP
           name: path.posix.basename(file),
           path: file,
           type: 'file',
-          ...(metadata ? { metadata } : {}),
+          metadata,
         })
       }
       if (/^multipart\/form-data\b/i.test(request.headers['content-type'] ?? ''))

@@ -35,7 +35,7 @@ export async function listSandboxes(
     const page = await services.sessions.list(caller, {
       ...filter,
       limit: pageSize,
-      ...(after ? { after } : {}),
+      after,
     })
     found.push(...page.filter(wanted))
     const last = page.at(-1)

@@ -42,7 +42,7 @@ export function networkOfCreate(
 ): { network?: Network; withheld: boolean } {
   const withheld = wanted.allow_internet_access === true && !allowed.includes('open')
   const network = networkOf(withheld ? { ...wanted, allow_internet_access: undefined } : wanted, allowed)
-  return { ...(network === undefined ? {} : { network }), withheld }
+  return { network, withheld }
 }
 
 function permitted(network: Network, allowed: readonly Network[]): Network {

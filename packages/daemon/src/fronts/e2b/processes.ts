@@ -62,7 +62,7 @@ export class Processes {
       ...cwd,
       // Absent means open: older clients cannot say it.
       ...(message.stdin === false ? {} : { stdin: 'pipe' as const }),
-      ...(deadlineMs === undefined ? {} : { timeoutMs: deadlineMs }),
+      timeoutMs: deadlineMs,
       detached: true,
       // The events carry all of it; the result need not carry it once more.
       maxOutputBytes: 1,
@@ -136,7 +136,7 @@ export class Processes {
         .map((row) => {
           const pid = pidOf(row.exec_id)
           const tag = tags.get(pid)
-          return { pid, config: configOf(JSON.parse(row.command)), ...(tag === undefined ? {} : { tag }) }
+          return { pid, config: configOf(JSON.parse(row.command)), tag }
         }),
     }
   }

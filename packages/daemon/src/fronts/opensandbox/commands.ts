@@ -21,9 +21,9 @@ export function commandRoutes(desk: Desk): void {
       throw notSupported('uid', 'Leave it out: a sandbox here has one account.')
     await desk.find(call.caller, call.id)
     const found = await start(desk, call, body.command, {
-      ...(body.cwd ? { cwd: body.cwd } : {}),
-      ...(body.envs ? { env: body.envs } : {}),
-      ...(body.timeout === undefined ? {} : { timeoutMs: body.timeout }),
+      cwd: body.cwd || undefined,
+      env: body.envs,
+      timeoutMs: body.timeout,
     })
     if (!body.background)
       return sendExecution(

@@ -95,7 +95,7 @@ export function fileRoutes(desk: Desk): void {
         const { path: file, mode } = metadata
         await desk.use(call, ({ sandbox }) =>
           sandbox.files.writeFile(file, content, {
-            ...(mode === undefined ? {} : { mode }),
+            mode,
             signal: call.signal,
           }),
         )

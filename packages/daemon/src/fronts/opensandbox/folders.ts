@@ -33,7 +33,7 @@ export function folderRoutes(desk: Desk): void {
       for (const [folder, { mode }] of wanted)
         await sandbox.files.mkdir(folder, {
           recursive: true,
-          ...(mode === undefined ? {} : { mode }),
+          mode,
           signal: call.signal,
         })
     })

@@ -53,7 +53,7 @@ function requestOf(desk: Desk, body: CreateBody): CreateRequest {
     labels: metadataOf(body.metadata ?? {}),
     env: body.env ?? {},
     ...(body.resourceLimits ? { limits: limitsOf(body.resourceLimits) } : {}),
-    ...(network === undefined ? {} : { network }),
+    network,
     // The timeout alone ends it; without one, it rests when nobody has used it for as long as anything may live here.
     ttlMs: config.max_ttl_seconds * 1000,
     onIdle: 'stop',
@@ -127,7 +127,7 @@ export function sandboxView(session: Session, kept: Kept = missing): object {
       : { snapshotId: session.snapshot_id }),
     status: {
       state: stateOf(session.status),
-      ...(session.status_reason ? { reason: session.status_reason } : {}),
+      reason: session.status_reason || undefined,
       lastTransitionAt: new Date(session.status_at).toISOString(),
     },
     metadata: JSON.parse(session.labels),

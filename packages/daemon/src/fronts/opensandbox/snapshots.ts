@@ -16,7 +16,7 @@ export function snapshotRoutes(desk: Desk): void {
     const { name } = parsed(schemas.snapshotBody, body)
     const { status } = await desk.find(caller, id)
     if (status !== 'running') throw new SandboxError('conflict', `Sandbox ${id} is not running.`)
-    const row = await snapshots.create(caller, id, { ...(name === undefined ? {} : { name }), signal })
+    const row = await snapshots.create(caller, id, { name, signal })
     reply.code(202)
     return view(row)
   })

@@ -26,7 +26,7 @@ export async function ownersIn(files: Files, signal?: AbortSignal): Promise<Owne
 
 /** Names by number, of `name:x:number:…`. The sandbox may have written anything there, or nothing. */
 async function namesIn(files: Files, file: string, signal?: AbortSignal): Promise<Map<string, string>> {
-  const text = await files.readFile(file, { maxBytes: mostBytes, ...(signal ? { signal } : {}) }).then(
+  const text = await files.readFile(file, { maxBytes: mostBytes, signal }).then(
     (bytes) => Buffer.from(bytes).toString(),
     () => '',
   )

@@ -38,7 +38,7 @@ export function addRoute(app: FastifyInstance, { services }: FrontPlace, route: 
     method,
     url,
     exposeHeadRoute: false,
-    config: { streamed, ...(action === undefined ? {} : { action }) },
+    config: { streamed, action },
     onRequest: async (request) => {
       request.caller = await callerOf(request)
       allow(request.caller, scope)

@@ -88,8 +88,8 @@ export function commandRoutes(desk: VercelDesk): VercelRoute[] {
             cmd: body.command,
             args: body.args,
             env: body.env,
-            ...(body.cwd === undefined ? {} : { cwd: body.cwd }),
-            ...(body.timeout === undefined ? {} : { timeoutMs: body.timeout }),
+            cwd: body.cwd,
+            timeoutMs: body.timeout,
             // Nobody's wait puts off the end of a sandbox whose time is over.
             detached: true,
             // The events have all of it.

@@ -60,9 +60,9 @@ export async function createSandbox(
   const kept: Kept = {
     timeoutMs: body.timeout ?? Math.min(defaultTimeoutMs, desk.longestMs),
     persistent: body.persistent ?? true,
-    ...(body.runtime === undefined ? {} : { runtime: body.runtime }),
+    runtime: body.runtime,
     ...(body.source?.type === 'snapshot' ? { currentSnapshotId: body.source.snapshotId } : {}),
-    ...(body.snapshotExpiration === undefined ? {} : { snapshotExpirationMs: body.snapshotExpiration }),
+    snapshotExpirationMs: body.snapshotExpiration,
   }
   if (body.source?.type === 'snapshot') await findSnapshot(desk, call.caller, body.source.snapshotId)
   const request: CreateRequest = {

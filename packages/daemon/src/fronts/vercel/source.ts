@@ -52,7 +52,7 @@ async function clone(
   await cloneRepo(sandbox, {
     url,
     path: '.',
-    ...(password === undefined ? {} : { token: password }),
+    token: password,
     ...(password === undefined || !username ? {} : { username }),
     ...(revision === undefined || commit ? {} : { branch: revision }),
     ...(depth === undefined || commit ? {} : { depth }),

@@ -42,12 +42,12 @@ export function sandboxView(session: Session, kept: Kept) {
     createdAt: session.created_at,
     updatedAt: session.status_at,
     currentSessionId: sidOf(session),
-    ...(kept.currentSnapshotId === undefined ? {} : { currentSnapshotId: kept.currentSnapshotId }),
+    currentSnapshotId: kept.currentSnapshotId,
     status: statuses[session.status],
     statusUpdatedAt: session.status_at,
     ...(session.workdir === null ? {} : { cwd: session.workdir }),
     tags: tagsOf(session),
-    ...(kept.snapshotExpirationMs === undefined ? {} : { snapshotExpiration: kept.snapshotExpirationMs }),
+    snapshotExpiration: kept.snapshotExpirationMs,
   }
 }
 

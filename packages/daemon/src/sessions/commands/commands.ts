@@ -132,7 +132,7 @@ export class Commands {
     const oldest = events[0]?.seq
     if (oldest === undefined || after + 1 < oldest)
       throw new SandboxError('gone', `Output after event ${after} was dropped.`, {
-        details: { after, ...(oldest === undefined ? {} : { oldest }) },
+        details: { after, oldest },
         hint: 'The result has the beginning and the end of it. Read sooner next time.',
       })
     for (const event of events) if (event.seq > after) yield event

@@ -34,5 +34,5 @@ export function enterShell(open: Open, shell: string, execId: string | null, com
 /** The command that runs in a shell, and how many wait behind it. */
 export function shellQueue(open: Open, shell: string): { running?: ShellTurn; waiting: number } {
   const [running, ...waiting] = queues.get(open)?.get(shell) ?? []
-  return { ...(running ? { running } : {}), waiting: waiting.length }
+  return { running, waiting: waiting.length }
 }

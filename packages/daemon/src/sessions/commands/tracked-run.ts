@@ -46,7 +46,7 @@ export function trackRun(
     signal,
     maxOutputBytes,
     outputBudget: account,
-    ...(onEvent ? { onEvent } : {}),
+    onEvent,
   })
     .then(async ({ result, events }) =>
       save({

@@ -49,7 +49,7 @@ export function fileRoutes(routes: Routes): void {
       const path = needed(call, 'path')
       const mode = modeOf(optional(call, 'mode'))
       await using(call, ({ sandbox: { files } }) =>
-        files.mkdir(path, { recursive: true, ...(mode === undefined ? {} : { mode }) }),
+        files.mkdir(path, { recursive: true, mode }),
       )
     },
     { status: 201 },

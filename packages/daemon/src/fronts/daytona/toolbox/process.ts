@@ -78,8 +78,8 @@ async function run(
   const account = accountOf(services.sessions.memory, call.request, call.reply)
   const options = {
     ...command,
-    ...(given.cwd ? { cwd: given.cwd } : {}),
-    ...(given.envs ? { env: given.envs } : {}),
+    cwd: given.cwd || undefined,
+    env: given.envs,
     timeoutMs,
     maxOutputBytes: mostOutputBytes,
     outputBudget: account,

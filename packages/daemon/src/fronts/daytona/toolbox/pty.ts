@@ -92,7 +92,7 @@ export class Ptys {
       terminalId: request.id,
       cols,
       rows,
-      ...(cwd ? { cwd } : {}),
+      cwd: cwd || undefined,
       env: { TERM: 'xterm-256color', ...envs },
     })
     const record: PtyRecord = {
@@ -129,7 +129,7 @@ export class Ptys {
           await drained(socket, leaving)
           continue
         }
-        const exit = { exitCode: event.exitCode, ...(event.signal ? { exitReason: event.signal } : {}) }
+        const exit = { exitCode: event.exitCode, exitReason: event.signal }
         socket.send(JSON.stringify({ type: 'control', status: 'exited', ...exit }))
         socket.close(1000, JSON.stringify(exit).slice(0, 120))
         await terminals.ended(sandboxId, id, exit)

@@ -259,7 +259,7 @@ function addressOf({ params }: Call): CommandAddress {
 }
 
 function commandView({ id, command, exitCode }: SessionCommand) {
-  return { id, command, ...(exitCode === undefined ? {} : { exitCode }) }
+  return { id, command, exitCode }
 }
 
 /** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
