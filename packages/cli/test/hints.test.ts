@@ -40,7 +40,7 @@ describe('hints in the source', () => {
   /** Code that answers over HTTP and on the command line, too. Vendors' providers, recipes and clients answer only to the SDK. */
   const files = globSync(
     [
-      'packages/daemon/src/{sessions,api,keys,store}/**/*.ts',
+      'packages/daemon/src/{sessions,api,http,keys,store}/**/*.ts',
       'packages/daemon/src/ports/ports.ts',
       'packages/engine/src/**/*.ts',
       'packages/sdk/src/{core,runner,folder,ports,providers/local}/**/*.ts',

@@ -19,12 +19,12 @@ export {
   type Session,
   sessionLabel,
 } from './context.ts'
-export { EndTimer } from './end-timer.ts'
 export { EventBus, type SessionEvent } from './events.ts'
-export { idleEnd, lifetimeEnd } from './leases.ts'
+export { EndTimer } from './leases/end-timer.ts'
+export { idleEnd, lifetimeEnd } from './leases/leases.ts'
+export { checkArgv, checkCount, checkEnv, requestLimits } from './limits/request-limits.ts'
 export { LiveSessions, type Open } from './live.ts'
 export type { CreateRequest } from './plan.ts'
 export { Pool, poolLabel } from './pool.ts'
-export { checkArgv, checkCount, checkEnv, requestLimits } from './request-limits.ts'
 export { type ProviderFacts, SessionService } from './sessions.ts'
 export type { Used } from './use.ts'

@@ -3,7 +3,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { ExecRow } from '../store/index.ts'
 import type { Context } from './context.ts'
-import { checkArgv, checkCount, checkEnv } from './request-limits.ts'
+import { checkArgv, checkCount, checkEnv } from './limits/request-limits.ts'
 import type { Use, Used, UseOptions } from './use.ts'
 
 /** Terminals of sessions. Each is written down, so that one is found again by its id and never opened by accident. */

@@ -1,11 +1,13 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { CreateRequest } from '../../sessions/index.ts'
+import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
-import type { Call } from './call.ts'
-import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
+import type { Call } from './entry.ts'
+import { policyOf } from './network.ts'
 import { snapshotNamed } from './snapshots.ts'
+import { remember, type SandboxRecord, type SandboxView, sandboxView } from './views.ts'
 
 /** Minutes without use after which the vendor stops a sandbox that does not say otherwise. */
 const defaultAutoStop = 15
@@ -61,7 +63,7 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
     labels: body.labels,
     env: body.env,
     limits: limitsOf(body),
-    network: networkOf(body, config.allowed_networks),
+    network: networkOf(policyOf(body, config.allowed_networks)),
     ...leasesOf(body, config.max_ttl_seconds * 1000),
     wakeOnUse: false,
   }
@@ -114,15 +116,6 @@ function limitsOf({ cpu, memory, disk }: CreateBody): CreateRequest['limits'] {
     ...(memory === undefined ? {} : { memoryMb: Math.round(memory * 1024) }),
     ...(disk === undefined ? {} : { diskMb: Math.round(disk * 1024) }),
   }
-}
-
-/** The vendor's sandboxes have a network unless it is blocked; here the operator decides whether there is one to have. */
-function networkOf(
-  { networkBlockAll }: CreateBody,
-  allowed: readonly string[],
-): CreateRequest['network'] | undefined {
-  if (networkBlockAll === undefined) return undefined
-  return networkBlockAll ? (allowed.includes('none') ? 'none' : undefined) : 'open'
 }
 
 function refuseUnknown(body: CreateBody): void {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Services } from '../../http/services.ts'
 import type { Session } from '../../sessions/index.ts'
 import { Access } from './access.ts'
-import { Budget } from './budget.ts'
+import { Budget } from './attempt-budget.ts'
 
 let folder: string
 beforeAll(async () => {

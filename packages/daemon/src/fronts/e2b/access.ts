@@ -6,8 +6,8 @@ import type { Services } from '../../http/services.ts'
 import { type Caller, plainKey, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 import type { Session } from '../../sessions/index.ts'
-import { Budget } from './budget.ts'
-import { sandboxGone } from './errors.ts'
+import { Budget } from './attempt-budget.ts'
+import { sandboxGone } from './refusal.ts'
 
 /** A pair of sandbox and key costs some microseconds; to look which there are, as much as this many pairs. */
 const triesPerSecond = 5000

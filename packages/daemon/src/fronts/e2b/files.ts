@@ -8,10 +8,10 @@ import { byteRange } from '../../http/byte-range.ts'
 import { bodyChunks } from '../../http/request-body.ts'
 import { sendStream } from '../../http/send-stream.ts'
 import type { FrontPlace } from '../front.ts'
-import type { DataPlane, Entered, FileQuery } from './data-plane.ts'
-import { absolute } from './entries.ts'
-import { keepMetadata, metadataOf } from './file-metadata.ts'
-import { eachFile } from './multipart.ts'
+import type { DataPlane, Entered, FileQuery } from './envd/data-plane.ts'
+import { absolute } from './envd/file-entries.ts'
+import { keepMetadata, metadataOf } from './envd/file-metadata.ts'
+import { eachFile } from './envd/uploads.ts'
 
 const idleMs = 60_000
 

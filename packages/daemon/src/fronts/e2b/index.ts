@@ -1,16 +1,18 @@
 import { answerAndClose } from '../../http/closing.ts'
 import type { FrontFactory } from '../front.ts'
 import { Access } from './access.ts'
-import { ConnectService } from './connect.ts'
-import { controlRoutes } from './control.ts'
-import { DataPlane } from './data-plane.ts'
-import { refuse } from './errors.ts'
+import { Entry } from './entry.ts'
+import { ConnectService } from './envd/connect.ts'
+import { DataPlane } from './envd/data-plane.ts'
+import { Filesystem } from './envd/filesystem.ts'
 import { fileRoutes } from './files.ts'
-import { Filesystem } from './filesystem.ts'
+import { Sandboxes } from './lifecycle.ts'
 import { Ports } from './ports.ts'
 import { Processes } from './processes.ts'
+import { refuse } from './refusal.ts'
 import { envdPort, type RoutedRequest, routeOf } from './routing.ts'
-import { Sandboxes } from './sandboxes.ts'
+import { sandboxRoutes } from './sandboxes.ts'
+import { snapshotRoutes } from './snapshots.ts'
 
 /**
  * E2B's API at one address. Host and headers tell apart the control plane, the daemon that E2B runs in every sandbox
@@ -25,7 +27,9 @@ export const e2bFront: FrontFactory = (app, place) => {
   const sandboxes = new Sandboxes(place, access)
   const ports = new Ports(place, access, sandboxes)
   const plane = new DataPlane(place, access, sandboxes)
-  controlRoutes(app, place, access, sandboxes)
+  const entry = new Entry(app, place, access)
+  sandboxRoutes(entry, sandboxes)
+  snapshotRoutes(entry, sandboxes)
   fileRoutes(app, place, plane)
   const service = new ConnectService(app, place, plane)
   new Processes(place).register(service)

@@ -13,9 +13,9 @@ import { refuseOdd } from '../../preview/server.ts'
 import { asksForWebSocket, tunnel } from '../../preview/tunnel.ts'
 import type { FrontPlace } from '../front.ts'
 import type { Access } from './access.ts'
-import { gone, isGone, sandboxGone } from './errors.ts'
+import type { Sandboxes } from './lifecycle.ts'
+import { gone, isGone, sandboxGone } from './refusal.ts'
 import type { Routed } from './routing.ts'
-import type { Sandboxes } from './sandboxes.ts'
 
 /** The ports of sandboxes, as E2B shows them: all of them, to everybody, or with a token if the sandbox was created so. */
 export class Ports {

@@ -1,16 +1,16 @@
 import type { FrontFactory } from '../front.ts'
-import { codeRoutes } from './code.ts'
-import { commandRoutes } from './commands.ts'
-import { Desk } from './desk.ts'
+import { codeRoutes } from './code/contexts.ts'
+import { sessionRoutes } from './code/shells.ts'
 import { egressRoutes } from './egress.ts'
 import { endpointRoutes } from './endpoints.ts'
-import { refuse } from './errors.ts'
+import { Entry } from './entry.ts'
 import { fileRoutes } from './files.ts'
-import { folderRoutes } from './folders.ts'
+import { folderRoutes } from './filesystem/folders.ts'
 import { isolatedRoutes } from './isolated.ts'
-import { lifecycleRoutes } from './lifecycle.ts'
 import { metricRoutes } from './metrics.ts'
-import { sessionRoutes } from './sessions.ts'
+import { processRoutes } from './processes.ts'
+import { refuse } from './refusal.ts'
+import { sandboxRoutes } from './sandboxes.ts'
 import { snapshotRoutes } from './snapshots.ts'
 
 /**
@@ -23,17 +23,17 @@ import { snapshotRoutes } from './snapshots.ts'
  * Other ports of a sandbox are served by the preview listener, because untrusted content must not share this origin.
  */
 export const opensandboxFront: FrontFactory = (app, place) => {
-  const desk = new Desk(app, place)
-  lifecycleRoutes(desk)
-  snapshotRoutes(desk)
-  endpointRoutes(desk)
-  commandRoutes(desk)
-  sessionRoutes(desk)
-  codeRoutes(desk)
-  fileRoutes(desk)
-  folderRoutes(desk)
-  metricRoutes(desk)
-  isolatedRoutes(desk)
-  egressRoutes(desk)
+  const entry = new Entry(app, place)
+  sandboxRoutes(entry)
+  snapshotRoutes(entry)
+  endpointRoutes(entry)
+  processRoutes(entry)
+  sessionRoutes(entry)
+  codeRoutes(entry)
+  fileRoutes(entry)
+  folderRoutes(entry)
+  metricRoutes(entry)
+  isolatedRoutes(entry)
+  egressRoutes(entry)
   return { refuse }
 }

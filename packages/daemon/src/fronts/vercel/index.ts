@@ -1,7 +1,7 @@
 import type { FrontFactory } from '../front.ts'
-import { commandRoutes } from './commands.ts'
-import { VercelDesk } from './desk.ts'
+import { Entry } from './entry.ts'
 import { fileRoutes } from './files.ts'
+import { processRoutes } from './processes.ts'
 import { refuse } from './refusal.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { sessionRoutes } from './sessions.ts'
@@ -20,17 +20,17 @@ const sweepMs = 60_000
  * The SDK repeats any request that gets a 5xx. So permanent failures, and work that has begun, never get one.
  */
 export const vercelFront: FrontFactory = (app, place) => {
-  const desk = new VercelDesk(app, place)
+  const entry = new Entry(app, place)
   for (const route of [
-    ...sandboxRoutes(desk),
-    ...sessionRoutes(desk),
-    ...commandRoutes(desk),
-    ...fileRoutes(desk),
-    ...snapshotRoutes(desk),
+    ...sandboxRoutes(entry),
+    ...sessionRoutes(entry),
+    ...processRoutes(entry),
+    ...fileRoutes(entry),
+    ...snapshotRoutes(entry),
   ])
-    desk.add(route)
+    entry.add(route)
   const sweep = () =>
-    void removeExpired(desk).catch((error) =>
+    void removeExpired(entry).catch((error) =>
       place.services.log.warn({ err: error }, 'cannot remove expired snapshots; the next sweep tries again'),
     )
   sweep()

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { beginStream, drained } from '../../http/event-streams.ts'
-import type { VercelDesk } from './desk.ts'
+import type { Entry } from './entry.ts'
 
 const beatMs = 15_000
 
@@ -10,12 +10,12 @@ const beatMs = 15_000
  * keep a silent connection alive.
  */
 export async function sendLines(
-  desk: VercelDesk,
+  entry: Entry,
   reply: FastifyReply,
   gone: AbortSignal,
   source: (ending: AbortSignal) => AsyncIterable<unknown>,
 ): Promise<void> {
-  const { signal, leave } = desk.services.streams.enter(reply.request.caller)
+  const { signal, leave } = entry.services.streams.enter(reply.request.caller)
   const ending = AbortSignal.any([signal, gone])
   const { raw } = reply
   beginStream(reply, 'application/x-ndjson')

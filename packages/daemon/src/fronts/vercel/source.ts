@@ -3,7 +3,7 @@ import { cloneRepo } from '@sandkasten/sdk/recipes'
 import { z } from 'zod'
 import type { Session, Used } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
-import type { VercelCall, VercelDesk } from './desk.ts'
+import type { Entry, VercelCall } from './entry.ts'
 
 /** What a new sandbox begins with. */
 export const source = z.discriminatedUnion('type', [
@@ -26,7 +26,7 @@ const fillMs = 600_000
 
 /** Puts the source in place, for as long as its client waits. */
 export async function fill(
-  desk: VercelDesk,
+  entry: Entry,
   { caller, signal }: VercelCall,
   session: Session,
   from: Source,
@@ -36,7 +36,7 @@ export async function fill(
   const ending = AbortSignal.any([signal, clock])
   const work = ({ sandbox }: Used) =>
     from.type === 'git' ? clone(sandbox, from, ending) : unpack(sandbox, from.url, ending)
-  await desk.services.sessions.use.use(caller, session.id, work).catch((cause: unknown) => {
+  await entry.services.sessions.use.use(caller, session.id, work).catch((cause: unknown) => {
     if (!clock.aborted) throw cause
     throw new SandboxError('timeout', `The source did not come within ${fillMs / 1000} s.`, { cause })
   })

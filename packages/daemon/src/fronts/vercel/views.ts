@@ -1,5 +1,5 @@
 import type { Command, Session } from '../../sessions/index.ts'
-import { frontLabel, type Kept, type VercelDesk } from './desk.ts'
+import { type Entry, frontLabel, type Kept } from './entry.ts'
 
 /** Our rows in the shapes that the SDK's validators accept. */
 
@@ -52,14 +52,14 @@ export function sandboxView(session: Session, kept: Kept) {
 }
 
 /** One run; an earlier one than the session's last is over. */
-export function sessionView(desk: VercelDesk, session: Session, incarnation = session.incarnation) {
+export function sessionView(entry: Entry, session: Session, incarnation = session.incarnation) {
   const status = incarnation === session.incarnation ? statuses[session.status] : 'stopped'
   return {
     id: sidOf(session, incarnation),
     memory: session.mem_mb,
     vcpus: session.cpu,
     region,
-    timeout: session.lifetime_ms ?? desk.longestMs,
+    timeout: session.lifetime_ms ?? entry.longestMs,
     status,
     requestedAt: session.started_at,
     startedAt: session.started_at,
@@ -77,8 +77,8 @@ function policyOf(session: Session): { mode: 'allow-all' | 'deny-all' } {
 }
 
 /** The ports that were opened, each with an address that works from where the client is. */
-export async function routesOf(desk: VercelDesk, session: Session) {
-  const { ports } = desk.services
+export async function routesOf(entry: Entry, session: Session) {
+  const { ports } = entry.services
   const { addresses } = ports
   if (!addresses) return []
   const rows = await ports.listOpen(session)

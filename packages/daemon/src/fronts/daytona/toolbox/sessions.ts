@@ -8,7 +8,7 @@ import { drained } from '../../../http/websockets.ts'
 import { fitTexts, type Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { notSupported, parsed } from '../../shared/request.ts'
-import { type Call, type Routes, using } from '../call.ts'
+import { type Call, type Entry, using } from '../entry.ts'
 import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
 
 const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
@@ -52,26 +52,26 @@ export class ToolboxSessions {
     this.#place = place
   }
 
-  register(routes: Routes): void {
+  register(entry: Entry): void {
     const at = '/toolbox/:id/process/session'
-    routes.add('POST', at, 'exec', (call) => this.#create(call), { status: 201 })
-    routes.add('GET', at, 'read', (call) => using(call, (used) => this.#list(used)))
+    entry.add('POST', at, 'exec', (call) => this.#create(call), { status: 201 })
+    entry.add('GET', at, 'read', (call) => using(call, (used) => this.#list(used)))
     for (const path of ['entrypoint', 'entrypoint/logs'])
-      routes.add('GET', `${at}/${path}`, 'read', async () => {
+      entry.add('GET', `${at}/${path}`, 'read', async () => {
         throw notSupported('The entrypoint’s session')
       })
-    routes.add('GET', `${at}/:sid`, 'read', (call) =>
+    entry.add('GET', `${at}/:sid`, 'read', (call) =>
       using(call, async (used) => this.#view(await this.#record(used, call.params.sid!), used)),
     )
-    routes.add('DELETE', `${at}/:sid`, 'exec', (call) => this.#delete(call), { status: 204 })
-    routes.add('POST', `${at}/:sid/exec`, 'exec', (call) => this.#execute(call))
-    routes.add('GET', `${at}/:sid/command/:cid`, 'read', (call) =>
+    entry.add('DELETE', `${at}/:sid`, 'exec', (call) => this.#delete(call), { status: 204 })
+    entry.add('POST', `${at}/:sid/exec`, 'exec', (call) => this.#execute(call))
+    entry.add('GET', `${at}/:sid/command/:cid`, 'read', (call) =>
       using(call, async (used) => commandView((await this.command(used, addressOf(call))).command)),
     )
-    routes.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
+    entry.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
       using(call, async (used) => outputOf(call, await this.command(used, addressOf(call)), false)),
     )
-    routes.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
+    entry.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
   }
 
   /** The command, running or ended, and its session. */
