@@ -214,7 +214,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}),
     },
     defaults: {
-      memoryMb: defaults.mem_limit_mb,
+      memoryMb: defaults.memory_mb,
       vcpus: defaults.cpu_limit,
       pids: defaults.pids_limit,
       tmpMb: defaults.tmp_limit_mb,

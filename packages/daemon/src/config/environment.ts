@@ -1,6 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { parse } from 'yaml'
 import type { z } from 'zod'
+import { currentVariable } from './former-names.ts'
 import { fileSchema } from './schema.ts'
 import { nearest, shapeOf } from './unknown.ts'
 
@@ -25,7 +26,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   const found: Record<string, unknown> = {}
   for (const [variable, value] of Object.entries(env)) {
     if (!variable.startsWith(prefix) || value === undefined) continue
-    const name = variable.slice(prefix.length)
+    const name = currentVariable(variable.slice(prefix.length))
     const leaf = leaves.get(name)
     if (leaf) set(found, leaf.path, readValue(leaf.schema, value))
     else refuseMisspelt(variable, name, [...leaves.keys()])

@@ -53,7 +53,7 @@ export async function inherit(
   }
   const inherited = {
     cpu: limits.cpu ?? atMost(settings.cpu, max.cpu_limit, 'cpu'),
-    memoryMb: limits.memoryMb ?? atMost(settings.memoryMb, max.mem_limit_mb, 'memory_mb'),
+    memoryMb: limits.memoryMb ?? atMost(settings.memoryMb, max.memory_mb, 'memory_mb'),
     pids: limits.pids ?? atMost(settings.pids, max.pids_limit, 'pids'),
     ...(limits.diskMb !== undefined || settings.diskMb > 0
       ? { diskMb: limits.diskMb ?? atMost(settings.diskMb, max.disk_limit_mb, 'disk_mb') }

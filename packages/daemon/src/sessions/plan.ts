@@ -63,10 +63,10 @@ export function planOf(
     network,
     cpu: atMost(limits.cpu ?? defaults.cpu_limit, max.cpu_limit, 'limits.cpu', 'max.cpu_limit'),
     memoryMb: atMost(
-      limits.memoryMb ?? defaults.mem_limit_mb,
-      max.mem_limit_mb,
+      limits.memoryMb ?? defaults.memory_mb,
+      max.memory_mb,
       'limits.memory_mb',
-      'max.mem_limit_mb',
+      'max.memory_mb',
     ),
     pids: atMost(limits.pids ?? defaults.pids_limit, max.pids_limit, 'limits.pids', 'max.pids_limit'),
     diskMb: atMost(

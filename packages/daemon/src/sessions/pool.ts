@@ -35,7 +35,7 @@ export class Pool {
         hint: 'Leave pool out of the configuration.',
       })
     this.#shelves = config.pool.map(({ size, image, network_mode: network, account, ...limits }) => {
-      const { cpu_limit: cpu, mem_limit_mb: memoryMb, pids_limit: pids, disk_limit_mb: diskMb } = limits
+      const { cpu_limit: cpu, memory_mb: memoryMb, pids_limit: pids, disk_limit_mb: diskMb } = limits
       const plan = planOf(context, { image, network, account, limits: { cpu, memoryMb, pids, diskMb } })
       return { size, plan, key: keyOf(plan), ready: [] }
     })

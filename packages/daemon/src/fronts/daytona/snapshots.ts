@@ -136,7 +136,7 @@ function imageViews({ caller, place }: Call) {
     entrypoint: null as string[] | null,
     cpu: config.defaults.cpu_limit,
     gpu: 0,
-    mem: config.defaults.mem_limit_mb / 1024,
+    mem: config.defaults.memory_mb / 1024,
     disk: 0,
     errorReason: null as string | null,
     createdAt,

@@ -108,7 +108,7 @@ async function find(
   })
   const logs = /^session\/([^/]+)\/command\/([^/]+)\/logs$/.exec(path)
   if (logs) {
-    const address = { sessionId: decoded(logs[1]!), commandId: decoded(logs[2]!) }
+    const address = { sessionId: decoded(logs[1]!), execId: decoded(logs[2]!) }
     const found = await place.services.sessions.use.use(
       caller,
       sandbox.id,

@@ -35,7 +35,7 @@ interface SessionRecord extends SessionFacts {
 /** Where a command of a session is found; for requests and for WebSockets. */
 export interface CommandAddress {
   readonly sessionId: string
-  readonly commandId: string
+  readonly execId: string
 }
 
 export interface FoundCommand {
@@ -75,9 +75,9 @@ export class ToolboxSessions {
   }
 
   /** The command, running or ended, and its session. */
-  async command(used: Used, { sessionId, commandId }: CommandAddress): Promise<FoundCommand> {
+  async command(used: Used, { sessionId, execId }: CommandAddress): Promise<FoundCommand> {
     const session = await this.#session(used, await this.#record(used, sessionId))
-    const command = session.get(commandId)
+    const command = session.get(execId)
     if (command) return { command, session }
     throw new SandboxError('not_found', 'command not found', {
       details: { daytonaCode: 'PROCESS_NOT_FOUND' },
@@ -255,7 +255,7 @@ function keyOf(sandboxId: string, sessionId: string): string {
 }
 
 function addressOf({ params }: Call): CommandAddress {
-  return { sessionId: params.sid!, commandId: params.cid! }
+  return { sessionId: params.sid!, execId: params.cid! }
 }
 
 function commandView({ id, command, exitCode }: SessionCommand) {

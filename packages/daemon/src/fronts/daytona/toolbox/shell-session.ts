@@ -143,7 +143,7 @@ export class ShellSession {
           if (mine[event.type]) yield { type: event.type, data: piece }
           continue
         }
-        const own = piece.commandId === command.id
+        const own = piece.execId === command.id
         mine[event.type] = own && piece.kind === 'begin'
         if (own && piece.kind === 'end') over[event.type] = true
       }
@@ -206,7 +206,7 @@ export class ShellSession {
       const begin = heldSince[event.type] ?? event.seq
       for (const piece of stream.push(event.data)) {
         if (Buffer.isBuffer(piece)) continue
-        const command = this.#commands.get(piece.commandId)
+        const command = this.#commands.get(piece.execId)
         if (piece.kind === 'begin') {
           current = command
           if (command) command.from = Math.min(command.from ?? Infinity, begin)
