@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import { answerAndClose, limitUnreadBodies, refusalCloses } from '../http/closing.ts'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../http/closing-connections.ts'
 import { problemOf, problemType, retryAfterSeconds, translate } from '../http/problems.ts'
 import { requestId } from '../http/request.ts'
 import { readJson } from '../http/request-body.ts'

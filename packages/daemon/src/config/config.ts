@@ -4,9 +4,9 @@ import { SandboxError } from '@sandkasten/sdk'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
 import { withCurrentNames } from './former-names.ts'
-import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen.ts'
+import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen-address.ts'
 import { type FileConfig, type FrontName, fileSchema } from './schema.ts'
-import { problemOf, unknownKeys } from './unknown.ts'
+import { problemOf, unknownKeys } from './unknown-keys.ts'
 
 /** The configuration that is in force: checked, complete, with absolute paths. */
 export interface DaemonConfig

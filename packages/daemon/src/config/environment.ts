@@ -3,7 +3,7 @@ import { parse } from 'yaml'
 import type { z } from 'zod'
 import { currentVariable } from './former-names.ts'
 import { fileSchema } from './schema.ts'
-import { nearest, shapeOf } from './unknown.ts'
+import { nearest, shapeOf } from './unknown-keys.ts'
 
 const prefix = 'SANDKASTEN_'
 /** Variables of ours that are not configuration of the daemon. */

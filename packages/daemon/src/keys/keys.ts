@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { KeyRow, ProjectRow, Store } from '../store/index.ts'
+import { KeyWatch } from './key-watch.ts'
 import { includes, type Scope, scopes } from './scopes.ts'
 import { hashOf, newKey, sameHash } from './secret.ts'
-import { KeyWatch } from './watch.ts'
 
 /** Who asks: found by the key, handed to everything that is done for him. */
 export interface Caller {

@@ -5,8 +5,8 @@ import { type Context, checkCount, type Session, type SessionService } from '../
 import type { PortRow } from '../store/index.ts'
 import type { Addresses } from './addresses.ts'
 import type { Connections } from './connections.ts'
-import { type Links, newToken } from './links.ts'
-import { listeningPorts } from './listening.ts'
+import { listeningPorts } from './listening-ports.ts'
+import { type Links, newToken } from './signed-links.ts'
 
 export interface PortChanges {
   port: number

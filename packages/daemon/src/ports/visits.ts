@@ -6,8 +6,8 @@ import { type Caller, includes } from '../keys/index.ts'
 import type { Session, SessionService } from '../sessions/index.ts'
 import type { PortRow } from '../store/index.ts'
 import type { Target } from './addresses.ts'
-import { isTokenOf, type Links } from './links.ts'
 import type { PortContext } from './ports.ts'
+import { isTokenOf, type Links } from './signed-links.ts'
 
 /** What a visitor brought. */
 export interface Credentials {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { closesAfter } from '../http/closing.ts'
+import { closesAfter } from '../http/closing-connections.ts'
 import type { ReachedPort, Target } from '../ports/index.ts'
 import { dial, dialError } from './dial.ts'
 import { hasBody } from './request-headers.ts'

@@ -4,9 +4,9 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { SnapshotRow } from '../store/index.ts'
 import { type Context, instanceLabel, type Sandbox, type Session, sessionLabel } from './context.ts'
-import { inherit } from './inherit.ts'
 import { quotaCheck } from './limits/quotas.ts'
 import { type CreateRequest, createOptions, type Plan, planOf } from './plan.ts'
+import { inherit } from './snapshot-settings.ts'
 import { mark } from './status.ts'
 
 /**

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import { quotaCheck, withinSnapshotQuota } from './limits/quotas.ts'
-import type { Open } from './live.ts'
+import type { Open } from './live-sessions.ts'
 import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable, refuseOther } from './status.ts'
 

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
-import { settingsOf } from './inherit.ts'
+import { settingsOf } from './snapshot-settings.ts'
 
 /**
  * Saves a session's disk and writes that down. To the provider its name is this daemon's: so one without a row, because this process was killed between the

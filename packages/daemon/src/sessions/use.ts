@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { type Caller, includes } from '../keys/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Lifecycle, Meant } from './lifecycle.ts'
-import type { Open } from './live.ts'
+import type { Open } from './live-sessions.ts'
 import { noSession, refuseOther } from './status.ts'
 
 export interface Used {

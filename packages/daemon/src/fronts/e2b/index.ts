@@ -1,4 +1,4 @@
-import { answerAndClose } from '../../http/closing.ts'
+import { answerAndClose } from '../../http/closing-connections.ts'
 import type { FrontFactory } from '../front.ts'
 import { Access } from './access.ts'
 import { Entry } from './entry.ts'

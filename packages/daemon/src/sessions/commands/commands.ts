@@ -10,10 +10,10 @@ import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
 import type { ResultAccount } from './result-memory.ts'
+import { lossOf, startRun, trackRun } from './run-command.ts'
+import { trackShell } from './shell-command.ts'
 import { enterShell } from './shell-queue.ts'
 import { shellOf } from './shells.ts'
-import { lossOf, startRun, trackRun } from './tracked-run.ts'
-import { trackShell } from './tracked-shell.ts'
 import type {
   Command,
   CommandRequest,

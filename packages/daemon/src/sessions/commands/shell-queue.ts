@@ -1,4 +1,4 @@
-import type { Open } from '../live.ts'
+import type { Open } from '../live-sessions.ts'
 
 /** A command in a shell, as others who wait for the shell may see it. */
 export interface ShellTurn {

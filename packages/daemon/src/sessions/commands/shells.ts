@@ -1,6 +1,6 @@
 import { SandboxError, type SandboxShell } from '@sandkasten/sdk'
 import { checkCount } from '../limits/request-limits.ts'
-import type { Open } from '../live.ts'
+import type { Open } from '../live-sessions.ts'
 
 export const mainShell = 'main'
 

@@ -3,7 +3,7 @@ import { OutputLog } from '@sandkasten/sdk/provider'
 import type { ExecRow } from '../../store/index.ts'
 import { KeptEvents } from './kept-events.ts'
 import { encodedResult } from './result-size.ts'
-import { lossOf } from './tracked-run.ts'
+import { lossOf } from './run-command.ts'
 import type { LiveCommand, ShellRequest, TrackOptions } from './types.ts'
 
 const defaultOutputBytes = 4 * 1024 * 1024

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { KeyWatch } from './watch.ts'
+import { KeyWatch } from './key-watch.ts'
 
 const caller = (keyId: string) => ({ projectId: 'p', keyId, scopes: [], requestId: 'r' })
 
