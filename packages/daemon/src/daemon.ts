@@ -36,7 +36,7 @@ export interface DaemonOptions {
   /** Instead of the engine on this machine: any provider of the SDK’s contract. */
   provider?: DaemonProvider
   log?: Log
-  /** Shorter, for tests of those who are slow on purpose. */
+  /** Shorter timeouts, for tests with slow clients. */
   patience?: Patience
   /** The process is the daemon's alone: an error that nothing handles is logged and counted, and does not end it. */
   ownsProcess?: boolean
@@ -196,7 +196,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
   const { defaults, docker, runtime } = config
   const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
   const options: EngineProviderOptions = {
-    // Who names a runtime means the isolator that it is for; docker's is named with the isolator.
+    // A runtime implies the isolator `oci`, unless the isolator `docker` is named.
     isolator: config.isolator === 'auto' && runtime !== undefined ? 'oci' : config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
@@ -287,7 +287,7 @@ function housekeeping(
   const timers = jobs.map(({ name, everyMs, run }) => {
     let running: Promise<unknown> | undefined
     const timer = setInterval(() => {
-      // One that takes long is not started again beside itself.
+      // A job that is still running is not started again.
       running ??= run()
         .catch((error: unknown) => log.warn({ err: error, job: name }, 'housekeeping'))
         .finally(() => {

@@ -84,7 +84,7 @@ async function instanceId(folder: string): Promise<string> {
   return id
 }
 
-/** The holder's pid and start time; one that is not alive any more holds nothing. */
+/** The owner's pid and start time. A lock whose owner has died holds nothing. */
 async function takeLock(file: string, folder: string): Promise<void> {
   for (let attempt = 0; attempt < 3; attempt += 1) {
     try {

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
-/** The request in whose course code runs; also code that outlives it. */
+/** The request that the current code runs for, even if the code outlives it. */
 export interface RequestScope {
   readonly id: string
   /** Answers the request with this error, if it has no answer yet. Undefined once it has one. */

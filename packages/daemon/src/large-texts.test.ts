@@ -18,7 +18,7 @@ describe('steps on large texts', () => {
     const all = Promise.all([work(), work(), work()]).then(() => {
       ended = true
     })
-    // Between two passes of the event loop there is at most one step, whoever it belongs to.
+    // At most one step runs between two passes of the event loop, for all callers together.
     let most = 0
     for (let before = steps; !ended; before = steps) {
       await new Promise((resolve) => setImmediate(resolve))

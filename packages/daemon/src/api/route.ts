@@ -50,7 +50,7 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
 
 type Parsed<T> = T extends z.ZodType ? z.infer<T> : T extends 'stream' ? NodeJS.ReadableStream : undefined
 
-/** A route whose handler knows the types of what it is given. */
+/** Types a route's handler by the route's schemas. */
 export function route<
   P extends z.ZodObject | undefined = undefined,
   Q extends z.ZodObject | undefined = undefined,

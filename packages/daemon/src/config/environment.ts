@@ -57,7 +57,9 @@ function readValue(schema: z.ZodType, text: string): unknown {
   }
 }
 
-/** Others may have variables with our prefix; one that nearly is a key of ours is a typing mistake. */
+/**
+ * Other programs may use our prefix too. Only a name that is close to one of our keys is refused, as a typing mistake.
+ */
 function refuseMisspelt(variable: string, name: string, known: readonly string[]): void {
   if (others.includes(name)) return
   const near = nearest(name, known)

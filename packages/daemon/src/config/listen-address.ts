@@ -35,7 +35,7 @@ export function isLoopback(host: string): boolean {
   return isIP(host) === 4 && host.startsWith('127.')
 }
 
-/** Closed by default: what others can reach carries keys, so it needs TLS in front and keys that nobody guesses. */
+/** An address that other machines reach carries keys, so it needs TLS in front and keys that cannot be guessed. */
 export function refuseUnsafe(config: DaemonConfig): void {
   if (!config.allowed_images.includes(config.default_image))
     throw new SandboxError(

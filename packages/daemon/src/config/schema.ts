@@ -8,7 +8,7 @@ import { z } from 'zod'
 const seconds = z.int().positive().max(31_536_000)
 const megabytes = z.int().positive().max(16_777_216)
 
-/** What happens to a session whose time is up. */
+/** What happens to a session at the end of its lease. */
 export const endAction = z.enum(['stop', 'snapshot-and-stop', 'pause', 'destroy'])
 export type EndAction = z.infer<typeof endAction>
 
@@ -72,7 +72,7 @@ const front = z.strictObject({
     .describe('What clients call that address.'),
 })
 
-/** Vendors whose wire can be spoken. */
+/** Vendors with a front. */
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
 
 export const fileSchema = z.strictObject({

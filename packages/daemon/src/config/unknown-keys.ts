@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 
-/** A key that nobody knows is a typing mistake: it is said, with the nearest name, before anything else is checked. */
+/** Refuses unknown keys, and names the nearest known one. Runs before all other checks. */
 export function unknownKeys(
   given: Readonly<Record<string, unknown>>,
   schema: z.ZodType,

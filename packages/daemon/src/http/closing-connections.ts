@@ -19,7 +19,7 @@ export function closeSoon(socket: Duplex): void {
   socket.once('close', () => clearTimeout(timer))
 }
 
-/** A whole answer on a connection that has no `ServerResponse`, such as one that asked for an upgrade. Closes it. */
+/** Writes a whole response to a socket that has no `ServerResponse`, such as a refused upgrade, and closes it. */
 export function answerAndClose(socket: Duplex, { status, title, type, body, headers = {} }: RawAnswer): void {
   if (!socket.writable) return void socket.destroy()
   const all = {

@@ -94,7 +94,7 @@ export class Streams {
     ending: AbortSignal,
     failed: (error: unknown) => ServerEvent | undefined,
   ): Promise<void> {
-    // Not for one who does not read: it would only be kept for him.
+    // No heartbeat for a client that does not read: it would only fill the buffer.
     const beat = setInterval(() => raw.writableNeedDrain || raw.write(': still here\n\n'), heartbeatMs)
     const over = new Promise<undefined>((resolve) =>
       ending.addEventListener('abort', () => resolve(undefined), { once: true }),
@@ -146,7 +146,7 @@ export function encode({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
 }
 
-/** Resolves when there is room for more, or nobody who would take it. */
+/** Resolves when the response can take more data, or is closed. */
 export function drained(raw: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

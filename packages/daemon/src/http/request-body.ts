@@ -89,7 +89,7 @@ function tooLarge(maxBytes: number): SandboxError {
   return new SandboxError('too_large', `The body is larger than ${maxBytes} bytes.`, {})
 }
 
-/** A body that is passed on as it comes. A sender who says nothing for too long is let go. */
+/** A body as a stream of chunks. Throws when the sender pauses for too long. */
 export async function* bodyChunks(
   payload: NodeJS.ReadableStream,
   idleMs: number,

@@ -7,11 +7,11 @@ import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
 import type { Streams } from './event-streams.ts'
 
-/** How long one who sends slowly is waited for. */
+/** How long slow senders are waited for. */
 export interface Patience {
   /** The head of a request. */
   readonly headMs: number
-  /** A body of JSON, and the next piece of one that is passed on. */
+  /** A JSON body, and the next chunk of a streamed one. */
   readonly bodyMs: number
 }
 
@@ -20,7 +20,7 @@ export interface Services {
   readonly config: DaemonConfig
   readonly sessions: SessionService
   readonly ports: PortService
-  /** How visitors of ports are led to the sandbox, and those who are there. */
+  /** Admits visitors to ports, and their open connections. */
   readonly visits: Visits
   readonly connections: Connections
   readonly keys: KeyRing

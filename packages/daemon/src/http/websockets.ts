@@ -39,7 +39,7 @@ function answerPings(socket: WebSocket): void {
   })
 }
 
-/** A client whose machine has vanished does not say so: one that answers no ping is let go. */
+/** Ends connections that answer no ping: a machine that vanished does not close them. */
 export function watchOver(socket: WebSocket): void {
   answerPings(socket)
   let answered = true
@@ -47,7 +47,7 @@ export function watchOver(socket: WebSocket): void {
     answered = true
   })
   const beat = setInterval(() => {
-    // One that we do not read at the moment cannot be heard.
+    // A paused socket cannot deliver pongs.
     if (!answered && !socket.isPaused) return socket.terminate()
     answered = false
     socket.ping()
@@ -74,7 +74,7 @@ export async function drained(socket: WebSocket, signal: AbortSignal): Promise<v
   }
 }
 
-/** For what a client sends to be written somewhere: one that sends more than is taken there is not read meanwhile. */
+/** Pauses a client that sends faster than its data is written. */
 export function atItsPace(socket: WebSocket): (bytes: number, written: Promise<unknown>) => void {
   let waiting = 0
   return (bytes, written) => {
@@ -84,7 +84,7 @@ export function atItsPace(socket: WebSocket): (bytes: number, written: Promise<u
       waiting -= bytes
       if (waiting <= mostBytes) socket.resume()
     }
-    // What is typed into a terminal that is ending is lost, as it would be at any other.
+    // Input to a terminal that is ending is lost.
     written.then(done, done)
   }
 }

@@ -18,7 +18,7 @@ describe('what goes on for a key', () => {
     await watch.look()
     expect(first.signal.aborted).toBe(false)
     valid.delete('a')
-    // Nobody here has revoked it: it expired, or another daemon did.
+    // Revoked elsewhere, or expired.
     await vi.advanceTimersByTimeAsync(5_000)
     expect([first, second, other].map(({ signal }) => signal.aborted)).toEqual([true, true, false])
     expect(first.signal.reason).toMatchObject({ code: 'unauthenticated' })

@@ -28,7 +28,7 @@ export class KeyWatch {
   async look(): Promise<void> {
     const valid = new Map<string, boolean>()
     for (const [controller, caller] of [...this.#open]) {
-      // Without the database nobody knows; the next look does.
+      // The database is away; the next check decides.
       const isValid = valid.get(caller.keyId) ?? (await this.#isValid(caller).catch(() => true))
       valid.set(caller.keyId, isValid)
       if (isValid) continue

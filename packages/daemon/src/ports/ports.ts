@@ -10,7 +10,7 @@ import { type Links, newToken } from './signed-links.ts'
 
 export interface PortChanges {
   port: number
-  /** `private`: a key or a signed link; `token`: the port's token too; `public`: everybody. */
+  /** `private`: a key or a signed link; `token`: also the port's token; `public`: no credentials. */
   visibility?: PortRow['visibility']
   wakeOnVisit?: boolean
   /** A new token, and no link made so far holds any longer. */
@@ -74,7 +74,7 @@ export class PortService {
         created_at: before?.created_at ?? Date.now(),
       }
       await store.ports.put(row)
-      // Who is there by rules that no longer hold has to come again.
+      // Visitors that were admitted by the old rules must reconnect.
       if (before && (before.visibility !== visibility || changes.rotate)) this.#connections.cut(id, row.port)
       if (!before || before.visibility !== visibility)
         events.publish({
@@ -116,7 +116,7 @@ export class PortService {
     throw notOpen(port)
   }
 
-  /** False when it was closed already. Who is there is cut off. */
+  /** Closes the port and cuts its connections. False when it was closed already. */
   async close(caller: Caller, id: string, port: string): Promise<boolean> {
     const session = await this.#sessions.use.findHere(caller, id)
     if (!/^[1-9]\d{0,4}$/.test(port)) throw notOpen(port)

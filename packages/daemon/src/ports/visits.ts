@@ -12,14 +12,14 @@ import { isTokenOf, type Links } from './signed-links.ts'
 /** What a visitor brought. */
 export interface Credentials {
   readonly tokens: readonly string[]
-  /** Who the API key is of, if one came along. */
+  /** The caller of the API key, if one was sent. */
   readonly caller?: Caller
 }
 
 export interface Visit {
   readonly session: Session
   readonly row: PortRow
-  /** Nobody in particular: his visits put nothing off. */
+  /** An anonymous visitor. Anonymous visits do not extend the lease. */
   readonly stranger: boolean
   /** The token that opened it, and until when. */
   readonly token?: string

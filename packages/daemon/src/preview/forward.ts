@@ -63,7 +63,7 @@ export async function forward(
     const wait = () => {
       clearTimeout(idle)
       idle = setTimeout(() => {
-        // Not his fault while the sandbox does not take what he has sent.
+        // A sender is not slow while the sandbox does not take its data.
         if (request.isPaused()) return wait()
         over(new SandboxError('timeout', 'The body stopped arriving.', { hint: 'Send it faster.' }))
       }, bodyIdleMs)

@@ -15,7 +15,7 @@ import { mark } from './status.ts'
  */
 export class Creator {
   readonly #context: Context
-  /** Creates under way, for those who repeat one. */
+  /** Creates in progress, by idempotency key. */
   readonly #pending = new Map<string, Promise<Session>>()
 
   constructor(context: Context) {

@@ -12,7 +12,7 @@ import type { Sandbox } from './context.ts'
 export class LiveSessions {
   readonly #entries = new Map<string, Entry>()
 
-  /** Somebody works in the session until the returned function is called. */
+  /** Marks the session as in use until the returned function is called. */
   hold(id: string): () => void {
     const entry = this.#entry(id)
     entry.holds += 1
@@ -50,7 +50,7 @@ export class LiveSessions {
     return (this.#entries.get(id)?.waiting ?? 0) > 0
   }
 
-  /** Undefined, without a wait, when nobody is changing the session. */
+  /** Resolves when no change of state is in progress; undefined when there is none now. */
   settled(id: string): Promise<void> | undefined {
     const entry = this.#entries.get(id)
     return entry && entry.waiting > 0 ? entry.turn : undefined
@@ -97,7 +97,7 @@ export class LiveSessions {
     }
   }
 
-  /** What was used since the last time somebody asked. */
+  /** The sessions that were used since the last call. */
   takeTouched(): Array<{ id: string; at: number; cwd?: string }> {
     const all: Array<{ id: string; at: number; cwd?: string }> = []
     for (const [id, entry] of this.#entries) {

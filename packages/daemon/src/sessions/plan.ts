@@ -2,7 +2,7 @@ import { type CreateSandboxOpts, SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context } from './context.ts'
 
-/** What a caller may ask of a new session; what he leaves out, the configuration says. */
+/** What a caller may ask for in a new session. The configuration gives the rest. */
 export interface CreateRequest {
   image?: string
   snapshotId?: string
@@ -15,7 +15,7 @@ export interface CreateRequest {
   onIdle?: EndAction
   lifetimeMs?: number
   onLifetime?: EndAction
-  /** How long it is kept once it is stopped. Default: until somebody destroys it. */
+  /** How long a stopped session is kept. Default: until a caller destroys it. */
   stoppedTtlMs?: number | null
   wakeOnUse?: boolean
   /** What the sandbox's user is called, on the image `host`; its home is where the session works. */

@@ -4,10 +4,10 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { type Context, instanceLabel, type Sandbox } from './context.ts'
 import { createOptions, type Plan, planOf } from './plan.ts'
 
-/** What a sandbox that nobody has yet carries: the process that keeps it. */
+/** Names the process that keeps a sandbox which no session has yet. */
 export const poolLabel = 'sandkasten.pool'
 
-/** Nobody has asked for this long: then there is time to make more. */
+/** After this long without a create, the pool is filled up. */
 const quietMs = 100
 
 /**
@@ -46,7 +46,7 @@ export class Pool {
     })
   }
 
-  /** One that fits, as the session's own; undefined when there is none, or it turned out to be dead. */
+  /** Hands a matching sandbox over to the session. Undefined when there is none, or it has died. */
   async take(
     plan: Plan,
     given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },
@@ -55,7 +55,7 @@ export class Pool {
     const shelf = this.#shelves.find((one) => one.key === key && one.ready.length > 0)
     const sandbox = shelf?.ready.shift()
     if (!shelf || !sandbox) return undefined
-    // Not while somebody waits for this one, nor for the next, as long as there are some.
+    // Refill soon when less than half is left; otherwise wait until no creates come in.
     if (shelf.ready.length < shelf.size / 2) this.#tendIn(20)
     else this.#tendIn(quietMs)
     const { provider, log } = this.#context
@@ -63,13 +63,13 @@ export class Pool {
       await provider.handOver!(sandbox.sandboxId, given)
       if ((await sandbox.status()) === 'running') return sandbox
     } catch (error) {
-      log.warn({ sandbox: sandbox.sandboxId, err: error }, 'one of the pool could not be handed out')
+      log.warn({ sandbox: sandbox.sandboxId, err: error }, 'cannot hand over a sandbox of the pool; it is removed')
     }
     await this.#remove([sandbox])
     return undefined
   }
 
-  /** A later call takes the place of an earlier one. */
+  /** A later call replaces an earlier one. */
   #tendIn(ms: number): void {
     clearTimeout(this.#soon)
     this.#soon = setTimeout(() => void this.tend(), ms).unref()

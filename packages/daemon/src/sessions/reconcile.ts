@@ -160,7 +160,7 @@ export class Reconciler {
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()
   }
 
-  /** A create that nobody was told of. Its sandbox, if one was made, has no owner now and goes with the others. */
+  /** Undoes a create that no client learned of. Its sandbox then has no owner and is removed with the others. */
   async #undo(session: Session): Promise<void> {
     const { store } = this.#context
     await mark(this.#context, session, 'failed', {

@@ -35,7 +35,7 @@ export async function saveDisk(
     await store.snapshots.insert(row)
     return row
   } catch (error) {
-    // Nobody will be told of it.
+    // No client will learn of this snapshot.
     await provider
       .deleteSnapshot(snapshotId)
       .catch((cleanUp) => log.warn({ snapshot: snapshotId, err: cleanUp }, 'a snapshot is not undone yet'))

@@ -27,7 +27,7 @@ export interface LeaseChanges {
   /** From now. */
   lifetimeMs?: number | null
   onLifetime?: EndAction
-  /** From its stop; null: until somebody destroys it. */
+  /** Counted from the stop. Null: until a caller destroys the session. */
   stoppedTtlMs?: number | null
 }
 
@@ -247,7 +247,7 @@ export class SessionService {
     })
   }
 
-  /** Who did what in the caller's project, newest first. */
+  /** The audit log of the caller's project, newest first. */
   audit(caller: Caller, options: { before?: number; limit: number }) {
     return this.#context.store.records.audit(caller.projectId, options)
   }

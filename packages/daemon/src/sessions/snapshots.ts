@@ -78,7 +78,7 @@ export class SnapshotsOfSessions {
     return true
   }
 
-  /** Running copies; one that could not be made is its error, in its place. `names` are theirs, in order. */
+  /** Running copies, with `names` in order. A copy that failed is its error. */
   async fork(
     caller: Caller,
     id: string,

@@ -66,7 +66,7 @@ export class Terminals {
     return this.#context.store.execs.list(id, { limit: 100, maxBytes: 1_048_576, kind: 'terminal' })
   }
 
-  /** The terminal itself, as long as it is the one that was opened. */
+  /** The terminal, if it is still the one that was opened. */
   attach<T>(
     caller: Caller,
     id: string,

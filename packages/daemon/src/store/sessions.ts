@@ -90,7 +90,7 @@ export class Sessions {
       .execute()
   }
 
-  /** Those of one daemon whose status is from then or later. */
+  /** Sessions of one daemon whose status changed at `since` or later. */
   async changedSince(instanceId: string, since: number): Promise<SessionRow[]> {
     return this.#db
       .selectFrom('sessions')
@@ -155,7 +155,7 @@ export class Sessions {
     }
   }
 
-  /** Writes several new sessions of one project down, if it has room for all of them. The ids of those whose name was free. */
+  /** Inserts several sessions of one project if it has room for all. Returns the ids whose name was free. */
   async insertAll(rows: readonly SessionRow[], check?: CheckUsage): Promise<Set<string>> {
     const [first] = rows
     if (!first) return new Set()
@@ -214,7 +214,7 @@ export class Sessions {
     await this.#db.deleteFrom('idempotency').where('session_id', '=', sessionId).execute()
   }
 
-  /** Ended sessions that nobody will ask for any more. */
+  /** Deletes sessions that ended long ago. */
   async prune(instanceId: string, endedBefore: number): Promise<number> {
     const old = await this.#db
       .selectFrom('sessions')

@@ -27,7 +27,8 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       },
       async handle({ caller, body, request, reply }) {
         const idempotencyKey = idempotencyKeyOf(body.idempotency_key, request.headers['idempotency-key'])
-        // Not cancelled when the client goes away: with an idempotency key he comes back for it; without, it is ended below.
+        // A disconnect does not cancel the create. With an idempotency key the client retries; without one it is undone
+        // below.
         const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
         const { session, repeat, notes } = await sessions.create(caller, {
           image: body.image,

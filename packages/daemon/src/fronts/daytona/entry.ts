@@ -7,7 +7,7 @@ import type { EventSockets } from './event-sockets.ts'
 import { signedBy } from './signed-urls.ts'
 import { sandboxOf } from './views.ts'
 
-/** A request to this front whose key is known. */
+/** An authenticated request to this front. */
 export interface Call extends FrontCall {
   readonly place: FrontPlace
   /** The clients that listen for changes of sandboxes. */

@@ -25,7 +25,7 @@ const loginMs = 15_000
 const mostWaitingBytes = 4 * 1024 * 1024
 const mostWaiting = 10_000
 
-/** Connections that have not said who they are. Who means well has one for a moment. */
+/** The most connections that have not logged in yet. */
 const mostStrangers = 100
 
 const login = z.object({ token: z.string().min(1) })
@@ -85,7 +85,7 @@ export class EventSockets {
     }
   }
 
-  /** Who it is, by the first message that says so. Undefined when he left, was too slow, or is nobody. */
+  /** The caller of the first login message. Undefined when the client left, was too slow, or has no valid key. */
   async #login(socket: WebSocket, send: Send, leaving: AbortSignal): Promise<Caller | undefined> {
     const first = new Promise<string | undefined>((resolve) => {
       leaving.addEventListener('abort', () => resolve(undefined), { once: true })

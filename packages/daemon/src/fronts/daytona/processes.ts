@@ -46,7 +46,7 @@ export function processRoutes(entry: Entry): void {
   entry.add('POST', '/toolbox/:id/process/code-run', 'exec', async (call) => {
     const body = parsed(codeBody, call.body)
     const argv = body.argv ?? []
-    // On stdin: code may be longer than an argument, and is nobody's to read in the list of processes.
+    // On stdin: code may be too long for an argument, and arguments are visible in the process list.
     const command =
       body.language === 'python'
         ? { cmd: 'python3', args: ['-u', '-', ...argv] }

@@ -133,7 +133,7 @@ function change(
   })
 }
 
-/** One that is to be deleted as soon as it stops. */
+/** Deletes a sandbox that was created to end when it stops. */
 async function deleteEphemeral(call: Call, session: Session): Promise<SandboxView | undefined> {
   if ((await recordOf(call.place, session)).autoDeleteInterval !== 0) return undefined
   const view = await viewOf(call.place, session)

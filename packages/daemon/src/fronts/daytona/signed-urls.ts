@@ -27,7 +27,7 @@ export async function signingKeyOf(place: FrontPlace, session: Session, keyId: s
   return keyFor(place, session, keyId, signingRound)
 }
 
-/** Whose address it is; undefined for a request that has no signature. */
+/** The caller of a signed URL; undefined for a request without a signature. */
 export async function signedBy(
   place: FrontPlace,
   request: FastifyRequest,

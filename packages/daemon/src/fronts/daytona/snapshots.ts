@@ -89,7 +89,7 @@ export async function snapshotNamed(
   return rows.find(({ id, name }) => id === (claim?.id ?? idOrName) || id === idOrName || name === idOrName)
 }
 
-/** The vendor's names are unique. One whose snapshot was deleted behind our back is free again. */
+/** The vendor's names are unique. The name of a snapshot that was deleted elsewhere is free again. */
 async function claimName(call: Call, name: string): Promise<void> {
   const { place, caller } = call
   if (await place.records.insert(caller.projectId, snapshotKind, name, {})) return
@@ -121,7 +121,7 @@ function snapshotView({ caller }: Call, row: SnapshotRow) {
   }
 }
 
-/** Images that are allowed here are snapshots that everybody has. */
+/** The allowed images, as snapshots that every project has. */
 function imageViews({ caller, place }: Call) {
   const { config } = place.services
   const createdAt = new Date(0).toISOString()

@@ -33,7 +33,7 @@ export interface Upgrades {
 const closeMs = 500
 
 interface Found {
-  /** Who asked, if his key came with the request. */
+  /** The caller, if the key came with the upgrade request. */
   readonly caller?: Caller
   /** For the audit log, if there is a caller. */
   readonly action?: string

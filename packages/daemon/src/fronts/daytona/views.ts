@@ -24,7 +24,7 @@ export const liveStatuses: readonly Session['status'][] = [
   'crashed',
 ]
 
-/** The caller's sandbox with this id or this name. One that has ended is not there: so the vendor says “destroyed”. */
+/** The caller's sandbox with this id or name. An ended one is not found, which the vendor calls “destroyed”. */
 export async function sandboxOf(
   { services }: FrontPlace,
   caller: Caller,

@@ -48,7 +48,7 @@ export class Access {
     return this.#services.keys.authenticate(header, request.id)
   }
 
-  /** For one sandbox's data plane. Who has a token of it learns that it is not there any more; nobody else learns anything. */
+  /** For one sandbox's data plane. Only a caller with the sandbox's token learns that the sandbox has ended. */
   async token(request: FastifyRequest, id: string, session: Session | undefined): Promise<Caller> {
     const given = request.headers['x-access-token']
     const keyId = typeof given === 'string' ? given.split('.')[0]! : ''
@@ -105,7 +105,7 @@ export class Access {
     return typeof given === 'string' ? /^[^.]+\.([a-z0-9]{1,60})\./.exec(given)?.[1] : undefined
   }
 
-  /** What opens its ports for everybody who has it. */
+  /** The token that opens the sandbox's ports. */
   trafficToken(sessionId: string): Promise<string> {
     return this.#sign(`e2b traffic ${sessionId}`)
   }

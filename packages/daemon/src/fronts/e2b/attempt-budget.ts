@@ -1,6 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 
-/** Work for those who are not known yet: so much each second. It may be overdrawn once, and then nobody gets any until that is made up for. */
+/**
+ * Limits work for unauthenticated requests per second. One request may overdraw it; the next ones are refused until it
+ * recovers.
+ */
 export class Budget {
   readonly #perSecond: number
   readonly #now: () => number

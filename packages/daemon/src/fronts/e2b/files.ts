@@ -92,7 +92,7 @@ async function send(request: FastifyRequest, reply: FastifyReply, files: Files, 
   const stream = await files.readStream(file, range ? { start: range.start, end: range.end } : {})
   const name = encodeURIComponent(path.posix.basename(file))
   reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')
-  // Whoever wrote it, nothing of it may run in a browser that has our address.
+  // Content of a sandbox must never run in a browser under our origin.
   reply.header('content-disposition', `attachment; filename*=UTF-8''${name}`)
   reply.header('content-security-policy', 'sandbox')
   if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end - 1}/${size}`)
@@ -104,7 +104,7 @@ async function send(request: FastifyRequest, reply: FastifyReply, files: Files, 
     chunks.on('error', (error) => gzip.destroy(error))
     return sendStream(reply, chunks.pipe(gzip))
   }
-  // A file of /proc says 0 and has content. One that is empty must say so: the SDKs look at the length.
+  // Files in /proc report size 0 but have content. An empty file must send its length, because SDKs look at it.
   const rest = chunks[Symbol.asyncIterator]()
   const first = await rest.next()
   if (first.done) return void reply.header('content-length', 0).send('')

@@ -59,7 +59,7 @@ export class Sandboxes {
       labels: body.metadata ?? {},
       env: body.envVars ?? {},
       ...network,
-      // The timeout alone ends it; one that is paused is kept as long as anything is kept here.
+      // Only the timeout ends the sandbox. A paused one is kept as long as the daemon allows.
       ttlMs: config.max_ttl_seconds * 1000,
       onIdle: 'stop' as const,
       lifetimeMs: timeoutMs,
@@ -89,7 +89,7 @@ export class Sandboxes {
     const record = await this.record(session)
     const timeoutMs = options.timeoutMs ?? record.timeoutMs
     if (session.status === 'running') {
-      // Never shortened: somebody else may count on it.
+      // Never shortened: another client may rely on it.
       if (options.timeoutMs !== undefined) await sessions.extend(caller, id, options.timeoutMs)
       return { resumed: false, answer: await this.#opened(caller, session, record) }
     }
@@ -134,7 +134,7 @@ export class Sandboxes {
     const origin = await this.find(caller, id)
     const record = { ...(await this.record(origin)), timeoutMs }
     const copies = await sessions.snapshots.fork(caller, id, { count, signal })
-    // One that fails is its error, and nothing of it is left; the others are there all the same.
+    // A fork that fails becomes its error and leaves nothing behind; the others stay.
     return Promise.all(
       copies.map(async (copy) => {
         try {
@@ -166,7 +166,7 @@ export class Sandboxes {
     return this.#wake(caller, session, Math.max(record.timeoutMs, defaultTimeoutMs), false)
   }
 
-  /** Of one that was not made here: closed, and as its session is. */
+  /** For a session that this front did not create: its ports are closed. */
   async record(session: Session): Promise<SandboxRecord> {
     const found = await this.#place.records.get<SandboxRecord>(session.project_id, kind, session.id)
     return (
@@ -250,7 +250,7 @@ export class Sandboxes {
     const { sessions } = this.#place.services
     const { id } = session
     if (session.status === 'paused' && reboot) await sessions.stop(caller, id)
-    // A paused one has its old time, which may be up; one that is started anew counts from then.
+    // A paused sandbox keeps its old end, which may have passed. A started one counts from now.
     if (session.status === 'paused' && !reboot) await sessions.setLifetime(caller, id, timeoutMs)
     await sessions.start(caller, id)
     const awake = await sessions.setLifetime(caller, id, timeoutMs)

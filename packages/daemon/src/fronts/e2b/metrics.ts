@@ -11,7 +11,7 @@ export async function metricsOf(
   asked: { start?: number; end?: number } = {},
 ): Promise<object[]> {
   const now = Math.floor(Date.now() / 1000)
-  // Clocks differ a little, and who asks for the time until now means now.
+  // Clocks differ a little: an end in the near future means now.
   if ((asked.start ?? 0) > now + slackSeconds || (asked.end ?? Infinity) < now - slackSeconds) return []
   const usage = session.status === 'running' ? await usageOf(services, session) : undefined
   if (!usage) return []

@@ -17,7 +17,7 @@ import type { Sandboxes } from './lifecycle.ts'
 import { gone, isGone, sandboxGone } from './refusal.ts'
 import type { Routed } from './routing.ts'
 
-/** The ports of sandboxes, as E2B shows them: all of them, to everybody, or with a token if the sandbox was created so. */
+/** Ports of sandboxes as E2B shows them: all are public, or need a token if the sandbox was created so. */
 export class Ports {
   readonly #place: FrontPlace
   readonly #access: Access
@@ -89,7 +89,7 @@ export class Ports {
     const session = await services.sessions.lookup(routed.id)
     const record = session && (await this.#sandboxes.record(session))
     const known = await this.#access.bringsTrafficToken(request, routed.id)
-    // The same for one that is closed to strangers and for none.
+    // The same answer for a sandbox that is closed to strangers and for a missing one.
     if (
       !session ||
       !services.sessions.isHere(session) ||

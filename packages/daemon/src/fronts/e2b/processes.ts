@@ -100,7 +100,7 @@ export class Processes {
     try {
       const attached = await this.#attached(call, execId, async (one) => one)
       terminal = attached
-      // Its maker's deadline is the terminal's own, whether he stays or not.
+      // The deadline of the request that created the terminal is the terminal's own.
       if (own && deadlineMs !== undefined)
         timer = setTimeout(() => void attached.kill('SIGKILL').catch(() => {}), deadlineMs).unref()
       for await (const event of wholeOutput((after) => attached.output({ after, signal }), signal)) {
@@ -113,7 +113,7 @@ export class Processes {
         return void (yield ended(event))
       }
     } catch (error) {
-      // One that was there a moment ago is missing only with its sandbox.
+      // A terminal that existed a moment ago is missing only if its sandbox ended.
       if (!(own || terminal) || !SandboxError.is(error, 'not_found', 'not_running', 'interrupted'))
         throw error
     }

@@ -69,7 +69,7 @@ function statusesOf(state: Query['state']): Session['status'][] {
   })
 }
 
-/** `key=value&…`, whose parts the SDKs have encoded once more. */
+/** `key=value&…`; the SDKs encode each part once more. */
 function labelsOf(metadata: string | undefined): Record<string, string> {
   return Object.fromEntries(
     [...new URLSearchParams(metadata ?? '')].map(([key, value]) => [decoded(key), decoded(value)]),

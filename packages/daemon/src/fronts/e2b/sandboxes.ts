@@ -110,7 +110,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
     const ids = parsed(schemas.metricsOfQuery, request.query).sandbox_ids
     const all = await Promise.all(
       ids.map(async (id) => {
-        // One that has ended meanwhile is left out, as one that does not run is.
+        // Sandboxes that have ended, or do not run, are left out.
         const session = await sandboxes.find(caller, id).catch(ifMissing)
         return [id, session && (await metricsOf(place, session))[0]] as const
       }),

@@ -14,7 +14,7 @@ export const egressPort = 18_080
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export interface Call extends FrontCall {
-  /** The sandbox of the path; empty where there is none. */
+  /** The sandbox id in the path; empty where the path has none. */
   readonly id: string
 }
 
@@ -25,7 +25,7 @@ export interface RouteOptions {
 
 type Handle = (call: Call) => Promise<unknown>
 
-/** Where requests of this front arrive: who asks, which sandbox is meant. */
+/** Adds this front's routes: authenticates requests and finds their sandbox. */
 export class Entry {
   readonly place: FrontPlace
   readonly #app: FastifyInstance
@@ -102,12 +102,12 @@ export class Entry {
   }
 }
 
-/** The same for one of another project, one that has ended, and none. */
+/** The same answer for a foreign, an ended and a missing sandbox. */
 export function noSandbox(id: string): SandboxError {
   return new SandboxError('not_found', `Sandbox ${id} not found.`, { hint: 'It has ended, or never was.' })
 }
 
-/** One that may be there several times, and must at least once. */
+/** A query parameter that may be repeated and must be there at least once. */
 export function several(call: Call, name: string): string[] {
   const values = [call.query[name] ?? []].flat().filter((value) => value !== '')
   if (values.length > 0) return values

@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Entry } from './entry.ts'
 
-/** Sandboxes within a sandbox: there are none, and the SDK can ask before it uses them. */
+/** Sandboxes inside a sandbox are not supported. The SDK asks before it uses them. */
 export function isolatedRoutes(entry: Entry): void {
   entry.execd('GET', '/v1/isolated/capabilities', 'read', async ({ caller, id }) => {
     await entry.find(caller, id)

@@ -27,7 +27,7 @@ function codeOf(error: SandboxError, { headers }: FastifyRequest, inside: boolea
 
 function statusOf({ code, status, details }: SandboxError, inside: boolean): number {
   if (typeof details.size === 'number' && code === 'invalid_argument') return 416
-  // What the caller named wrongly is his mistake, whatever it is about.
+  // Wrong names in a request are the client's error, whatever they refer to.
   if (inside && mistakes.has(code)) return 400
   return status
 }

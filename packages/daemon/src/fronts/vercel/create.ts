@@ -91,7 +91,7 @@ export async function createSandbox(
   return finished(entry.services, call.caller, session, rest, call.signal)
 }
 
-/** Exactly these are open afterwards. As with the vendor, whoever knows the address may come. */
+/** Opens exactly these ports, to everyone who knows the address, as the vendor does. */
 export async function openPorts(
   entry: Entry,
   caller: Caller,
@@ -114,13 +114,13 @@ export function refuseAbsent(body: z.infer<typeof overrides>): void {
   if (body.keepLastSnapshots) throw notSupported('Keeping the last snapshots only')
 }
 
-/** The vendor's sandboxes are machines: memory comes with processors, and nobody counts their processes. */
+/** Vercel's sandboxes are machines: memory follows from the processors, and processes are not limited. */
 function limitsOf(entry: Entry, resources: { vcpus?: number; memory?: number } | undefined) {
   const { config, sessions } = entry.services
   const { vcpus } = resources ?? {}
   const asked =
     vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
-  // Where nothing holds a limit, one that was not asked for is not set either.
+  // Without a provider that enforces limits, set none that the caller did not ask for.
   if (!sessions.provider.createOptions.has('resources')) return asked
   return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }
 }

@@ -24,7 +24,7 @@ export type VercelCall = FrontCall
 
 export type VercelRoute = Omit<FrontRoute, 'url'> & { readonly path: string }
 
-/** Where requests of this front arrive: who asks, which sandbox is meant, what is remembered of it. */
+/** Adds this front's routes, finds sandboxes, and keeps the vendor's facts about them. */
 export class Entry {
   readonly place: FrontPlace
   readonly #app: FastifyInstance

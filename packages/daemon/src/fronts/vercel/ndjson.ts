@@ -19,7 +19,7 @@ export async function sendLines(
   const ending = AbortSignal.any([signal, gone])
   const { raw } = reply
   beginStream(reply, 'application/x-ndjson')
-  // Not for one who does not read: it would only be kept for him.
+  // No heartbeat for a client that does not read: it would only fill the buffer.
   const beat = setInterval(() => raw.writableNeedDrain || raw.write('\n'), beatMs)
   const over = new Promise<'over'>((resolve) => {
     if (ending.aborted) resolve('over')

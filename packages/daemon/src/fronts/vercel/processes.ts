@@ -90,7 +90,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
             env: body.env,
             cwd: body.cwd,
             timeoutMs: body.timeout,
-            // Nobody's wait puts off the end of a sandbox whose time is over.
+            // Waiting for a command does not extend the sandbox's lifetime.
             detached: true,
             // The events have all of it.
             maxOutputBytes: 1,

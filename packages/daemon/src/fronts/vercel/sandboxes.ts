@@ -119,7 +119,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
         const session = await entry.byName(caller, params.name!)
         const kept = await entry.kept(session)
         const ended = await sessions.destroy(caller, session.id).catch(async (error: unknown) => {
-          // Written down as ended: what is left of it, reconciliation removes. A client that repeats would be told that there is none.
+          // The row says that it has ended, and reconciliation removes the rest. A retry would get 404.
           if ((await sessions.get(caller, session.id)).live === 0) return true
           throw error
         })
@@ -162,7 +162,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
   ]
 }
 
-/** A copy of the disk of this moment. One that is stopped runs for that moment. */
+/** Copies the current disk. A stopped sandbox is started for it. */
 async function forkOf(
   entry: Entry,
   caller: Caller,

@@ -48,7 +48,7 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
         const kept = await entry.kept(session)
         if (incarnation !== session.incarnation || session.status !== 'running')
           return { session: sessionView(entry, session, incarnation), sandbox: sandboxView(session, kept) }
-        // One that is not persistent has nothing to come back to.
+        // A sandbox that is not persistent cannot be resumed.
         if (!kept.persistent) await sessions.destroy(call.caller, session.id)
         else await sessions.stop(call.caller, session.id, { incarnation })
         const stopped = await sessions.get(call.caller, session.id)
@@ -97,7 +97,7 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
   ]
 }
 
-/** The run that is meant, if it is the one that runs now. */
+/** The requested run, if it is the current one. */
 export async function running(entry: Entry, call: VercelCall): Promise<Session> {
   const { session, incarnation } = await entry.bySession(call.caller, call.params.sid!)
   if (incarnation === session.incarnation && session.status === 'running') return session

@@ -110,7 +110,7 @@ export function snapshotRoutes(entry: Entry): VercelRoute[] {
   ]
 }
 
-/** One whose time is over is gone, for whoever looks first. */
+/** An expired snapshot is removed by the first request that finds it. */
 export async function findSnapshot(entry: Entry, caller: Caller, id: string): Promise<Row> {
   const row = await entry.services.sessions.snapshots.get(caller, id)
   const kept = await entry.place.records.get<KeptSnapshot>(caller.projectId, kind, id)
@@ -125,7 +125,7 @@ export async function removeSnapshot(entry: Entry, caller: Caller, id: string): 
   return deleted
 }
 
-/** Those whose time is over while nobody looks. One of another machine is removed there. */
+/** Removes expired snapshots of this daemon. */
 export async function removeExpired(entry: Entry): Promise<void> {
   const { keys, log, sessions } = entry.services
   for (const { id: projectId } of await keys.projects()) {

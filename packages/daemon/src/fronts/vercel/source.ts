@@ -21,7 +21,7 @@ export const source = z.discriminatedUnion('type', [
 
 type Source = z.infer<typeof source>
 
-/** Longer than any source should need: who sends one byte a minute must not keep us. */
+/** Limits sources that send very slowly. */
 const fillMs = 600_000
 
 /** Puts the source in place, for as long as its client waits. */

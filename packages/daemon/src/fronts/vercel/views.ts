@@ -3,7 +3,7 @@ import { type Entry, frontLabel, type Kept } from './entry.ts'
 
 /** Our rows in the shapes that the SDK's validators accept. */
 
-/** The one that there is. */
+/** The only region. */
 export const region = 'local'
 
 export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' | 'aborted' | 'snapshotting'
@@ -11,7 +11,7 @@ export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' |
 const statuses: Readonly<Record<Session['status'], Status>> = {
   creating: 'pending',
   running: 'running',
-  // It goes on with `resume`, as one that is stopped does.
+  // A paused sandbox resumes as a stopped one does.
   paused: 'stopped',
   stopped: 'stopped',
   crashed: 'stopped',
@@ -110,7 +110,7 @@ export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
   }
 }
 
-/** One whose sandbox ended before it has no exit code of its own; a wait for it must end all the same. */
+/** A command whose sandbox ended first has no exit code of its own, but a wait for it must end. */
 export function exitCodeOf(row: Omit<ExecRow, 'events'>): number | null {
   if (row.status === 'running') return null
   if (row.status === 'lost') return 137

@@ -49,7 +49,7 @@ export class Commands {
     this.#use = use
   }
 
-  /** Starts a command, or finds the one that was started with this id. */
+  /** Starts a command, or finds the command with this id. */
   async start(
     caller: Caller,
     id: string,
@@ -243,7 +243,7 @@ export class Commands {
         )
         return false
       }
-      // It was written down and never started: nobody was told of it, and a repeat may start it.
+      // The row exists but the command never started. No client learned of it, so a retry may start it.
       if (SandboxError.is(error, 'not_found')) await store.execs.delete(row.session_id, row.exec_id)
       else await this.#save(row, { status: 'lost', ended_at: Date.now(), result: lossOf(error) })
       return true
@@ -286,7 +286,7 @@ export class Commands {
     }
   }
 
-  /** In the map while it runs; the session is held for it unless nobody waits for it. */
+  /** Tracks the command while it runs. A command that is not detached holds its session. */
   #keep(
     used: Used & { release: () => void },
     track: (options: (row: ExecRow) => TrackOptions) => LiveCommand,
@@ -357,7 +357,7 @@ export class Commands {
   }
 }
 
-/** The result of a command that is done; throws for one that is lost. */
+/** The result of a finished command. Throws for a lost one. */
 export function resultOf(row: ExecRow): ExecResult {
   const result = JSON.parse(row.result ?? '{}')
   if (row.status === 'done') return result

@@ -75,7 +75,7 @@ async function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): Promise
   return bytes
 }
 
-/** Texts whose JSON together is no larger than that; the larger ones lose their middle. */
+/** Cuts the middle out of the largest texts until their JSON fits. */
 export async function fitTexts(texts: readonly string[], maxBytes: number): Promise<string[]> {
   // The usual case, decided without measuring.
   if (texts.reduce((sum, text) => sum + text.length * 6, 0) <= maxBytes) return [...texts]

@@ -75,7 +75,7 @@ export function trackRun(
   }
 }
 
-/** Why nobody will ever know how it ended. */
+/** Why the result will never be known. */
 export function lossOf(error: unknown): string {
   return JSON.stringify({ lost: SandboxError.is(error) ? error.code : 'internal' })
 }

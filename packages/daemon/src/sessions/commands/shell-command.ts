@@ -79,7 +79,7 @@ export function trackShell(
       return ended(result)
     })
     .catch((error: unknown) => {
-      // It was written down and never started: nobody was told of it, and a repeat may start it.
+      // The row exists but the command never started. No client learned of it, so a retry may start it.
       found.resolve(!SandboxError.is(error, 'not_found'))
       if (options.signal.aborted || (!request && SandboxError.is(error, 'not_found'))) return row
       const killed = stop.signal.aborted && SandboxError.is(error, 'aborted')

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../../config/index.ts'
 import type { Context, Session } from '../context.ts'
 
-/** When a session ends if nobody uses it, and when it ends in any case. */
+/** When an unused session ends, and when it ends in any case. */
 export function idleEnd(session: Pick<Session, 'last_activity' | 'ttl_ms'>): number {
   return session.last_activity + session.ttl_ms
 }
@@ -11,7 +11,7 @@ export function lifetimeEnd(session: Pick<Session, 'started_at' | 'lifetime_ms'>
   return session.lifetime_ms === null ? undefined : session.started_at + session.lifetime_ms
 }
 
-/** When one that is stopped is not kept any longer. */
+/** When a stopped session is destroyed. */
 export function stoppedEnd(
   session: Pick<Session, 'status' | 'status_at' | 'stopped_ttl_ms'>,
 ): number | undefined {
@@ -72,7 +72,7 @@ const jumpMs = 30_000
  */
 export class Leases {
   readonly #context: Context
-  /** How far the machine's clock is ahead of the time that has passed; jumps when somebody sets it, or the machine slept. */
+  /** How far the wall clock is ahead of the time that has passed. Jumps when the clock is set, or the machine slept. */
   #ahead: number | undefined
   #writing: Promise<void> = Promise.resolve()
   #minding: Promise<unknown> = Promise.resolve()

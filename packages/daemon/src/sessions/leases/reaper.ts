@@ -8,10 +8,10 @@ import { endsOf, type Leased } from './leases.ts'
 
 /** How many sessions are ended at the same time. */
 const atOnce = 8
-/** A due session in which somebody works is looked at again after this time. */
+/** When a due session is in use, it is checked again after this time. */
 const heldMs = 500
 
-/** Ends what is due. Never while somebody is at work in the session: he holds it, and so does a command that runs. */
+/** Ends sessions that are due, but never one that is in use: requests and running commands hold it. */
 export class Reaper {
   readonly #context: Context
   readonly #lifecycle: Lifecycle
@@ -77,7 +77,7 @@ export class Reaper {
     else this.#places -= 1
     try {
       const ended = await this.#lifecycle.end(id, due.action, due.reason, still)
-      // Somebody uses it again, or has changed its leases: the next pass finds its new end.
+      // The session is in use again, or its leases have changed. The next pass finds its new end.
       if (!ended) this.#context.ends.at(Date.now() + heldMs)
       return ended
     } catch (error) {

@@ -5,7 +5,7 @@ export interface Marker {
   readonly exitCode: number
 }
 
-/** A marker is shorter. What begins as one and is not is output: nobody inside can make us hold more. */
+/** The longest marker. Longer text that begins like one is output, so a sandbox cannot make us hold more. */
 const mostBytes = 256
 
 /**

@@ -121,7 +121,7 @@ export class Ptys {
         terminals.touch(sandboxId)
         input((data as Buffer).length, terminal.write(data as Buffer))
       })
-      // Of one that said more than is kept, who joins it sees the newest.
+      // Where output was dropped, a client that joins sees the newest part.
       const output = (after: number) => terminal.output({ after, signal: leaving })
       for await (const event of wholeOutput(output, leaving)) {
         if (event.type !== 'exit') {

@@ -197,7 +197,7 @@ export class ToolboxSessions {
     return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))
   }
 
-  /** For as long as its shell lives. Of one that has ended, the sandbox knows all there is. */
+  /** Keeps the session while its shell lives. The sandbox has everything about an ended one. */
   #keep({ processId }: SessionRecord, opening: Promise<ShellSession>): Promise<ShellSession> {
     this.#open.set(processId, opening)
     const forget = () => {
@@ -268,7 +268,7 @@ async function outputOf(call: Call, { command, session }: FoundCommand, wait: bo
   const account = accountOf(call.place.services.sessions.memory, request, reply)
   const mostBytes = call.place.services.config.max_result_mb * 1_048_576
   const [output, stdout, stderr] = [0, 0, 0].map(() => new HeadTail(mostBytes, account)) as Three<HeadTail>
-  // Of one that runs there is no end to wait for: what it has said is there at once.
+  // Without `wait`, return the output so far.
   const enough =
     wait || command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
   try {

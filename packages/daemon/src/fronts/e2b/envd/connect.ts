@@ -84,7 +84,7 @@ export class ConnectService {
       sender.end({})
     } catch (error) {
       const known = ending.aborted && SandboxError.is(error, 'aborted') ? endedBy(ending) : translate(error)
-      // Who is not let in, and what is not there, is said by the status: proxies answer so, and the SDKs expect it.
+      // Refusals and missing things are told by the HTTP status, as proxies do and the SDKs expect.
       if (!reply.raw.headersSent && isGone(known)) {
         sender.drop()
         throw known
@@ -131,7 +131,7 @@ class Sender {
     }
     if (keepaliveMs >= 1000)
       this.#beat = setInterval(() => {
-        // Not for one who does not read: it would only be kept for him.
+        // No heartbeat for a client that does not read: it would only fill the buffer.
         if (this.#raw.headersSent && !this.#raw.writableNeedDrain) this.#raw.write(frame(0, keepalive))
       }, keepaliveMs).unref()
   }
@@ -189,7 +189,7 @@ function messageOf(value: unknown): Message {
   throw new SandboxError('invalid_argument', 'The message must be a JSON object.')
 }
 
-/** What is in a message is somebody else's word. */
+/** Fields of a message come from outside and may have any type. */
 export function text(message: Message, name: string): string {
   const value = message[name]
   if (typeof value === 'string') return value

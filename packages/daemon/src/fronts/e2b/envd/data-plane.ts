@@ -33,7 +33,9 @@ export class DataPlane {
     this.#sandboxes = sandboxes
   }
 
-  /** Adds a route to it: who has no token of the sandbox, or none that may do this, comes no further than the head of his request. */
+  /**
+   * Adds a route that needs a token of the sandbox with the route's scope. Authorization runs before the body is read.
+   */
   route(app: FastifyInstance, route: Omit<FrontRoute, 'callerOf'>): void {
     addRoute(app, this.#place, { ...route, callerOf: (request) => this.#admit(request) })
   }
@@ -50,7 +52,7 @@ export class DataPlane {
     addRoute(app, this.#place, { ...route, callerOf })
   }
 
-  /** Where one who was let in goes: the sandbox, awake. */
+  /** The sandbox that the request was admitted to, awake. */
   async enter(request: FastifyRequest): Promise<Entered> {
     const { username } = request.query as FileQuery
     refuseUser(username || userOf(request.headers.authorization))

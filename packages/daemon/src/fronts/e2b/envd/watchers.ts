@@ -4,7 +4,7 @@ import { eventOf } from './filesystem.ts'
 
 const mostEvents = 2_000
 const mostWatchers = 64
-/** Who asks for so long for nothing has gone. */
+/** A watcher that is not polled for this long is removed. */
 const patienceMs = 300_000
 
 /** Watches for clients that come and ask, instead of listening. They end with this process, as connections would. */
@@ -51,7 +51,7 @@ export class Watchers {
         if (watcher.events.length > mostEvents) watcher.events.shift()
       }
     } catch {
-      // The sandbox, or whoever watched, has gone: there is nobody to tell.
+      // The sandbox or the watcher has ended.
     } finally {
       clearInterval(check)
       this.#all.delete(id)

@@ -103,7 +103,7 @@ class Contexts {
     return rows.map(({ data }) => data).filter(({ incarnation }) => incarnation === session.incarnation)
   }
 
-  /** The one of those who name none: made when it is first asked for, and anew when it has ended. */
+  /** The default context of a language. Created on first use, and again after it has ended. */
   usual(call: Call, language: Language): Promise<Context> {
     const { records, services } = this.#entry.place
     const { projectId } = call.caller

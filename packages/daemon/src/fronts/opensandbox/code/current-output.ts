@@ -2,7 +2,7 @@ import type { ProcessEvent } from '@sandkasten/sdk'
 
 /** When nothing has come for this long, that was all for now; what is late is in the next answer. */
 const quietMs = 150
-/** For one that never rests: after this, or with this much, an answer ends. */
+/** For a command that never pauses: the response ends after this time, or at this size. */
 const mostMs = 1000
 const mostText = 4_194_304
 

@@ -16,12 +16,12 @@ export function failure(ename: string, evalue: string, traceback: readonly strin
   return event('error', { error: { ename, evalue, traceback } })
 }
 
-/** One that is cut off, by a failure or by our end: the SDK takes a stream that only stops for one that was completed. */
+/** The last event of a broken stream. Without it the SDK takes the stream for a completed one. */
 function broken({ code, message }: SandboxError): ServerEvent {
   return failure('CommandExecError', code, [message])
 }
 
-/** Sends an execution's events. What is to become of one whose client goes away before its end, `abandon` says. */
+/** Sends an execution's events. `abandon` runs when the client disconnects before the end. */
 export async function sendExecution(
   { services }: Entry,
   call: Call,
@@ -34,7 +34,7 @@ export async function sendExecution(
     yield* events(ending)
     over = true
   }
-  // Who waits for something uses the sandbox, however quiet it is. A timeout of its own ends it all the same.
+  // Waiting for output is activity, however quiet the command is. The command's own timeout still applies.
   const using = setInterval(() => services.sessions.touch(call.id), touchMs)
   try {
     await services.streams.send(call.reply, source, call.signal, broken)

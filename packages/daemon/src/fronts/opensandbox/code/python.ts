@@ -9,7 +9,7 @@ import type { Call, Entry } from '../entry.ts'
 import { event, failure } from './execution-events.ts'
 import { pythonDriver } from './python-driver.ts'
 
-/** A frame longer than this is none of our driver's. */
+/** Longer output lines are not frames of our driver. */
 const longestFrame = 8_388_608
 
 /** Starts an interpreter that keeps its variables from one piece of code to the next. It is a command of the session, found by its id. */
@@ -68,13 +68,13 @@ export async function* runPython(
     }
     yield failure('KernelDied', 'The interpreter has ended.', [])
   } finally {
-    // Whoever goes away wants no more of it. Before the next one's turn: his must not be hit.
+    // The client disconnected: interrupt its code before the next caller's turn begins.
     if (runs && call.signal.aborted) await found.kill('SIGINT').catch(() => {})
     over()
   }
 }
 
-/** How far each interpreter's output was read, and who is next. Forgotten with the interpreter. */
+/** The read position and the queue of each interpreter. */
 const readings = new WeakMap<LiveCommand, { after: number; turn: Promise<void> }>()
 
 const text = z.string()
