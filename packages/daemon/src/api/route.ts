@@ -3,8 +3,8 @@ import type { z } from 'zod'
 import type { Caller, Scope } from '../keys/index.ts'
 
 /**
- * One route of the API, as data: what it takes, what it answers, who may call it, and what it does. The server is built
- * from these, and so is the OpenAPI document.
+ * One route of the API as data: its path, scope, schemas and handler. The server and the OpenAPI document are both built
+ * from these objects.
  */
 export interface Route {
   /** Its name in the document, in metrics and in the audit log. */

@@ -5,8 +5,8 @@ import type { Duplex } from 'node:stream'
 const lingerMs = 1_000
 
 /**
- * Closes a connection after what was written to it. To close at once would reset the connection of a client that is still
- * sending, and a reset discards an answer that it has not read yet. So the rest is read and discarded for a moment.
+ * Closes a connection after the written data. Closing at once would reset the connection of a client that is still
+ * sending, and a reset discards the unread response. So the rest of the request is read and discarded for a short time.
  */
 export function closeSoon(socket: Duplex): void {
   if (socket.destroyed) return

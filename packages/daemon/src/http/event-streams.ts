@@ -40,9 +40,9 @@ export class Streams {
   }
 
   /**
-   * Sends events (SSE) until there are no more. The first is awaited for a moment before the head is sent, so that what
-   * fails at once is answered with its status; what fails later is an event `problem`, and the end of the stream. Where `broken` makes that
-   * event instead, there is one as well when the daemon ends.
+   * Sends server-sent events. The head waits briefly for the first event, so that an immediate failure gets its HTTP
+   * status. A later failure becomes the event `problem` and ends the stream. `broken` replaces that event, and is also sent
+   * when the daemon stops.
    */
   async send(
     reply: FastifyReply,

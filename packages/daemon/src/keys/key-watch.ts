@@ -5,8 +5,8 @@ import type { Caller } from './keys.ts'
 const lookMs = 5_000
 
 /**
- * Keys are checked when somebody asks; an answer that goes on for hours would outlive its key. Those who give one say so here, and
- * are told when the key is worth nothing any more: at once when it is revoked by this process, and within seconds otherwise.
+ * Ends long responses with their key. Keys are checked when a request arrives, and a response may last for hours. A
+ * watched response is aborted at once when this process revokes its key, and within seconds otherwise.
  */
 export class KeyWatch {
   readonly #isValid: (caller: Caller) => Promise<boolean>

@@ -19,8 +19,8 @@ export interface Forwarding {
 }
 
 /**
- * One request there, its answer back, both as they come: neither side is read faster than the other takes it. Rejects while the
- * visitor can still be told; after the head of the answer a failure cuts the connection, so that he sees it is not whole.
+ * Forwards one request and its response as streams, each at the pace of its receiver. Rejects while the visitor can still
+ * get an error. After the response's head, a failure cuts the connection, so that the visitor sees an incomplete response.
  */
 export async function forward(
   request: IncomingMessage,

@@ -35,11 +35,11 @@ export interface PreviewOptions {
 }
 
 /**
- * The listener of previews: what is open of a sandbox, to whoever may see it.
+ * The listener for previews of open ports.
  *
- *     visitor ──► host or path says which port ──► key, token, link, cookie ──► head written anew ──► the sandbox's port
+ *     visitor ──► host or path names the port ──► key, token, link, cookie ──► new head ──► the sandbox's port
  *
- * It is apart from the API, which it neither serves nor knows: no page of a sandbox shares an origin with it.
+ * It is separate from the API, so that no page of a sandbox shares an origin with the API.
  */
 export class PreviewServer {
   readonly #options: PreviewOptions

@@ -10,8 +10,9 @@ import { inherit } from './snapshot-settings.ts'
 import { mark } from './status.ts'
 
 /**
- * A session is written down before anybody is told of it, and its sandbox carries the session's label. So whenever this process ends, what is found later
- * belongs together: a row that says `creating`, and a sandbox whose label names no row, are of a create that nobody was told of, and are undone.
+ * Creates sessions. The row is written before any client learns of the session, and the sandbox carries the session's
+ * label. So after a crash, a row in `creating`, or a sandbox whose label names no row, belongs to a create that no client
+ * learned of, and is undone.
  */
 export class Creator {
   readonly #context: Context

@@ -2,12 +2,12 @@ import type { SandboxShell } from '@sandkasten/sdk'
 import type { Sandbox } from './context.ts'
 
 /**
- * What this process holds of sessions, and nothing that it could not lose: open handles, who is at work, whose turn it
- * is, and when a session was last used. An entry goes when nothing is in it.
+ * The state of sessions in this process: open handles, holds, locks and last use. The process can lose all of it. An
+ * entry is removed when it is empty.
  *
- * `hold` and `locked` may interleave freely: who works holds, who changes the session's state is alone (`locked`), and a
- * worker waits until the change is over (`settled`) before he looks at the state. So a state is never changed under a
- * worker that has looked: the one who changes asks `holds` after he got the lock.
+ * `hold` and `locked` may interleave freely. Work holds the session; a change of state takes the lock. Work waits for
+ * `settled` before it reads the state. A change checks `holds` after it got the lock. So a state never changes under work
+ * that has read it.
  */
 export class LiveSessions {
   readonly #entries = new Map<string, Entry>()

@@ -11,11 +11,11 @@ export const poolLabel = 'sandkasten.pool'
 const quietMs = 100
 
 /**
- * Sandboxes that are made before somebody asks. They belong to this process and have no row: after a kill the next daemon's
- * reconciliation finds a keeper that is not itself, and removes them. To hand one out is to take it from a list, which nothing can
- * interleave with, so nobody gets another's; then its record gets the session's labels, environment and age.
+ * Sandboxes that are made before a request needs them. They belong to this process and have no row. After a crash, the
+ * next daemon's reconciliation sees that their keeper is gone, and removes them. Taking one from the list is synchronous,
+ * so no two sessions get the same; then its record gets the session's labels, environment and age.
  *
- * Calls may interleave freely. `tend` does not run beside itself.
+ * Calls may interleave freely. `tend` does not run concurrently with itself.
  */
 export class Pool {
   readonly #context: Omit<Context, 'pool'>
@@ -63,7 +63,10 @@ export class Pool {
       await provider.handOver!(sandbox.sandboxId, given)
       if ((await sandbox.status()) === 'running') return sandbox
     } catch (error) {
-      log.warn({ sandbox: sandbox.sandboxId, err: error }, 'cannot hand over a sandbox of the pool; it is removed')
+      log.warn(
+        { sandbox: sandbox.sandboxId, err: error },
+        'cannot hand over a sandbox of the pool; it is removed',
+      )
     }
     await this.#remove([sandbox])
     return undefined

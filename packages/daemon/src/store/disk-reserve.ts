@@ -4,9 +4,9 @@ const mostBytes = 4 * 1024 * 1024
 const leastBytes = 64 * 1024
 
 /**
- * Disk space that is put by, so that a full disk does not stop the daemon: sessions can still end, and old rows can
- * still be removed. `spent` means that the disk was full and the space was given up; then nothing may be added until
- * there is room for it again.
+ * Reserved disk space, so that a full disk does not stop the daemon: sessions can still end, and old rows can still be
+ * removed. `spent` means that the disk was full and the reserve was given up. Then nothing may be added until there is
+ * room for the reserve again.
  *
  *     none ──► held ──► spent ──► held …
  */

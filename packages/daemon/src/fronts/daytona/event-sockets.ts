@@ -10,12 +10,12 @@ import { callerOf } from './entry.ts'
 import { recordOf, type SandboxView, sandboxView, states } from './views.ts'
 
 /**
- * The socket on which the vendor's client is told of changes: Socket.IO 4 over WebSocket, as far as such a client speaks it.
- * By hand, because it is this much: a library of it would bring eight packages, and long polling, rooms and acknowledgements with them.
+ * The socket that tells Daytona's client of changes: the part of Socket.IO 4 over WebSocket that the client uses. A
+ * library would bring eight packages with long polling, rooms and acknowledgements.
  *
  *     server ──► 0{"sid":…}                 the connection is open
- *     client ──► 40{"token":…}              let me in                server ──► 40{"sid":…}   or   44{"message":…}
- *     server ──► 2                          are you there?           client ──► 3
+ *     client ──► 40{"token":…}              log in                   server ──► 40{"sid":…}   or   44{"message":…}
+ *     server ──► 2                          ping                     client ──► 3
  *     server ──► 42["sandbox.state.updated",{…}]   42["sandbox.created",{…}]
  */
 const pingMs = 25_000

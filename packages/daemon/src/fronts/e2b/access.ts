@@ -22,13 +22,13 @@ interface Signed {
 }
 
 /**
- * Who asks, in the three ways in which E2B's SDKs say it:
+ * Authenticates requests in the three ways that E2B's SDKs use:
  *
- *     X-API-KEY                 a key of ours, as it is or as `e2b_` and its hexadecimal digits (some versions of the SDK accept only that form)
- *     X-Access-Token            given out when a sandbox is created or connected to: names the key, and holds for one sandbox
- *     ?signature=               of a file's path, made by the client from the access token
+ *     X-API-KEY        one of our keys, as it is or as `e2b_` and its hexadecimal digits (some SDKs accept only that)
+ *     X-Access-Token   from create or connect: names the key, and is valid for one sandbox
+ *     ?signature=      of a file's path, made by the client from the access token
  *
- * Access tokens are kept nowhere: they are signatures of session and key. A key that is revoked ends those that it was given.
+ * Access tokens are signatures of session and key, and are stored nowhere. Revoking the key ends them.
  */
 export class Access {
   readonly #services: Services
@@ -60,9 +60,9 @@ export class Access {
   }
 
   /**
-   * For a file whose path was signed: the sandbox and the key that the signature was made with. An address with a signature need not
-   * name its sandbox (the SDK's do not, where it was given one address for all): then it is looked for among all, which costs us more
-   * than it costs to ask, and so is done only so often in vain.
+   * Finds the sandbox and the key of a signed file URL. Such a URL need not name its sandbox: SDKs with a single address
+   * leave it out. Then all sandboxes are candidates. That search costs more than the request, so failed searches are
+   * limited.
    */
   async signature(
     request: FastifyRequest,

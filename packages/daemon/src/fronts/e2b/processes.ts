@@ -12,9 +12,9 @@ const tagKind = 'tag'
 const prefix = 'e2b-'
 
 /**
- * `process.Process`. A process is a command of the session with an id, or one of its terminals; the number that E2B calls its pid is ours:
- * beyond all that the kernel gives out, so that a `kill` with it inside the sandbox hits nobody. Both outlive the request that started
- * them, and this daemon.
+ * `process.Process`. A process is a command of the session or one of its terminals. Its pid for E2B is our own number,
+ * larger than any pid of the kernel, so a `kill` inside the sandbox cannot hit another process. Processes outlive the
+ * request that started them, and this daemon.
  */
 export class Processes {
   readonly #place: FrontPlace

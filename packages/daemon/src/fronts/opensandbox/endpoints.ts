@@ -12,8 +12,9 @@ const tokenHeader = 'x-sandkasten-token'
 const longestMs = 604_800_000
 
 /**
- * Where a port of a sandbox is reached: without a scheme, as OpenSandbox says it. Those of its own servers are here; the others are
- * opened at the listener of previews, to everybody, or with `secureAccess` to who sends the header that comes along.
+ * The address of a sandbox's port, without a scheme, as OpenSandbox returns it. The vendor's own servers are at this
+ * listener. Other ports are opened at the preview listener: public, or with `secureAccess` for requests that send the
+ * returned header.
  */
 export function endpointRoutes(entry: Entry): void {
   entry.lifecycle('GET', '/sandboxes/:id/endpoints/:port', 'read', async (call) => {

@@ -5,9 +5,8 @@ import type { Entry } from './entry.ts'
 const beatMs = 15_000
 
 /**
- * Lines of JSON until there are no more. The SDK compares the type exactly, and takes each piece of the network for text
- * of its own: a character in two pieces would be lost, so there is none outside ASCII. Blank lines are skipped by it, and
- * keep a silent connection alive.
+ * Sends lines of JSON. The SDK compares the content type exactly, and decodes each network chunk as text of its own, so
+ * the output is plain ASCII. The SDK skips blank lines; they keep a silent connection alive.
  */
 export async function sendLines(
   entry: Entry,

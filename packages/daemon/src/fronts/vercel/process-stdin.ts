@@ -9,11 +9,11 @@ export const stdinBody = z.looseObject({
 })
 
 /**
- * The inputs of commands that were started with `attachStdin`. The SDK says where its bytes belong (`offset`), so that it
- * may repeat a request: bytes that were written already are skipped. How many that are is known to this process only;
- * after a restart of the daemon the input cannot be continued.
+ * The stdin of commands that were started with `attachStdin`. The SDK sends the `offset` of its bytes and may repeat a
+ * request, so bytes that were already written are skipped. Only this process knows how many that are: after a restart of
+ * the daemon the input cannot be continued.
  *
- * Calls may interleave; those for one command take turns.
+ * Calls may interleave; calls for one command take turns.
  */
 export class CommandInputs {
   readonly #inputs = new Map<string, { written: number; closed: boolean; turn: Promise<unknown> }>()

@@ -29,9 +29,9 @@ const doneKept = 200
 type Taken = () => Promise<Used & { release: () => void }>
 
 /**
- * Commands that carry an id. The row is written before the command is started, the id is the provider's too, and a task
- * here follows each to its end and writes the result down. So a repeated request finds the first one, in this process or
- * in the next; and who was cut off goes on reading where he was.
+ * Commands with an id. The row is written before the command starts, and the provider uses the same id. A follower reads
+ * each command to its end and writes the result. So a repeated request finds the first command, in this process or in the
+ * next one, and a client can resume after the last event that it received.
  */
 export class Commands {
   readonly #context: Context

@@ -31,13 +31,13 @@ export interface SessionFacts {
 }
 
 /**
- * A session of the vendor's toolbox: one bash that lives on, in which commands run one after another, so that directory and
- * variables stay, and whose two streams stay apart.
+ * A session of Daytona's toolbox: one long-lived bash that runs commands one after another. Directory and variables
+ * persist, and stdout and stderr stay apart. (Our own shells merge both streams.)
  *
- *     its stdin ──► marker · eval 'command' · marker     its stdout, stderr ──► markers say whose output it is
+ *     stdin ──► marker · eval 'command' · marker     stdout, stderr ──► markers tell the commands' output apart
  *
- * All of it is in the shell's own output, which the sandbox keeps: here is only where a command's part of it begins and ends, and another
- * process of ours finds that again by reading it from its beginning. (Our own shells put both streams together.)
+ * The sandbox keeps the shell's output. This object only knows where each command's part begins and ends. After a restart
+ * it finds that out again by reading the output from the beginning.
  */
 export class ShellSession {
   readonly #process: ProcessHandle

@@ -12,11 +12,13 @@ import { callCode, isGone } from '../refusal.ts'
 import type { DataPlane, Entered } from './data-plane.ts'
 
 /**
- * The Connect protocol with JSON, as far as E2B's SDKs speak it. A unary call is a POST with a message; a stream answers with frames
+ * The part of the Connect protocol with JSON that E2B's SDKs use. A unary call is a POST with one message. A stream
+ * answers with frames:
  *
  *     [flags: 1][length: 4, big-endian][JSON]
  *
- * whose last one has the flag 2 and says how it ended. A stream that fails is answered with 200, and the error is in its last frame.
+ * The last frame has flag 2 and tells how the stream ended. A stream that fails still has status 200; its last frame has
+ * the error.
  */
 export type Message = Readonly<Record<string, unknown>>
 

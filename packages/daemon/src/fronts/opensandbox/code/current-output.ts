@@ -7,8 +7,8 @@ const mostMs = 1000
 const mostText = 4_194_304
 
 /**
- * What a command has said after an event, without waiting for its end. The cursor is the number of the last event in it: never one that ends
- * within a character, so that answers put together are the text.
+ * A command's output so far after an event, without waiting for the command's end. The cursor is the number of the last
+ * event that is included. It never splits a character, so the texts of several requests can be joined.
  */
 export async function textSoFar(
   output: (signal: AbortSignal) => AsyncIterable<ProcessEvent>,

@@ -3,8 +3,9 @@ import { SandboxError } from '@sandkasten/sdk'
 const mostAlternatives = 100
 
 /**
- * `*`, `**`, `?`, `[a-z]` and `{a,b}`, for a name or for a path below the folder that is searched. Not by a regular expression: names come from
- * inside a sandbox, and with those a pattern of many stars would keep us busy for ever. This takes as many steps as pattern times name.
+ * Matches `*`, `**`, `?`, `[a-z]` and `{a,b}` against a name, or a path below the searched folder. Not a regular
+ * expression: names come from a sandbox, and a pattern with many stars could take forever. This takes at most pattern
+ * length × name length steps.
  */
 export function matcher(pattern: string): (relative: string) => boolean {
   if (pattern.length > 500) throw wrong(pattern)
