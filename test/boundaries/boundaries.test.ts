@@ -2,30 +2,40 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseSync } from 'oxc-parser'
 import { describe, expect, it } from 'vitest'
-import { type Import, rules, violations } from './rules.ts'
+import { allReferences, propertyPaths } from './references.ts'
+import { root, rules, violations } from './rules.ts'
 
-const root = path.resolve(import.meta.dirname, '../..')
+describe('boundaries between rooms', () => {
+  const references = allReferences()
 
-describe('the doors between rooms', () => {
-  const imports = allImports()
+  it('finds the imports and the property paths of the tree', () => {
+    expect(references.imports.length).toBeGreaterThan(100)
+    expect(references.properties.length).toBeGreaterThan(100)
+  })
 
-  it('sees the imports of the tree', () => {
-    expect(imports.length).toBeGreaterThan(100)
+  it.each([
+    ['services.sessions.context.store.get(id)', 'services.sessions.context'],
+    ['const { store } = this.place.sessions.context', 'this.place.sessions.context.store'],
+    ['const { context: { store } } = services().sessions', 'services.sessions.context.store'],
+    ['const find = ({ sessions: { context } }) => context', 'sessions.context'],
+    ['(await use()).sessions!.context?.store', 'use.sessions.context.store'],
+  ])('reads the property paths of %s', (source, path) => {
+    expect(propertyPaths(parseSync('example.ts', source).program as never)).toContain(path)
   })
 
   for (const rule of rules) {
     it(rule.name, () => {
-      expect(violations(rule, imports)).toEqual([])
+      expect(violations(rule, references[rule.sees ?? 'imports'])).toEqual([])
     })
   }
 
-  it('notices a violation of each rule', () => {
+  it('catches the example of each rule', () => {
     for (const rule of rules) expect(violations(rule, [rule.example]), rule.name).toHaveLength(1)
   })
 })
 
 describe('dependencies', () => {
-  it('the SDK has none; packages of vendors are named, each optional', () => {
+  it('the SDK has no dependencies, and vendor SDKs are optional peers', () => {
     const manifest = JSON.parse(readFileSync(path.join(root, 'packages/sdk/package.json'), 'utf8'))
     const { dependencies, optionalDependencies, peerDependencies = {}, peerDependenciesMeta = {} } = manifest
     expect({ dependencies, optionalDependencies }).toEqual({})
@@ -33,7 +43,7 @@ describe('dependencies', () => {
       expect(peerDependenciesMeta[name], name).toEqual({ optional: true })
   })
 
-  it('are pinned exactly, everywhere', () => {
+  it('are pinned to exact versions in every package', () => {
     for (const file of [
       'package.json',
       ...globSync(['packages/*/package.json', 'test/*/package.json'], { cwd: root }),
@@ -48,25 +58,3 @@ describe('dependencies', () => {
     }
   })
 })
-
-function allImports(): Import[] {
-  const files = globSync('packages/*/src/**/*.ts', { cwd: root }).filter(
-    (file) => !/\.(test|type-test)\.ts$|test-helper|test-kit/.test(file),
-  )
-  return files.flatMap((file) => {
-    const from = file.replaceAll('\\', '/')
-    const { module } = parseSync(file, readFileSync(path.join(root, file), 'utf8'))
-    const written = [
-      ...module.staticImports.map((found) => found.moduleRequest.value),
-      ...module.staticExports.flatMap((found) =>
-        found.entries.flatMap((entry) => entry.moduleRequest?.value ?? []),
-      ),
-    ]
-    return written.map((specifier) => ({ from, to: resolve(from, specifier) }))
-  })
-}
-
-/** A relative import as the file it names; anything else as it is written. */
-function resolve(from: string, specifier: string): string {
-  return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(from), specifier) : specifier
-}

@@ -1,25 +1,78 @@
-export interface Import {
-  /** The file that imports. */
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
+
+/** One import, or one property path such as `services.sessions.list`, in a file. */
+export interface Reference {
   readonly from: string
-  /** The file, or the package, that it imports. */
+  /** The file, the package or the property path that it refers to. */
   readonly to: string
 }
 
 export interface Rule {
   readonly name: string
-  /** Files that the rule is about. */
+  /** What the rule looks at. Default: imports. */
+  readonly sees?: 'imports' | 'properties'
+  /** The files that the rule applies to. */
   readonly room: RegExp
-  /** What they may import; or what they may not. */
+  /** What these files may refer to, or what they may not. */
   readonly allows?: RegExp
   readonly forbids?: RegExp
-  /** An import that breaks the rule: the test proves that it would be noticed. */
-  readonly example: Import
+  /** A reference that breaks the rule. The test checks that the rule catches it. */
+  readonly example: Reference
 }
 
+export const root = path.resolve(import.meta.dirname, '../..')
 const sdk = 'packages/sdk/src'
+const engine = 'packages/engine/src'
+const daemon = 'packages/daemon/src'
+
+/** What a provider may import beside itself and the SDK's core. A provider that is not listed gets nothing more. */
+const providerExtras: Readonly<Record<string, string>> = {
+  local: `|node:|${sdk}/folder/`,
+  ssh: `|node:|${sdk}/(ports/index|runner/index|runner/driver/index|folder/errors)\\.ts`,
+  daemon: `|${sdk}/client/index\\.ts`,
+}
+
+const providerRules = foldersIn(`${sdk}/providers`).map((name, at, all): Rule => {
+  const own = `${sdk}/providers/${name}/`
+  const other = all[(at + 1) % all.length]
+  return {
+    name: `provider ${name}: imports no other provider, no vendor SDK, and only the listed parts of this SDK`,
+    room: new RegExp(`^${own}`),
+    allows: new RegExp(`^(${own}|${sdk}/(core/|shared/|spec/|errors\\.ts)${providerExtras[name] ?? ''})`),
+    example: { from: `${own}index.ts`, to: `${sdk}/providers/${other}/index.ts` },
+  }
+})
+
+const notForIsolators = new RegExp(`^(${engine}/(runner|provider|layers|volumes)/|@sandkasten/sdk/runner)`)
+
+const isolatorRules = foldersIn(`${engine}/isolators`)
+  .filter((name) => name !== 'testing')
+  .map(
+    (name): Rule => ({
+      name: `isolator ${name}: starts sandboxes, and knows neither the runner's client nor the provider`,
+      room: new RegExp(`^${engine}/isolators/${name}/(?!testing/)`),
+      forbids: notForIsolators,
+      example: { from: `${engine}/isolators/${name}/index.ts`, to: `${engine}/provider/index.ts` },
+    }),
+  )
+
+const frontRules = foldersIn(`${daemon}/fronts`)
+  .filter((name) => name !== 'shared')
+  .map(
+    (name): Rule => ({
+      name: `front ${name}: imports no other front`,
+      room: new RegExp(`^${daemon}/fronts/${name}/`),
+      forbids: new RegExp(`^${daemon}/fronts/(?!${name}/|shared/)[^/]+/`),
+      example: { from: `${daemon}/fronts/${name}/index.ts`, to: `${daemon}/fronts/another/index.ts` },
+    }),
+  )
 
 /** ARCHITECTURE.md, “Rooms and doors”, as data. */
 export const rules: readonly Rule[] = [
+  ...providerRules,
+  ...isolatorRules,
+  ...frontRules,
   {
     name: 'the spec imports nothing but itself',
     room: new RegExp(`^${sdk}/spec/`),
@@ -33,105 +86,61 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/errors.ts`, to: `${sdk}/spec/index.ts` },
   },
   {
-    name: 'shared helpers know the spec and the errors, nobody’s provider',
+    name: 'shared helpers import only the spec and the errors',
     room: new RegExp(`^${sdk}/shared/`),
     allows: new RegExp(`^${sdk}/(shared/|spec/|errors\\.ts)`),
     example: { from: `${sdk}/shared/page.ts`, to: `${sdk}/core/sandbox.ts` },
   },
   {
-    name: 'the core knows no provider and no Node module',
+    name: 'the core imports no provider and no Node module',
     room: new RegExp(`^${sdk}/core/`),
     allows: new RegExp(`^${sdk}/(core/|shared/|spec/|errors\\.ts)`),
     example: { from: `${sdk}/core/sandbox.ts`, to: 'node:fs' },
   },
   {
-    name: 'the folder room knows no provider',
+    name: 'the folder room imports no provider',
     room: new RegExp(`^${sdk}/folder/`),
     allows: new RegExp(`^(node:|${sdk}/(folder/|core/|shared/|spec/|errors\\.ts))`),
     example: { from: `${sdk}/folder/driver.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
-    name: 'a provider never imports another provider',
-    room: new RegExp(`^${sdk}/providers/local/`),
-    allows: new RegExp(`^(node:|${sdk}/(providers/local/|folder/|core/|shared/|spec/|errors\\.ts))`),
-    example: { from: `${sdk}/providers/local/index.ts`, to: `${sdk}/providers/memory/index.ts` },
-  },
-  {
-    name: 'the ssh provider knows no other provider; forwarded ports and the runner it shares with the engine',
-    room: new RegExp(`^${sdk}/providers/ssh/`),
-    allows: new RegExp(
-      `^(node:|${sdk}/(providers/ssh/|ports/index\\.ts|runner/index\\.ts|runner/driver/index\\.ts|folder/errors\\.ts|core/|shared/|spec/|errors\\.ts))`,
-    ),
-    example: { from: `${sdk}/providers/ssh/index.ts`, to: `${sdk}/providers/local/index.ts` },
-  },
-  {
-    name: 'forwarded ports know the errors, and nothing else of ours',
+    name: 'forwarded ports import only the errors',
     room: new RegExp(`^${sdk}/ports/`),
     allows: new RegExp(`^(node:(net|stream)$|${sdk}/errors\\.ts)`),
     example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/runner/index.ts` },
   },
   {
-    name: 'the runner’s client, and the drivers over it, know no provider',
+    name: 'the runner’s client and the drivers over it import no provider',
     room: new RegExp(`^${sdk}/runner/`),
     allows: new RegExp(`^(node:(net|stream|os)$|${sdk}/(runner/|core/|shared/|spec/|errors\\.ts))`),
     example: { from: `${sdk}/runner/client.ts`, to: `${sdk}/providers/ssh/index.ts` },
   },
   {
-    name: 'the memory provider runs anywhere: no Node module, no other provider',
-    room: new RegExp(`^${sdk}/providers/memory/`),
-    allows: new RegExp(`^${sdk}/(providers/memory/|core/|shared/|spec/|errors\\.ts)`),
-    example: { from: `${sdk}/providers/memory/index.ts`, to: 'node:path' },
-  },
-  {
-    name: 'the client of the daemon’s API runs anywhere, and knows no provider',
+    name: 'the client of the daemon’s API imports no Node module and no provider',
     room: new RegExp(`^${sdk}/client/(?!.*\\.test\\.ts$)`),
     allows: new RegExp(`^${sdk}/(client/|shared/|spec/|errors\\.ts)`),
     example: { from: `${sdk}/client/http.ts`, to: 'node:http' },
   },
   {
-    name: 'the daemon provider is the contract over the client: no Node module, no other provider',
-    room: new RegExp(`^${sdk}/providers/daemon/(?!.*\\.test\\.ts$)`),
-    allows: new RegExp(`^${sdk}/(providers/daemon/|client/index\\.ts|core/|shared/|spec/|errors\\.ts)`),
-    example: { from: `${sdk}/providers/daemon/process.ts`, to: `${sdk}/providers/local/index.ts` },
-  },
-  {
-    name: 'the Daytona provider knows neither its vendor’s package nor another provider',
-    room: new RegExp(`^${sdk}/providers/daytona/(?!.*\\.test\\.ts$)`),
-    allows: new RegExp(`^${sdk}/(providers/daytona/|core/|shared/|spec/|errors\\.ts)`),
-    example: { from: `${sdk}/providers/daytona/sdk.ts`, to: '@daytona/sdk' },
-  },
-  {
-    name: 'the E2B provider knows neither its vendor’s package nor another provider, and no Node module',
-    room: new RegExp(`^${sdk}/providers/e2b/(?!.*\\.test\\.ts$)`),
-    allows: new RegExp(`^${sdk}/(providers/e2b/|core/|shared/|spec/|errors\\.ts)`),
-    example: { from: `${sdk}/providers/e2b/sdk.ts`, to: 'e2b' },
-  },
-  {
-    name: 'a provider on a vendor’s SDK knows neither the SDK’s package nor another provider',
-    room: new RegExp(`^${sdk}/providers/vercel/(?!.*\\.test\\.ts$)`),
-    allows: new RegExp(`^${sdk}/(providers/vercel/|core/|shared/|spec/|errors\\.ts)`),
-    example: { from: `${sdk}/providers/vercel/sdk.ts`, to: '@vercel/sandbox' },
-  },
-  {
-    name: 'recipes see only the spec',
+    name: 'recipes import only the spec',
     room: new RegExp(`^${sdk}/recipes/`),
     allows: new RegExp(`^(node:|${sdk}/(recipes/|shared/|spec/|errors\\.ts|core/supports\\.ts))`),
     example: { from: `${sdk}/recipes/upload.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
-    name: 'what keeps sandboxes and calls going sees only the spec, and runs anywhere',
+    name: 'resilience imports only the spec, and no Node module',
     room: new RegExp(`^${sdk}/resilience/`),
     allows: new RegExp(`^${sdk}/(resilience/|shared/|spec/|errors\\.ts|core/(supports|validate)\\.ts)`),
     example: { from: `${sdk}/resilience/failover.ts`, to: `${sdk}/providers/daemon/index.ts` },
   },
   {
-    name: 'the executor sees only the spec, except where it names a provider for its users',
+    name: 'the executor imports only the spec, except in the two files that name a provider',
     room: new RegExp(`^${sdk}/executor/(?!local-executor|vercel-executor)`),
     allows: new RegExp(`^(node:|${sdk}/(executor/|shared/|spec/|errors\\.ts))`),
     example: { from: `${sdk}/executor/provider-executor.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
-    name: 'the root entry and the author’s entry load where there is no Node',
+    name: 'the root entry and the entry for provider authors load without Node',
     room: new RegExp(`^${sdk}/(index|provider)\\.ts$`),
     allows: new RegExp(`^${sdk}/(core/|resilience/index\\.ts|shared/|spec/|errors\\.ts)`),
     example: { from: `${sdk}/index.ts`, to: `${sdk}/providers/local/index.ts` },
@@ -143,67 +152,76 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/vercel/index.ts`, to: '@vercel/sandbox' },
   },
   {
-    name: 'the engine knows isolation, not HTTP and not SQL',
+    name: 'the engine imports neither HTTP nor SQL',
     room: /^packages\/engine\//,
     forbids: /^(node:https?|node:http2|node:sqlite|pg|kysely|fastify)$/,
     example: { from: 'packages/engine/src/provider/ports.ts', to: 'node:http' },
   },
   {
-    name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
-    room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/(?!testing))/,
-    forbids: /^(packages\/engine\/src\/(runner|provider|layers|volumes)\/|@sandkasten\/sdk\/runner)/,
-    example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: '@sandkasten/sdk/runner' },
+    name: 'images and the files that isolators share know neither the runner’s client nor the provider',
+    room: new RegExp(`^${engine}/(isolators/[^/]+$|images/(?!testing))`),
+    forbids: notForIsolators,
+    example: { from: `${engine}/isolators/isolator.ts`, to: '@sandkasten/sdk/runner' },
   },
   {
-    name: 'the daemon’s API alone knows HTTP',
-    room: /^packages\/daemon\/src\/(?!api\/|preview\/|fronts\/|daemon\.ts|testing\/)/,
-    forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/api\/.*)$/,
+    name: 'in the daemon only api, http, preview and fronts import HTTP',
+    room: /^packages\/daemon\/src\/(?!api\/|http\/|preview\/|fronts\/|daemon\.ts|testing\/)/,
+    forbids: /^(node:https?|node:http2|fastify|ws|packages\/daemon\/src\/(api|http)\/.*)$/,
     example: { from: 'packages/daemon/src/sessions/use.ts', to: 'fastify' },
   },
   {
-    name: 'the daemon’s store alone knows SQL',
+    name: 'in the daemon only the store imports SQL, and others import only its index',
     room: /^packages\/daemon\/src\/(?!store\/)/,
     forbids: /^(node:sqlite|pg|kysely|packages\/daemon\/src\/store\/(?!index\.ts$).*)$/,
     example: { from: 'packages/daemon/src/sessions/create.ts', to: 'kysely' },
   },
   {
-    name: 'the store knows nobody',
+    name: 'the store imports no other room of the daemon',
     room: /^packages\/daemon\/src\/store\//,
     forbids: /^(packages\/daemon\/src\/(?!store\/)|@sandkasten\/engine)/,
     example: { from: 'packages/daemon/src/store/store.ts', to: 'packages/daemon/src/sessions/index.ts' },
   },
   {
-    name: 'the API reaches the store through sessions and keys',
-    room: /^packages\/daemon\/src\/api\//,
+    name: 'the API and its HTTP helpers reach the store through sessions and keys',
+    room: /^packages\/daemon\/src\/(api|http)\//,
     forbids: /^packages\/daemon\/src\/store\/|^@sandkasten\/engine/,
     example: { from: 'packages/daemon/src/api/server.ts', to: 'packages/daemon/src/store/index.ts' },
   },
   {
-    name: 'a front never imports another front',
-    room: /^packages\/daemon\/src\/fronts\/e2b\//,
-    forbids: /^packages\/daemon\/src\/fronts\/(daytona|vercel|opensandbox)\//,
-    example: {
-      from: 'packages/daemon/src/fronts/e2b/index.ts',
-      to: 'packages/daemon/src/fronts/vercel/index.ts',
-    },
+    name: 'preview and fronts take HTTP helpers from http, not from api',
+    room: new RegExp(`^${daemon}/(http|preview|fronts)/`),
+    forbids: new RegExp(`^${daemon}/api/`),
+    example: { from: `${daemon}/fronts/e2b/index.ts`, to: `${daemon}/api/server.ts` },
   },
   {
-    name: 'Daytona’s front never imports another front',
-    room: /^packages\/daemon\/src\/fronts\/daytona\//,
-    forbids: /^packages\/daemon\/src\/fronts\/(e2b|vercel|opensandbox)\//,
-    example: {
-      from: 'packages/daemon/src/fronts/daytona/index.ts',
-      to: 'packages/daemon/src/fronts/e2b/index.ts',
-    },
+    name: 'api, http, preview and fronts do not reach around SessionService',
+    sees: 'properties',
+    room: new RegExp(`^${daemon}/(api|http|preview|fronts)/`),
+    forbids: /(^|\.)sessions\.#?(context|store|live)\b/,
+    example: { from: `${daemon}/fronts/e2b/ports.ts`, to: 'place.services.sessions.context.store' },
   },
   {
-    name: 'the daemon knows the engine by the SDK’s contract; it is named once',
+    name: 'api, http, preview and fronts do not query the store',
+    sees: 'properties',
+    room: new RegExp(`^${daemon}/(api|http|preview|fronts)/`),
+    forbids: /(^|\.)store\.(db|sessions|execs|ports|records|snapshots|keys)\b/,
+    example: { from: `${daemon}/fronts/vercel/views.ts`, to: 'desk.store.ports.list' },
+  },
+  {
+    name: 'only the store uses its database connection',
+    sees: 'properties',
+    room: new RegExp(`^${daemon}/(?!store/|testing/)`),
+    forbids: /(^|\.)store\.#?db\b/,
+    example: { from: `${daemon}/sessions/create.ts`, to: 'this.context.store.db.selectFrom' },
+  },
+  {
+    name: 'in the daemon only daemon.ts imports the engine',
     room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
     forbids: /^@sandkasten\/engine/,
     example: { from: 'packages/daemon/src/sessions/lifecycle.ts', to: '@sandkasten/engine' },
   },
   {
-    name: 'layers and volumes are folders: they know neither isolators nor the provider',
+    name: 'layers and volumes import neither isolators nor the provider',
     room: /^packages\/engine\/src\/(layers|volumes)\//,
     forbids: /^packages\/engine\/src\/(isolators|provider|images)\//,
     example: {
@@ -212,7 +230,7 @@ export const rules: readonly Rule[] = [
     },
   },
   {
-    name: 'the Cloudflare package depends on nothing else of ours',
+    name: 'the Cloudflare package imports no other package of ours',
     room: /^packages\/cloudflare\//,
     forbids: /^(@sandkasten\/|packages\/(?!cloudflare\/))/,
     example: { from: 'packages/cloudflare/src/index.ts', to: '@sandkasten/sdk' },
@@ -225,17 +243,24 @@ export const rules: readonly Rule[] = [
   },
 ]
 
-/** The imports that break a rule, as people read them. */
-export function violations(rule: Rule, imports: readonly Import[]): string[] {
-  const broken = imports.filter(
+/** The references that break a rule, as sentences. */
+export function violations(rule: Rule, references: readonly Reference[]): string[] {
+  const broken = references.filter(
     ({ from, to }) => rule.room.test(from) && (rule.allows ? !rule.allows.test(to) : rule.forbids!.test(to)),
   )
   const crossing = rule.name.startsWith('packages reach')
-    ? imports.filter(({ from, to }) => to.startsWith('packages/') && packageOf(from) !== packageOf(to))
+    ? references.filter(({ from, to }) => to.startsWith('packages/') && packageOf(from) !== packageOf(to))
     : []
-  return [...new Set([...broken, ...crossing].map(({ from, to }) => `${from} imports ${to}`))]
+  const verb = rule.sees === 'properties' ? 'uses' : 'imports'
+  return [...new Set([...broken, ...crossing].map(({ from, to }) => `${from} ${verb} ${to}`))]
 }
 
 function packageOf(file: string): string | undefined {
   return file.split('/')[1]
+}
+
+function foldersIn(folder: string): string[] {
+  return readdirSync(path.join(root, folder), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
 }

@@ -223,7 +223,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
   it('a client that leaves while its command waits does not keep the sandbox in use', async () => {
     await sandbox.process.createSession('left')
     await sandbox.process.executeSessionCommand('left', { command: 'sleep 1000', runAsync: true })
-    const { live } = daemon.daemon.sessions.context
+    const { live } = daemon.context
     const before = live.holds(sandbox.id)
     const leaving = new AbortController()
     const asked = fetch(`${url()}/toolbox/${sandbox.id}/process/session/left/exec`, {
@@ -296,8 +296,9 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     const made = await client().create({ autoDeleteInterval: 30 })
     const kept = await client().create()
     for (const one of [made, kept]) await one.stop()
-    const { reaper, context } = daemon.daemon.sessions
-    /** Pretends that they were stopped this many minutes ago. */
+    const { context } = daemon
+    const { reaper } = daemon.daemon.sessions
+    /** They were stopped so many minutes ago. */
     const past = async (minutes: number) => {
       for (const { id } of [made, kept])
         await context.store.sessions.update(id, undefined, { status_at: Date.now() - minutes * 60_000 })

@@ -58,7 +58,7 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
       details: { option: 'resources' },
     })
     expect(await provider.list()).toEqual([])
-    const { default_image: image } = daemon.daemon.sessions.context.config
+    const { default_image: image } = daemon.context.config
     const sandbox = await provider.create({ image, resources })
     const session = (await daemon.call('GET', `/v1/sessions/${sandbox.sandboxId}`)).body
     expect(session).toMatchObject({ image, limits: { cpu: 1, memory_mb: 1024 } })

@@ -273,7 +273,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     await expect
       .poll(async () => (await files()).map(({ path }: Anything) => path))
       .toContain('/tmp/half/whole')
-    const writing = () => daemon.daemon.sessions.context.live.holds(id)
+    const writing = () => daemon.context.live.holds(id)
     await expect.poll(writing).toBe(1)
     socket.destroy()
     // The server does not wait for the rest.

@@ -162,8 +162,8 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
     ['e2b', '/sandboxes', {}],
     ['opensandbox', '/v1/sandboxes', { image: { uri: 'host' } }],
     ['vercel', '/v3/sandboxes', {}],
-  ])('%s leaves nothing of a sandbox that it cannot record', async (name, where, body) => {
-    const { fronts } = daemon.daemon.sessions.context.store
+  ])('%s leaves nothing of a sandbox that it cannot remember', async (name, where, body) => {
+    const { fronts } = daemon.context.store
     const put = vi.fn(() => Promise.reject(new Error('no')))
     const before = fronts.put
     Object.assign(fronts, { put })

@@ -43,7 +43,7 @@ describe('hints in the source', () => {
    */
   const files = globSync(
     [
-      'packages/daemon/src/{sessions,api,keys,store}/**/*.ts',
+      'packages/daemon/src/{sessions,api,http,keys,store}/**/*.ts',
       'packages/daemon/src/ports/ports.ts',
       'packages/engine/src/**/*.ts',
       'packages/sdk/src/{core,runner,folder,ports,providers/local}/**/*.ts',

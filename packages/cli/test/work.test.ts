@@ -128,8 +128,8 @@ describe('sandkasten logs', () => {
     expect(await sandkasten('logs', id, 'job')).toEqual({ code: 0, stdout: 'out\n', stderr: 'err\n' })
     const lines = (await sandkasten('logs', id, 'job', '--json')).stdout.trim().split('\n')
     expect(lines.map((text) => JSON.parse(text).event).sort()).toEqual(['exit', 'stderr', 'stdout'])
-    await daemon.sessions.context.events.flush()
-    expect((await sandkasten('logs', id)).stdout).toContain('session.running')
+    // Events are written some milliseconds after the response.
+    await expect.poll(async () => (await sandkasten('logs', id)).stdout).toContain('session.running')
     expect((await sandkasten('logs', 'aaaaaaaaaaaaaaaa')).stderr).toContain('There is no session')
   })
 })

@@ -7,4 +7,4 @@ export {
   maskedConfig,
   showConfig,
 } from './config/index.ts'
-export { readAddress } from './instance.ts'
+export { readAddress } from './data-folder.ts'

@@ -1,19 +1,19 @@
-import { EngineProvider, type EngineProviderOptions, type IoLimit, rootBelow } from '@sandkasten/engine'
-import { SandboxError } from '@sandkasten/sdk'
 import {
-  Audit,
-  allRoutes,
-  buildServer,
-  handleUpgrades,
-  type Patience,
-  type Services,
-  Streams,
-  terminalSocket,
-} from './api/index.ts'
+  EngineProvider,
+  type EngineProviderOptions,
+  engineDecision,
+  type IoLimit,
+  rootBelow,
+} from '@sandkasten/engine'
+import { SandboxError } from '@sandkasten/sdk'
+import { allRoutes, buildServer, handleUpgrades, terminalSocket } from './api/index.ts'
 import type { DaemonConfig } from './config/index.ts'
+import { type Instance, takeDataFolder } from './data-folder.ts'
 import { catchDefects } from './defects.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
-import { type Instance, takeDataFolder } from './instance.ts'
+import { Audit } from './http/audit.ts'
+import { Streams } from './http/event-streams.ts'
+import type { Patience, Services } from './http/services.ts'
 import { KeyRing } from './keys/index.ts'
 import { type Log, openLog } from './log.ts'
 import { Metrics } from './metrics.ts'
@@ -36,7 +36,7 @@ export interface DaemonOptions {
   /** Instead of the engine on this machine: any provider of the SDK’s contract. */
   provider?: DaemonProvider
   log?: Log
-  /** Shorter, for tests of those who are slow on purpose. */
+  /** Shorter timeouts, for tests with slow clients. */
   patience?: Patience
   /** The process is the daemon's alone: an error that nothing handles is logged and counted, and does not end it. */
   ownsProcess?: boolean
@@ -59,6 +59,11 @@ export interface Daemon {
 }
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  return (await openDaemon(options)).daemon
+}
+
+/** `startDaemon` for tests, which also look behind the sessions' interface. */
+export async function openDaemon(options: DaemonOptions): Promise<{ daemon: Daemon; context: Context }> {
   const log = options.log ?? openLog(options.config)
   const undo: Array<() => Promise<unknown> | unknown> = []
   const close = async () => {
@@ -93,7 +98,7 @@ async function assemble(
   },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
-): Promise<Daemon> {
+): Promise<{ daemon: Daemon; context: Context }> {
   const { config, provider, store, instance, log, patience } = given
   const metrics = new Metrics()
   const events = new EventBus(store, log)
@@ -123,7 +128,7 @@ async function assemble(
   await sessions.reconciler.recover()
   undo.push(() => sessions.commands.close())
   undo.push(() => context.pool.close())
-  undo.push(housekeeping(sessions, config, log))
+  undo.push(housekeeping(sessions, context))
   void context.pool.tend()
   const audit = new Audit((rows) => store.records.addAudit(rows), log)
   undo.push(() => audit.flush())
@@ -173,16 +178,17 @@ async function assemble(
   // Not before: a daemon that cannot start ends.
   if (given.ownsProcess) undo.push(catchDefects(log, metrics))
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
-  return {
+  const daemon = {
     url,
-    ...(previews.url ? { previewUrl: previews.url } : {}),
+    previewUrl: previews.url,
     fronts: fronts.urls,
     instanceId: instance.id,
-    ...(firstKey ? { firstKey } : {}),
+    firstKey,
     sessions,
     isolation: provider.isolation,
     close: once(close),
   }
+  return { daemon, context }
 }
 
 /** What the engine is told by this configuration. */
@@ -190,7 +196,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
   const { defaults, docker, runtime } = config
   const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
   const options: EngineProviderOptions = {
-    // Who names a runtime means the isolator that it is for; docker's is named with the isolator.
+    // A runtime implies the isolator `oci`, unless the isolator `docker` is named.
     isolator: config.isolator === 'auto' && runtime !== undefined ? 'oci' : config.isolator,
     acceptNoIsolation: config.accept_no_isolation,
     root: config.engine_dir,
@@ -208,7 +214,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}),
     },
     defaults: {
-      memoryMb: defaults.mem_limit_mb,
+      memoryMb: defaults.memory_mb,
       vcpus: defaults.cpu_limit,
       pids: defaults.pids_limit,
       tmpMb: defaults.tmp_limit_mb,
@@ -216,8 +222,8 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       login: defaults.login_shell,
     },
   }
-  const { isolator: chosen } = new EngineProvider(options).decision
-  return { ...options, isolator: chosen, root: rootBelow(config.engine_dir, options) }
+  const { isolator } = engineDecision(options)
+  return { ...options, isolator, root: rootBelow(config.engine_dir, { ...options, isolator }) }
 }
 
 function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonConfig): IoLimit {
@@ -260,7 +266,10 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
  * Leases every second, the reaper as configured and when a session is due, reconciliation every half minute. Returns
  * what ends them.
  */
-function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log): () => Promise<void> {
+function housekeeping(
+  sessions: SessionService,
+  { config, log, store, pool, ends }: Context,
+): () => Promise<void> {
   const jobs = [
     { name: 'leases', everyMs: 1_000, run: () => sessions.leases.write() },
     {
@@ -271,14 +280,14 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
         await sessions.reaper.run()
       },
     },
-    { name: 'reserve', everyMs: 1_000, run: async () => sessions.context.store.putBy() },
-    { name: 'pool', everyMs: 1_000, run: () => sessions.context.pool.tend() },
+    { name: 'reserve', everyMs: 1_000, run: async () => store.putBy() },
+    { name: 'pool', everyMs: 1_000, run: () => pool.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
   const timers = jobs.map(({ name, everyMs, run }) => {
     let running: Promise<unknown> | undefined
     const timer = setInterval(() => {
-      // One that takes long is not started again beside itself.
+      // A job that is still running is not started again.
       running ??= run()
         .catch((error: unknown) => log.warn({ err: error, job: name }, 'housekeeping'))
         .finally(() => {
@@ -293,11 +302,11 @@ function housekeeping(sessions: SessionService, config: DaemonConfig, log: Log):
     await sessions.leases.mindTheClock()
     await sessions.reaper.endDue()
   }
-  const stopEnds = sessions.context.ends.start(() => {
+  const stopEnds = ends.start(() => {
     ending = endDue().catch((error: unknown) => log.warn({ err: error, job: 'ends' }, 'housekeeping'))
   })
   // What came due while no daemon ran.
-  sessions.context.ends.at(Date.now())
+  ends.at(Date.now())
   return async () => {
     stopEnds()
     for (const { timer } of timers) clearInterval(timer)

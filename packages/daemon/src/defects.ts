@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
-/** The request in whose course code runs; also code that outlives it. */
+/** The request that the current code runs for, even if the code outlives it. */
 export interface RequestScope {
   readonly id: string
   /** Answers the request with this error, if it has no answer yet. Undefined once it has one. */
@@ -12,9 +12,9 @@ export interface RequestScope {
 export const requestScope = new AsyncLocalStorage<RequestScope>()
 
 /**
- * The last resort for errors that no code handles: the request in whose course one happened fails, and the daemon goes
- * on serving everybody else. Each is a defect: it is logged with its stack and counted in `sandkasten_defects_total`.
- * Only for a process that belongs to the daemon. Returns what takes the handlers away again.
+ * The last resort for errors that no code handles. The request that caused the error fails, and the daemon keeps serving
+ * the others. Each error is logged with its stack and counted in `sandkasten_defects_total`. Only for a process that
+ * belongs to the daemon. Returns a function that removes the handlers.
  */
 export function catchDefects(log: Log, metrics: Metrics): () => void {
   const handler = (kind: string) => (error: unknown) => {

@@ -194,7 +194,7 @@ describe('records', () => {
     const id = await daemon.session()
     await daemon.call('POST', `/v1/sessions/${id}/stop`, {}, { headers: { 'x-request-id': 'mine-1' } })
     await daemon.call('DELETE', `/v1/sessions/${id}`)
-    await daemon.daemon.sessions.context.events.flush()
+    await daemon.context.events.flush()
     const { body } = await daemon.call('GET', `/v1/events?limit=100&after=0&session_id=${id}`)
     expect(body.events.map(({ type }: { type: string }) => type)).toEqual([
       'session.running',

@@ -92,13 +92,13 @@ describe.skipIf(missing)(
       const client = new SandboxClient({ baseUrl: daemon.daemon.url, apiKey: daemon.key })
       expect((await client.session(id).info()).status).toBe('crashed')
       expect((await front('GET', `/${id}`)).state).toBe('error')
-      await daemon.daemon.sessions.context.events.flush()
+      await daemon.context.events.flush()
       const { body } = await daemon.call('GET', `/v1/events?after=0&limit=100&session_id=${id}`)
       expect(body.events.map(({ type }: { type: string }) => type)).toContain('session.crashed')
     })
 
     it('is told to a caller of the engine as ended, not as a lost connection', async () => {
-      const { provider } = daemon.daemon.sessions.context
+      const { provider } = daemon.context
       const sandbox = (await provider.create()) as Sandbox
       try {
         const argument = mark()

@@ -41,7 +41,7 @@ describe('docs/daemon.md', () => {
     const given = parse(
       text!.replaceAll('"sk-…"', '"sk-0123456789"').replace('postgres://…', 'postgres://x/y'),
     )
-    expect(configOf(given)).toMatchObject({ session_ttl_seconds: 1800, defaults: { mem_limit_mb: 512 } })
+    expect(configOf(given)).toMatchObject({ session_ttl_seconds: 1800, defaults: { memory_mb: 512 } })
     // All of these are defaults, or would change nothing.
     const { defaults, max } = configOf({})
     expect(configOf(given).defaults).toEqual(defaults)

@@ -17,7 +17,7 @@ describe('a session whose time is over', () => {
   const get = async (id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body
   /** Waits for its end; returns by how many milliseconds it was late. */
   const lateness = async (id: string, lifetimeMs: number, status = 'expired') => {
-    const row = async () => (await daemon.daemon.sessions.context.store.sessions.get(id))!
+    const row = async () => (await daemon.context.store.sessions.get(id))!
     await expect.poll(async () => (await row()).status, { timeout: 10_000, interval: 50 }).toBe(status)
     const { status_at: endedAt, started_at: startedAt } = await row()
     return endedAt - (startedAt + lifetimeMs)
@@ -45,7 +45,7 @@ describe('a session whose time is over', () => {
     const shortened = await daemon.session({ lifetime_seconds: 600 })
     await daemon.daemon.sessions.setLifetime(caller, shortened, 1000)
     const idle = await daemon.session({ ttl_seconds: 1, on_idle: 'stop' })
-    const { lifetime_ms: lifetimeMs } = (await daemon.daemon.sessions.context.store.sessions.get(shortened))!
+    const { lifetime_ms: lifetimeMs } = (await daemon.context.store.sessions.get(shortened))!
     expect(await lateness(shortened, lifetimeMs!)).toBeLessThan(1000)
     expect(await lateness(idle, 1000, 'stopped')).toBeLessThan(1000)
   })
@@ -58,7 +58,7 @@ describe('a session whose time is over', () => {
     const startedAt = Date.now()
     await daemon.restart()
     await lateness(due, 1000)
-    const { status_at: endedAt } = (await daemon.daemon.sessions.context.store.sessions.get(due))!
+    const { status_at: endedAt } = (await daemon.context.store.sessions.get(due))!
     expect(endedAt - startedAt).toBeLessThan(2000)
     expect(await lateness(later, 4000)).toBeLessThan(1000)
   })
@@ -76,7 +76,7 @@ describe('an end that takes long', () => {
     }
     const daemon = await startTestDaemon(config, { provider: provider as never })
     try {
-      const { store } = daemon.daemon.sessions.context
+      const { store } = daemon.context
       const first = await daemon.session({ lifetime_seconds: 1 })
       stuck.add((await store.sessions.get(first))!.sandbox_id!)
       const second = await daemon.session({ lifetime_seconds: 2 })
@@ -95,7 +95,8 @@ describe('a clock that jumps', () => {
     const daemon = await startTestDaemon(config, { provider: new MemoryProvider() as never })
     try {
       const id = await daemon.session({ lifetime_seconds: 600 })
-      const { leases, context } = daemon.daemon.sessions
+      const { context } = daemon
+      const { leases } = daemon.daemon.sessions
       const before = (await context.store.sessions.get(id))!.started_at
       const [wall, passed] = [Date.now(), performance.now()]
       await leases.mindTheClock(wall, passed)

@@ -12,7 +12,7 @@ afterAll(() => daemon?.stop())
 
 const get = async (id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body
 const reap = (inSeconds: number) => daemon.daemon.sessions.reaper.run(Date.now() + inSeconds * 1000)
-const sandboxes = () => daemon.daemon.sessions.context.provider.list()
+const sandboxes = () => daemon.context.provider.list()
 
 describe('leases', () => {
   it('end a session that is idle, as it was asked for', async () => {
@@ -119,7 +119,8 @@ describe('leases', () => {
 describe('a clock that jumps', () => {
   it('ends nobody, and keeps nobody for longer', async () => {
     const id = await daemon.session({ ttl_seconds: 100, lifetime_seconds: 1000 })
-    const { leases, context } = daemon.daemon.sessions
+    const { context } = daemon
+    const { leases } = daemon.daemon.sessions
     await daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true' })
     await leases.write()
     const { last_activity, started_at } = (await context.store.sessions.get(id))!
@@ -143,11 +144,11 @@ describe('a clock that jumps', () => {
 
 describe('reconciliation', () => {
   it('finds rows without sandboxes and sandboxes without rows, and touches nothing else', async () => {
-    const { provider } = daemon.daemon.sessions.context
+    const { provider } = daemon.context
     const gone = await daemon.session()
     const ended = await daemon.session()
     const fine = await daemon.session()
-    const rows = await daemon.daemon.sessions.context.store.sessions.live(daemon.daemon.instanceId)
+    const rows = await daemon.context.store.sessions.live(daemon.daemon.instanceId)
     const sandboxOf = (id: string) => rows.find((row) => row.id === id)!.sandbox_id!
     await provider.destroy(sandboxOf(gone))
     await (await provider.get(sandboxOf(ended))).stop()
@@ -181,7 +182,7 @@ describe('reconciliation', () => {
   })
 
   it('undoes a create that nobody was told of, and lets it be repeated', async () => {
-    const { store } = daemon.daemon.sessions.context
+    const { store } = daemon.context
     const made = await daemon.session({ idempotency_key: 'cut' })
     const before = (await sandboxes()).length
     // As a daemon leaves it that is killed between the sandbox and the row.
@@ -195,13 +196,13 @@ describe('reconciliation', () => {
   })
 
   it('tells what an earlier process had written down and not told any more, once', async () => {
-    const { store, events } = daemon.daemon.sessions.context
+    const { store, events } = daemon.context
     const [told, untold] = [await daemon.session(), await daemon.session()]
     await events.flush()
     await store.db.deleteFrom('events').where('session_id', '=', untold).execute()
     await daemon.restart()
     await daemon.restart()
-    const after = daemon.daemon.sessions.context
+    const after = daemon.context
     await after.events.flush()
     for (const id of [told, untold]) {
       const found = await after.store.records.events('default', { after: 0, limit: 10_000, sessionId: id })
@@ -212,15 +213,13 @@ describe('reconciliation', () => {
   it('removes a snapshot that nobody was told of, and no other', async () => {
     const id = await daemon.session()
     const { body: told } = await daemon.call('POST', `/v1/sessions/${id}/snapshots`, {})
-    const { provider, store } = daemon.daemon.sessions.context
+    const { provider, store } = daemon.context
     const sandbox = await provider.get((await store.sessions.get(id))!.sandbox_id!)
     const untold = await sandbox.snapshot()
     const stranger = await provider.create({})
     const theirs = await stranger.snapshot()
     await daemon.restart()
-    const left = (await daemon.daemon.sessions.context.provider.listSnapshots()).map(
-      ({ snapshotId }) => snapshotId,
-    )
+    const left = (await daemon.context.provider.listSnapshots()).map(({ snapshotId }) => snapshotId)
     expect(left).not.toContain(untold.snapshotId)
     expect(left).toContain(theirs.snapshotId)
     expect(await daemon.session({ snapshot_id: told.id })).toBeTypeOf('string')
@@ -230,7 +229,7 @@ describe('reconciliation', () => {
   it('notices a sandbox that ended when it is used, and wakes it if asked for', async () => {
     const plain = await daemon.session()
     const waking = await daemon.session({ wake_on_use: true })
-    const { provider, store, instanceId } = daemon.daemon.sessions.context
+    const { provider, store, instanceId } = daemon.context
     for (const { id, sandbox_id } of await store.sessions.live(instanceId))
       if (id === plain || id === waking) await (await provider.get(sandbox_id!)).stop()
     const use = (id: string) => daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true' })

@@ -102,7 +102,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
         expect((await daemon.call('GET', `${base}/execs/${exec}`)).body.status).toBe('running')
       expect(await post('resume')).toMatchObject({ status: 'running' })
       await post('fs/write', { path: 'go', content: '' })
-      const { store } = daemon.daemon.sessions.context
+      const { store } = daemon.context
       // Written down though nobody asks.
       await expect.poll(async () => (await store.execs.running(id)).length).toBe(0)
       for (const [exec, name] of [

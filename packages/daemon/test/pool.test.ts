@@ -11,7 +11,7 @@ for (const [isolator, missing] of [
 ] as const)
   describe.skipIf(missing)(`a pool (${isolator}${missing ? `; skipped: ${missing}` : ''})`, () => {
     let daemon: TestDaemon
-    const context = () => daemon.daemon.sessions.context
+    const context = () => daemon.context
     const waiting = async (keeper = context().pool.keeper) =>
       (await context().provider.list({ labels: { [poolLabel]: keeper } })).map(({ sandboxId }) => sandboxId)
     const full = () => expect.poll(async () => (await waiting()).length, { timeout: 30_000 }).toBe(3)
@@ -98,7 +98,7 @@ it.skipIf(noIsolation)(
       fronts: { e2b: { listen: '127.0.0.1:0' } },
     })
     try {
-      const { provider, pool, store } = daemon.daemon.sessions.context
+      const { provider, pool, store } = daemon.context
       const ready = async () =>
         /^sandkasten_pool_ready\{.*account="user".*\} (\d)/m.exec(
           await (await daemon.fetch('/metrics')).text(),

@@ -45,7 +45,7 @@ describe('a port', () => {
       closed: true,
     })
     expect((await visit(daemon, { host, headers: auth() })).status).toBe(404)
-    await daemon.daemon.sessions.context.events.flush()
+    await daemon.context.events.flush()
     const { body } = await daemon.call('GET', `/v1/events?after=0&limit=100&session_id=${inside.id}`)
     expect(body.events.map(({ type }: { type: string }) => type)).toEqual(
       expect.arrayContaining(['port.opened', 'port.closed']),
@@ -376,7 +376,7 @@ describe('a session that does not run', () => {
 
   it('is kept by visitors who brought something, not by strangers', async () => {
     await open({ visibility: 'public' })
-    const { live } = daemon.daemon.sessions.context
+    const { live } = daemon.context
     await daemon.daemon.sessions.leases.write()
     const before = live.touched(inside.id)?.at
     await visit(daemon, { host: named(inside) })

@@ -50,7 +50,7 @@ describe.each([
     )
     expect(statuses(forks).filter((status) => status === 429)).toHaveLength(3)
     expect(await running(daemon)).toBe(6)
-    expect(await daemon.daemon.sessions.context.provider.list()).toHaveLength(6)
+    expect(await daemon.context.provider.list()).toHaveLength(6)
   })
 
   it.skipIf(skipped)('creates at once count processors, memory and disk', async () => {

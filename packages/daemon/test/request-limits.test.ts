@@ -116,7 +116,7 @@ describe('what a caller attaches to a session is bounded', () => {
 describe('what a caller adds one by one is bounded', () => {
   it('shells, terminals and open ports of a session', async () => {
     const id = await daemon.session()
-    const { context } = daemon.daemon.sessions
+    const { context } = daemon
     const { open } = await daemon.daemon.sessions.use.take(operator, id).then((used) => {
       used.release()
       return used
@@ -140,7 +140,7 @@ describe('what a caller adds one by one is bounded', () => {
   })
 
   it('keys of a project: unusable ones are forgotten, usable ones are refused', async () => {
-    const { keys } = daemon.daemon.sessions.context.store
+    const { keys } = daemon.context.store
     const project = (await daemon.call('POST', '/v1/projects', { name: 'many-keys' })).body.id
     const row = (at: number, revoked: boolean) => ({
       id: `k${at}${revoked ? 'r' : ''}`,
@@ -162,7 +162,7 @@ describe('what a caller adds one by one is bounded', () => {
 
   it('records of a front', async () => {
     const id = await daemon.session()
-    const records = new FrontRecords(daemon.daemon.sessions.context.store.fronts, 'e2b')
+    const records = new FrontRecords(daemon.context.store.fronts, 'e2b')
     for (let at = 0; at < recordLimits.perSession; at += 1)
       await records.put('default', 'file', `f${at}`, {}, id)
     await expect(records.put('default', 'file', 'one more', {}, id)).rejects.toMatchObject({

@@ -39,7 +39,7 @@ describe('the quota of snapshots', () => {
     const other = await startTestDaemon()
     try {
       const id = await other.session()
-      const { store } = other.daemon.sessions.context
+      const { store } = other.context
       const { body } = await other.call('POST', `/v1/sessions/${id}/snapshots`, {})
       const row = (await store.snapshots.get((await store.keys.projects())[0]!.id, body.id))!
       for (let index = 1; index < 100; index++)

@@ -45,7 +45,7 @@ describe('a session of a snapshot', () => {
   })
 
   it('is told what it may not have, or does not get', async () => {
-    const { context } = daemon.daemon.sessions
+    const { context } = daemon
     const changed = { allowed_networks: ['none'], max: { ...context.config.max, cpu_limit: 2 } }
     const before = { allowed_networks: context.config.allowed_networks, max: context.config.max }
     Object.assign(context.config, changed)

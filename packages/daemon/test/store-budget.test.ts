@@ -47,7 +47,7 @@ describe.each([
           exec_id: `e${at}`,
         })
       for (let at = 0; at < 10; at += 1) expect((await run(at)).body.stdout).toHaveLength(6_000_000)
-      const { store } = daemon.daemon.sessions.context
+      const { store } = daemon.context
       await expect
         .poll(async () => [...(await store.execs.keptBytes()).values()][0])
         .toBeLessThan(32 * 2 ** 20)

@@ -39,7 +39,7 @@ async function inTrouble(base: string, expected: { status: number; code: string 
     expect(body.hint).not.toBe('')
     expect(headers.get('retry-after')).toBe('1')
   }
-  expect(await daemon.daemon.sessions.context.provider.list()).toHaveLength(1)
+  expect(await daemon.context.provider.list()).toHaveLength(1)
   expect((await daemon.call('GET', base)).body.status).toBe('running')
   expect((await daemon.call('POST', `${base}/run`, { cmd: 'echo', args: ['works'] })).body.stdout).toBe(
     'works\n',
@@ -54,11 +54,11 @@ async function afterwards(base: string): Promise<void> {
     .poll(async () => (await daemon.call('GET', `${base}/execs/e?wait_ms=5000`)).body)
     .toMatchObject({ status: 'done', result: { exit_code: 0, stdout: 'out\n' } })
   const next = await daemon.session({ name: 'in trouble' })
-  await daemon.daemon.sessions.context.events.flush()
+  await daemon.context.events.flush()
   await daemon.restart()
   const { sessions } = (await daemon.call('GET', '/v1/sessions?status=running,creating')).body
   expect(sessions.map(({ name }: { name: string }) => name)).toEqual(['in trouble', 'before'])
-  expect(await daemon.daemon.sessions.context.provider.list()).toHaveLength(2)
+  expect(await daemon.context.provider.list()).toHaveLength(2)
   const { events } = (await daemon.call('GET', `/v1/events?limit=100&after=0&session_id=${next}`)).body
   expect(events.map(({ type }: { type: string }) => type)).toEqual(['session.running'])
 }

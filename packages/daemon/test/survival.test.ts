@@ -154,7 +154,7 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
     expect((await daemon.call('GET', '/readyz')).status).toBe(503)
     expect((await daemon.call('GET', '/healthz')).status).toBe(200)
     // The command ends while nothing can be written down.
-    const { provider } = daemon.daemon.sessions.context
+    const { provider } = daemon.context
     const [sandbox] = await provider.list()
     await (await provider.get(sandbox!.sandboxId)).writeFile('go', '')
     // `SANDKASTEN_AWAY_MS=60000` for a long run.

@@ -30,6 +30,7 @@ export {
   type EngineDecision,
   EngineProvider,
   type EngineProviderOptions,
+  engineDecision,
   imageStore,
   rootBelow,
 } from './provider/engine-provider.ts'

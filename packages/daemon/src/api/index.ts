@@ -1,3 +1,4 @@
+import type { Services } from '../http/services.ts'
 import type { Route } from './route.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { fileRoutes } from './routes/files.ts'
@@ -9,15 +10,11 @@ import { shellRoutes } from './routes/shells.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 import { systemRoutes } from './routes/system.ts'
 import { terminalRoutes } from './routes/terminals.ts'
-import type { Services } from './services.ts'
 
-export { Audit } from './audit.ts'
 export { openapi } from './openapi.ts'
 export { buildServer } from './server.ts'
-export type { Patience, Services } from './services.ts'
-export { Streams } from './streams.ts'
 export { terminalSocket } from './terminal-socket.ts'
-export { handleUpgrades, type SocketRoute, type UpgradeTaker } from './upgrades.ts'
+export { handleUpgrades, type SocketRoute } from './upgrades.ts'
 
 /** Every route there is. */
 export function allRoutes(services: Services): Route[] {

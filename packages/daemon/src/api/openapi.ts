@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { problemSchema, problemType } from './problems.ts'
+import { problemSchema, problemType } from '../http/problems.ts'
 import type { Route } from './route.ts'
 
 /** The OpenAPI document of the routes. */

@@ -3,8 +3,8 @@ import type { z } from 'zod'
 import type { Caller, Scope } from '../keys/index.ts'
 
 /**
- * One route of the API, as data: what it takes, what it answers, who may call it, and what it does. The server is built
- * from these, and so is the OpenAPI document.
+ * One route of the API as data: its path, scope, schemas and handler. The server and the OpenAPI document are both built
+ * from these objects.
  */
 export interface Route {
   /** Its name in the document, in metrics and in the audit log. */
@@ -50,7 +50,7 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
 
 type Parsed<T> = T extends z.ZodType ? z.infer<T> : T extends 'stream' ? NodeJS.ReadableStream : undefined
 
-/** A route whose handler knows the types of what it is given. */
+/** Types a route's handler by the route's schemas. */
 export function route<
   P extends z.ZodObject | undefined = undefined,
   Q extends z.ZodObject | undefined = undefined,

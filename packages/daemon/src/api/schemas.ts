@@ -1,9 +1,12 @@
 import { z } from 'zod'
 import { endAction, quotasSchema } from '../config/index.ts'
+import { env, execId, filePath, idempotencyKey, labels, name, seconds, timeoutMs } from '../http/fields.ts'
 import { scopes } from '../keys/index.ts'
 import { requestLimits } from '../sessions/index.ts'
 
-/** What the API's requests and answers look like. Names are as the first plan has them: snake_case on the wire. */
+/** The API's requests and responses. Names on the wire are in snake_case. */
+
+export * from '../http/fields.ts'
 
 export const statuses = [
   'creating',
@@ -19,46 +22,6 @@ export const statuses = [
 const id = z.string().regex(/^[a-z2-7]{16}$/)
 export const sessionParams = z.object({ id: z.string() })
 export const execParams = z.object({ id: z.string(), exec_id: z.string() })
-export const execId = z
-  .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'must be 1 to 100 letters, digits, dots, dashes or underscores')
-export const name = z
-  .string()
-  .min(1)
-  .max(requestLimits.nameChars)
-  .regex(/^\P{Cc}+$/u, 'must be printable')
-export const labelKey = z.string().min(1).max(requestLimits.labelKeyChars)
-export const labelValue = z.string().max(requestLimits.labelValueChars)
-export const labels = z
-  .record(labelKey, labelValue)
-  .describe(`At most ${requestLimits.labels} labels, ${requestLimits.labelsBytes} bytes in all as JSON.`)
-export const idempotencyKey = z.string().min(1).max(200)
-export const env = z.record(
-  z
-    .string()
-    .min(1)
-    .regex(/^[^=\0]+$/, 'must be a name of a variable'),
-  z.string().regex(/^[^\0]*$/),
-)
-export const filePath = z
-  .string()
-  .min(1)
-  .max(4096)
-  .regex(/^[^\0]+$/, 'must not hold NUL')
-export const seconds = z.number().positive().max(31_536_000)
-export const timeoutMs = z.int().positive().max(86_400_000)
-
-/** In a query: `true`, `false`, `1`, `0`. */
-export const flag = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1')
-export const whole = z
-  .string()
-  .regex(/^\d{1,15}$/, 'must be a whole number')
-  .transform(Number)
-export const limit = z
-  .string()
-  .regex(/^[1-9]\d{0,3}$/, 'must be a number from 1 to 1000')
-  .transform((text) => Math.min(Number(text), 1000))
-
 export const createBody = z.strictObject({
   image: z.string().min(1).max(500).optional(),
   snapshot_id: z

@@ -1,15 +1,15 @@
-import { randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../http/closing-connections.ts'
+import { problemOf, problemType, retryAfterSeconds, translate } from '../http/problems.ts'
+import { requestId } from '../http/request.ts'
+import { readJson } from '../http/request-body.ts'
+import { scopeRequests } from '../http/request-scope.ts'
+import { bodyBudget, limitAnswers } from '../http/response-memory.ts'
+import type { Services } from '../http/services.ts'
 import { type Caller, includes, isOperator } from '../keys/index.ts'
-import { readJson } from './body.ts'
-import { answerAndClose, limitUnreadBodies, refusalCloses } from './closing.ts'
-import { problemOf, problemType, retryAfterSeconds, translate } from './problems.ts'
-import { scopeRequests } from './request-scope.ts'
-import { bodyBudget, limitAnswers } from './response-memory.ts'
 import type { Call, Route } from './route.ts'
-import type { Services } from './services.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -56,7 +56,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
   app.decorateRequest('caller', undefined)
   app.removeAllContentTypeParsers()
   // Any type of body: JSON where the route wants JSON, bytes where it wants bytes.
-  const { memory } = services.sessions.context
+  const { memory } = services.sessions
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
     if (route?.body === 'stream') return payload
@@ -201,9 +201,4 @@ function observe({ metrics, audit, log }: Services, request: FastifyRequest, rep
   if (!caller || !route || route.method === 'GET') return
   const { id } = (request.params ?? {}) as { id?: string }
   audit.add(caller, { action: route.id, target: id, status: reply.statusCode })
-}
-
-/** The caller's own id, if it is one that can stand in logs and headers. */
-export function requestId(header: string | string[] | undefined): string {
-  return typeof header === 'string' && /^[\w.-]{1,100}$/.test(header) ? header : randomUUID()
 }

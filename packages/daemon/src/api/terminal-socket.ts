@@ -1,8 +1,8 @@
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import type { Services } from './services.ts'
-import { atItsPace, closeWith, drained, watchOver } from './sockets.ts'
+import type { Services } from '../http/services.ts'
+import { atItsPace, closeWith, drained, watchOver } from '../http/websockets.ts'
 import type { SocketRoute } from './upgrades.ts'
 
 /**
@@ -12,8 +12,8 @@ import type { SocketRoute } from './upgrades.ts'
  *     server ──► binary: output, one message for each event, numbered on from `next` of {"type":"ready","next":1}
  *                text: {"type":"gone","oldest":n}  {"type":"exit","exit_code":0}
  *
- * Who was cut off connects again with `?after=` and the number of the last message that he has. One client at a time: the
- * next one is refused (409), or with `takeover=1` takes it, and the first is closed with 4001.
+ * To resume after a disconnect, connect with `?after=` and the number of the last message received. One client at a time:
+ * another one gets 409. With `takeover=1` it takes the terminal over, and the first is closed with 4001.
  */
 export function terminalSocket({ sessions }: Services): SocketRoute {
   const holders = new Map<string, WebSocket>()
@@ -97,7 +97,7 @@ async function send(
           await drained(socket, signal)
           continue
         }
-        const exit = { exit_code: event.exitCode, ...(event.signal ? { signal: event.signal } : {}) }
+        const exit = { exit_code: event.exitCode, signal: event.signal }
         socket.send(JSON.stringify({ type: 'exit', seq: event.seq, ...exit }))
         socket.close(1000, 'exit')
         return exit

@@ -3,11 +3,12 @@ import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
+import { answerAndClose } from '../http/closing-connections.ts'
+import { problemOf, problemType } from '../http/problems.ts'
+import { addressOf } from '../http/request.ts'
+import type { Services } from '../http/services.ts'
+import { socketServer } from '../http/websockets.ts'
 import { type Caller, includes, type Scope } from '../keys/index.ts'
-import { answerAndClose } from './closing.ts'
-import { problemOf, problemType } from './problems.ts'
-import type { Services } from './services.ts'
-import { socketServer } from './sockets.ts'
 
 /** A WebSocket route. What is refused is answered with a problem before the upgrade. */
 export interface SocketRoute {
@@ -28,22 +29,13 @@ export interface SocketCall {
   readonly signal: AbortSignal
 }
 
-/** Something that takes an upgrade before the routes do, by its host: previews. True when it has. */
-export type UpgradeTaker = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean
-
 /** A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`. */
 const keyProtocol = 'sandkasten.key.'
 
-export function handleUpgrades(
-  server: Server,
-  services: Services,
-  routes: readonly SocketRoute[],
-  takers: readonly UpgradeTaker[] = [],
-): void {
+export function handleUpgrades(server: Server, services: Services, routes: readonly SocketRoute[]): void {
   const sockets = socketServer((offered) => (offered.has('sandkasten') ? 'sandkasten' : false))
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
-    if (takers.some((take) => take(request, socket, head))) return
     const requestId = randomUUID()
     const enter = (caller: Caller) => {
       const { signal, leave } = services.streams.enter(caller)
@@ -88,13 +80,6 @@ async function find(
     return connected
   }
   throw new SandboxError('not_found', 'There is no WebSocket here.')
-}
-
-/** By hand: a URL parser throws for `//` and takes what follows for a host. */
-export function addressOf({ url = '/' }: IncomingMessage): { path: string; query: URLSearchParams } {
-  const at = url.indexOf('?')
-  const path = at === -1 ? url : url.slice(0, at)
-  return { path, query: new URLSearchParams(at === -1 ? '' : url.slice(at)) }
 }
 
 function authorization({ headers }: IncomingMessage): string | undefined {

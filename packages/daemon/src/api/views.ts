@@ -1,4 +1,4 @@
-import { type CommandResult, type FileStat, SandboxError, type ShellResult } from '@sandkasten/sdk'
+import type { CommandResult, FileStat, ShellResult } from '@sandkasten/sdk'
 import type { z } from 'zod'
 import { idleEnd, lifetimeEnd, type Session } from '../sessions/index.ts'
 import type * as schemas from './schemas.ts'
@@ -57,7 +57,7 @@ export function sessionView(session: Session): z.infer<typeof schemas.session> {
 
 export function shellView(result: ShellResult, execId?: string): z.infer<typeof schemas.execResult> {
   return {
-    ...(execId === undefined ? {} : { exec_id: execId }),
+    exec_id: execId,
     exit_code: result.exitCode,
     cwd: result.cwd,
     output: result.output,
@@ -65,20 +65,20 @@ export function shellView(result: ShellResult, execId?: string): z.infer<typeof 
     duration_ms: round(result.durationMs),
     timed_out: result.timedOut,
     shell_restarted: result.shellRestarted,
-    ...(result.warning === undefined ? {} : { warning: result.warning }),
+    warning: result.warning,
   }
 }
 
 export function runView(result: CommandResult, execId?: string): z.infer<typeof schemas.runResult> {
   return {
-    ...(execId === undefined ? {} : { exec_id: execId }),
+    exec_id: execId,
     exit_code: result.exitCode,
     stdout: result.stdout,
     stderr: result.stderr,
-    ...(result.signal === undefined ? {} : { signal: result.signal }),
+    signal: result.signal,
     timed_out: result.timedOut,
     truncated: result.truncated,
-    ...(result.oom === undefined ? {} : { oom: result.oom }),
+    oom: result.oom,
     duration_ms: round(result.durationMs),
   }
 }
@@ -97,18 +97,4 @@ export function isoOrNull(ms: number | null): string | null {
 
 function round(ms: number): number {
   return Math.round(ms * 1000) / 1000
-}
-
-/** A place in a list, as text that means nothing to its reader. */
-export function cursorOf(row: { created_at: number; id: string }): string {
-  return Buffer.from(`${row.created_at}/${row.id}`).toString('base64url')
-}
-
-export function placeOf(cursor: string | undefined): { createdAt: number; id: string } | undefined {
-  if (cursor === undefined) return undefined
-  const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
-  if (match) return { createdAt: Number(match[1]), id: match[2]! }
-  throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.', {
-    hint: 'Pass the cursor on as the list gave it.',
-  })
 }

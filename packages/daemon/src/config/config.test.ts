@@ -39,7 +39,7 @@ defaults:
       listen: { host: '127.0.0.1', port: 8080 },
       default_image: 'sandbox-runtime:base',
       db_path: path.join(folder, 'sandkasten.db'),
-      defaults: { cpu_limit: 1, max_exec_timeout_ms: 120_000, network_mode: 'none' },
+      defaults: { cpu_limit: 1, memory_mb: 512, max_exec_timeout_ms: 120_000, network_mode: 'none' },
     })
     expect(showConfig(config)).not.toContain('sk-sandbox')
   })
@@ -56,16 +56,24 @@ defaults:
     expect(config).toMatchObject({
       session_ttl_seconds: 60,
       log_level: 'warn',
-      defaults: { mem_limit_mb: 128 },
+      defaults: { memory_mb: 128 },
       allowed_images: ['host', 'other'],
       api_key: '1234567890',
       data_dir: folder,
     })
   })
 
+  it('accepts the former name of memory_mb', async () => {
+    await write('defaults: { mem_limit_mb: 64 }\npool: [{ size: 1, mem_limit_mb: 32 }]')
+    expect(await load()).toMatchObject({ defaults: { memory_mb: 64 }, pool: [{ memory_mb: 32 }] })
+    expect(await load({ SANDKASTEN_MAX_MEM_LIMIT_MB: '128' })).toMatchObject({ max: { memory_mb: 128 } })
+    expect((await load({ SANDKASTEN_DEFAULTS_MEMORY_MB: '96' })).defaults.memory_mb).toBe(96)
+  })
+
   it.each([
     ['sesion_ttl_seconds: 5', /has no key “sesion_ttl_seconds”/, /session_ttl_seconds/],
-    ['defaults:\n  mem_limit: 5', /has no key “mem_limit”/, /mem_limit_mb/],
+    ['defaults:\n  memory: 5', /has no key “memory”/, /memory_mb/],
+    ['max:\n  memory_mb: 5\n  mem_limit_mb: 5', /has no key “mem_limit_mb”/, /memory_mb/],
     ['listen: "8080"', /not an address/, /127\.0\.0\.1:8080/],
     ['listen: "0.0.0.0:8080"', /others can reach/, /behind_tls/],
     ['listen: "0.0.0.0:8080"\nbehind_tls: true\napi_key: short-key', /too short/, /24/],

@@ -3,9 +3,10 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
-import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen.ts'
+import { withCurrentNames } from './former-names.ts'
+import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen-address.ts'
 import { type FileConfig, type FrontName, fileSchema } from './schema.ts'
-import { problemOf, unknownKeys } from './unknown.ts'
+import { problemOf, unknownKeys } from './unknown-keys.ts'
 
 /** The configuration that is in force: checked, complete, with absolute paths. */
 export interface DaemonConfig
@@ -42,7 +43,10 @@ export interface LoadOptions {
 export async function loadConfig(options: LoadOptions = {}): Promise<DaemonConfig> {
   const { cwd = process.cwd(), env = process.env } = options
   const found = await readFile(options.file ?? env.SANDKASTEN_CONFIG, cwd)
-  const given = merge(merge(found?.content ?? {}, readEnvironment(env)), options.overrides ?? {})
+  const given = merge(
+    merge(withCurrentNames(found?.content ?? {}), readEnvironment(env)),
+    withCurrentNames(options.overrides ?? {}),
+  )
   return complete(given, { base: found ? path.dirname(found.file) : cwd, env, file: found?.file })
 }
 
@@ -55,8 +59,9 @@ function complete(
   given: Record<string, unknown>,
   place: { base: string; env: Readonly<Record<string, string | undefined>>; file?: string },
 ): DaemonConfig {
-  unknownKeys(given, fileSchema, place.file ?? 'the configuration')
-  const parsed = fileSchema.safeParse(given)
+  const current = withCurrentNames(given)
+  unknownKeys(current, fileSchema, place.file ?? 'the configuration')
+  const parsed = fileSchema.safeParse(current)
   if (!parsed.success) throw problemOf(parsed.error, place.file)
   const values = parsed.data
   const data_dir = path.resolve(place.base, values.data_dir ?? defaultData(place.env))
@@ -69,7 +74,7 @@ function complete(
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
     allowed_images: values.allowed_images ?? [values.default_image],
     fronts: frontsOf(values.fronts),
-    ...(place.file ? { file: place.file } : {}),
+    file: place.file,
   }
   refuseUnsafe(config)
   if (config.isolator === 'process' && config.runtime !== undefined)

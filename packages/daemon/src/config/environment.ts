@@ -1,8 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { parse } from 'yaml'
 import type { z } from 'zod'
+import { currentVariable } from './former-names.ts'
 import { fileSchema } from './schema.ts'
-import { nearest, shapeOf } from './unknown.ts'
+import { nearest, shapeOf } from './unknown-keys.ts'
 
 const prefix = 'SANDKASTEN_'
 /** Variables of ours that are not configuration of the daemon. */
@@ -25,7 +26,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   const found: Record<string, unknown> = {}
   for (const [variable, value] of Object.entries(env)) {
     if (!variable.startsWith(prefix) || value === undefined) continue
-    const name = variable.slice(prefix.length)
+    const name = currentVariable(variable.slice(prefix.length))
     const leaf = leaves.get(name)
     if (leaf) set(found, leaf.path, readValue(leaf.schema, value))
     else refuseMisspelt(variable, name, [...leaves.keys()])
@@ -56,7 +57,9 @@ function readValue(schema: z.ZodType, text: string): unknown {
   }
 }
 
-/** Others may have variables with our prefix; one that nearly is a key of ours is a typing mistake. */
+/**
+ * Other programs may use our prefix too. Only a name that is close to one of our keys is refused, as a typing mistake.
+ */
 function refuseMisspelt(variable: string, name: string, known: readonly string[]): void {
   if (others.includes(name)) return
   const near = nearest(name, known)

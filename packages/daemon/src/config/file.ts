@@ -3,7 +3,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { parseDocument } from 'yaml'
 
-/** The configuration file, if there is one. One that was asked for must be there. */
+/** Reads the configuration file. Undefined when there is none and the caller did not ask for a certain one. */
 export async function readFile(
   asked: string | undefined,
   cwd: string,

@@ -2,13 +2,13 @@ import { z } from 'zod'
 
 /**
  * What `sandkasten.yaml` may say: the names of the first plan, and ours. Every key is also an environment variable:
- * `SANDKASTEN_` and its path in capitals, such as `SANDKASTEN_DEFAULTS_MEM_LIMIT_MB`.
+ * `SANDKASTEN_` and its path in capitals, such as `SANDKASTEN_DEFAULTS_MEMORY_MB`.
  */
 
 const seconds = z.int().positive().max(31_536_000)
 const megabytes = z.int().positive().max(16_777_216)
 
-/** What happens to a session whose time is up. */
+/** What happens to a session at the end of its lease. */
 export const endAction = z.enum(['stop', 'snapshot-and-stop', 'pause', 'destroy'])
 export type EndAction = z.infer<typeof endAction>
 
@@ -29,7 +29,7 @@ export { quotas as quotasSchema }
 
 const defaults = z.strictObject({
   cpu_limit: z.number().positive().max(1024).default(1),
-  mem_limit_mb: megabytes.default(512),
+  memory_mb: megabytes.default(512),
   pids_limit: z.int().positive().max(1_000_000).default(256),
   tmp_limit_mb: megabytes.default(256),
   disk_limit_mb: z
@@ -72,7 +72,7 @@ const front = z.strictObject({
     .describe('What clients call that address.'),
 })
 
-/** Vendors whose wire can be spoken. */
+/** Vendors with a front. */
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
 
 export const fileSchema = z.strictObject({
@@ -177,7 +177,7 @@ export const fileSchema = z.strictObject({
   max: z
     .strictObject({
       cpu_limit: z.number().positive().default(16),
-      mem_limit_mb: megabytes.default(16_384),
+      memory_mb: megabytes.default(16_384),
       pids_limit: z.int().positive().default(16_384),
       disk_limit_mb: megabytes.default(1_048_576),
     })
@@ -219,7 +219,7 @@ export const fileSchema = z.strictObject({
         size: z.int().positive().max(1000).describe('How many are kept.'),
         image: z.string().min(1).optional(),
         cpu_limit: z.number().positive().optional(),
-        mem_limit_mb: megabytes.optional(),
+        memory_mb: megabytes.optional(),
         pids_limit: z.int().positive().optional(),
         disk_limit_mb: megabytes.optional(),
         network_mode: z.enum(['none', 'open']).optional(),

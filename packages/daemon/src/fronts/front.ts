@@ -2,31 +2,31 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Services } from '../api/index.ts'
-import type { FrontName } from '../config/index.ts'
+import type { Services } from '../http/services.ts'
+import type { Session } from '../sessions/index.ts'
 import type { FrontRecords } from './records.ts'
 
 /**
- * A vendor's wire, spoken by this daemon. Each front has a listener of its own; its sandboxes are sessions like any
- * others, of the project that the caller's key belongs to.
+ * Adds a vendor's routes to its listener. Each route authenticates its request with `place.services.keys`.
+ * The sandboxes of a front are ordinary sessions of the project that the caller's key belongs to.
  */
+export type FrontFactory = (app: FastifyInstance, place: FrontPlace) => Front
+
+/** A vendor's HTTP API, served by this daemon on a listener of its own. */
 export interface Front {
-  readonly name: FrontName
-  /** Adds the vendor's routes. Whoever handles one finds out who asks, with `place.services.keys`. */
-  register(app: FastifyInstance, place: FrontPlace): void
-  /** An error as the vendor would answer it. */
+  /** The vendor's response for an error. */
   refuse(error: SandboxError, request: FastifyRequest): FrontRefusal
-  /** Takes a request before any route sees it, such as one for a port of a sandbox. True when it has. */
-  take?(request: IncomingMessage, response: ServerResponse, place: FrontPlace): boolean
-  /** Takes upgrades of connections to this listener; without it they are refused. */
-  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer, place: FrontPlace): void
+  /** Serves a request before the routes see it, such as one for a port of a sandbox. Returns false to leave it to them. */
+  take?(request: IncomingMessage, response: ServerResponse): boolean
+  /** Serves upgrades of connections. A front without it refuses them. */
+  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void
 }
 
 export interface FrontPlace {
   readonly services: Services
-  /** What a session is beside itself in the vendor's eyes: kept in the database, gone with the session. */
+  /** Facts that only the vendor's API has about a session. Kept in the database, deleted with the session. */
   readonly records: FrontRecords
-  /** What clients call this listener, without a slash at its end. Known once it listens. */
+  /** The listener's URL for clients, without a trailing slash. Known once it listens. */
   readonly url: string
 }
 
@@ -38,15 +38,17 @@ export interface FrontRefusal {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The body is handed on as it comes, whatever its type. */
+    /** The handler gets the body as a stream, whatever its type. */
     streamed?: boolean
-    /** For metrics and the audit log; default: the route's path. */
+    /** The name in metrics and in the audit log. Default: the route's path. */
     action?: string
   }
   interface FastifyRequest {
-    /** What it is about, for the audit log; default: what the first parameter of its path names. */
+    /** The target in the audit log. Default: the first parameter of the path. */
     target?: string
-    /** Said by whoever handles a GET that changes something: then it is in the audit log, as other methods are. */
+    /** Set by a handler of a GET that changes state, so that it is in the audit log. */
     changes?: boolean
+    /** The session that the request was admitted to, if its front finds that out before the handler runs. */
+    session?: Session
   }
 }

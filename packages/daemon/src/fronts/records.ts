@@ -32,7 +32,7 @@ export class FrontRecords {
     return rows.map(({ key, data }) => ({ key, data: JSON.parse(data) as T }))
   }
 
-  /** In the place of the one that is there. One that names a session is gone with it. */
+  /** Replaces the record with this key. A record that names a session is deleted with it. */
   async put(projectId: string, kind: string, key: string, data: unknown, sessionId?: string): Promise<void> {
     await this.#checkCount(projectId, kind, key, sessionId)
     await this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })

@@ -1,18 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { readJson } from '../api/body.ts'
-import { answerAndClose, limitUnreadBodies, refusalCloses } from '../api/closing.ts'
-import { translate } from '../api/problems.ts'
-import { scopeRequests } from '../api/request-scope.ts'
-import { bodyBudget, limitAnswers } from '../api/response-memory.ts'
-import { requestId } from '../api/server.ts'
-import type { Front, FrontPlace } from './front.ts'
+import type { FrontName } from '../config/index.ts'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../http/closing-connections.ts'
+import { translate } from '../http/problems.ts'
+import { requestId } from '../http/request.ts'
+import { readJson } from '../http/request-body.ts'
+import { scopeRequests } from '../http/request-scope.ts'
+import { bodyBudget, limitAnswers } from '../http/response-memory.ts'
+import type { Front, FrontFactory, FrontPlace } from './front.ts'
 
-/** The listener of one front: the limits of our API, the vendor's routes and words. It does not listen yet. */
-export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
+/** The server of one front, with the limits of our API and the vendor's routes. It does not listen yet. */
+export function buildFront(name: FrontName, factory: FrontFactory, place: FrontPlace): FastifyInstance {
   const { config, log, metrics, audit, sessions, patience } = place.services
-  const { memory } = sessions.context
+  const { memory } = sessions
   const app = Fastify({
     logger: false,
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
@@ -36,7 +37,7 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   const fail = async (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const known = translate(error)
     if (known.code === 'internal')
-      log.error({ front: front.name, request: request.id, err: known.cause ?? known }, 'a defect')
+      log.error({ front: name, request: request.id, err: known.cause ?? known }, 'a defect')
     if (reply.raw.headersSent) return void reply.raw.destroy()
     const { status, body, headers = {} } = front.refuse(known, request)
     if (await refusalCloses(request.raw)) reply.header('connection', 'close')
@@ -47,6 +48,7 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   app.decorateRequest('caller', undefined)
   app.decorateRequest('target', undefined)
   app.decorateRequest('changes', undefined)
+  app.decorateRequest('session', undefined)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     if (request.routeOptions.config.streamed) return payload
@@ -58,7 +60,7 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
-    // Here, because a handler would be asked only when the body was read.
+    // Not in a handler, which would run only after the body was read.
     if (request.is404)
       throw new SandboxError(
         'not_found',
@@ -68,7 +70,7 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
   })
   app.addHook('onResponse', async (request, reply) => {
     const { action, url } = { ...request.routeOptions.config, url: request.routeOptions.url }
-    const route = `${front.name} ${action ?? `${request.method} ${url ?? 'none'}`}`
+    const route = `${name} ${action ?? `${request.method} ${url ?? 'none'}`}`
     metrics.count('sandkasten_http_requests_total', { route, status: reply.statusCode })
     metrics.observe('sandkasten_http_request_seconds', { route }, reply.elapsedTime / 1000)
     if (!request.caller || (request.method === 'GET' && !request.changes)) return
@@ -76,22 +78,19 @@ export function buildFront(front: Front, place: FrontPlace): FastifyInstance {
     const target = request.target ?? first
     audit.add(request.caller, { action: route, target, status: reply.statusCode })
   })
-  front.register(app, place)
-  if (front.take) takeFirst(app, (request, response) => front.take!(request, response, place))
+  const front: Front = factory(app, place)
+  if (front.take) takeFirst(app, front.take)
   limitUnreadBodies(app.server)
   app.server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy())
-    if (front.upgrade) front.upgrade(request, socket, head, place)
+    if (front.upgrade) front.upgrade(request, socket, head)
     else answerAndClose(socket, { status: 404, title: 'Not Found', body: '' })
   })
   return app
 }
 
-/** Requests that `take` takes never reach the routes, nor the framework's own opinions about their paths. */
-function takeFirst(
-  { server }: FastifyInstance,
-  take: (request: IncomingMessage, response: ServerResponse) => boolean,
-): void {
+/** Requests that `take` serves reach neither the routes nor the framework's handling of paths. */
+function takeFirst({ server }: FastifyInstance, take: NonNullable<Front['take']>): void {
   const routes = server.listeners('request') as Array<
     (request: IncomingMessage, response: ServerResponse) => void
   >

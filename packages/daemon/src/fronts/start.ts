@@ -1,22 +1,22 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Services } from '../api/index.ts'
 import type { FrontName } from '../config/index.ts'
+import type { Services } from '../http/services.ts'
 import type { Store } from '../store/index.ts'
-import type { Front, FrontPlace } from './front.ts'
+import type { FrontFactory, FrontPlace } from './front.ts'
 import { FrontRecords } from './records.ts'
 import { buildFront } from './server.ts'
 
 export interface Fronts {
-  /** Where each that is configured can be reached. */
+  /** The URL of each configured front. */
   readonly urls: Readonly<Partial<Record<FrontName, string>>>
-  /** Their own addresses: never behind a preview. */
+  /** The addresses that they listen on. A preview never forwards to these. */
   readonly listening: readonly string[]
   close(): Promise<void>
 }
 
-/** Every front that the configuration names, listening. */
+/** Starts every front that the configuration names. */
 export async function startFronts(
-  fronts: readonly Front[],
+  fronts: Readonly<Record<FrontName, FrontFactory>>,
   services: Services,
   store: Store['fronts'],
 ): Promise<Fronts> {
@@ -27,19 +27,19 @@ export async function startFronts(
     for (const end of undo.splice(0)) await end()
   }
   try {
-    for (const front of fronts) {
-      const wanted = services.config.fronts[front.name]
+    for (const name of Object.keys(fronts) as FrontName[]) {
+      const wanted = services.config.fronts[name]
       if (!wanted) continue
       const place: FrontPlace = {
         services,
-        records: new FrontRecords(store, front.name),
+        records: new FrontRecords(store, name),
         get url() {
-          return urls[front.name]!
+          return urls[name]!
         },
       }
-      const app = buildFront(front, place)
+      const app = buildFront(name, fronts[name], place)
       undo.push(() => {
-        // Tunnels to ports are no longer the server's, and it would wait for them.
+        // The server does not know connections that became tunnels, and would wait for them.
         services.connections.cutAll()
         return app.close()
       })
@@ -47,16 +47,16 @@ export async function startFronts(
       const at = await app.listen({ host, port }).catch((cause: NodeJS.ErrnoException) => {
         throw new SandboxError(
           'conflict',
-          `The front ${front.name} cannot listen on ${host}:${port} (${cause.code}).`,
+          `The front ${name} cannot listen on ${host}:${port} (${cause.code}).`,
           {
             cause,
-            hint: `Choose another address with fronts.${front.name}.listen.`,
+            hint: `Choose another address with fronts.${name}.listen.`,
           },
         )
       })
-      urls[front.name] = wanted.url ?? at
+      urls[name] = wanted.url ?? at
       listening.push(at)
-      services.log.info({ front: front.name, url: urls[front.name] }, 'front')
+      services.log.info({ front: name, url: urls[name] }, 'front')
     }
     return { urls, listening, close }
   } catch (error) {

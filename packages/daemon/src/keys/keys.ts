@@ -1,11 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { KeyRow, ProjectRow, Store } from '../store/index.ts'
+import { KeyWatch } from './key-watch.ts'
 import { includes, type Scope, scopes } from './scopes.ts'
 import { hashOf, newKey, sameHash } from './secret.ts'
-import { KeyWatch } from './watch.ts'
 
-/** Who asks: found by the key, handed to everything that is done for him. */
+/** The authenticated caller of a request. */
 export interface Caller {
   readonly projectId: string
   readonly keyId: string
@@ -65,7 +65,7 @@ export class KeyRing {
     return /^[!-~]{8,512}$/.test(text) && (await this.#store.keys.byHash(hashOf(text))) !== undefined
   }
 
-  /** Who a key of the project is, as long as it is worth something. */
+  /** The caller for a key of the project; undefined when the key is revoked or expired. */
   async callerOf(projectId: string, keyId: string, requestId: string): Promise<Caller | undefined> {
     const row = await this.#store.keys.get(projectId, keyId)
     if (!row || row.revoked_at !== null || (row.expires_at ?? Infinity) <= Date.now()) return undefined

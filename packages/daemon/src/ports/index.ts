@@ -1,6 +1,6 @@
 export { Addresses, type Target } from './addresses.ts'
 export { Connections } from './connections.ts'
-export { Links } from './links.ts'
 export { type Opened, type PortChanges, PortService, type PortState } from './ports.ts'
 export { linkSecret } from './secret.ts'
+export { Links } from './signed-links.ts'
 export { type Credentials, nothingHere, type ReachedPort, type Visit, Visits } from './visits.ts'

@@ -1,16 +1,16 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { type Caller, hashOf } from '../keys/index.ts'
-import { checkCount, type Session, type SessionService } from '../sessions/index.ts'
+import { type Context, checkCount, type Session, type SessionService } from '../sessions/index.ts'
 import type { PortRow } from '../store/index.ts'
 import type { Addresses } from './addresses.ts'
 import type { Connections } from './connections.ts'
-import { type Links, newToken } from './links.ts'
-import { listeningPorts } from './listening.ts'
+import { listeningPorts } from './listening-ports.ts'
+import { type Links, newToken } from './signed-links.ts'
 
 export interface PortChanges {
   port: number
-  /** `private`: a key or a signed link; `token`: the port's token too; `public`: everybody. */
+  /** `private`: a key or a signed link; `token`: also the port's token; `public`: no credentials. */
   visibility?: PortRow['visibility']
   wakeOnVisit?: boolean
   /** A new token, and no link made so far holds any longer. */
@@ -30,15 +30,20 @@ export interface Opened {
   readonly token?: string
 }
 
+/** The parts of the daemon that open ports need beside `SessionService`. */
+export type PortContext = Pick<Context, 'store' | 'events' | 'provider'>
+
 /** Which ports of a session can be reached from outside, and by whom. */
 export class PortService {
+  readonly #context: PortContext
   readonly #sessions: SessionService
   readonly #links: Links
   readonly #connections: Connections
   /** Undefined where previews are off, and until their listener has an address. */
   addresses: Addresses | undefined
 
-  constructor(sessions: SessionService, links: Links, connections: Connections) {
+  constructor(context: PortContext, sessions: SessionService, links: Links, connections: Connections) {
+    this.#context = context
     this.#sessions = sessions
     this.#links = links
     this.#connections = connections
@@ -52,8 +57,8 @@ export class PortService {
       throw new SandboxError('gone', `The session ${id} is ${session.status}.`, {
         hint: 'Create a new session.',
       })
-    const { store, live, events } = this.#sessions.context
-    return live.locked(`${id} ports`, async () => {
+    const { store, events } = this.#context
+    return this.#sessions.locked(`${id} ports`, async () => {
       const before = await store.ports.get(id, changes.port)
       if (!before) checkCount((await store.ports.list(id)).length, 'openPorts')
       const visibility = changes.visibility ?? before?.visibility ?? 'private'
@@ -69,7 +74,7 @@ export class PortService {
         created_at: before?.created_at ?? Date.now(),
       }
       await store.ports.put(row)
-      // Who is there by rules that no longer hold has to come again.
+      // Visitors that were admitted by the old rules must reconnect.
       if (before && (before.visibility !== visibility || changes.rotate)) this.#connections.cut(id, row.port)
       if (!before || before.visibility !== visibility)
         events.publish({
@@ -78,18 +83,18 @@ export class PortService {
           type: 'port.opened',
           data: { port: row.port, visibility, by: `key:${caller.keyId}` },
         })
-      return { row, ...(token ? { token } : {}) }
+      return { row, token }
     })
   }
 
   /** Those that are open, and in a sandbox of its own those on which something listens. Looking wakes nothing. */
   async list(caller: Caller, id: string): Promise<PortState[]> {
     const session = await this.#sessions.use.findHere(caller, id)
-    const rows = await this.#sessions.context.store.ports.list(id)
+    const rows = await this.#context.store.ports.list(id)
     const listening = await this.#listening(caller, session)
     const ports = new Map<number, PortState>()
     // Without isolation the table is the machine's: what others listen on is not shown.
-    if (this.#sessions.context.provider.isolation !== 'none')
+    if (this.#sessions.provider.isolation !== 'none')
       for (const port of listening ?? []) ports.set(port, { port, listening: true })
     for (const row of rows)
       ports.set(row.port, {
@@ -100,20 +105,25 @@ export class PortService {
     return [...ports.values()].sort((a, b) => a.port - b.port)
   }
 
+  /** The open ports of a session that was found for its caller. Does not look into the sandbox. */
+  listOpen({ id }: Session): Promise<PortRow[]> {
+    return this.#context.store.ports.list(id)
+  }
+
   async get(caller: Caller, id: string, port: string): Promise<PortState> {
     const found = (await this.list(caller, id)).find((state) => String(state.port) === port && state.row)
     if (found) return found
     throw notOpen(port)
   }
 
-  /** False when it was closed already. Who is there is cut off. */
+  /** Closes the port and cuts its connections. False when it was closed already. */
   async close(caller: Caller, id: string, port: string): Promise<boolean> {
     const session = await this.#sessions.use.findHere(caller, id)
     if (!/^[1-9]\d{0,4}$/.test(port)) throw notOpen(port)
-    const closed = await this.#sessions.context.store.ports.delete(id, Number(port))
+    const closed = await this.#context.store.ports.delete(id, Number(port))
     this.#connections.cut(id, Number(port))
     if (closed)
-      this.#sessions.context.events.publish({
+      this.#context.events.publish({
         projectId: session.project_id,
         sessionId: id,
         type: 'port.closed',
@@ -131,7 +141,7 @@ export class PortService {
   ): Promise<{ url?: string; pathUrl: string; token: string; expiresAt: number }> {
     await this.#sessions.use.findHere(caller, id)
     const row = /^[1-9]\d{0,4}$/.test(port)
-      ? await this.#sessions.context.store.ports.get(id, Number(port))
+      ? await this.#context.store.ports.get(id, Number(port))
       : undefined
     if (!row) throw notOpen(port)
     const addresses = this.#served()

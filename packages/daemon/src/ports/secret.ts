@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-/** What links are signed with: made once, readable by the daemon's user alone. Who removes the file ends all links. */
+/** The key that signs links. Created once, readable only by the daemon's user. Removing the file ends all links. */
 export async function linkSecret(folder: string): Promise<string> {
   const file = path.join(folder, 'link-secret')
   const known = (await readFile(file, 'utf8').catch(() => '')).trim()

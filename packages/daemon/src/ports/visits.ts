@@ -6,19 +6,20 @@ import { type Caller, includes } from '../keys/index.ts'
 import type { Session, SessionService } from '../sessions/index.ts'
 import type { PortRow } from '../store/index.ts'
 import type { Target } from './addresses.ts'
-import { isTokenOf, type Links } from './links.ts'
+import type { PortContext } from './ports.ts'
+import { isTokenOf, type Links } from './signed-links.ts'
 
 /** What a visitor brought. */
 export interface Credentials {
   readonly tokens: readonly string[]
-  /** Who the API key is of, if one came along. */
+  /** The caller of the API key, if one was sent. */
   readonly caller?: Caller
 }
 
 export interface Visit {
   readonly session: Session
   readonly row: PortRow
-  /** Nobody in particular: his visits put nothing off. */
+  /** An anonymous visitor. Anonymous visits do not extend the lease. */
   readonly stranger: boolean
   /** The token that opened it, and until when. */
   readonly token?: string
@@ -36,24 +37,25 @@ export interface ReachedPort {
 
 /** Lets visitors in, and leads them to the sandbox. */
 export class Visits {
+  readonly #context: PortContext
   readonly #sessions: SessionService
   readonly #links: Links
   /** Ports of this daemon's own listeners. */
   readonly own = new Set<number>()
 
-  constructor(sessions: SessionService, links: Links) {
+  constructor(context: PortContext, sessions: SessionService, links: Links) {
+    this.#context = context
     this.#sessions = sessions
     this.#links = links
   }
 
   /** One answer for no session, one of another project, a closed port and a token that does not hold. */
   async admit(target: Pick<Target, 'id' | 'port'>, given: Credentials): Promise<Visit> {
-    const { store, instanceId } = this.#sessions.context
     const [session, row] = await Promise.all([
-      store.sessions.get(target.id),
-      store.ports.get(target.id, target.port),
+      this.#sessions.lookup(target.id),
+      this.#context.store.ports.get(target.id, target.port),
     ])
-    if (!session || !row || session.live === 0 || session.instance_id !== instanceId) throw nothingHere()
+    if (!session || !row || session.live === 0 || !this.#sessions.isHere(session)) throw nothingHere()
     for (const token of given.tokens) {
       const expiresAt = this.#links.verify(row, token)
       if (expiresAt !== undefined) return { session, row, stranger: false, token, expiresAt }
@@ -69,12 +71,11 @@ export class Visits {
   /** Starts a stopped session only if the port was opened so. */
   async reach({ session, row, stranger }: Visit, requestId: string): Promise<ReachedPort> {
     const caller: Caller = { projectId: session.project_id, keyId: 'preview', scopes: [], requestId }
-    const { use, context } = this.#sessions
+    const { provider } = this.#context
     const { port } = row
-    const used = await use.take(caller, session.id, { wake: row.wake === 1 })
+    const used = await this.#sessions.use.take(caller, session.id, { wake: row.wake === 1 })
     try {
-      const { provider } = context
-      if (!stranger) context.live.touch(session.id)
+      if (!stranger) this.#sessions.touch(session.id)
       if (provider.dial) {
         const sandboxId = used.session.sandbox_id!
         return { port, headers: {}, connect: () => provider.dial!(sandboxId, port) }
@@ -89,7 +90,7 @@ export class Visits {
 
   /** Bytes that go on are activity, as the first request was. */
   touch({ session, stranger }: Visit): void {
-    if (!stranger) this.#sessions.context.live.touch(session.id)
+    if (!stranger) this.#sessions.touch(session.id)
   }
 
   /** Without isolation a sandbox's ports are the machine's: then the daemon itself would be behind the preview. */

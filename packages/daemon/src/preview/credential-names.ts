@@ -1,4 +1,4 @@
-/** Headers that carry the token of a port: ours, and those of vendors whose wire the daemon speaks. */
+/** Headers that carry the token of a port: ours and those of vendors with a front. */
 export const tokenHeaders: readonly string[] = ['x-sandkasten-token', 'x-daytona-preview-token']
 /** Query parameters that carry it. */
 export const tokenQueries: readonly string[] = ['sandkasten_token', 'DAYTONA_SANDBOX_AUTH_KEY']

@@ -34,7 +34,7 @@ export function broughtBy(request: IncomingMessage, target: Target, secure: bool
       ...given.map((token) => `Bearer ${token}`),
       ...(headers.authorization ? [headers.authorization] : []),
     ],
-    ...(queryToken ? { queryToken } : {}),
+    queryToken,
     path: path.startsWith('/') ? path : `/${path}`,
   }
 }
@@ -62,8 +62,8 @@ function cookiesOf(header: string | undefined): Array<{ name: string; value: str
 }
 
 /**
- * A browser sends cookies also with what a page of another sandbox makes it ask for. So they count only for requests of the
- * preview's own pages, and for links that somebody follows.
+ * A browser also sends cookies with requests that a page of another sandbox causes. So cookies count only for requests of
+ * the preview's own pages, and for links that the user follows.
  */
 function ownPage({ headers, method }: IncomingMessage): boolean {
   const { origin, host } = headers

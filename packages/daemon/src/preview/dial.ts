@@ -25,7 +25,7 @@ export async function dial(
     await sleep(refusedMs)
     throw dialError(error, port.port)
   })
-  // The request reports errors while it lasts; one that comes later is of no interest.
+  // The request reports errors while it lasts; later ones do not matter.
   stream.on('error', () => {})
   try {
     const outgoing = request({

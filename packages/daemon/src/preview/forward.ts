@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { closesAfter } from '../api/closing.ts'
+import { closesAfter } from '../http/closing-connections.ts'
 import type { ReachedPort, Target } from '../ports/index.ts'
 import { dial, dialError } from './dial.ts'
 import { hasBody } from './request-headers.ts'
@@ -19,8 +19,8 @@ export interface Forwarding {
 }
 
 /**
- * One request there, its answer back, both as they come: neither side is read faster than the other takes it. Rejects while the
- * visitor can still be told; after the head of the answer a failure cuts the connection, so that he sees it is not whole.
+ * Forwards one request and its response as streams, each at the pace of its receiver. Rejects while the visitor can still
+ * get an error. After the response's head, a failure cuts the connection, so that the visitor sees an incomplete response.
  */
 export async function forward(
   request: IncomingMessage,
@@ -63,7 +63,7 @@ export async function forward(
     const wait = () => {
       clearTimeout(idle)
       idle = setTimeout(() => {
-        // Not his fault while the sandbox does not take what he has sent.
+        // A sender is not slow while the sandbox does not take its data.
         if (request.isPaused()) return wait()
         over(new SandboxError('timeout', 'The body stopped arriving.', { hint: 'Send it faster.' }))
       }, bodyIdleMs)

@@ -56,7 +56,7 @@ function hostOnly(cookie: string): string | undefined {
   return [pair, ...attributes.filter((attribute) => !/^\s*domain\s*(=|$)/i.test(attribute))].join(';')
 }
 
-/** A server that thinks it is at localhost leads there; the visitor stays where he is. */
+/** A server that redirects to localhost means itself, so the visitor stays at the preview's address. */
 function location(value: string, { port, prefix }: Target): string {
   const own = new RegExp(`^https?://(?:localhost|127\\.0\\.0\\.1|\\[::1\\]):${port}(?=[/?#]|$)`, 'i')
   const path = own.test(value) ? value.replace(own, '').replace(/^(?!\/)/, '/') : value

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { answerAndClose, limitUnreadBodies, refusalCloses } from '../api/closing.ts'
-import { problemOf, problemType } from '../api/problems.ts'
+import { answerAndClose, limitUnreadBodies, refusalCloses } from '../http/closing-connections.ts'
+import { problemOf, problemType } from '../http/problems.ts'
 import type { Caller, KeyRing } from '../keys/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -35,11 +35,11 @@ export interface PreviewOptions {
 }
 
 /**
- * The listener of previews: what is open of a sandbox, to whoever may see it.
+ * The listener for previews of open ports.
  *
- *     visitor ──► host or path says which port ──► key, token, link, cookie ──► head written anew ──► the sandbox's port
+ *     visitor ──► host or path names the port ──► key, token, link, cookie ──► new head ──► the sandbox's port
  *
- * It is apart from the API, which it neither serves nor knows: no page of a sandbox shares an origin with it.
+ * It is separate from the API, so that no page of a sandbox shares an origin with the API.
  */
 export class PreviewServer {
   readonly #options: PreviewOptions
@@ -163,7 +163,7 @@ export class PreviewServer {
     const caller = callers.find((found) => found !== undefined)
     const visit = await this.#options.visits.admit(target, {
       tokens: [...brought.tokens, ...brought.cookies],
-      ...(caller ? { caller } : {}),
+      caller,
     })
     const passing: Passing = {
       target,

@@ -16,15 +16,16 @@ export interface Previews {
 
 /** Ports of sessions, and the listener that shows them, if one is wanted. */
 export async function startPreviews(
-  { config, metrics, log }: Context,
+  context: Context,
   sessions: SessionService,
   keys: KeyRing,
   patience: { headMs: number; bodyMs: number },
 ): Promise<Previews> {
+  const { config, metrics, log } = context
   const links = new Links(await linkSecret(config.data_dir))
   const connections = new Connections()
-  const visits = new Visits(sessions, links)
-  const ports = new PortService(sessions, links, connections)
+  const visits = new Visits(context, sessions, links)
+  const ports = new PortService(context, sessions, links, connections)
   const own = (url: string) => void visits.own.add(Number(new URL(url).port))
   if (!config.preview_listen) return { ports, visits, connections, own, close: async () => {} }
   metrics.onRead(() => metrics.set('sandkasten_preview_connections', {}, connections.size))

@@ -5,9 +5,9 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { SessionRow, Store } from '../store/index.ts'
 import type { ResultMemory } from './commands/result-memory.ts'
-import type { EndTimer } from './end-timer.ts'
 import type { EventBus } from './events.ts'
-import type { LiveSessions } from './live.ts'
+import type { EndTimer } from './leases/end-timer.ts'
+import type { LiveSessions } from './live-sessions.ts'
 import type { Pool } from './pool.ts'
 
 /** What every part of this room works with. */

@@ -4,18 +4,19 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { SnapshotRow } from '../store/index.ts'
 import { type Context, instanceLabel, type Sandbox, type Session, sessionLabel } from './context.ts'
-import { inherit } from './inherit.ts'
+import { quotaCheck } from './limits/quotas.ts'
 import { type CreateRequest, createOptions, type Plan, planOf } from './plan.ts'
-import { quotaCheck } from './quotas.ts'
+import { inherit } from './snapshot-settings.ts'
 import { mark } from './status.ts'
 
 /**
- * A session is written down before anybody is told of it, and its sandbox carries the session's label. So whenever this process ends, what is found later
- * belongs together: a row that says `creating`, and a sandbox whose label names no row, are of a create that nobody was told of, and are undone.
+ * Creates sessions. The row is written before any client learns of the session, and the sandbox carries the session's
+ * label. So after a crash, a row in `creating`, or a sandbox whose label names no row, belongs to a create that no client
+ * learned of, and is undone.
  */
 export class Creator {
   readonly #context: Context
-  /** Creates under way, for those who repeat one. */
+  /** Creates in progress, by idempotency key. */
   readonly #pending = new Map<string, Promise<Session>>()
 
   constructor(context: Context) {
@@ -40,7 +41,7 @@ export class Creator {
     const { idempotencyKey } = request
     const fingerprint = fingerprintOf(asked)
     const inserted = await store.sessions.insert(row, {
-      ...(check ? { check } : {}),
+      check,
       ...(idempotencyKey === undefined
         ? {}
         : {

@@ -19,8 +19,8 @@ const soonMs = 10
 const batch = 500
 
 /**
- * What happened, numbered. Written in order, so that a reader who goes on after the last number he saw misses nothing: those of one moment together,
- * when whoever waits for what they tell has his answer. A write that fails is tried again until it succeeds, before the next one.
+ * Numbered events. They are written in order, so a reader that resumes after the last number it saw misses nothing.
+ * Events are batched and written after the response is sent. A failed write is retried before the next one.
  */
 export class EventBus {
   readonly #store: Store

@@ -1,8 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
-import type { Open } from './live.ts'
-import { quotaCheck, withinSnapshotQuota } from './quotas.ts'
+import { quotaCheck, withinSnapshotQuota } from './limits/quotas.ts'
+import type { Open } from './live-sessions.ts'
 import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable, refuseOther } from './status.ts'
 
@@ -24,7 +24,7 @@ export class Lifecycle {
     this.#context = context
   }
 
-  /** The open sandbox of a running session. One that is stopped is started if `wake` says so. */
+  /** The open sandbox of a running session. `wake` starts a stopped one. */
   async opened(
     session: Session,
     wake: { by: string } | undefined,
@@ -126,7 +126,7 @@ export class Lifecycle {
     })
   }
 
-  /** What is to happen when a session's time is up; `still` is asked once nobody else can change the session. */
+  /** Does what is due at the end of a lease. Calls `still` when no other change of state can interfere. */
   end(
     id: string,
     action: EndAction,

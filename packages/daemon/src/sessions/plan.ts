@@ -2,7 +2,7 @@ import { type CreateSandboxOpts, SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context } from './context.ts'
 
-/** What a caller may ask of a new session; what he leaves out, the configuration says. */
+/** What a caller may ask for in a new session. The configuration gives the rest. */
 export interface CreateRequest {
   image?: string
   snapshotId?: string
@@ -15,7 +15,7 @@ export interface CreateRequest {
   onIdle?: EndAction
   lifetimeMs?: number
   onLifetime?: EndAction
-  /** How long it is kept once it is stopped. Default: until somebody destroys it. */
+  /** How long a stopped session is kept. Default: until a caller destroys it. */
   stoppedTtlMs?: number | null
   wakeOnUse?: boolean
   /** What the sandbox's user is called, on the image `host`; its home is where the session works. */
@@ -63,10 +63,10 @@ export function planOf(
     network,
     cpu: atMost(limits.cpu ?? defaults.cpu_limit, max.cpu_limit, 'limits.cpu', 'max.cpu_limit'),
     memoryMb: atMost(
-      limits.memoryMb ?? defaults.mem_limit_mb,
-      max.mem_limit_mb,
+      limits.memoryMb ?? defaults.memory_mb,
+      max.memory_mb,
       'limits.memory_mb',
-      'max.mem_limit_mb',
+      'max.memory_mb',
     ),
     pids: atMost(limits.pids ?? defaults.pids_limit, max.pids_limit, 'limits.pids', 'max.pids_limit'),
     diskMb: atMost(

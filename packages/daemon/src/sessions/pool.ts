@@ -4,18 +4,18 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { type Context, instanceLabel, type Sandbox } from './context.ts'
 import { createOptions, type Plan, planOf } from './plan.ts'
 
-/** What a sandbox that nobody has yet carries: the process that keeps it. */
+/** Names the process that keeps a sandbox which no session has yet. */
 export const poolLabel = 'sandkasten.pool'
 
-/** Nobody has asked for this long: then there is time to make more. */
+/** After this long without a create, the pool is filled up. */
 const quietMs = 100
 
 /**
- * Sandboxes that are made before somebody asks. They belong to this process and have no row: after a kill the next daemon's
- * reconciliation finds a keeper that is not itself, and removes them. To hand one out is to take it from a list, which nothing can
- * interleave with, so nobody gets another's; then its record gets the session's labels, environment and age.
+ * Sandboxes that are made before a request needs them. They belong to this process and have no row. After a crash, the
+ * next daemon's reconciliation sees that their keeper is gone, and removes them. Taking one from the list is synchronous,
+ * so no two sessions get the same; then its record gets the session's labels, environment and age.
  *
- * Calls may interleave freely. `tend` does not run beside itself.
+ * Calls may interleave freely. `tend` does not run concurrently with itself.
  */
 export class Pool {
   readonly #context: Omit<Context, 'pool'>
@@ -35,7 +35,7 @@ export class Pool {
         hint: 'Leave pool out of the configuration.',
       })
     this.#shelves = config.pool.map(({ size, image, network_mode: network, account, ...limits }) => {
-      const { cpu_limit: cpu, mem_limit_mb: memoryMb, pids_limit: pids, disk_limit_mb: diskMb } = limits
+      const { cpu_limit: cpu, memory_mb: memoryMb, pids_limit: pids, disk_limit_mb: diskMb } = limits
       const plan = planOf(context, { image, network, account, limits: { cpu, memoryMb, pids, diskMb } })
       return { size, plan, key: keyOf(plan), ready: [] }
     })
@@ -46,7 +46,7 @@ export class Pool {
     })
   }
 
-  /** One that fits, as the session's own; undefined when there is none, or it turned out to be dead. */
+  /** Hands a matching sandbox over to the session. Undefined when there is none, or it has died. */
   async take(
     plan: Plan,
     given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },
@@ -55,7 +55,7 @@ export class Pool {
     const shelf = this.#shelves.find((one) => one.key === key && one.ready.length > 0)
     const sandbox = shelf?.ready.shift()
     if (!shelf || !sandbox) return undefined
-    // Not while somebody waits for this one, nor for the next, as long as there are some.
+    // Refill soon when less than half is left; otherwise wait until no creates come in.
     if (shelf.ready.length < shelf.size / 2) this.#tendIn(20)
     else this.#tendIn(quietMs)
     const { provider, log } = this.#context
@@ -63,13 +63,16 @@ export class Pool {
       await provider.handOver!(sandbox.sandboxId, given)
       if ((await sandbox.status()) === 'running') return sandbox
     } catch (error) {
-      log.warn({ sandbox: sandbox.sandboxId, err: error }, 'one of the pool could not be handed out')
+      log.warn(
+        { sandbox: sandbox.sandboxId, err: error },
+        'cannot hand over a sandbox of the pool; it is removed',
+      )
     }
     await this.#remove([sandbox])
     return undefined
   }
 
-  /** A later call takes the place of an earlier one. */
+  /** A later call replaces an earlier one. */
   #tendIn(ms: number): void {
     clearTimeout(this.#soon)
     this.#soon = setTimeout(() => void this.tend(), ms).unref()

@@ -13,8 +13,8 @@ const toldWithinMs = 1_000
 const newestEvents = 2_000
 
 /**
- * Compares what is written with what is there, in both directions, and only what carries this daemon's label. Sandboxes
- * are listed before rows are read: the row of one that is not being made is older than that, so without a row it has no owner.
+ * Compares rows with sandboxes in both directions, for sandboxes with this daemon's label only. Sandboxes are listed
+ * before rows are read. So a sandbox without a row has no owner, unless its create is still in progress.
  */
 export class Reconciler {
   readonly #context: Context
@@ -56,8 +56,8 @@ export class Reconciler {
   }
 
   /**
-   * Once, at the start, when nothing is under way: what a provider keeps for nobody. A snapshot of ours, or of one of our sandboxes, that
-   * has no row was made or deleted in the moment when an earlier process ended: nobody was told that it is there.
+   * Runs once at the start. Removes snapshots of this daemon, or of its sandboxes, that have no row: an earlier process
+   * ended while it created or deleted them, and no client learned of them.
    */
   async tidy(): Promise<void> {
     const { store, provider, instanceId, log } = this.#context
@@ -160,7 +160,7 @@ export class Reconciler {
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()
   }
 
-  /** A create that nobody was told of. Its sandbox, if one was made, has no owner now and goes with the others. */
+  /** Undoes a create that no client learned of. Its sandbox then has no owner and is removed with the others. */
   async #undo(session: Session): Promise<void> {
     const { store } = this.#context
     await mark(this.#context, session, 'failed', {

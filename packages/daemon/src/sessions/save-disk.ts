@@ -2,11 +2,11 @@ import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
-import { settingsOf } from './inherit.ts'
+import { settingsOf } from './snapshot-settings.ts'
 
 /**
- * Saves a session's disk and writes that down. To the provider its name is this daemon's: so one without a row, because this process was killed between the
- * two or while it was deleted, is known for ours at the next start and goes (`Reconciler.tidy`).
+ * Saves a session's disk and writes its row. The provider knows the snapshot by a name of this daemon. So a snapshot
+ * without a row, left by a crash, is recognised at the next start and removed (`Reconciler.tidy`).
  */
 export async function saveDisk(
   { store, provider, instanceId, log }: Context,
@@ -35,7 +35,7 @@ export async function saveDisk(
     await store.snapshots.insert(row)
     return row
   } catch (error) {
-    // Nobody will be told of it.
+    // No client will learn of this snapshot.
     await provider
       .deleteSnapshot(snapshotId)
       .catch((cleanUp) => log.warn({ snapshot: snapshotId, err: cleanUp }, 'a snapshot is not undone yet'))

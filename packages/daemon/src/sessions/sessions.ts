@@ -3,20 +3,22 @@ import type { EndAction } from '../config/index.ts'
 import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
-import type { Context, Session } from './context.ts'
+import type { ResultMemory } from './commands/result-memory.ts'
+import type { Context, DaemonProvider, Session } from './context.ts'
 import { type Created, Creator } from './create.ts'
-import { Leases } from './leases.ts'
+import { Leases } from './leases/leases.ts'
+import { Reaper } from './leases/reaper.ts'
 import { Lifecycle, type Meant } from './lifecycle.ts'
+import { ConcurrencyLimit } from './limits/concurrency-limit.ts'
+import { quotasOf } from './limits/quotas.ts'
+import { checkEnv, checkLabels, checkName } from './limits/request-limits.ts'
+import { StoreBudget } from './limits/store-budget.ts'
+import type { Open } from './live-sessions.ts'
 import type { CreateRequest } from './plan.ts'
-import { quotasOf } from './quotas.ts'
-import { Reaper } from './reaper.ts'
 import { Reconciler } from './reconcile.ts'
-import { checkEnv, checkLabels, checkName } from './request-limits.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable, refuseOther } from './status.ts'
-import { StoreBudget } from './store-budget.ts'
 import { Terminals } from './terminals.ts'
-import { Turns } from './turns.ts'
 import { Use } from './use.ts'
 
 export interface LeaseChanges {
@@ -25,13 +27,16 @@ export interface LeaseChanges {
   /** From now. */
   lifetimeMs?: number | null
   onLifetime?: EndAction
-  /** From its stop; null: until somebody destroys it. */
+  /** Counted from the stop. Null: until a caller destroys the session. */
   stoppedTtlMs?: number | null
 }
 
-/** The room's door: everything that can be done with sessions, for a caller. */
+/** What callers outside this room may know about the provider. */
+export type ProviderFacts = Pick<DaemonProvider, 'isolation' | 'capabilities' | 'createOptions'>
+
+/** Everything that other rooms can do with sessions. The store and the provider stay behind it. */
 export class SessionService {
-  readonly context: Context
+  readonly #context: Context
   readonly use: Use
   readonly commands: Commands
   readonly snapshots: SnapshotsOfSessions
@@ -39,13 +44,18 @@ export class SessionService {
   readonly reaper: Reaper
   readonly reconciler: Reconciler
   readonly leases: Leases
-  /** For calls that may take much memory. */
-  readonly turns = new Turns()
+  /** Limits the memory that each project's requests and responses use. */
+  readonly memory: ResultMemory
+  readonly provider: ProviderFacts
+  /** Limits how many calls that may need much memory run at once. */
+  readonly largeCalls = new ConcurrencyLimit()
   readonly #lifecycle: Lifecycle
   readonly #creator: Creator
 
   constructor(context: Context) {
-    this.context = context
+    this.#context = context
+    this.memory = context.memory
+    this.provider = context.provider
     this.#lifecycle = new Lifecycle(context)
     this.#creator = new Creator(context)
     this.use = new Use(context, this.#lifecycle)
@@ -75,6 +85,49 @@ export class SessionService {
     return this.use.find(caller, id)
   }
 
+  /**
+   * Finds a session of any project, without a caller. Only for requests that prove their access in another way, such as a
+   * signed URL; the proof must be checked before the session is used.
+   */
+  lookup(id: string): Promise<Session | undefined> {
+    return this.#context.store.sessions.get(id)
+  }
+
+  /** The live sessions of this daemon, of all projects. The restriction of `lookup` applies. */
+  lookupAll(): Promise<Session[]> {
+    return this.#context.store.sessions.live(this.#context.instanceId)
+  }
+
+  /** Whether this daemon, and not another one on the same database, owns the session or snapshot. */
+  isHere({ instance_id }: Pick<Session, 'instance_id'>): boolean {
+    return instance_id === this.#context.instanceId
+  }
+
+  /** Extends the idle lease, and remembers the working directory if one is given. */
+  touch(id: string, cwd?: string): void {
+    this.#context.live.touch(id, cwd)
+  }
+
+  /** Keeps the reaper away from the session until the returned function is called. */
+  hold(id: string): () => void {
+    return this.#context.live.hold(id)
+  }
+
+  /** Runs `work` alone among all calls with this key. A session's own id is the key for changes of its state. */
+  locked<T>(key: string, work: () => Promise<T>): Promise<T> {
+    return this.#context.live.locked(key, work)
+  }
+
+  /** The session's open handles; undefined while nothing is open. */
+  opened({ id, incarnation }: Session): Open | undefined {
+    return this.#context.live.opened(id, incarnation)
+  }
+
+  /** What the session's sandbox uses now; undefined when the provider does not measure it. */
+  async stats({ sandbox_id: sandboxId }: Session): Promise<object | undefined> {
+    return sandboxId === null ? undefined : this.#context.provider.stats?.(sandboxId)
+  }
+
   /** Newest first, one page. */
   list(
     caller: Caller,
@@ -86,7 +139,7 @@ export class SessionService {
       after?: { createdAt: number; id: string }
     },
   ): Promise<Session[]> {
-    return this.context.store.sessions.list({ ...filter, projectId: caller.projectId })
+    return this.#context.store.sessions.list({ ...filter, projectId: caller.projectId })
   }
 
   async start(caller: Caller, id: string, meant: Meant = {}): Promise<Session> {
@@ -116,7 +169,7 @@ export class SessionService {
 
   /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
   async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
-    const { config, live } = this.context
+    const { config, live } = this.#context
     const session = await this.use.findHere(caller, id)
     refuseOther(session, incarnation)
     if (ms > config.max_ttl_seconds * 1000)
@@ -137,7 +190,7 @@ export class SessionService {
 
   /** Other leases than it was created with, from now on. Setting one is activity. */
   async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
-    const { config, live } = this.context
+    const { config, live } = this.#context
     for (const ms of [leases.ttlMs, leases.lifetimeMs])
       if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
         throw new SandboxError(
@@ -154,14 +207,14 @@ export class SessionService {
       const now = Date.now()
       const { ttlMs, onIdle, lifetimeMs, onLifetime, stoppedTtlMs } = leases
       const changes = {
-        ...(ttlMs === undefined ? {} : { ttl_ms: ttlMs }),
-        ...(onIdle === undefined ? {} : { on_idle: onIdle }),
+        ttl_ms: ttlMs,
+        on_idle: onIdle,
         // Counted from now: the row counts from the last start.
         ...(lifetimeMs === undefined
           ? {}
           : { lifetime_ms: lifetimeMs === null ? null : now - session.started_at + lifetimeMs }),
-        ...(onLifetime === undefined ? {} : { on_lifetime: onLifetime }),
-        ...(stoppedTtlMs === undefined ? {} : { stopped_ttl_ms: stoppedTtlMs }),
+        on_lifetime: onLifetime,
+        stopped_ttl_ms: stoppedTtlMs,
         last_activity: now,
       }
       return this.#lease(session, changes)
@@ -179,7 +232,7 @@ export class SessionService {
     id: string,
     changes: Readonly<Record<string, string | null>>,
   ): Promise<Session> {
-    const { store, live } = this.context
+    const { store, live } = this.#context
     await this.use.findHere(caller, id)
     return live.locked(id, async () => {
       const session = await this.use.findHere(caller, id)
@@ -194,22 +247,22 @@ export class SessionService {
     })
   }
 
-  /** Who did what in the caller's project, newest first. */
+  /** The audit log of the caller's project, newest first. */
   audit(caller: Caller, options: { before?: number; limit: number }) {
-    return this.context.store.records.audit(caller.projectId, options)
+    return this.#context.store.records.audit(caller.projectId, options)
   }
 
   /** What the project uses, and what it may. */
   async usage(caller: Caller) {
-    const { unlimited_disks: unlimited, ...used } = await this.context.store.sessions.usage(caller.projectId)
-    const quotas = await quotasOf(this.context, caller)
-    const diskMb = used.disk_mb + unlimited * (this.context.config.defaults.disk_limit_mb ?? 0)
+    const { unlimited_disks: unlimited, ...used } = await this.#context.store.sessions.usage(caller.projectId)
+    const quotas = await quotasOf(this.#context, caller)
+    const diskMb = used.disk_mb + unlimited * (this.#context.config.defaults.disk_limit_mb ?? 0)
     return { used: { ...used, disk_mb: diskMb }, quotas }
   }
 
   /** Writes changed leases down. The timer of ends learns of a shorter one. */
   async #lease(session: Session, changes: Partial<Session>): Promise<Session> {
-    const { store, ends } = this.context
+    const { store, ends } = this.#context
     const changed = (await store.sessions.update(session.id, undefined, changes)) ?? session
     ends.note(changed)
     return changed
@@ -221,7 +274,7 @@ export class SessionService {
     await this.commands
       .recover(session, () => this.use.take(caller, session.id))
       .catch((error) =>
-        this.context.log.warn({ session: session.id, err: error }, 'its commands are not followed'),
+        this.#context.log.warn({ session: session.id, err: error }, 'its commands are not followed'),
       )
   }
 }

@@ -4,8 +4,8 @@ import type { SnapshotRow } from '../store/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Creator } from './create.ts'
 import type { Meant } from './lifecycle.ts'
-import { withinSnapshotQuota } from './quotas.ts'
-import { checkName } from './request-limits.ts'
+import { withinSnapshotQuota } from './limits/quotas.ts'
+import { checkName } from './limits/request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
 
@@ -42,8 +42,12 @@ export class SnapshotsOfSessions {
     return this.#use.use(caller, id, work, meant)
   }
 
+  find(caller: Caller, id: string): Promise<SnapshotRow | undefined> {
+    return this.#context.store.snapshots.get(caller.projectId, id)
+  }
+
   async get(caller: Caller, id: string): Promise<SnapshotRow> {
-    const row = await this.#context.store.snapshots.get(caller.projectId, id)
+    const row = await this.find(caller, id)
     if (row) return row
     throw new SandboxError('not_found', `There is no snapshot ${id}.`, {
       hint: {
@@ -74,7 +78,7 @@ export class SnapshotsOfSessions {
     return true
   }
 
-  /** Running copies; one that could not be made is its error, in its place. `names` are theirs, in order. */
+  /** Running copies, with `names` in order. A copy that failed is its error. */
   async fork(
     caller: Caller,
     id: string,

@@ -5,7 +5,7 @@ import type { Context, Session } from './context.ts'
 /** Statuses of a session that can still be used, at once or after a start. */
 export const liveStatuses: readonly SessionStatus[] = ['creating', 'running', 'paused', 'stopped', 'crashed']
 
-/** Writes a new status down, with who and why, and tells it. Undefined when the session has left `from` meanwhile. */
+/** Writes a new status with its cause, and publishes it. Undefined when the session has left `from` meanwhile. */
 export async function mark(
   { store, events, ends, metrics, log }: Context,
   session: Session,
@@ -74,7 +74,7 @@ const stoppedHint = {
   cli: 'Start it with sandkasten sessions start, or create sessions with --wake-on-use.',
 }
 
-/** `incarnation`: the start of its sandbox that the caller means, if he means one. */
+/** `incarnation`: the start of the sandbox that the caller means, if the request names one. */
 export function refuseOther(session: Session, incarnation: number | undefined): void {
   if (incarnation === undefined || session.incarnation === incarnation) return
   throw new SandboxError('interrupted', `The session ${session.id} was started again since.`, {

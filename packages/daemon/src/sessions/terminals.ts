@@ -3,7 +3,7 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { ExecRow } from '../store/index.ts'
 import type { Context } from './context.ts'
-import { checkArgv, checkCount, checkEnv } from './request-limits.ts'
+import { checkArgv, checkCount, checkEnv } from './limits/request-limits.ts'
 import type { Use, Used, UseOptions } from './use.ts'
 
 /** Terminals of sessions. Each is written down, so that one is found again by its id and never opened by accident. */
@@ -66,7 +66,7 @@ export class Terminals {
     return this.#context.store.execs.list(id, { limit: 100, maxBytes: 1_048_576, kind: 'terminal' })
   }
 
-  /** The terminal itself, as long as it is the one that was opened. */
+  /** The terminal, if it is still the one that was opened. */
   attach<T>(
     caller: Caller,
     id: string,

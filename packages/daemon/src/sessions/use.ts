@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { type Caller, includes } from '../keys/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
 import type { Lifecycle, Meant } from './lifecycle.ts'
-import type { Open } from './live.ts'
+import type { Open } from './live-sessions.ts'
 import { noSession, refuseOther } from './status.ts'
 
 export interface Used {
@@ -39,7 +39,7 @@ export class Use {
     }
   }
 
-  /** One that is on this machine. */
+  /** A session that belongs to this daemon. */
   async findHere(caller: Caller, id: string): Promise<Session> {
     const session = await this.find(caller, id)
     if (session.instance_id === this.#context.instanceId) return session
@@ -87,7 +87,7 @@ export class Use {
     }
   }
 
-  /** A sandbox that turns out to have ended is noticed here, by whoever uses it first. */
+  /** Notices that a sandbox has ended, when a call on it fails. */
   async #failed({ session, sandbox }: Used, error: unknown): Promise<unknown> {
     const { live } = this.#context
     if (!SandboxError.is(error) || error.status < 500) live.touch(session.id)

@@ -26,8 +26,7 @@ export class Execs {
   }
 
   /**
-   * Newest first, without their output. Results are included until they are more than `maxBytes` together; further ones
-   * are left out, and their rows say so.
+   * Newest first, without output. Results are included up to `maxBytes` in all; the rows of omitted ones say so.
    */
   async list(
     sessionId: string,

@@ -1,5 +1,4 @@
 import type { Kysely } from 'kysely'
-import { compiled, type Execute } from './compiled.ts'
 import type { KeyRow, ProjectRow, Tables } from './tables.ts'
 
 export type OpeningKey = KeyRow & Pick<ProjectRow, 'quotas'>
@@ -7,23 +6,20 @@ export type OpeningKey = KeyRow & Pick<ProjectRow, 'quotas'>
 /** Projects, and the keys that open them. */
 export class Keys {
   readonly #db: Kysely<Tables>
-  readonly #byHash: (hash: string) => Promise<OpeningKey | undefined>
 
-  constructor(db: Kysely<Tables>, execute: Execute) {
+  constructor(db: Kysely<Tables>) {
     this.#db = db
-    this.#byHash = compiled(execute, (hash) =>
-      db
-        .selectFrom('keys')
-        .innerJoin('projects', 'projects.id', 'keys.project_id')
-        .selectAll('keys')
-        .select('projects.quotas')
-        .where('hash', '=', hash),
-    )
   }
 
-  /** With what its project may use: who asks for something may be about to use more of it. */
+  /** The key with its project's quotas, which most requests need next. */
   byHash(hash: string): Promise<OpeningKey | undefined> {
-    return this.#byHash(hash)
+    return this.#db
+      .selectFrom('keys')
+      .innerJoin('projects', 'projects.id', 'keys.project_id')
+      .selectAll('keys')
+      .select('projects.quotas')
+      .where('hash', '=', hash)
+      .executeTakeFirst()
   }
 
   async get(projectId: string, id: string): Promise<KeyRow | undefined> {

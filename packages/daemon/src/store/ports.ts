@@ -26,7 +26,7 @@ export class Ports {
       .execute()
   }
 
-  /** In the place of the one that is there, if one is. */
+  /** Inserts or replaces the row. */
   async put(row: PortRow): Promise<void> {
     const { session_id: _, port: __, created_at: ___, ...changes } = row
     await this.#db

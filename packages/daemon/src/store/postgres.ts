@@ -22,7 +22,7 @@ export function postgresDialect(url: string): PostgresDialect {
   })
   // An idle connection that the server ends is replaced at the next query; without a listener it would end this process.
   pool.on('error', () => {})
-  // The same for one that is in use: its query is rejected too, and that is who is told.
+  // A client in use also rejects its query, which reports the error.
   pool.on('connect', (client) => void client.on('error', () => {}))
   return new PostgresDialect({ pool })
 }

@@ -1,7 +1,7 @@
 import type { Insertable, Kysely, Selectable } from 'kysely'
 import type { AuditRow, EventRow, Tables } from './tables.ts'
 
-/** What happened (events, for programs) and who asked for it (audit, for people). Both only grow, and lose their oldest. */
+/** Events (for programs) and the audit log (for people). Both only grow, and lose their oldest entries. */
 export class Records {
   readonly #db: Kysely<Tables>
 
@@ -49,7 +49,7 @@ export class Records {
     return Number(row?.id ?? 0)
   }
 
-  /** The number before the oldest event that is kept: who has seen less has missed some. */
+  /** The number before the oldest kept event. A reader with a smaller cursor has missed events. */
   async eventsBegin(): Promise<number> {
     const row = await this.#db
       .selectFrom('events')

@@ -1,5 +1,4 @@
 import { type Kysely, sql } from 'kysely'
-import { compiled, type Execute, executeOn, insertion, shaped } from './compiled.ts'
 import { isDuplicate } from './errors.ts'
 import type { IdempotencyRow, SessionRow, SessionStatus, Tables } from './tables.ts'
 
@@ -27,21 +26,13 @@ export interface SessionFilter {
 
 export class Sessions {
   readonly #db: Kysely<Tables>
-  readonly #get: (id: string) => Promise<SessionRow | undefined>
-  readonly #update: ReturnType<typeof shaped<SessionRow>>
-  readonly #insert: ReturnType<typeof insertion<SessionRow>>
-  readonly #execute: Execute
 
-  constructor(db: Kysely<Tables>, execute: Execute) {
+  constructor(db: Kysely<Tables>) {
     this.#db = db
-    this.#get = compiled(execute, (id) => db.selectFrom('sessions').selectAll().where('id', '=', id))
-    this.#update = shaped(execute)
-    this.#insert = insertion((row) => db.insertInto('sessions').values(row))
-    this.#execute = execute
   }
 
   get(id: string): Promise<SessionRow | undefined> {
-    return this.#get(id)
+    return this.#db.selectFrom('sessions').selectAll().where('id', '=', id).executeTakeFirst()
   }
 
   /** Newest first. */
@@ -99,7 +90,7 @@ export class Sessions {
       .execute()
   }
 
-  /** Those of one daemon whose status is from then or later. */
+  /** Sessions of one daemon whose status changed at `since` or later. */
   async changedSince(instanceId: string, since: number): Promise<SessionRow[]> {
     return this.#db
       .selectFrom('sessions')
@@ -134,7 +125,7 @@ export class Sessions {
     const { idempotency, check } = options
     try {
       if (!idempotency && !check) {
-        await this.#insert(this.#execute, row)
+        await this.#db.insertInto('sessions').values(row).execute()
         return { kind: 'created' }
       }
       return await this.#db.transaction().execute(async (trx) => {
@@ -154,7 +145,7 @@ export class Sessions {
             } as const
         }
         check?.(await usageOf(trx, row.project_id))
-        await this.#insert(executeOn(trx), row)
+        await trx.insertInto('sessions').values(row).execute()
         if (idempotency) await trx.insertInto('idempotency').values(idempotency).execute()
         return { kind: 'created' } as const
       })
@@ -164,7 +155,7 @@ export class Sessions {
     }
   }
 
-  /** Writes several new sessions of one project down, if it has room for all of them. The ids of those whose name was free. */
+  /** Inserts several sessions of one project if it has room for all. Returns the ids whose name was free. */
   async insertAll(rows: readonly SessionRow[], check?: CheckUsage): Promise<Set<string>> {
     const [first] = rows
     if (!first) return new Set()
@@ -207,14 +198,8 @@ export class Sessions {
     from: readonly SessionStatus[] | undefined,
     changes: Partial<SessionRow>,
   ): Promise<SessionRow | undefined> {
-    const given = Object.entries(changes).filter(([, value]) => value !== undefined)
-    const shape = `${given.map(([column]) => column)} ${from?.length}`
-    const values = [...given.map(([, value]) => value), id, ...(from ?? [])]
-    const [row] = await this.#update(shape, values, () => {
-      const query = this.#db.updateTable('sessions').set(changes).where('id', '=', id)
-      return (from ? query.where('status', 'in', from) : query).returningAll()
-    })
-    return row
+    const query = this.#db.updateTable('sessions').set(changes).where('id', '=', id)
+    return (from ? query.where('status', 'in', from) : query).returningAll().executeTakeFirst()
   }
 
   /** A create that failed leaves no trace: a repeat with the same key tries again. */
@@ -229,7 +214,7 @@ export class Sessions {
     await this.#db.deleteFrom('idempotency').where('session_id', '=', sessionId).execute()
   }
 
-  /** Ended sessions that nobody will ask for any more. */
+  /** Deletes sessions that ended long ago. */
   async prune(instanceId: string, endedBefore: number): Promise<number> {
     const old = await this.#db
       .selectFrom('sessions')

@@ -13,12 +13,12 @@ import {
 import { allowShrinking, protectFiles } from './sqlite-file.ts'
 
 /**
- * Kysely on Node's own SQLite. One connection, used by one caller at a time.
+ * Kysely on Node's own SQLite: one connection, used by one caller at a time.
  *
- * SQLite's calls block this process, so waiting for another process's lock inside SQLite (`busy_timeout`) would stop
- * every request. We ask without waiting and wait ourselves, between tries. A transaction takes the write lock when it
- * begins, so that nothing after that can be refused. Whoever comes while the database has been locked for so long already
- * is told at once: waits that follow each other on one connection would add up.
+ * SQLite's calls block this process, so `busy_timeout` would stop every request while another process holds the lock.
+ * Instead the driver retries between other work. A transaction takes the write lock when it begins, so no later statement
+ * can be refused. Once the database has been locked for `busyMs`, further calls fail at once, because waits on one
+ * connection would add up.
  */
 export class SqliteDialect implements Dialect {
   readonly #file: string
@@ -33,12 +33,7 @@ export class SqliteDialect implements Dialect {
     return this.#driver
   }
 
-  /** The rows at once, without Kysely's many steps, if nobody else uses the connection just now; otherwise undefined. */
-  now<R>(query: CompiledQuery<R>): R[] | undefined {
-    return this.#driver?.now(query)
-  }
-
-  /** For statements that take many steps, of which a prepared one would make only the first. */
+  /** For statements of several steps, of which a prepared statement would do only the first. */
   async exec(sql: string): Promise<void> {
     await this.#driver?.exec(sql)
   }
@@ -48,9 +43,9 @@ export class SqliteDialect implements Dialect {
   createIntrospector = (db: Kysely<unknown>) => new SqliteIntrospector(db)
 }
 
-/** How long another process may hold the database before we give up on it. */
+/** How long another process may hold the database before calls fail. */
 const busyMs = 5_000
-/** One who has not been refused for so long meets another lock, not the same one. */
+/** After this long without a refusal, the next lock counts as a new one. */
 const sameLockMs = 1_000
 const statementsKept = 256
 
@@ -59,8 +54,6 @@ class SqliteDriver implements Driver {
   #connection: SqliteConnection | undefined
   #turn: Promise<void> = Promise.resolve()
   #release: () => void = () => {}
-  /** Who uses it, or waits for that. */
-  #users = 0
 
   constructor(file: string) {
     this.#file = file
@@ -71,7 +64,7 @@ class SqliteDriver implements Driver {
     const database = new DatabaseSync(this.#file, { timeout: 0 })
     this.#connection = new SqliteConnection(database)
     await this.#connection.patiently(() => allowShrinking(database, this.#file))
-    // A commit survives the end of this process at any instant; a power cut may take the last few, and never corrupts.
+    // A commit survives the death of this process. A power cut may lose the last commits, but never corrupts the file.
     for (const pragma of [
       'journal_mode = wal',
       'synchronous = normal',
@@ -81,12 +74,7 @@ class SqliteDriver implements Driver {
       await this.#connection.run(`pragma ${pragma}`)
   }
 
-  now<R>(query: CompiledQuery<R>): R[] | undefined {
-    return this.#users === 0 ? this.#connection?.now(query) : undefined
-  }
-
   async acquireConnection(): Promise<DatabaseConnection> {
-    this.#users += 1
     const before = this.#turn
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#turn = promise
@@ -96,7 +84,6 @@ class SqliteDriver implements Driver {
   }
 
   async releaseConnection(): Promise<void> {
-    this.#users -= 1
     this.#release()
   }
 
@@ -132,7 +119,7 @@ class SqliteDriver implements Driver {
 class SqliteConnection implements DatabaseConnection {
   readonly database: DatabaseSync
   readonly #statements = new Map<string, Prepared>()
-  /** Since when, and when last, another process held it. */
+  /** When another process was first and last seen holding the lock. */
   #locked: { since: number; last: number } | undefined
 
   constructor(database: DatabaseSync) {
@@ -141,16 +128,6 @@ class SqliteConnection implements DatabaseConnection {
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     return this.patiently(() => this.#execute(query))
-  }
-
-  /** Undefined when another process holds the database. */
-  now<R>(query: CompiledQuery): R[] | undefined {
-    try {
-      return this.#execute<R>(query).rows
-    } catch (error) {
-      if (isBusy(error)) return undefined
-      throw error
-    }
   }
 
   // biome-ignore lint/correctness/useYield: the interface wants a generator; nothing here streams.
@@ -171,7 +148,7 @@ class SqliteConnection implements DatabaseConnection {
     for (let waitMs = 2; ; waitMs = Math.min(waitMs * 2, 50)) {
       try {
         const result = work()
-        // What had to wait has got it; what only reads never has to, and proves nothing.
+        // Only a call that waited proves that the lock is free: a read never waits.
         if (waitMs > 2) this.#locked = undefined
         return result
       } catch (error) {
@@ -210,6 +187,6 @@ function isBusy(error: unknown): boolean {
 
 interface Prepared {
   readonly statement: StatementSync
-  /** Gives rows, rather than changing some. */
+  /** Returns rows instead of changing them. */
   readonly reads: boolean
 }

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { Kysely, type KyselyPlugin, sql } from 'kysely'
-import { type Execute, executeOn } from './compiled.ts'
+import { Reserve } from './disk-reserve.ts'
 import { diskFull, storeError } from './errors.ts'
 import { Execs } from './execs.ts'
 import { Fronts } from './fronts.ts'
@@ -12,13 +12,12 @@ import type { StoreKind } from './migrations.ts'
 import { Ports } from './ports.ts'
 import { postgresDialect } from './postgres.ts'
 import { Records } from './records.ts'
-import { Reserve } from './reserve.ts'
 import { Sessions } from './sessions.ts'
 import { Snapshots } from './snapshots.ts'
 import { SqliteDialect } from './sqlite-driver.ts'
 import type { Tables } from './tables.ts'
 
-/** All that the daemon remembers. Every method may throw `unavailable` or `disk_full`; then nothing was changed. */
+/** The daemon's database. Every method may throw `unavailable` or `disk_full`; then it changed nothing. */
 export class Store {
   readonly kind: StoreKind
   readonly db: Kysely<Tables>
@@ -36,14 +35,14 @@ export class Store {
   private constructor(
     kind: StoreKind,
     db: Kysely<Tables>,
-    { execute = executeOn(db), reserve, sqlite }: StoreParts = {},
+    { reserve, sqlite }: { reserve?: Reserve; sqlite?: SqliteDialect } = {},
   ) {
     this.kind = kind
     this.db = db
     this.#reserve = reserve
     this.#sqlite = sqlite
-    this.keys = guarded(new Keys(db, execute), reserve)
-    this.sessions = guarded(new Sessions(db, execute), reserve)
+    this.keys = guarded(new Keys(db), reserve)
+    this.sessions = guarded(new Sessions(db), reserve)
     this.execs = guarded(new Execs(db), reserve)
     this.snapshots = guarded(new Snapshots(db), reserve)
     this.ports = guarded(new Ports(db), reserve)
@@ -51,7 +50,7 @@ export class Store {
     this.records = guarded(new Records(db), reserve)
   }
 
-  /** Opens it and brings its tables to the newest version. */
+  /** Opens the database and migrates its tables to the newest version. */
   static async open(options: { db_url?: string; db_path: string }): Promise<Store> {
     const store = await Store.connect(options)
     try {
@@ -73,14 +72,10 @@ export class Store {
     await mkdir(path.dirname(options.db_path), { recursive: true, mode: 0o700 })
     const dialect = new SqliteDialect({ file: options.db_path })
     const db = new Kysely<Tables>({ dialect, plugins })
-    return new Store('sqlite', db, {
-      execute: (query) => dialect.now(query) ?? executeOn(db)(query),
-      reserve: new Reserve(options.db_path),
-      sqlite: dialect,
-    })
+    return new Store('sqlite', db, { reserve: new Reserve(options.db_path), sqlite: dialect })
   }
 
-  /** Space that is not used any more goes back to the disk, a little at a time. Postgres does that by itself. */
+  /** Returns unused space to the file system in small steps. Postgres does that by itself. */
   async giveBack(): Promise<void> {
     if (!this.#sqlite) return
     try {
@@ -95,12 +90,12 @@ export class Store {
     }
   }
 
-  /** Puts disk space by again after a full disk; see `Reserve`. */
+  /** Reserves disk space again after a full disk; see `Reserve`. */
   putBy(): void {
     this.#reserve?.take()
   }
 
-  /** Of the database itself, in bytes; 0 where that is not ours to measure. */
+  /** The size of the database in bytes; 0 for Postgres. */
   async size(): Promise<number> {
     if (this.kind !== 'sqlite') return 0
     return (await this.#pragma('page_count')) * (await this.#pragma('page_size'))
@@ -123,18 +118,12 @@ export class Store {
   }
 }
 
-interface StoreParts {
-  readonly execute?: Execute
-  readonly reserve?: Reserve
-  readonly sqlite?: SqliteDialect
-}
-
 const pagesAtOnce = 256
 const leastFreePages = 256
 const mostRounds = 400
 
-/** Methods that make the database smaller, or change a row in place. They must work on a full disk. */
-const needful = new Set([
+/** Methods that shrink the database or change a row in place. They must work on a full disk. */
+const essential = new Set([
   'Sessions.update',
   'Sessions.forget',
   'Sessions.forgetIdempotency',
@@ -150,7 +139,7 @@ const needful = new Set([
   'Fronts.delete',
   'Keys.revoke',
 ])
-/** Methods that make it larger. They leave what was put by for the others. */
+/** Methods that grow the database. They may not use the reserve. */
 const growing = new Set([
   'Sessions.insert',
   'Sessions.insertAll',
@@ -166,7 +155,7 @@ const growing = new Set([
   'Keys.insertProject',
 ])
 
-/** The same object, whose methods reject in our words. */
+/** Wraps the methods of `room` so that they reject with `SandboxError`, and use the reserve when the disk is full. */
 function guarded<T extends object>(room: T, reserve: Reserve | undefined): T {
   return new Proxy(room, {
     get(target, name) {
@@ -179,7 +168,7 @@ function guarded<T extends object>(room: T, reserve: Reserve | undefined): T {
           return await value.apply(target, args)
         } catch (error) {
           const known = storeError(error)
-          if (!SandboxError.is(known, 'disk_full') || !needful.has(method) || !reserve?.spend()) throw known
+          if (!SandboxError.is(known, 'disk_full') || !essential.has(method) || !reserve?.spend()) throw known
         }
         try {
           return await value.apply(target, args)

@@ -50,12 +50,12 @@ export type SessionStatus =
 export interface SessionRow {
   id: string
   project_id: string
-  /** The daemon on whose machine it is. */
+  /** The daemon that owns it. */
   instance_id: string
   key_id: string
   name: string | null
   status: SessionStatus
-  /** Why it has this status, and who brought it there: a key, `reaper`, `reconciler`, `daemon`. */
+  /** Why it has this status, and what set it: a key, `reaper`, `reconciler`, `daemon`. */
   status_reason: string
   status_by: string
   status_at: number
@@ -77,7 +77,7 @@ export interface SessionRow {
   on_idle: string
   lifetime_ms: number | null
   on_lifetime: string
-  /** How long a stopped one is kept; null: until somebody destroys it. */
+  /** How long a stopped session is kept. Null: until a caller destroys it. */
   stopped_ttl_ms: number | null
   wake_on_use: number
   snapshot_id: string | null
@@ -97,7 +97,7 @@ export interface ExecRow {
   kind: 'exec' | 'run' | 'terminal'
   /** running, done, lost (the sandbox or its shell ended before the command did). */
   status: 'running' | 'done' | 'lost'
-  /** Nobody waits for it: it does not put off the session's end. */
+  /** A detached command does not extend the session's lease. */
   detached: number
   incarnation: number
   shell: string | null

@@ -4,7 +4,7 @@ import { startDaemon } from '../daemon.ts'
 
 const daemon = await startDaemon({ config: configOf(JSON.parse(process.argv[2]!)), ownsProcess: true })
 process.on('SIGTERM', () => void daemon.close())
-// For those who measure what it really holds.
+// Lets tests measure the real heap.
 process.on('SIGUSR2', () => globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
 process.stdout.write(
   `${JSON.stringify({ url: daemon.url, firstKey: daemon.firstKey, fronts: daemon.fronts })}\n`,

@@ -2,12 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { configOf } from '../config/index.ts'
-import { type Daemon, type DaemonOptions, startDaemon } from '../daemon.ts'
+import { type Daemon, type DaemonOptions, openDaemon } from '../daemon.ts'
+import type { Context } from '../sessions/index.ts'
 
 /** A daemon in a folder of its own, on a free port, and a way to talk to it. */
 export interface TestDaemon {
   readonly folder: string
   readonly daemon: Daemon
+  /** What the running daemon works with: its store, its provider, its events. */
+  readonly context: Context
   readonly key: string
   /** A request; JSON in and out. */
   call(method: string, path: string, body?: unknown, options?: CallOptions): Promise<Answer>
@@ -38,7 +41,7 @@ export async function startTestDaemon(
   const folder = await mkdtemp(path.join(tmpdir(), 'sk-daemon-'))
   const key = 'sk-test-0123456789abcdef'
   const start = () =>
-    startDaemon({
+    openDaemon({
       config: configOf({
         listen: '127.0.0.1:0',
         data_dir: folder,
@@ -49,12 +52,12 @@ export async function startTestDaemon(
       }),
       ...options,
     })
-  let daemon = await start().catch(async (error) => {
+  let opened = await start().catch(async (error) => {
     await rm(folder, { recursive: true, force: true })
     throw error
   })
   const request = (where: string, { key: other, ...init }: RequestInit & { key?: string } = {}) =>
-    fetch(`${daemon.url}${where}`, {
+    fetch(`${opened.daemon.url}${where}`, {
       ...init,
       headers: { ...(other === '' ? {} : { authorization: `Bearer ${other ?? key}` }), ...init.headers },
     })
@@ -76,7 +79,10 @@ export async function startTestDaemon(
     folder,
     key,
     get daemon() {
-      return daemon
+      return opened.daemon
+    },
+    get context() {
+      return opened.context
     },
     call,
     fetch: request,
@@ -86,22 +92,22 @@ export async function startTestDaemon(
       return answer.body.id
     },
     async restart() {
-      await daemon.close()
-      daemon = await start()
+      await opened.daemon.close()
+      opened = await start()
     },
     async stop() {
-      await endSessions(daemon)
-      await daemon.close()
+      await endSessions(opened)
+      await opened.daemon.close()
       await rm(folder, { recursive: true, force: true })
     },
   }
 }
 
-async function endSessions({ sessions }: Daemon): Promise<void> {
-  const { store, instanceId, provider } = sessions.context
+async function endSessions({ daemon, context }: Awaited<ReturnType<typeof openDaemon>>): Promise<void> {
+  const { store, instanceId, provider } = context
   for (const session of await store.sessions.live(instanceId)) {
     const caller = { projectId: session.project_id, keyId: 'test', scopes: [], requestId: 'test' }
-    await sessions.destroy(caller, session.id)
+    await daemon.sessions.destroy(caller, session.id)
   }
   for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
 }

@@ -18,7 +18,7 @@ export interface TestPostgres {
   stop(): Promise<void>
 }
 
-/** Why there is none, or undefined. */
+/** Why there is no Postgres, or undefined. */
 export async function postgresMissing(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'Postgres is started by root as the user postgres'
   return (await programs()) ? undefined : 'Postgres is not installed (apt-get install postgresql)'

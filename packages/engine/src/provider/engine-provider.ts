@@ -314,12 +314,17 @@ function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderO
   }
 }
 
+/** The isolator that these options lead to, and the reason. Starts nothing. */
+export function engineDecision(options: EngineProviderOptions): EngineDecision {
+  return choose(options).decision
+}
+
 /**
  * The root for these options below one common folder. Each isolator has a root of its own, so the daemon and the
  * command line find the same sandboxes and images.
  */
 export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
-  const { isolator } = new EngineProvider({ ...options, root: folder }).decision
+  const { isolator } = engineDecision({ ...options, root: folder })
   return isolator === 'docker' ? path.join(folder, 'docker') : folder
 }
 

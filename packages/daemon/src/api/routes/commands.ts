@@ -7,31 +7,31 @@ import {
   type ShellResult,
 } from '@sandkasten/sdk'
 import { z } from 'zod'
+import type { ServerEvent } from '../../http/event-streams.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { accountOf } from '../../http/response-memory.ts'
+import type { Services } from '../../http/services.ts'
 import {
+  type Command,
   type CommandRequest,
   checkArgv,
   checkEnv,
   type ExecResult,
   enterShell,
   fitMemory,
+  type LiveCommand,
   mainShell,
   resultOf,
   shellOf,
-  type Tracked,
 } from '../../sessions/index.ts'
-import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
-import { accountOf } from '../response-memory.ts'
 import { type Call, type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
-import type { ServerEvent } from '../streams.ts'
 import { iso, isoOrNull, runView, shellView } from '../views.ts'
 
 const tag = 'commands'
 const defaultOutputBytes = 4 * 1024 * 1024
-type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
-type ExecRow = Tracked['row']
+type ExecRow = Command['row']
 
 export function commandRoutes({ sessions, streams, config, metrics, patience }: Services): Route[] {
   const most = config.defaults.max_exec_timeout_ms
@@ -50,7 +50,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
   }
 
   const maxResultBytes = config.max_result_mb * 1_048_576
-  const account = ({ request, reply }: Call) => accountOf(sessions.context.memory, request, reply)
+  const account = ({ request, reply }: Call) => accountOf(sessions.memory, request, reply)
   const fit = <T extends CommandResult | ShellResult>(call: Call, result: T): Promise<T> =>
     fitMemory(account(call), result, maxResultBytes)
   const fitView = async (call: Call, row: ExecRow) => resultView(await fit(call, resultOf(row)), row.exec_id)
@@ -76,9 +76,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
     )
     if (given.detach && !wantsEvents(call, given.stream)) {
       reply.code(202)
-      return execView(rowOf(found))
+      return execView(found.row)
     }
-    const release = given.hold ? sessions.context.live.hold(params.id) : undefined
+    const release = given.hold ? sessions.hold(params.id) : undefined
     try {
       if (wantsEvents(call, given.stream))
         return await streams.send(reply, (ending) => eventsOf(call, found, 0, ending), signal)
@@ -88,26 +88,22 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       release?.()
       // It belongs to its request, unless its caller chose an id to find it by.
       const own = given.exec_id === undefined && !given.detach
-      if (own && signal.aborted && 'row' in found) await found.kill('SIGKILL').catch(() => {})
+      if (own && signal.aborted && found.state === 'live') await found.kill('SIGKILL').catch(() => {})
     }
   }
 
   const eventsOf = async function* (
     call: Call,
-    found: Found,
+    found: Command,
     after: number,
     ending: AbortSignal,
   ): AsyncGenerator<ServerEvent> {
-    const row = rowOf(found)
+    const { row } = found
     yield { event: 'start', data: { exec_id: row.exec_id, kind: row.kind } }
-    const output =
-      'row' in found
-        ? found.output(after, ending)
-        : sessions.commands.replay(call.caller, found, after, ending)
-    for await (const event of output) {
+    for await (const event of found.output(after, ending)) {
       if (event.type !== 'exit') yield outputEvent(row, event)
       else {
-        const final = 'row' in found ? await found.done : found
+        const final = found.state === 'live' ? await found.done : row
         const result =
           final.status === 'done'
             ? await fitView(call, final)
@@ -150,7 +146,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
             const opened = await shellOf(open, shell)
             const leave = enterShell(open, shell, null, body.cmd)
             const result = await opened.exec(body.cmd, options).finally(leave)
-            if (shell === mainShell) sessions.context.live.touch(session.id, result.cwd)
+            if (shell === mainShell) sessions.touch(session.id, result.cwd)
             return shellView(await fit(call, result))
           },
           incarnationOf(call.request),
@@ -228,9 +224,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       answer: { description: 'The command.', schema: schemas.exec },
       async handle({ caller, params, query, signal }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
-        const waits = 'row' in found && query.wait_ms
-        const ended = waits && (await Promise.race([found.done, after(Math.min(waits, 600_000), signal)]))
-        return execView(ended || rowOf(found))
+        const waitMs = found.state === 'live' && Math.min(query.wait_ms ?? 0, 600_000)
+        const ended = waitMs && (await Promise.race([found.done, after(waitMs, signal)]))
+        return execView(ended || found.row)
       },
     }),
     route({
@@ -293,7 +289,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       },
       async handle({ caller, params, body }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
-        if (!('row' in found)) return { signalled: false }
+        if (found.state === 'stored') return { signalled: false }
         return { signalled: await found.kill(body.signal ?? 'SIGTERM') }
       },
     }),
@@ -321,13 +317,9 @@ function stdinOf(body: { stdin?: string; stdin_base64?: string }): Uint8Array | 
   return body.stdin_base64 === undefined ? undefined : Buffer.from(body.stdin_base64, 'base64')
 }
 
-function rowOf(found: Found): ExecRow {
-  return 'row' in found ? found.row : found
-}
-
-/** Waits for its end; who goes away stops waiting, and the command goes on. */
-async function ended(found: Found, signal: AbortSignal): Promise<ExecRow> {
-  if (!('row' in found)) return found
+/** Waits for the command's end. A client that disconnects ends the wait, not the command. */
+async function ended(found: Command, signal: AbortSignal): Promise<ExecRow> {
+  if (found.state === 'stored') return found.row
   const gone = new Promise<undefined>((resolve) =>
     signal.addEventListener('abort', () => resolve(undefined), { once: true }),
   )
@@ -340,9 +332,9 @@ async function running(
   sessions: Services['sessions'],
   caller: Call['caller'],
   params: { id: string; exec_id: string },
-): Promise<Tracked> {
+): Promise<LiveCommand> {
   const found = await sessions.commands.find(caller, params.id, params.exec_id)
-  if ('row' in found) return found
+  if (found.state === 'live') return found
   throw new SandboxError('stdin_closed', `The command ${params.exec_id} has ended.`)
 }
 

@@ -1,14 +1,14 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
+import { byteRange } from '../../http/byte-range.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { accountOf } from '../../http/response-memory.ts'
+import { sendStream } from '../../http/send-stream.ts'
+import type { Services } from '../../http/services.ts'
 import type { Used } from '../../sessions/index.ts'
-import { bodyChunks } from '../body.ts'
 import { incarnationOf } from '../incarnation.ts'
-import { partOf } from '../range.ts'
-import { accountOf } from '../response-memory.ts'
 import { type Call, type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import { sendStream } from '../send-stream.ts'
-import type { Services } from '../services.ts'
 import { statView } from '../views.ts'
 
 const tag = 'files'
@@ -91,7 +91,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       async handle(call) {
         const { query, signal } = call
         const most = Math.min(query.max_bytes ?? 1_048_576, mostReadBytes)
-        const account = accountOf(sessions.context.memory, call.request, call.reply)
+        const account = accountOf(sessions.memory, call.request, call.reply)
         return use(call, async (files) => {
           const { size } = await files.stat(query.path, { signal })
           const chunks: Uint8Array[] = []
@@ -127,7 +127,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
         try {
           const { files } = used.sandbox
           const stat = await files.stat(query.path, { signal })
-          const part = partOf(request.headers.range, stat.size)
+          const part = byteRange(request.headers.range, stat.size)
           const stream = await files.readStream(query.path, {
             ...(part ? { start: part.start, end: part.end } : {}),
             signal,
@@ -140,7 +140,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           await sendStream(reply, stream, length > 0 ? length : undefined)
         } finally {
           used.release()
-          sessions.context.live.touch(call.params.id)
+          sessions.touch(call.params.id)
         }
       },
     }),
@@ -201,7 +201,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       async handle(call) {
         const { path = '.', recursive } = call.query
         const { caller, signal } = call
-        const entries = await sessions.turns.run(caller.projectId, signal, () =>
+        const entries = await sessions.largeCalls.run(caller.projectId, signal, () =>
           use(call, (files) => files.list(path, { recursive, signal })),
         )
         return {
@@ -351,7 +351,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           await sendStream(reply, packed(tar.output({ signal })))
         } finally {
           used.release()
-          sessions.context.live.touch(call.params.id)
+          sessions.touch(call.params.id)
         }
       },
     }),

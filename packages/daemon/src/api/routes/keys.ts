@@ -1,10 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { quotasSchema } from '../../config/index.ts'
+import type { Services } from '../../http/services.ts'
 import { type Caller, isOperator, type NewKey, scopes, scopesOf } from '../../keys/index.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
 import { iso, isoOrNull } from '../views.ts'
 
 const tag = 'keys'
@@ -33,7 +33,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
         }),
       },
       async handle({ caller }) {
-        const { provider } = sessions.context
+        const { provider } = sessions
         return {
           key_id: caller.keyId,
           project_id: caller.projectId,

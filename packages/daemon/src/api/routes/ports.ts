@@ -1,8 +1,8 @@
 import { z } from 'zod'
+import type { Services } from '../../http/services.ts'
 import type { PortState } from '../../ports/index.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
 import { iso } from '../views.ts'
 
 const tag = 'ports'
@@ -82,7 +82,7 @@ export function portRoutes({ ports }: Services): Route[] {
           wakeOnVisit: body.wake_on_visit,
           rotate: body.rotate,
         })
-        return { ...view(params.id, { port: row.port, row }), ...(token ? { token } : {}) }
+        return { ...view(params.id, { port: row.port, row }), token }
       },
     }),
     route({

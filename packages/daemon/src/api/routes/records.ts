@@ -1,8 +1,8 @@
 import { z } from 'zod'
+import type { Services } from '../../http/services.ts'
 import type { SessionEvent } from '../../sessions/index.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
 import { iso } from '../views.ts'
 
 const tag = 'records'

@@ -1,15 +1,16 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
+import type { Services } from '../../http/services.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
-import { boundedPage, cursorOf, placeOf, sessionView } from '../views.ts'
+import { boundedPage, sessionView } from '../views.ts'
 
 const tag = 'sessions'
 const params = schemas.sessionParams
 
-export function sessionRoutes({ sessions, streams }: Services): Route[] {
+export function sessionRoutes({ sessions, events, streams }: Services): Route[] {
   return [
     route({
       id: 'createSession',
@@ -26,7 +27,8 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       },
       async handle({ caller, body, request, reply }) {
         const idempotencyKey = idempotencyKeyOf(body.idempotency_key, request.headers['idempotency-key'])
-        // Not cancelled when the client goes away: with an idempotency key he comes back for it; without, it is ended below.
+        // A disconnect does not cancel the create. With an idempotency key the client retries; without one it is undone
+        // below.
         const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
         const { session, repeat, notes } = await sessions.create(caller, {
           image: body.image,
@@ -170,13 +172,11 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       params,
       answer: { description: 'Facts of this moment.', schema: z.record(z.string(), z.number()) },
       async handle({ caller, params }) {
-        const { provider } = sessions.context
-        const session = await sessions.use.findHere(caller, params.id)
-        if (!provider.stats || session.sandbox_id === null)
+        const stats = await sessions.stats(await sessions.use.findHere(caller, params.id))
+        if (!stats)
           throw new SandboxError('unsupported', 'Nothing is counted for sandboxes here.', {
             hint: 'Use the isolator oci.',
           })
-        const stats = await provider.stats(session.sandbox_id)
         return Object.fromEntries(Object.entries(stats).map(([name, value]) => [snake(name), value]))
       },
     }),
@@ -192,7 +192,6 @@ export function sessionRoutes({ sessions, streams }: Services): Route[] {
       answer: { description: 'Events, numbered.', types: ['text/event-stream'] },
       async handle({ caller, params, query, reply, signal }) {
         await sessions.get(caller, params.id)
-        const { events } = sessions.context
         const after = query.after ?? 0
         await streams.send(
           reply,

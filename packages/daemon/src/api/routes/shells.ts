@@ -1,9 +1,9 @@
 import { z } from 'zod'
+import type { Services } from '../../http/services.ts'
 import { closeShell, type Open, shellOf, shellQueue } from '../../sessions/index.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
 import { iso } from '../views.ts'
 
 const tag = 'shells'
@@ -68,7 +68,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
       answer: { description: 'Shells.', schema: z.object({ shells: z.array(shell) }) },
       async handle({ caller, params }) {
         const session = await sessions.use.findHere(caller, params.id)
-        const open = sessions.context.live.opened(session.id, session.incarnation)
+        const open = sessions.opened(session)
         const shells = await Promise.all(
           [...(open?.shells.values() ?? [])].map((shell) => shell.catch(() => undefined)),
         )

@@ -1,10 +1,11 @@
 import { z } from 'zod'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
+import { problemOf, problemSchema } from '../../http/problems.ts'
+import type { Services } from '../../http/services.ts'
 import { incarnationOf } from '../incarnation.ts'
-import { problemOf, problemSchema } from '../problems.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
-import { cursorOf, iso, placeOf, sessionView } from '../views.ts'
+import { iso, sessionView } from '../views.ts'
 
 const tag = 'snapshots'
 const params = z.object({ snapshot_id: z.string() })

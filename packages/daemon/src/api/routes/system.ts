@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import type { Services } from '../../http/services.ts'
 import { openapi } from '../openapi.ts'
 import { type Route, route } from '../route.ts'
-import type { Services } from '../services.ts'
 
 const tag = 'system'
 

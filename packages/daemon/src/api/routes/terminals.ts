@@ -1,8 +1,8 @@
 import { z } from 'zod'
+import type { Services } from '../../http/services.ts'
 import { incarnationOf } from '../incarnation.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import type { Services } from '../services.ts'
 import { iso, isoOrNull } from '../views.ts'
 
 const tag = 'terminals'

@@ -1,12 +1,13 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { CreateRequest } from '../../sessions/index.ts'
+import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
-import type { Call } from './call.ts'
-import { tellCreated } from './event-socket.ts'
-import { remember, type SandboxRecord, type SandboxView, sandboxView } from './sandboxes.ts'
+import type { Call } from './entry.ts'
+import { policyOf } from './network.ts'
 import { snapshotNamed } from './snapshots.ts'
+import { remember, type SandboxRecord, type SandboxView, sandboxView } from './views.ts'
 
 /** Minutes without use after which the vendor stops a sandbox that does not say otherwise. */
 const defaultAutoStop = 15
@@ -52,7 +53,7 @@ type CreateBody = z.infer<typeof createBody>
 
 /** Makes a sandbox, running when it is answered: so no client has to ask again. */
 export async function createSandbox(call: Call): Promise<SandboxView> {
-  const { caller, place, signal } = call
+  const { caller, place, events, signal } = call
   const body = parsed(createBody, call.body)
   refuseUnknown(body)
   const { sessions, config } = place.services
@@ -62,13 +63,13 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
     labels: body.labels,
     env: body.env,
     limits: limitsOf(body),
-    network: networkOf(body, config.allowed_networks),
+    network: networkOf(policyOf(body, config.allowed_networks)),
     ...leasesOf(body, config.max_ttl_seconds * 1000),
     wakeOnUse: false,
   }
   const { session } = await sessions.create(caller, request, signal)
   const rest = async () =>
-    tellCreated(place, sandboxView(place, session, await remember(place, session, recordFrom(body))))
+    events.created(sandboxView(place, session, await remember(place, session, recordFrom(body))))
   return finished(place.services, caller, session, rest, signal)
 }
 
@@ -111,19 +112,10 @@ async function sourceOf(
 function limitsOf({ cpu, memory, disk }: CreateBody): CreateRequest['limits'] {
   if (cpu === undefined && memory === undefined && disk === undefined) return undefined
   return {
-    ...(cpu === undefined ? {} : { cpu }),
+    cpu,
     ...(memory === undefined ? {} : { memoryMb: Math.round(memory * 1024) }),
     ...(disk === undefined ? {} : { diskMb: Math.round(disk * 1024) }),
   }
-}
-
-/** The vendor's sandboxes have a network unless it is blocked; here the operator decides whether there is one to have. */
-function networkOf(
-  { networkBlockAll }: CreateBody,
-  allowed: readonly string[],
-): CreateRequest['network'] | undefined {
-  if (networkBlockAll === undefined) return undefined
-  return networkBlockAll ? (allowed.includes('none') ? 'none' : undefined) : 'open'
 }
 
 function refuseUnknown(body: CreateBody): void {
@@ -150,6 +142,6 @@ function recordFrom(body: CreateBody): SandboxRecord {
     autoStopInterval: body.autoStopInterval ?? defaultAutoStop,
     autoArchiveInterval: body.autoArchiveInterval ?? 0,
     autoDeleteInterval: body.autoDeleteInterval ?? -1,
-    ...(snapshot === undefined ? {} : { snapshot }),
+    snapshot,
   }
 }

@@ -1,8 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { neededPort } from '../shared/request.ts'
-import { type Call, found, optional, type Routes } from './call.ts'
-import { recordOf, remember, sandboxView } from './sandboxes.ts'
-import { signingKeyOf } from './signed-files.ts'
+import { type Call, type Entry, found, optional } from './entry.ts'
+import { signingKeyOf } from './signed-urls.ts'
+import { recordOf, remember, sandboxView } from './views.ts'
 
 /** The longest that a token of ours may hold. */
 const daySeconds = 86_400
@@ -11,13 +11,13 @@ const daySeconds = 86_400
  * Ports of a sandbox. A token is a signed link of our own previews (`ports/links.ts`): nothing is kept, a new generation of the
  * port ends them all. The previews' listener takes it in the vendor's header, too.
  */
-export function previewRoutes(routes: Routes): void {
-  routes.add('GET', '/api/sandbox/:id/ports/:port/preview-url', 'exec', async (call) => {
+export function previewRoutes(entry: Entry): void {
+  entry.add('GET', '/api/sandbox/:id/ports/:port/preview-url', 'exec', async (call) => {
     const { sandboxId, url, token } = await opened(call, daySeconds)
     return { sandboxId, url, token }
   })
 
-  routes.add('GET', '/api/sandbox/:id/ports/:port/signed-preview-url', 'exec', async (call) => {
+  entry.add('GET', '/api/sandbox/:id/ports/:port/signed-preview-url', 'exec', async (call) => {
     const seconds = Number(optional(call, 'expiresInSeconds') ?? 60)
     if (!Number.isFinite(seconds) || seconds < 1 || seconds > daySeconds)
       throw new SandboxError('invalid_argument', `expiresInSeconds must be from 1 to ${daySeconds}`)
@@ -26,17 +26,12 @@ export function previewRoutes(routes: Routes): void {
   })
 
   // One cannot be taken back without the others of its port.
-  routes.add(
-    'POST',
-    '/api/sandbox/:id/ports/:port/signed-preview-url/:token/expire',
-    'exec',
-    async (call) => {
-      const { id } = await found(call)
-      await call.place.services.ports.open(call.caller, id, { port: neededPort(call), rotate: true })
-    },
-  )
+  entry.add('POST', '/api/sandbox/:id/ports/:port/signed-preview-url/:token/expire', 'exec', async (call) => {
+    const { id } = await found(call)
+    await call.place.services.ports.open(call.caller, id, { port: neededPort(call), rotate: true })
+  })
 
-  routes.add('POST', '/api/sandbox/:id/public/:value', 'exec', async (call) => {
+  entry.add('POST', '/api/sandbox/:id/public/:value', 'exec', async (call) => {
     const session = await found(call)
     const isPublic = call.params.value === 'true'
     const { ports } = call.place.services
@@ -47,10 +42,10 @@ export function previewRoutes(routes: Routes): void {
     return sandboxView(call.place, session, record)
   })
 
-  routes.add('GET', '/api/sandbox/:id/signing-key', 'read', async (call) =>
+  entry.add('GET', '/api/sandbox/:id/signing-key', 'read', async (call) =>
     signingKeyOf(call.place, await found(call), call.caller.keyId),
   )
-  routes.add('POST', '/api/sandbox/:id/signing-key/rotate', 'exec', async (call) => {
+  entry.add('POST', '/api/sandbox/:id/signing-key/rotate', 'exec', async (call) => {
     const session = await found(call)
     const { signingRound = 0 } = await recordOf(call.place, session)
     await remember(call.place, session, { signingRound: signingRound + 1 })

@@ -1,121 +1,243 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Caller } from '../../keys/index.ts'
-import { lifetimeEnd, type Session } from '../../sessions/index.ts'
-import type { FrontPlace } from '../front.ts'
+import { z } from 'zod'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
+import type { Session } from '../../sessions/index.ts'
+import { notSupported, parsed } from '../shared/request.ts'
+import { everything, finished } from '../shared/sessions.ts'
+import { createSandbox, leasesOf } from './create.ts'
+import { type Call, type Entry, found, optional } from './entry.ts'
+import {
+  liveStatuses,
+  recordOf,
+  remember,
+  type SandboxRecord,
+  type SandboxView,
+  sandboxView,
+  states,
+  viewOf,
+} from './views.ts'
 
-/** What the vendor knows of a sandbox beyond a session. */
-export interface SandboxRecord {
-  readonly public?: boolean
-  readonly snapshot?: string
-  readonly target?: string
-  readonly autoStopInterval?: number
-  readonly autoArchiveInterval?: number
-  readonly autoDeleteInterval?: number
-  /** How often its signing key was changed. */
-  readonly signingRound?: number
-}
+const labelsBody = z.object({ labels: z.record(z.string(), z.string()) })
+const forkBody = z.object({ name: z.string().optional() })
 
-export const sandboxKind = 'sandbox'
-export const liveStatuses: readonly Session['status'][] = [
-  'creating',
-  'running',
-  'paused',
-  'stopped',
-  'crashed',
-]
+/** The control plane: sandboxes and what happens to them as a whole. */
+export function sandboxRoutes(entry: Entry): void {
+  entry.add('POST', '/api/sandbox', 'exec', createSandbox)
+  entry.add('GET', '/api/sandbox', 'read', listSandboxes)
+  entry.add('GET', '/api/sandbox/paginated', 'read', pageOfSandboxes)
+  entry.add('GET', '/api/sandbox/:id', 'read', async (call) => viewOf(call.place, await found(call)))
 
-/** The caller's sandbox with this id or this name. One that has ended is not there: so the vendor says “destroyed”. */
-export async function sandboxOf(
-  { services }: FrontPlace,
-  caller: Caller,
-  idOrName: string,
-): Promise<Session> {
-  const { sessions } = services
-  const byId = await sessions.get(caller, idOrName).catch((error: unknown) => {
-    if (SandboxError.is(error, 'not_found')) return undefined
-    throw error
+  entry.add('DELETE', '/api/sandbox/:id', 'exec', async (call) => {
+    const session = await found(call)
+    const view = await viewOf(call.place, session)
+    const ended = await call.place.services.sessions.destroy(call.caller, session.id)
+    if (!ended) throw new SandboxError('not_found', `Sandbox with ID or name ${call.params.id} not found`)
+    return { ...view, state: 'destroyed', desiredState: 'destroyed' }
   })
-  if (byId?.live === 1) return byId
-  const [byName] = await sessions.list(caller, { name: idOrName, status: liveStatuses, limit: 1 })
-  if (byName) return byName
-  throw new SandboxError('not_found', `Sandbox with ID or name ${idOrName} not found`)
+
+  change(entry, 'start', (sessions, caller, id) => sessions.start(caller, id))
+  change(entry, 'recover', (sessions, caller, id) => sessions.start(caller, id))
+  change(entry, 'stop', (sessions, caller, id) => sessions.stop(caller, id), deleteEphemeral)
+  change(entry, 'pause', (sessions, caller, id) => sessions.pause(caller, id))
+
+  entry.add('POST', '/api/sandbox/:id/fork', 'exec', async (call) => {
+    const { name } = parsed(forkBody, call.body)
+    const session = await found(call)
+    const [copy] = await call.place.services.sessions.snapshots.fork(call.caller, session.id, {
+      count: 1,
+      names: name === undefined ? [] : [name],
+      signal: call.signal,
+    })
+    if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
+    const rest = async () => {
+      const record = await remember(call.place, copy, await recordOf(call.place, session))
+      return call.events.created(sandboxView(call.place, copy, record))
+    }
+    return finished(call.place.services, call.caller, copy, rest, call.signal)
+  })
+
+  entry.add('PUT', '/api/sandbox/:id/labels', 'exec', async (call) => {
+    const { labels } = parsed(labelsBody, call.body)
+    const session = await found(call)
+    const before = Object.keys(JSON.parse(session.labels) as object)
+    const changed = await call.place.services.sessions.setLabels(call.caller, session.id, {
+      ...Object.fromEntries(before.map((key) => [key, null])),
+      ...labels,
+    })
+    return { labels: JSON.parse(changed.labels) }
+  })
+
+  entry.add('POST', '/api/sandbox/:id/last-activity', 'exec', async (call) => {
+    const session = await found(call)
+    call.place.services.sessions.touch(session.id)
+  })
+
+  interval(entry, 'autostop', 0, (autoStopInterval) => ({ autoStopInterval }))
+  interval(entry, 'autoarchive', 0, (autoArchiveInterval) => ({ autoArchiveInterval }))
+  interval(entry, 'autodelete', -1, (autoDeleteInterval) => ({ autoDeleteInterval }))
+  interval(entry, 'autopause', 0, (value) => {
+    if (value > 0) throw notSupported('Pausing by itself')
+    return {}
+  })
+  entry.add('POST', '/api/sandbox/:id/ttl/:value', 'exec', async (call) => {
+    const session = await found(call)
+    const value = wholeOf(call, 0)
+    const changed = await call.place.services.sessions.setLeases(call.caller, session.id, {
+      lifetimeMs: value === 0 ? null : value * 60_000,
+      onLifetime: 'destroy',
+    })
+    return viewOf(call.place, changed)
+  })
+
+  for (const path of ['archive', 'resize', 'backup', 'network-settings', 'ssh-access'])
+    entry.add('POST', `/api/sandbox/:id/${path}`, 'exec', async (call) => {
+      await found(call)
+      throw notSupported(unsupportedWords[path]!)
+    })
+  entry.add('GET', '/api/sandbox/:id/toolbox-proxy-url', 'read', async (call) => {
+    await found(call)
+    return { url: `${call.place.url}/toolbox` }
+  })
+  entry.add('GET', '/api/config', 'read', async ({ place }) => ({
+    version: place.services.version,
+    proxyToolboxUrl: `${place.url}/toolbox`,
+    defaultSnapshot: place.services.config.default_image,
+  }))
+  for (const path of ['/api/volumes', '/api/secrets'])
+    for (const method of ['GET', 'POST'] as const)
+      entry.add(method, path, 'read', async () => {
+        throw notSupported(path === '/api/volumes' ? 'A volume' : 'A secret')
+      })
 }
 
-export async function recordOf(
-  { records }: FrontPlace,
-  { project_id: project, id }: Session,
-): Promise<SandboxRecord> {
-  return (await records.get<SandboxRecord>(project, sandboxKind, id)) ?? {}
+const unsupportedWords: Readonly<Record<string, string>> = {
+  archive: 'Archiving',
+  resize: 'Changing a sandbox’s size',
+  backup: 'A backup',
+  'network-settings': 'Changing the network of a sandbox',
+  'ssh-access': 'SSH',
 }
 
-/** Changes what is remembered. */
-export async function remember(
-  place: FrontPlace,
-  session: Session,
-  changes: Partial<SandboxRecord>,
-): Promise<SandboxRecord> {
-  const record = { ...(await recordOf(place, session)), ...changes }
-  await place.records.put(session.project_id, sandboxKind, session.id, record, session.id)
-  return record
+type Sessions = Call['place']['services']['sessions']
+
+function change(
+  entry: Entry,
+  path: string,
+  work: (sessions: Sessions, caller: Call['caller'], id: string) => Promise<Session>,
+  then?: (call: Call, session: Session) => Promise<SandboxView | undefined>,
+): void {
+  entry.add('POST', `/api/sandbox/:id/${path}`, 'exec', async (call) => {
+    const { id } = await found(call)
+    const session = await work(call.place.services.sessions, call.caller, id)
+    return (await then?.(call, session)) ?? viewOf(call.place, session)
+  })
 }
 
-/** A sandbox as the vendor shows it. Values of its environment are not kept here, so none are shown. */
-export function sandboxView(place: FrontPlace, session: Session, record: SandboxRecord) {
-  const end = lifetimeEnd(session)
+/** Deletes a sandbox that was created to end when it stops. */
+async function deleteEphemeral(call: Call, session: Session): Promise<SandboxView | undefined> {
+  if ((await recordOf(call.place, session)).autoDeleteInterval !== 0) return undefined
+  const view = await viewOf(call.place, session)
+  await call.place.services.sessions.destroy(call.caller, session.id)
+  return { ...view, state: 'destroyed', desiredState: 'destroyed' }
+}
+
+function interval(
+  entry: Entry,
+  path: string,
+  least: number,
+  changes: (value: number) => Partial<SandboxRecord>,
+): void {
+  entry.add('POST', `/api/sandbox/:id/${path}/:value`, 'exec', async (call) => {
+    const session = await found(call)
+    const { config, sessions } = call.place.services
+    const change = changes(wholeOf(call, least))
+    const known = { ...(await recordOf(call.place, session)), ...change }
+    const { ttlMs, onIdle, stoppedTtlMs } = leasesOf(known, config.max_ttl_seconds * 1000)
+    const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle, stoppedTtlMs })
+    await remember(call.place, session, change)
+    return viewOf(call.place, changed)
+  })
+}
+
+function wholeOf(call: Call, least: number): number {
+  const value = Number(call.params.value)
+  if (Number.isSafeInteger(value) && value >= least) return value
+  throw new SandboxError('invalid_argument', `${call.params.value} is not a number of minutes`)
+}
+
+/** Newest first; `nextCursor` goes on. */
+async function listSandboxes(call: Call) {
+  const { place, caller } = call
+  const limit = numberOf(call, 'limit', { most: 200 }) ?? 100
+  const id = optional(call, 'id')
+  const filter = filterOf(call)
+  const rows =
+    filter.status.length === 0
+      ? []
+      : await place.services.sessions.list(caller, {
+          ...filter,
+          limit: limit + 1,
+          after: placeOf(optional(call, 'cursor')),
+        })
+  const page = rows.slice(0, limit)
+  const shown = id === undefined ? page : page.filter((row) => row.id.startsWith(id))
   return {
-    id: session.id,
-    organizationId: session.project_id,
-    name: session.name ?? session.id,
-    snapshot: record.snapshot ?? session.image,
-    user: 'sandbox',
-    env: {},
-    labels: JSON.parse(session.labels) as Record<string, string>,
-    public: record.public ?? false,
-    networkBlockAll: session.network === 'none',
-    target: record.target ?? 'local',
-    // Whole numbers, as at the vendor: newer SDKs accept no others.
-    cpu: Math.ceil(session.cpu),
-    gpu: 0,
-    memory: Math.ceil(session.mem_mb / 1024),
-    disk: Math.ceil(session.disk_mb / 1024),
-    kvm: false,
-    state: states[session.status],
-    desiredState: session.status === 'creating' ? 'started' : states[session.status],
-    ...(session.status === 'crashed' || session.status === 'failed'
-      ? { errorReason: session.status_reason, recoverable: session.status === 'crashed' }
-      : {}),
-    backupState: 'None',
-    autoStopInterval: record.autoStopInterval ?? Math.round(session.ttl_ms / 60_000),
-    autoPauseInterval: 0,
-    autoArchiveInterval: record.autoArchiveInterval ?? 0,
-    autoDeleteInterval: record.autoDeleteInterval ?? -1,
-    ...(end === undefined || session.on_lifetime !== 'destroy'
-      ? {}
-      : { autoDestroyAt: new Date(end).toISOString() }),
-    volumes: [],
-    sandboxClass: 'container',
-    createdAt: new Date(session.created_at).toISOString(),
-    updatedAt: new Date(session.status_at).toISOString(),
-    lastActivityAt: new Date(session.last_activity).toISOString(),
-    daemonVersion: place.services.version,
-    toolboxProxyUrl: `${place.url}/toolbox`,
+    items: await Promise.all(shown.map((row) => viewOf(place, row))),
+    nextCursor: rows.length > limit ? cursorOf(page.at(-1)!) : null,
   }
 }
 
-export type SandboxView = ReturnType<typeof sandboxView>
-
-export async function viewOf(place: FrontPlace, session: Session): Promise<SandboxView> {
-  return sandboxView(place, session, await recordOf(place, session))
+/** The same by the number of a page, as older SDKs ask for it. */
+async function pageOfSandboxes(call: Call) {
+  const { place, caller } = call
+  const limit = numberOf(call, 'limit', { most: 200 }) ?? 100
+  const page = numberOf(call, 'page', { most: 1_000_000 }) ?? 1
+  const id = optional(call, 'id') ?? ''
+  const filter = filterOf(call)
+  const all =
+    filter.status.length === 0
+      ? []
+      : await everything((options) => place.services.sessions.list(caller, { ...filter, ...options }))
+  const found = all.filter((row) => row.id.startsWith(id))
+  const shown = found.slice((page - 1) * limit, page * limit)
+  return {
+    items: await Promise.all(shown.map((row) => viewOf(place, row))),
+    total: found.length,
+    page,
+    totalPages: Math.ceil(found.length / limit),
+  }
 }
 
-/** A sandbox that ended by itself is in error, and can be recovered: its disk is there. */
-export const states: Readonly<Record<Session['status'], string>> = {
-  creating: 'creating',
-  running: 'started',
-  paused: 'paused',
-  stopped: 'stopped',
-  crashed: 'error',
-  failed: 'error',
-  expired: 'destroyed',
-  destroyed: 'destroyed',
+function filterOf(call: Call) {
+  const name = optional(call, 'name')
+  const labels = labelsOf(optional(call, 'labels'))
+  return {
+    status: statusesOf(call.query.states),
+    name,
+    labels,
+  }
+}
+
+function numberOf(call: Call, name: string, { most }: { most: number }): number | undefined {
+  const text = optional(call, name)
+  if (text === undefined) return undefined
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1 && value <= most) return value
+  throw new SandboxError('invalid_argument', `${name} must be a whole number from 1 to ${most}`)
+}
+
+/** Older SDKs say `null` for none. */
+function labelsOf(text: string | undefined): Record<string, string> | undefined {
+  if (text === undefined || text === 'null') return undefined
+  try {
+    return z.record(z.string(), z.string()).parse(JSON.parse(text))
+  } catch (cause) {
+    throw new SandboxError('invalid_argument', 'labels must be a JSON object of strings', { cause })
+  }
+}
+
+function statusesOf(given: string | string[] | undefined): Session['status'][] {
+  if (given === undefined || given === '') return [...liveStatuses]
+  const wanted = Array.isArray(given) ? given : given.split(',')
+  return liveStatuses.filter((status) => wanted.includes(states[status]))
 }

@@ -2,16 +2,16 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { SnapshotRow } from '../../store/index.ts'
 import { notSupported, parsed } from '../shared/request.ts'
-import { type Call, found, optional, type Routes } from './call.ts'
-import { viewOf } from './sandboxes.ts'
+import { type Call, type Entry, found, optional } from './entry.ts'
+import { viewOf } from './views.ts'
 
 const snapshotKind = 'snapshot'
 const most = 1000
 
 const nameBody = z.object({ name: z.string().min(1).max(200) })
 
-export function snapshotRoutes(routes: Routes): void {
-  routes.add('POST', '/api/sandbox/:id/snapshot', 'exec', async (call) => {
+export function snapshotRoutes(entry: Entry): void {
+  entry.add('POST', '/api/sandbox/:id/snapshot', 'exec', async (call) => {
     const { caller, place, signal } = call
     const { name } = parsed(nameBody, call.body)
     const session = await found(call)
@@ -26,7 +26,7 @@ export function snapshotRoutes(routes: Routes): void {
     return viewOf(place, session)
   })
 
-  routes.add('GET', '/api/snapshots', 'read', async (call) => {
+  entry.add('GET', '/api/snapshots', 'read', async (call) => {
     const page = Number(optional(call, 'page') ?? 1)
     const limit = Math.min(Number(optional(call, 'limit') ?? 100), most)
     if (!Number.isInteger(page) || page < 1 || !Number.isInteger(limit) || limit < 1)
@@ -34,7 +34,7 @@ export function snapshotRoutes(routes: Routes): void {
     const name = optional(call, 'name')
     const source = optional(call, 'sourceSandboxId')
     const rows = await call.place.services.sessions.snapshots.list(call.caller, {
-      ...(source === undefined ? {} : { sessionId: source }),
+      sessionId: source,
       limit: most,
     })
     const all = [
@@ -49,7 +49,7 @@ export function snapshotRoutes(routes: Routes): void {
     }
   })
 
-  routes.add('GET', '/api/snapshots/:name', 'read', async (call) => {
+  entry.add('GET', '/api/snapshots/:name', 'read', async (call) => {
     const name = call.params.name!
     const row = await snapshotNamed(call, name)
     if (row) return snapshotView(call, row)
@@ -58,7 +58,7 @@ export function snapshotRoutes(routes: Routes): void {
     throw new SandboxError('not_found', `Snapshot with ID or name ${name} not found`)
   })
 
-  routes.add('DELETE', '/api/snapshots/:name', 'exec', async (call) => {
+  entry.add('DELETE', '/api/snapshots/:name', 'exec', async (call) => {
     const { caller, place, params } = call
     const row = await snapshotNamed(call, params.name!)
     if (!row) throw new SandboxError('not_found', `Snapshot with ID or name ${params.name} not found`)
@@ -66,11 +66,11 @@ export function snapshotRoutes(routes: Routes): void {
     if (row.name !== null) await place.records.delete(caller.projectId, snapshotKind, row.name)
   })
 
-  routes.add('POST', '/api/snapshots', 'exec', async () => {
+  entry.add('POST', '/api/snapshots', 'exec', async () => {
     throw notSupported('Making a snapshot from an image')
   })
   for (const word of ['activate', 'deactivate'])
-    routes.add('POST', `/api/snapshots/:name/${word}`, 'exec', async (call) => {
+    entry.add('POST', `/api/snapshots/:name/${word}`, 'exec', async (call) => {
       const row = await snapshotNamed(call, call.params.name!)
       if (!row) throw new SandboxError('not_found', `Snapshot ${call.params.name} not found`)
       if (word === 'deactivate') throw notSupported('Deactivating a snapshot')
@@ -89,7 +89,7 @@ export async function snapshotNamed(
   return rows.find(({ id, name }) => id === (claim?.id ?? idOrName) || id === idOrName || name === idOrName)
 }
 
-/** The vendor's names are unique. One whose snapshot was deleted behind our back is free again. */
+/** The vendor's names are unique. The name of a snapshot that was deleted elsewhere is free again. */
 async function claimName(call: Call, name: string): Promise<void> {
   const { place, caller } = call
   if (await place.records.insert(caller.projectId, snapshotKind, name, {})) return
@@ -121,7 +121,7 @@ function snapshotView({ caller }: Call, row: SnapshotRow) {
   }
 }
 
-/** Images that are allowed here are snapshots that everybody has. */
+/** The allowed images, as snapshots that every project has. */
 function imageViews({ caller, place }: Call) {
   const { config } = place.services
   const createdAt = new Date(0).toISOString()
@@ -136,7 +136,7 @@ function imageViews({ caller, place }: Call) {
     entrypoint: null as string[] | null,
     cpu: config.defaults.cpu_limit,
     gpu: 0,
-    mem: config.defaults.mem_limit_mb / 1024,
+    mem: config.defaults.memory_mb / 1024,
     disk: 0,
     errorReason: null as string | null,
     createdAt,

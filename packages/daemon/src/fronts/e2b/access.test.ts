@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import type { Session } from '../../sessions/index.ts'
 import { Access } from './access.ts'
-import { Budget } from './budget.ts'
+import { Budget } from './attempt-budget.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -67,7 +67,7 @@ describe('a signature that names no sandbox', () => {
     // 53 of the 500 for each.
     expect([tries, look.mock.calls.length]).toEqual([10, 10])
     expect(await refused()).toBe('rate_limited')
-    // One that says its sandbox is asked for that one alone, and always.
+    // A signature that names its sandbox is checked for that sandbox alone, and always.
     const alone = { sessions: async () => [sessions[1]!], all: false }
     expect((await own.signature(request, alone, right)).session.id).toBe('b')
     clock += 1000

@@ -2,12 +2,12 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import { type Caller, plainKey, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 import type { Session } from '../../sessions/index.ts'
-import { Budget } from './budget.ts'
-import { sandboxGone } from './errors.ts'
+import { Budget } from './attempt-budget.ts'
+import { sandboxGone } from './refusal.ts'
 
 /** A pair of sandbox and key costs some microseconds; to look which there are, as much as this many pairs. */
 const triesPerSecond = 5000
@@ -22,13 +22,13 @@ interface Signed {
 }
 
 /**
- * Who asks, in the three ways in which E2B's SDKs say it:
+ * Authenticates requests in the three ways that E2B's SDKs use:
  *
- *     X-API-KEY                 a key of ours, as it is or as `e2b_` and its hexadecimal digits (some versions of the SDK accept only that form)
- *     X-Access-Token            given out when a sandbox is created or connected to: names the key, and holds for one sandbox
- *     ?signature=               of a file's path, made by the client from the access token
+ *     X-API-KEY        one of our keys, as it is or as `e2b_` and its hexadecimal digits (some SDKs accept only that)
+ *     X-Access-Token   from create or connect: names the key, and is valid for one sandbox
+ *     ?signature=      of a file's path, made by the client from the access token
  *
- * Access tokens are kept nowhere: they are signatures of session and key. A key that is revoked ends those that it was given.
+ * Access tokens are signatures of session and key, and are stored nowhere. Revoking the key ends them.
  */
 export class Access {
   readonly #services: Services
@@ -48,7 +48,7 @@ export class Access {
     return this.#services.keys.authenticate(header, request.id)
   }
 
-  /** For one sandbox's data plane. Who has a token of it learns that it is not there any more; nobody else learns anything. */
+  /** For one sandbox's data plane. Only a caller with the sandbox's token learns that the sandbox has ended. */
   async token(request: FastifyRequest, id: string, session: Session | undefined): Promise<Caller> {
     const given = request.headers['x-access-token']
     const keyId = typeof given === 'string' ? given.split('.')[0]! : ''
@@ -60,9 +60,9 @@ export class Access {
   }
 
   /**
-   * For a file whose path was signed: the sandbox and the key that the signature was made with. An address with a signature need not
-   * name its sandbox (the SDK's do not, where it was given one address for all): then it is looked for among all, which costs us more
-   * than it costs to ask, and so is done only so often in vain.
+   * Finds the sandbox and the key of a signed file URL. Such a URL need not name its sandbox: SDKs with a single address
+   * leave it out. Then all sandboxes are candidates. That search costs more than the request, so failed searches are
+   * limited.
    */
   async signature(
     request: FastifyRequest,
@@ -105,7 +105,7 @@ export class Access {
     return typeof given === 'string' ? /^[^.]+\.([a-z0-9]{1,60})\./.exec(given)?.[1] : undefined
   }
 
-  /** What opens its ports for everybody who has it. */
+  /** The token that opens the sandbox's ports. */
   trafficToken(sessionId: string): Promise<string> {
     return this.#sign(`e2b traffic ${sessionId}`)
   }

@@ -4,14 +4,14 @@ import { Readable } from 'node:stream'
 import { createGunzip, createGzip } from 'node:zlib'
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { bodyChunks } from '../../api/body.ts'
-import { partOf } from '../../api/range.ts'
-import { sendStream } from '../../api/send-stream.ts'
+import { byteRange } from '../../http/byte-range.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { sendStream } from '../../http/send-stream.ts'
 import type { FrontPlace } from '../front.ts'
-import type { DataPlane, Entered, FileQuery } from './data-plane.ts'
-import { absolute } from './entries.ts'
-import { keepMetadata, metadataOf } from './file-metadata.ts'
-import { eachFile } from './multipart.ts'
+import type { DataPlane, Entered, FileQuery } from './envd/data-plane.ts'
+import { absolute } from './envd/file-entries.ts'
+import { keepMetadata, metadataOf } from './envd/file-metadata.ts'
+import { eachFile } from './envd/uploads.ts'
 
 const idleMs = 60_000
 
@@ -42,7 +42,7 @@ export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataP
         await send(request, reply, used.sandbox.files, file)
       } finally {
         used.release()
-        sessions.context.live.touch(session.id)
+        sessions.touch(session.id)
       }
     },
   })
@@ -66,7 +66,7 @@ export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataP
           name: path.posix.basename(file),
           path: file,
           type: 'file',
-          ...(metadata ? { metadata } : {}),
+          metadata,
         })
       }
       if (/^multipart\/form-data\b/i.test(request.headers['content-type'] ?? ''))
@@ -88,11 +88,11 @@ type Files = Awaited<ReturnType<FrontPlace['services']['sessions']['use']['take'
 async function send(request: FastifyRequest, reply: FastifyReply, files: Files, file: string): Promise<void> {
   const { size } = await files.stat(file)
   const zipped = /^\s*gzip\s*$/i.test(request.headers['accept-encoding'] ?? '')
-  const range = zipped || size === 0 ? undefined : partOf(request.headers.range, size)
+  const range = zipped || size === 0 ? undefined : byteRange(request.headers.range, size)
   const stream = await files.readStream(file, range ? { start: range.start, end: range.end } : {})
   const name = encodeURIComponent(path.posix.basename(file))
   reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')
-  // Whoever wrote it, nothing of it may run in a browser that has our address.
+  // Content of a sandbox must never run in a browser under our origin.
   reply.header('content-disposition', `attachment; filename*=UTF-8''${name}`)
   reply.header('content-security-policy', 'sandbox')
   if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end - 1}/${size}`)
@@ -104,7 +104,7 @@ async function send(request: FastifyRequest, reply: FastifyReply, files: Files, 
     chunks.on('error', (error) => gzip.destroy(error))
     return sendStream(reply, chunks.pipe(gzip))
   }
-  // A file of /proc says 0 and has content. One that is empty must say so: the SDKs look at the length.
+  // Files in /proc report size 0 but have content. An empty file must send its length, because SDKs look at it.
   const rest = chunks[Symbol.asyncIterator]()
   const first = await rest.next()
   if (first.done) return void reply.header('content-length', 0).send('')

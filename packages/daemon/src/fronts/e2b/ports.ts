@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
-import { answerAndClose, refusalCloses } from '../../api/closing.ts'
-import { translate } from '../../api/problems.ts'
+import { answerAndClose, refusalCloses } from '../../http/closing-connections.ts'
+import { translate } from '../../http/problems.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Target, Visit } from '../../ports/index.ts'
 import { type Passable, withoutCredentials } from '../../preview/credential-filter.ts'
@@ -13,11 +13,11 @@ import { refuseOdd } from '../../preview/server.ts'
 import { asksForWebSocket, tunnel } from '../../preview/tunnel.ts'
 import type { FrontPlace } from '../front.ts'
 import type { Access } from './access.ts'
-import { gone, isGone, sandboxGone } from './errors.ts'
+import type { Sandboxes } from './lifecycle.ts'
+import { gone, isGone, sandboxGone } from './refusal.ts'
 import type { Routed } from './routing.ts'
-import type { Sandboxes } from './sandboxes.ts'
 
-/** The ports of sandboxes, as E2B shows them: all of them, to everybody, or with a token if the sandbox was created so. */
+/** Ports of sandboxes as E2B shows them: all are public, or need a token if the sandbox was created so. */
 export class Ports {
   readonly #place: FrontPlace
   readonly #access: Access
@@ -85,15 +85,14 @@ export class Ports {
   async #admit(routed: Routed, request: IncomingMessage) {
     refuseOdd(request)
     const { services } = this.#place
-    const { store, instanceId } = services.sessions.context
     const requestId = randomUUID()
-    const session = await store.sessions.get(routed.id)
+    const session = await services.sessions.lookup(routed.id)
     const record = session && (await this.#sandboxes.record(session))
     const known = await this.#access.bringsTrafficToken(request, routed.id)
-    // The same for one that is closed to strangers and for none.
+    // The same answer for a sandbox that is closed to strangers and for a missing one.
     if (
       !session ||
-      session.instance_id !== instanceId ||
+      !services.sessions.isHere(session) ||
       session.live === 0 ||
       !(known || record!.publicTraffic)
     )

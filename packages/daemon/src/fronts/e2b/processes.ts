@@ -1,19 +1,20 @@
 import { randomInt } from 'node:crypto'
 import { type ProcessEvent, type ProcessExit, SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
+import type { Command } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
-import { type Found, outputOf, wholeOutput } from '../shared/output.ts'
-import { base64, type Call, type ConnectService, type Message, part, text, within } from './connect.ts'
-import { sandboxGone } from './errors.ts'
-import { endOf } from './exits.ts'
+import { outputOf, wholeOutput } from '../shared/output.ts'
+import { base64, type Call, type ConnectService, type Message, part, text, within } from './envd/connect.ts'
+import { endOf } from './envd/exit-events.ts'
+import { sandboxGone } from './refusal.ts'
 
 const tagKind = 'tag'
 const prefix = 'e2b-'
 
 /**
- * `process.Process`. A process is a command of the session with an id, or one of its terminals; the number that E2B calls its pid is ours:
- * beyond all that the kernel gives out, so that a `kill` with it inside the sandbox hits nobody. Both outlive the request that started
- * them, and this daemon.
+ * `process.Process`. A process is a command of the session or one of its terminals. Its pid for E2B is our own number,
+ * larger than any pid of the kernel, so a `kill` inside the sandbox cannot hit another process. Processes outlive the
+ * request that started them, and this daemon.
  */
 export class Processes {
   readonly #place: FrontPlace
@@ -61,7 +62,7 @@ export class Processes {
       ...cwd,
       // Absent means open: older clients cannot say it.
       ...(message.stdin === false ? {} : { stdin: 'pipe' as const }),
-      ...(deadlineMs === undefined ? {} : { timeoutMs: deadlineMs }),
+      timeoutMs: deadlineMs,
       detached: true,
       // The events carry all of it; the result need not carry it once more.
       maxOutputBytes: 1,
@@ -83,8 +84,8 @@ export class Processes {
     )
   }
 
-  async *#events(call: Call, found: Found): AsyncGenerator<object> {
-    for await (const event of outputOf(this.#place.services, call.caller, found, call.signal)) {
+  async *#events(call: Call, found: Command): AsyncGenerator<object> {
+    for await (const event of outputOf(found, call.signal)) {
       if (event.type === 'exit') return void (yield ended(event))
       yield { event: { data: { [event.type]: encoded(event) } } }
     }
@@ -99,7 +100,7 @@ export class Processes {
     try {
       const attached = await this.#attached(call, execId, async (one) => one)
       terminal = attached
-      // Its maker's deadline is the terminal's own, whether he stays or not.
+      // The deadline of the request that created the terminal is the terminal's own.
       if (own && deadlineMs !== undefined)
         timer = setTimeout(() => void attached.kill('SIGKILL').catch(() => {}), deadlineMs).unref()
       for await (const event of wholeOutput((after) => attached.output({ after, signal }), signal)) {
@@ -112,7 +113,7 @@ export class Processes {
         return void (yield ended(event))
       }
     } catch (error) {
-      // One that was there a moment ago is missing only with its sandbox.
+      // A terminal that existed a moment ago is missing only if its sandbox ended.
       if (!(own || terminal) || !SandboxError.is(error, 'not_found', 'not_running', 'interrupted'))
         throw error
     }
@@ -135,7 +136,7 @@ export class Processes {
         .map((row) => {
           const pid = pidOf(row.exec_id)
           const tag = tags.get(pid)
-          return { pid, config: configOf(JSON.parse(row.command)), ...(tag === undefined ? {} : { tag }) }
+          return { pid, config: configOf(JSON.parse(row.command)), tag }
         }),
     }
   }
@@ -147,7 +148,7 @@ export class Processes {
     const execId = await this.#chosen(call)
     const found = await this.#command(call, execId)
     const sent = found
-      ? 'row' in found && (await found.kill(signal))
+      ? found.state === 'live' && (await found.kill(signal))
       : await this.#attached(call, execId, (terminal) => terminal.kill(signal))
     if (!sent) notFound(pidOf(execId))()
     return {}
@@ -162,7 +163,7 @@ export class Processes {
       return {}
     }
     const found = await this.#command(call, execId)
-    if (!found || !('row' in found)) return notFound(pidOf(execId))()
+    if (!found || found.state === 'stored') return notFound(pidOf(execId))()
     await found.write!(base64(input, 'stdin') ?? new Uint8Array())
     return {}
   }
@@ -170,7 +171,7 @@ export class Processes {
   async #closeStdin(call: Call): Promise<object> {
     const execId = await this.#chosen(call)
     const found = await this.#command(call, execId)
-    if (!found || !('row' in found)) return notFound(pidOf(execId))()
+    if (!found || found.state === 'stored') return notFound(pidOf(execId))()
     await found.closeStdin!()
     return {}
   }
@@ -182,7 +183,7 @@ export class Processes {
     return {}
   }
 
-  #command({ caller, session }: Call, execId: string): Promise<Found | undefined> {
+  #command({ caller, session }: Call, execId: string): Promise<Command | undefined> {
     return this.#place.services.sessions.commands.find(caller, session.id, execId).catch(ifMissing)
   }
 

@@ -1,8 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { portOf } from '../shared/request.ts'
 
-/** The port of a sandbox at which its own daemon answers; here we do. */
+/** E2B's daemon in the sandbox listens on this port. Here the front answers instead. */
 export const envdPort = 49_983
+
+/** A request whose route was parsed when it arrived. */
+export interface RoutedRequest extends IncomingMessage {
+  e2bRoute?: Routed
+}
 
 export interface Routed {
   readonly id: string
@@ -10,8 +15,8 @@ export interface Routed {
 }
 
 /**
- * Which port of which sandbox a request is for: by its host, `<port>-<id>.<domain>`, or by two headers, which the SDKs send to the one
- * address that they were given. Undefined: the control plane.
+ * The sandbox and port that a request is for: from its host, `<port>-<id>.<domain>`, or from the two headers that SDKs
+ * send when they know a single address. Undefined means the control plane.
  */
 export function routeOf({ headers }: IncomingMessage, domain: string): Routed | undefined {
   const host = /^(\d{1,5})-([a-z0-9]{1,60})\.(.+)$/.exec((headers.host ?? '').toLowerCase())

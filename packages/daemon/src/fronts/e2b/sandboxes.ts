@@ -1,283 +1,151 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { isLoopback } from '../../config/index.ts'
-import { type Caller, includes } from '../../keys/index.ts'
-import { idleEnd, lifetimeEnd, type Session } from '../../sessions/index.ts'
-import type { FrontPlace } from '../front.ts'
-import { finished, liveSession } from '../shared/sessions.ts'
-import type { Access } from './access.ts'
-import { sandboxGone } from './errors.ts'
-import { networkOfCreate } from './network.ts'
-import type { CreateBody } from './schemas.ts'
-import { templateOf } from './templates.ts'
+import { networkOf } from '../shared/network.ts'
+import { parsed } from '../shared/request.ts'
+import type { Entry } from './entry.ts'
+import type { Sandboxes } from './lifecycle.ts'
+import { logsOf, metricsOf } from './metrics.ts'
+import { policyOf } from './network.ts'
+import { listSandboxes } from './sandbox-list.ts'
+import * as schemas from './schemas.ts'
 
-/** What E2B knows of a sandbox beyond a session. */
-export interface SandboxRecord {
-  /** As it was asked for: an image's name, or a snapshot's. */
-  readonly template: string
-  /** What it was given the last time, and gets again when traffic wakes it. */
-  readonly timeoutMs: number
-  readonly autoPause: boolean
-  readonly autoResume: boolean
-  readonly publicTraffic: boolean
-}
+const ms = (seconds: number | undefined): number | undefined =>
+  seconds === undefined ? undefined : seconds * 1000
 
-interface ForkOptions {
-  readonly count?: number
-  readonly timeoutMs?: number
-  readonly signal: AbortSignal
-}
+/** Sandboxes in E2B's control plane, with the paths of both of its versions. */
+export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
+  const { place } = entry
+  const { sessions } = place.services
 
-const kind = 'sandbox'
-const defaultTimeoutMs = 300_000
-/** What the SDKs decide by what they may ask of the sandbox. */
-export const envdVersion = '0.6.4'
-
-/** Sessions as E2B's sandboxes. Their timeouts are lifetimes; a paused one is a paused or a stopped session. */
-export class Sandboxes {
-  readonly #place: FrontPlace
-  readonly #access: Access
-
-  constructor(place: FrontPlace, access: Access) {
-    this.#place = place
-    this.#access = access
-  }
-
-  async create(
-    caller: Caller,
-    body: CreateBody,
-    signal: AbortSignal,
-  ): Promise<{ answer: object; notes: string[] }> {
-    const { sessions, config } = this.#place.services
-    const template = body.templateID
-    const source = await templateOf(this.#place, caller, template)
-    const timeoutMs = (body.timeout ?? defaultTimeoutMs / 1000) * 1000
-    const keepMemory = body.autoPauseMemory ?? true
-    const { withheld, ...network } = networkOfCreate(body, config.allowed_networks)
-    const request = {
-      ...source,
-      ...this.#account(source),
-      labels: body.metadata ?? {},
-      env: body.envVars ?? {},
-      ...network,
-      // The timeout alone ends it; one that is paused is kept as long as anything is kept here.
-      ttlMs: config.max_ttl_seconds * 1000,
-      onIdle: 'stop' as const,
-      lifetimeMs: timeoutMs,
-      onLifetime: body.autoPause ? this.#rest(keepMemory) : ('destroy' as const),
-      wakeOnUse: false,
+  entry.add('POST', ['/sandboxes', '/v2/sandboxes'], 'exec', async ({ caller, request, reply, signal }) => {
+    const body = parsed(schemas.createBody, request.body)
+    refuseUnknown(body)
+    const { answer, notes } = await sandboxes.create(caller, body, signal)
+    if (notes.length > 0) reply.header('x-sandkasten-note', notes.join('; '))
+    reply.code(201)
+    return answer
+  })
+  entry.add('GET', ['/v2/sandboxes'], 'read', async ({ caller, request, reply }) => {
+    const { items, next } = await listSandboxes(
+      place,
+      sandboxes,
+      caller,
+      parsed(schemas.listQuery, request.query),
+    )
+    if (next !== undefined) reply.header('x-next-token', next)
+    return items
+  })
+  // All that run: this one has no pages.
+  entry.add('GET', ['/sandboxes'], 'read', async ({ caller, request }) => {
+    const query = { ...parsed(schemas.listQuery, request.query), state: 'running', limit: 1000 }
+    const all: object[] = []
+    for (let nextToken: string | undefined; ; ) {
+      const { items, next } = await listSandboxes(place, sandboxes, caller, { ...query, nextToken })
+      all.push(...items)
+      if (next === undefined) return all
+      nextToken = next
     }
-    const { session } = await sessions.create(caller, request, signal)
-    const record: SandboxRecord = {
-      template,
-      timeoutMs,
-      autoPause: body.autoPause ?? false,
-      autoResume: body.autoResume?.enabled ?? false,
-      publicTraffic: body.network?.allowPublicTraffic ?? true,
-    }
-    const notes = withheld ? ['no internet access: allowed_networks does not have open'] : []
-    return { answer: await this.#kept(caller, session, record, signal), notes }
-  }
-
-  /** Running afterwards; `resumed` when it was not before. */
-  async connect(
-    caller: Caller,
-    id: string,
-    options: { timeoutMs?: number; reboot?: boolean },
-  ): Promise<{ resumed: boolean; answer: object }> {
-    const { sessions } = this.#place.services
-    const session = await this.find(caller, id)
-    const record = await this.record(session)
-    const timeoutMs = options.timeoutMs ?? record.timeoutMs
-    if (session.status === 'running') {
-      // Never shortened: somebody else may count on it.
-      if (options.timeoutMs !== undefined) await sessions.extend(caller, id, options.timeoutMs)
-      return { resumed: false, answer: await this.#opened(caller, session, record) }
-    }
-    const awake = await this.#wake(caller, session, timeoutMs, options.reboot ?? false)
-    return { resumed: true, answer: await this.#opened(caller, awake, { ...record, timeoutMs }) }
-  }
-
-  async pause(caller: Caller, id: string, keepMemory: boolean): Promise<void> {
-    const { sessions } = this.#place.services
-    const session = await this.find(caller, id)
-    if (session.status !== 'running')
-      throw new SandboxError('conflict', `The sandbox ${id} is paused already.`)
-    // First, so that its time is not up while it is being paused.
-    await sessions.setLifetime(caller, id, null)
-    try {
-      if (this.#rest(keepMemory) === 'pause') await sessions.pause(caller, id)
-      else await sessions.stop(caller, id)
-    } catch (error) {
-      await sessions.setLifetime(caller, id, (await this.record(session)).timeoutMs).catch(() => {})
-      throw error
-    }
-  }
-
-  async setTimeout(caller: Caller, id: string, timeoutMs: number): Promise<void> {
-    const session = await this.find(caller, id)
-    if (session.status !== 'running') throw notFound(id)
-    await this.#place.services.sessions.setLifetime(caller, id, timeoutMs)
-    await this.#keep(caller, session, { ...(await this.record(session)), timeoutMs })
-  }
-
-  async kill(caller: Caller, id: string): Promise<void> {
-    await this.find(caller, id)
-    if (!(await this.#place.services.sessions.destroy(caller, id))) throw notFound(id)
-  }
-
-  async fork(
-    caller: Caller,
-    id: string,
-    { count = 1, timeoutMs = defaultTimeoutMs, signal }: ForkOptions,
-  ): Promise<object[]> {
-    const { sessions } = this.#place.services
-    const origin = await this.find(caller, id)
-    const record = { ...(await this.record(origin)), timeoutMs }
-    const copies = await sessions.snapshots.fork(caller, id, { count, signal })
-    // One that fails is its error, and nothing of it is left; the others are there all the same.
-    return Promise.all(
-      copies.map(async (copy) => {
-        try {
-          if (copy instanceof Error) throw copy
-          const lives = () => sessions.setLifetime(caller, copy.id, timeoutMs)
-          const session = await finished(this.#place.services, caller, copy, lives)
-          return { sandbox: await this.#kept(caller, session, record, signal) }
-        } catch (error) {
-          const known = SandboxError.is(error) ? error : new SandboxError('internal', 'The copy failed.')
-          return { error: { code: known.status, message: known.message } }
-        }
+  })
+  entry.add('GET', ['/sandboxes/:id'], 'read', async ({ caller, id }) =>
+    sandboxes.detail(caller, await sandboxes.find(caller, id)),
+  )
+  entry.add('DELETE', ['/sandboxes/:id'], 'exec', async ({ caller, id }) => {
+    await sandboxes.kill(caller, id)
+  })
+  entry.add(
+    'POST',
+    ['/sandboxes/:id/connect', '/v2/sandboxes/:id/connect'],
+    'exec',
+    async ({ caller, id, request, reply }) => {
+      const { timeout, memory } = parsed(schemas.connectBody, request.body)
+      const { resumed, answer } = await sandboxes.connect(caller, id, {
+        timeoutMs: ms(timeout),
+        reboot: memory === false,
+      })
+      reply.code(resumed ? 201 : 200)
+      return answer
+    },
+  )
+  entry.add('POST', ['/sandboxes/:id/resume'], 'exec', async ({ caller, id, request, reply }) => {
+    const { timeout } = parsed(schemas.resumeBody, request.body)
+    const { resumed, answer } = await sandboxes.connect(caller, id, { timeoutMs: ms(timeout) })
+    if (!resumed) throw new SandboxError('conflict', `The sandbox ${id} is running already.`)
+    reply.code(201)
+    return answer
+  })
+  entry.add('POST', ['/sandboxes/:id/timeout'], 'exec', async ({ caller, id, request }) => {
+    await sandboxes.setTimeout(caller, id, parsed(schemas.timeoutBody, request.body).timeout * 1000)
+  })
+  entry.add('POST', ['/sandboxes/:id/refreshes'], 'exec', async ({ caller, id, request }) => {
+    const { duration = 15 } = parsed(schemas.refreshBody, request.body)
+    await sandboxes.find(caller, id)
+    await sessions.extend(caller, id, Math.max(1, duration) * 1000)
+  })
+  entry.add('POST', ['/sandboxes/:id/pause'], 'exec', async ({ caller, id, request }) => {
+    await sandboxes.pause(caller, id, parsed(schemas.pauseBody, request.body).memory ?? true)
+  })
+  entry.add('POST', ['/sandboxes/:id/fork'], 'exec', async ({ caller, id, request, reply, signal }) => {
+    const { timeout, count } = parsed(schemas.forkBody, request.body)
+    reply.code(201)
+    return sandboxes.fork(caller, id, { count, timeoutMs: ms(timeout), signal })
+  })
+  entry.add('PUT', ['/sandboxes/:id/network'], 'exec', async ({ caller, id, request }) => {
+    const { allow_internet_access, ...network } = parsed(schemas.networkBody, request.body)
+    const session = await sandboxes.find(caller, id)
+    const { allowed_networks: allowed, defaults } = place.services.config
+    const wanted = networkOf(policyOf({ allow_internet_access, network }, allowed)) ?? defaults.network_mode
+    if (wanted !== session.network)
+      throw new SandboxError(
+        'invalid_argument',
+        'The network of a sandbox cannot be changed while it lives here.',
+        {
+          hint: 'Give allowInternetAccess when you create it.',
+        },
+      )
+  })
+  entry.add('GET', ['/sandboxes/:id/metrics'], 'read', async ({ caller, id, request }) => {
+    const session = await sandboxes.find(caller, id)
+    return metricsOf(place, session, parsed(schemas.metricsQuery, request.query))
+  })
+  entry.add('GET', ['/sandboxes/metrics'], 'read', async ({ caller, request }) => {
+    const ids = parsed(schemas.metricsOfQuery, request.query).sandbox_ids
+    const all = await Promise.all(
+      ids.map(async (id) => {
+        // Sandboxes that have ended, or do not run, are left out.
+        const session = await sandboxes.find(caller, id).catch(ifMissing)
+        return [id, session && (await metricsOf(place, session))[0]] as const
       }),
     )
-  }
-
-  /** The caller's own, as long as it is one: what has ended is not found. */
-  async find(caller: Caller, id: string): Promise<Session> {
-    const session = await liveSession(this.#place.services, caller, id, () => notFound(id))
-    if (session.status === 'creating') throw notFound(id)
-    return session
-  }
-
-  /** For its data plane: running, woken if it was created so. */
-  async reached(caller: Caller, session: Session): Promise<Session> {
-    if (session.status === 'running') return session
-    const record = await this.record(session)
-    if (session.live === 0 || session.status === 'creating' || !record.autoResume)
-      throw sandboxGone(session.id)
-    return this.#wake(caller, session, Math.max(record.timeoutMs, defaultTimeoutMs), false)
-  }
-
-  /** Of one that was not made here: closed, and as its session is. */
-  async record(session: Session): Promise<SandboxRecord> {
-    const found = await this.#place.records.get<SandboxRecord>(session.project_id, kind, session.id)
-    return (
-      found ?? {
-        template: session.snapshot_id ?? session.image,
-        timeoutMs: defaultTimeoutMs,
-        autoPause: session.on_lifetime !== 'destroy',
-        autoResume: false,
-        publicTraffic: false,
-      }
-    )
-  }
-
-  async records(projectId: string): Promise<Map<string, SandboxRecord>> {
-    const rows = await this.#place.records.list<SandboxRecord>(projectId, kind)
-    return new Map(rows.map(({ key, data }) => [key, data]))
-  }
-
-  listed(session: Session, record: SandboxRecord | undefined): object {
-    const { services } = this.#place
+    return { sandboxes: Object.fromEntries(all.filter(([, metric]) => metric !== undefined)) }
+  })
+  entry.add('GET', ['/sandboxes/:id/logs'], 'read', async ({ caller, id, request }) => {
+    const { start, limit } = parsed(schemas.logsQuery, request.query)
+    const session = await sandboxes.find(caller, id)
+    const entries = await logsOf(place, session, { from: start ?? 0, limit, backward: false })
     return {
-      sandboxID: session.id,
-      templateID: record?.template ?? session.snapshot_id ?? session.image,
-      alias: record?.template ?? session.image,
-      clientID: 'sandkasten',
-      startedAt: new Date(session.started_at).toISOString(),
-      endAt: new Date(lifetimeEnd(session) ?? idleEnd(session)).toISOString(),
-      state: session.status === 'running' ? 'running' : 'paused',
-      cpuCount: Math.max(1, Math.round(session.cpu)),
-      memoryMB: session.mem_mb,
-      diskSizeMB: session.disk_mb || services.config.max.disk_limit_mb,
-      envdVersion,
-      metadata: JSON.parse(session.labels),
-      volumeMounts: [],
+      logs: entries.map(({ timestamp, message }) => ({ timestamp, line: message })),
+      logEntries: entries,
     }
-  }
-
-  async detail(caller: Caller, session: Session): Promise<object> {
-    const record = await this.record(session)
-    return {
-      ...this.listed(session, record),
-      domain: this.domain,
-      ...(includes(caller.scopes, 'exec')
-        ? { envdAccessToken: await this.#access.tokenOf(session.id, caller.keyId) }
-        : {}),
-      allowInternetAccess: session.network === 'open',
-      network: { allowPublicTraffic: record.publicTraffic },
-      lifecycle: { onTimeout: record.autoPause ? 'pause' : 'kill', autoResume: record.autoResume },
-    }
-  }
-
-  /** Ports are at `<port>-<id>.<domain>`. */
-  get domain(): string {
-    const { hostname, host, port } = new URL(this.#place.url)
-    return isLoopback(hostname.replace(/^\[|\]$/g, '')) ? `localhost${port ? `:${port}` : ''}` : host
-  }
-
-  /** A new one is told of when what is known of it is written down. */
-  #kept(caller: Caller, session: Session, record: SandboxRecord, signal: AbortSignal): Promise<object> {
-    const rest = async () => {
-      await this.#keep(caller, session, record)
-      return this.#opened(caller, session, record)
-    }
-    return finished(this.#place.services, caller, session, rest, signal)
-  }
-
-  async #opened(caller: Caller, session: Session, record: SandboxRecord): Promise<object> {
-    return {
-      sandboxID: session.id,
-      templateID: record.template,
-      alias: record.template,
-      clientID: 'sandkasten',
-      envdVersion,
-      envdAccessToken: await this.#access.tokenOf(session.id, caller.keyId),
-      trafficAccessToken: record.publicTraffic ? null : await this.#access.trafficToken(session.id),
-      domain: this.domain,
-    }
-  }
-
-  async #wake(caller: Caller, session: Session, timeoutMs: number, reboot: boolean): Promise<Session> {
-    const { sessions } = this.#place.services
-    const { id } = session
-    if (session.status === 'paused' && reboot) await sessions.stop(caller, id)
-    // A paused one has its old time, which may be up; one that is started anew counts from then.
-    if (session.status === 'paused' && !reboot) await sessions.setLifetime(caller, id, timeoutMs)
-    await sessions.start(caller, id)
-    const awake = await sessions.setLifetime(caller, id, timeoutMs)
-    await this.#keep(caller, awake, { ...(await this.record(awake)), timeoutMs })
-    return awake
-  }
-
-  /** E2B's users expect the account `user`. Images of the store have accounts of their own. */
-  #account(source: { image?: string } | { snapshotId: string }): { account?: string } {
-    const { config } = this.#place.services
-    if ('snapshotId' in source) return { account: 'user' }
-    const image = source.image ?? config.default_image
-    return (config.images[image] ?? image) === 'host' ? { account: 'user' } : {}
-  }
-
-  #rest(keepMemory: boolean): 'pause' | 'stop' {
-    const { capabilities } = this.#place.services.sessions.context.provider
-    return keepMemory && capabilities.pause ? 'pause' : 'stop'
-  }
-
-  #keep(caller: Caller, session: Session, record: SandboxRecord): Promise<void> {
-    return this.#place.records.put(caller.projectId, kind, session.id, record, session.id)
-  }
+  })
+  entry.add('GET', ['/v2/sandboxes/:id/logs'], 'read', async ({ caller, id, request }) => {
+    const { cursor, limit, direction, level, search } = parsed(schemas.logsQuery, request.query)
+    const backward = direction === 'backward'
+    const session = await sandboxes.find(caller, id)
+    // All that is told here is information.
+    if (level === 'warn' || level === 'error') return { logs: [] }
+    const from = cursor ?? (backward ? Number.MAX_SAFE_INTEGER : 0)
+    return { logs: await logsOf(place, session, { from, limit, backward, search }) }
+  })
 }
 
-function notFound(id: string): SandboxError {
-  return new SandboxError('not_found', `The sandbox ${id} was not found.`, {
-    hint: 'It has ended, or never was.',
-  })
+function refuseUnknown({ volumeMounts, mcp, iam }: schemas.CreateBody): void {
+  for (const [name, value] of Object.entries({ volumeMounts, mcp, iam }))
+    if (value !== undefined && value !== null && Object.keys(value).length > 0)
+      throw new SandboxError('invalid_argument', `${name} is not supported here.`, {
+        hint: 'Leave it out. See docs/fronts.md for what is spoken here.',
+      })
+}
+
+function ifMissing(error: unknown): undefined {
+  if (!SandboxError.is(error, 'not_found')) throw error
+  return undefined
 }

@@ -15,7 +15,7 @@ export async function templateOf(
   if (config.allowed_images.includes(template)) return { image: template }
   if (template === 'base') return {}
   const name = template.replace(/:default$/, '')
-  const byId = await sessions.context.store.snapshots.get(caller.projectId, name)
+  const byId = await sessions.snapshots.find(caller, name)
   if (byId) return { snapshotId: byId.id }
   const all = await everything((options) => sessions.snapshots.list(caller, options))
   const found = all.find((snapshot) => snapshot.name === name)

@@ -1,26 +1,26 @@
 import { notSupported } from '../shared/request.ts'
-import type { Desk, Method } from './desk.ts'
-import { policyOf } from './network.ts'
+import type { Entry, Method } from './entry.ts'
+import { policyView } from './network.ts'
 
 /** OpenSandbox's egress sidecar: what it enforces can be read. It cannot be changed while the sandbox lives. */
-export function egressRoutes(desk: Desk): void {
-  desk.egress('GET', '/policy', 'read', async ({ caller, id }) => {
-    const { network } = await desk.find(caller, id)
+export function egressRoutes(entry: Entry): void {
+  entry.egress('GET', '/policy', 'read', async ({ caller, id }) => {
+    const { network } = await entry.find(caller, id)
     const mode = network === 'open' ? 'allow_all' : 'deny_all'
-    return { status: 'ok', mode, enforcementMode: 'network', policy: policyOf(network) }
+    return { status: 'ok', mode, enforcementMode: 'network', policy: policyView(network) }
   })
 
   for (const method of ['POST', 'PATCH', 'DELETE'] as const)
-    desk.egress(method, '/policy', 'exec', async ({ caller, id }) => {
-      await desk.find(caller, id)
+    entry.egress(method, '/policy', 'exec', async ({ caller, id }) => {
+      await entry.find(caller, id)
       throw notSupported('A change of the network policy', 'Give networkPolicy when you create the sandbox.')
     })
 
   const methods: readonly Method[] = ['GET', 'POST', 'PATCH', 'DELETE']
   for (const path of ['/credential-vault', '/credential-vault/*'])
     for (const method of methods)
-      desk.egress(method, path, 'exec', async ({ caller, id }) => {
-        await desk.find(caller, id)
+      entry.egress(method, path, 'exec', async ({ caller, id }) => {
+        await entry.find(caller, id)
         throw notSupported(
           'The credential vault',
           'Give credentials as env, to sandboxes that you trust with them.',

@@ -2,9 +2,9 @@ import { SandboxError } from '@sandkasten/sdk'
 import { lifetimeEnd } from '../../sessions/index.ts'
 import { neededPort } from '../shared/request.ts'
 import { allow } from '../shared/route.ts'
-import { accessHeader, accessToken } from './access.ts'
-import { type Call, type Desk, egressPort, execdPort } from './desk.ts'
-import { keptOf } from './sandboxes.ts'
+import { accessHeader, accessToken } from './access-token.ts'
+import { type Call, type Entry, egressPort, execdPort } from './entry.ts'
+import { keptOf } from './views.ts'
 
 /** What the previews' listener takes a token in. */
 const tokenHeader = 'x-sandkasten-token'
@@ -12,24 +12,25 @@ const tokenHeader = 'x-sandkasten-token'
 const longestMs = 604_800_000
 
 /**
- * Where a port of a sandbox is reached: without a scheme, as OpenSandbox says it. Those of its own servers are here; the others are
- * opened at the listener of previews, to everybody, or with `secureAccess` to who sends the header that comes along.
+ * The address of a sandbox's port, without a scheme, as OpenSandbox returns it. The vendor's own servers are at this
+ * listener. Other ports are opened at the preview listener: public, or with `secureAccess` for requests that send the
+ * returned header.
  */
-export function endpointRoutes(desk: Desk): void {
-  desk.lifecycle('GET', '/sandboxes/:id/endpoints/:port', 'read', async (call) => {
+export function endpointRoutes(entry: Entry): void {
+  entry.lifecycle('GET', '/sandboxes/:id/endpoints/:port', 'read', async (call) => {
     const port = neededPort(call)
-    const session = await desk.find(call.caller, call.id)
+    const session = await entry.find(call.caller, call.id)
     const expires = expiryOf(call)
     if (port === execdPort || port === egressPort)
       return {
-        endpoint: withoutScheme(`${desk.place.url}/sandboxes/${call.id}/port/${port}`),
-        headers: { [accessHeader]: await accessToken(desk.services, call.id, call.caller.keyId) },
+        endpoint: withoutScheme(`${entry.place.url}/sandboxes/${call.id}/port/${port}`),
+        headers: { [accessHeader]: await accessToken(entry.services, call.id, call.caller.keyId) },
       }
     // To open a port is more than to look.
     call.request.changes = true
     allow(call.caller, 'exec')
-    const { ports, config } = desk.services
-    const { secureAccess } = await keptOf(desk, session)
+    const { ports, config } = entry.services
+    const { secureAccess } = await keptOf(entry, session)
     const visibility = secureAccess || expires !== undefined ? 'private' : 'public'
     // A signed address closes nothing that is open already.
     await ports.open(call.caller, call.id, { port, ...(expires === undefined ? { visibility } : {}) })

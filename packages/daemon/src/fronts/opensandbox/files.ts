@@ -1,27 +1,27 @@
 import type { IncomingMessage } from 'node:http'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { partOf } from '../../api/range.ts'
-import { sendStream } from '../../api/send-stream.ts'
+import { byteRange } from '../../http/byte-range.ts'
+import { sendStream } from '../../http/send-stream.ts'
 import type { Used } from '../../sessions/index.ts'
 import { ownersIn } from '../shared/owners.ts'
 import { needed, parsed } from '../shared/request.ts'
-import { type Call, type Desk, several } from './desk.ts'
-import { absolute, fileInfo, refuseOwner } from './file-info.ts'
-import { eachUpload } from './form.ts'
-import { matcher } from './glob.ts'
+import { type Call, type Entry, several } from './entry.ts'
+import { absolute, fileInfo, refuseOwner } from './filesystem/file-info.ts'
+import { matcher } from './filesystem/glob.ts'
+import { eachUpload } from './filesystem/upload-form.ts'
 import * as schemas from './schemas.ts'
 
 /** More is not loaded to replace text in it. */
 const mostReplaced = 16_777_216
 
 /** Files of a sandbox, as execd serves them. */
-export function fileRoutes(desk: Desk): void {
-  const { sessions } = desk.services
+export function fileRoutes(entry: Entry): void {
+  const { sessions } = entry.services
 
-  desk.execd('GET', '/files/info', 'read', async (call) => {
+  entry.execd('GET', '/files/info', 'read', async (call) => {
     const paths = several(call, 'path')
-    return desk.use(call, async (used) => {
+    return entry.use(call, async (used) => {
       const owners = await ownersIn(used.sandbox.files, call.signal)
       const infos = paths.map(async (file) => {
         const stat = await used.sandbox.files.lstat(file, { signal: call.signal })
@@ -31,46 +31,46 @@ export function fileRoutes(desk: Desk): void {
     })
   })
 
-  desk.execd('DELETE', '/files', 'exec', async (call) => {
+  entry.execd('DELETE', '/files', 'exec', async (call) => {
     const paths = several(call, 'path')
-    await desk.use(call, async ({ sandbox }) => {
+    await entry.use(call, async ({ sandbox }) => {
       for (const file of paths) await sandbox.files.rm(file, { signal: call.signal })
     })
   })
 
-  desk.execd('POST', '/files/permissions', 'exec', async (call) => {
+  entry.execd('POST', '/files/permissions', 'exec', async (call) => {
     const wanted = Object.entries(parsed(schemas.permissions, call.body))
     for (const [, permission] of wanted) refuseOwner(permission)
-    await desk.use(call, async ({ sandbox }) => {
+    await entry.use(call, async ({ sandbox }) => {
       for (const [file, { mode }] of wanted)
         if (mode !== undefined) await sandbox.files.chmod(file, mode, { signal: call.signal })
     })
   })
 
-  desk.execd('POST', '/files/mv', 'exec', async (call) => {
+  entry.execd('POST', '/files/mv', 'exec', async (call) => {
     const moves = parsed(schemas.moves, call.body)
-    await desk.use(call, async ({ sandbox }) => {
+    await entry.use(call, async ({ sandbox }) => {
       for (const { src, dest } of moves) await move(sandbox, src, dest, call.signal)
     })
   })
 
-  desk.execd('GET', '/files/search', 'read', async (call) => {
+  entry.execd('GET', '/files/search', 'read', async (call) => {
     const folder = needed(call, 'path')
     const { pattern } = call.query
     const matches = matcher(typeof pattern === 'string' && pattern !== '' ? pattern : '**')
-    return desk.list(call, async (used) => {
+    return entry.list(call, async (used) => {
       const entries = await used.sandbox.files.list(folder, { recursive: true, signal: call.signal })
       const base = absolute(used, folder)
       const owners = await ownersIn(used.sandbox.files, call.signal)
       return entries
-        .filter((entry) => entry.type !== 'directory' && matches(entry.path))
-        .map((entry) => fileInfo(path.posix.join(base, entry.path), entry, owners))
+        .filter((file) => file.type !== 'directory' && matches(file.path))
+        .map((file) => fileInfo(path.posix.join(base, file.path), file, owners))
     })
   })
 
-  desk.execd('POST', '/files/replace', 'exec', async (call) => {
+  entry.execd('POST', '/files/replace', 'exec', async (call) => {
     const wanted = Object.entries(parsed(schemas.replacements, call.body))
-    const done = await desk.list(call, async ({ sandbox }) => {
+    const done = await entry.list(call, async ({ sandbox }) => {
       const results: Array<[string, { replacedCount: number }]> = []
       for (const [file, change] of wanted) {
         const bytes = await sandbox.files.readFile(file, { maxBytes: mostReplaced, signal: call.signal })
@@ -83,19 +83,19 @@ export function fileRoutes(desk: Desk): void {
     return call.query.verbose === 'true' ? done : undefined
   })
 
-  desk.execd(
+  entry.execd(
     'POST',
     '/files/upload',
     'exec',
     async (call) => {
-      await desk.find(call.caller, call.id)
+      await entry.find(call.caller, call.id)
       await eachUpload(call.body as IncomingMessage, async (given, content) => {
         const metadata = parsed(schemas.fileMetadata, given)
         refuseOwner(metadata)
         const { path: file, mode } = metadata
-        await desk.use(call, ({ sandbox }) =>
+        await entry.use(call, ({ sandbox }) =>
           sandbox.files.writeFile(file, content, {
-            ...(mode === undefined ? {} : { mode }),
+            mode,
             signal: call.signal,
           }),
         )
@@ -104,17 +104,17 @@ export function fileRoutes(desk: Desk): void {
     { streamed: true },
   )
 
-  desk.execd('GET', '/files/download', 'read', async (call) => {
+  entry.execd('GET', '/files/download', 'read', async (call) => {
     const file = needed(call, 'path')
     const lines = linesAsked(call)
-    if (lines) return sendLines(desk, call, file, lines)
-    await desk.find(call.caller, call.id)
+    if (lines) return sendLines(entry, call, file, lines)
+    await entry.find(call.caller, call.id)
     const used = await sessions.use.take(call.caller, call.id, { wake: false })
     try {
       const { files } = used.sandbox
       const { type, size } = await files.stat(file, { signal: call.signal })
       if (type === 'directory') throw new SandboxError('is_a_directory', `${file} is a folder.`)
-      const part = partOf(call.request.headers.range, size)
+      const part = byteRange(call.request.headers.range, size)
       const stream = await files.readStream(file, { ...part, signal: call.signal })
       const name = encodeURIComponent(path.posix.basename(file))
       call.reply
@@ -127,7 +127,7 @@ export function fileRoutes(desk: Desk): void {
       await sendStream(call.reply, stream, length > 0 ? length : undefined)
     } finally {
       used.release()
-      sessions.context.live.touch(call.id)
+      sessions.touch(call.id)
     }
   })
 }
@@ -173,9 +173,9 @@ function linesAsked({ query, request }: Call): LineRange | undefined {
   })
 }
 
-async function sendLines(desk: Desk, call: Call, file: string, range: LineRange): Promise<void> {
-  await desk.find(call.caller, call.id)
-  const { sessions } = desk.services
+async function sendLines(entry: Entry, call: Call, file: string, range: LineRange): Promise<void> {
+  await entry.find(call.caller, call.id)
+  const { sessions } = entry.services
   const used = await sessions.use.take(call.caller, call.id, { wake: false })
   try {
     const stream = await used.sandbox.files.readStream(file, { signal: call.signal })
@@ -183,7 +183,7 @@ async function sendLines(desk: Desk, call: Call, file: string, range: LineRange)
     await sendStream(call.reply, linesOf(stream, range))
   } finally {
     used.release()
-    sessions.context.live.touch(call.id)
+    sessions.touch(call.id)
   }
 }
 

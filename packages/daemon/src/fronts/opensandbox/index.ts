@@ -1,43 +1,39 @@
-import type { FastifyInstance } from 'fastify'
-import type { Front, FrontPlace } from '../front.ts'
-import { codeRoutes } from './code.ts'
-import { commandRoutes } from './commands.ts'
-import { Desk } from './desk.ts'
+import type { FrontFactory } from '../front.ts'
+import { codeRoutes } from './code/contexts.ts'
+import { sessionRoutes } from './code/shells.ts'
 import { egressRoutes } from './egress.ts'
 import { endpointRoutes } from './endpoints.ts'
-import { refuse } from './errors.ts'
+import { Entry } from './entry.ts'
 import { fileRoutes } from './files.ts'
-import { folderRoutes } from './folders.ts'
+import { folderRoutes } from './filesystem/folders.ts'
 import { isolatedRoutes } from './isolated.ts'
-import { lifecycleRoutes } from './lifecycle.ts'
 import { metricRoutes } from './metrics.ts'
-import { sessionRoutes } from './sessions.ts'
+import { processRoutes } from './processes.ts'
+import { refuse } from './refusal.ts'
+import { sandboxRoutes } from './sandboxes.ts'
 import { snapshotRoutes } from './snapshots.ts'
 
 /**
- * OpenSandbox's wire, all of it at one address, told apart by path:
+ * OpenSandbox's API at one address. The path tells its parts apart:
  *
  *     /v1/…                             sandboxes, snapshots, endpoints
- *     /sandboxes/<id>/port/44772/…      what its daemon inside (execd) answers: commands, code, files, metrics
- *     /sandboxes/<id>/port/18080/…      what its egress sidecar answers
+ *     /sandboxes/<id>/port/44772/…      its daemon in the sandbox (execd): commands, code, files, metrics
+ *     /sandboxes/<id>/port/18080/…      its egress sidecar
  *
- * Other ports of a sandbox are at the listener of previews: what is served there is not ours, and shares no origin with this.
+ * Other ports of a sandbox are served by the preview listener, because untrusted content must not share this origin.
  */
-export const opensandboxFront: Front = {
-  name: 'opensandbox',
-  register(app: FastifyInstance, place: FrontPlace) {
-    const desk = new Desk(app, place)
-    lifecycleRoutes(desk)
-    snapshotRoutes(desk)
-    endpointRoutes(desk)
-    commandRoutes(desk)
-    sessionRoutes(desk)
-    codeRoutes(desk)
-    fileRoutes(desk)
-    folderRoutes(desk)
-    metricRoutes(desk)
-    isolatedRoutes(desk)
-    egressRoutes(desk)
-  },
-  refuse,
+export const opensandboxFront: FrontFactory = (app, place) => {
+  const entry = new Entry(app, place)
+  sandboxRoutes(entry)
+  snapshotRoutes(entry)
+  endpointRoutes(entry)
+  processRoutes(entry)
+  sessionRoutes(entry)
+  codeRoutes(entry)
+  fileRoutes(entry)
+  folderRoutes(entry)
+  metricRoutes(entry)
+  isolatedRoutes(entry)
+  egressRoutes(entry)
+  return { refuse }
 }

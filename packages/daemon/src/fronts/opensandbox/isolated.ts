@@ -1,10 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Desk } from './desk.ts'
+import type { Entry } from './entry.ts'
 
-/** Sandboxes within a sandbox: there are none, and the SDK can ask before it uses them. */
-export function isolatedRoutes(desk: Desk): void {
-  desk.execd('GET', '/v1/isolated/capabilities', 'read', async ({ caller, id }) => {
-    await desk.find(caller, id)
+/** Sandboxes inside a sandbox are not supported. The SDK asks before it uses them. */
+export function isolatedRoutes(entry: Entry): void {
+  entry.execd('GET', '/v1/isolated/capabilities', 'read', async ({ caller, id }) => {
+    await entry.find(caller, id)
     return {
       available: false,
       message: 'This server has no isolated sessions within a sandbox.',
@@ -15,8 +15,8 @@ export function isolatedRoutes(desk: Desk): void {
     }
   })
   for (const method of ['GET', 'POST', 'PATCH', 'DELETE'] as const)
-    desk.execd(method, '/v1/isolated/*', 'exec', async ({ caller, id }) => {
-      await desk.find(caller, id)
+    entry.execd(method, '/v1/isolated/*', 'exec', async ({ caller, id }) => {
+      await entry.find(caller, id)
       throw new SandboxError('unavailable', 'Isolated sessions are not available.', {
         details: { opensandboxCode: 'NOT_SUPPORTED' },
         hint: 'Create a sandbox of its own instead.',

@@ -1,18 +1,18 @@
-import type { ServerEvent } from '../../api/streams.ts'
+import type { ServerEvent } from '../../http/event-streams.ts'
 import type { Session } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
 import { usageOf, windowMs } from '../shared/usage.ts'
-import type { Call, Desk } from './desk.ts'
+import type { Call, Entry } from './entry.ts'
 
 /** How often a watcher is told. */
 const everyMs = 1000
 
 /** Whether the sandbox answers, and what it uses. Looking is not activity. */
-export function metricRoutes(desk: Desk): void {
-  const { sessions, streams } = desk.services
+export function metricRoutes(entry: Entry): void {
+  const { sessions, streams } = entry.services
 
   const running = async ({ caller, id }: Call): Promise<Session> => {
-    const session = await desk.find(caller, id)
+    const session = await entry.find(caller, id)
     if (session.status === 'running')
       return session
       // Says why it is not, in our own words.
@@ -20,16 +20,16 @@ export function metricRoutes(desk: Desk): void {
     return session
   }
 
-  desk.execd('GET', '/ping', 'read', async (call) => {
+  entry.execd('GET', '/ping', 'read', async (call) => {
     await running(call)
   })
 
-  desk.execd('GET', '/metrics', 'read', async (call) => measure(desk, await running(call)))
+  entry.execd('GET', '/metrics', 'read', async (call) => measure(entry, await running(call)))
 
-  desk.execd('GET', '/metrics/watch', 'read', async (call) => {
+  entry.execd('GET', '/metrics/watch', 'read', async (call) => {
     const source = async function* (ending: AbortSignal): AsyncGenerator<ServerEvent> {
       while (!ending.aborted) {
-        yield { event: 'metrics', data: await measure(desk, await running(call)) }
+        yield { event: 'metrics', data: await measure(entry, await running(call)) }
         await rest(everyMs - windowMs, ending)
       }
     }
@@ -38,7 +38,7 @@ export function metricRoutes(desk: Desk): void {
 }
 
 /** Of its own limits, not of the machine. */
-async function measure({ services }: Desk, session: Session): Promise<object> {
+async function measure({ services }: Entry, session: Session): Promise<object> {
   const usage = await usageOf(services, session)
   if (!usage) throw notSupported('Measuring a sandbox')
   return {

@@ -1,5 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Call } from './desk.ts'
+import type { Call } from './entry.ts'
 
 /** The part that `page` and `pageSize` ask for. */
 export function pageOf<T>({ query }: Call, all: readonly T[]): { items: T[]; pagination: object } {

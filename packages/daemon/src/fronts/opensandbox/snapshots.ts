@@ -1,33 +1,34 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { parsed } from '../shared/request.ts'
 import { everything } from '../shared/sessions.ts'
-import type { Desk } from './desk.ts'
+import type { Entry } from './entry.ts'
 import { pageOf, statesAsked } from './pages.ts'
 import * as schemas from './schemas.ts'
 
-type Row = Awaited<ReturnType<Desk['services']['sessions']['snapshots']['get']>>
+type Row = Awaited<ReturnType<Entry['services']['sessions']['snapshots']['get']>>
 
 /** Saved disks. They are whole when they are answered, so all are `Ready`. */
-export function snapshotRoutes(desk: Desk): void {
-  const { snapshots, context } = desk.services.sessions
+export function snapshotRoutes(entry: Entry): void {
+  const { sessions } = entry.services
+  const { snapshots } = sessions
 
-  desk.lifecycle('POST', '/sandboxes/:id/snapshots', 'exec', async ({ caller, id, body, reply, signal }) => {
+  entry.lifecycle('POST', '/sandboxes/:id/snapshots', 'exec', async ({ caller, id, body, reply, signal }) => {
     const { name } = parsed(schemas.snapshotBody, body)
-    const { status } = await desk.find(caller, id)
+    const { status } = await entry.find(caller, id)
     if (status !== 'running') throw new SandboxError('conflict', `Sandbox ${id} is not running.`)
-    const row = await snapshots.create(caller, id, { ...(name === undefined ? {} : { name }), signal })
+    const row = await snapshots.create(caller, id, { name, signal })
     reply.code(202)
     return view(row)
   })
 
-  desk.lifecycle('GET', '/snapshots', 'read', async (call) => {
+  entry.lifecycle('GET', '/snapshots', 'read', async (call) => {
     const { sandboxId, name } = call.query
     const states = statesAsked(call)
     const ofOne = typeof sandboxId === 'string' ? { sessionId: sandboxId } : {}
     const all = await everything((options) => snapshots.list(call.caller, { ...ofOne, ...options }))
     const wanted = all.filter(
       (row) =>
-        row.instance_id === context.instanceId &&
+        sessions.isHere(row) &&
         (name === undefined || row.name === name) &&
         (states === undefined || states.includes('Ready')),
     )
@@ -35,11 +36,11 @@ export function snapshotRoutes(desk: Desk): void {
     return { items: items.map(view), pagination }
   })
 
-  desk.lifecycle('GET', '/snapshots/:snapshot', 'read', async ({ caller, params }) =>
+  entry.lifecycle('GET', '/snapshots/:snapshot', 'read', async ({ caller, params }) =>
     view(await snapshots.get(caller, params.snapshot!)),
   )
 
-  desk.lifecycle('DELETE', '/snapshots/:snapshot', 'exec', async ({ caller, params, reply }) => {
+  entry.lifecycle('DELETE', '/snapshots/:snapshot', 'exec', async ({ caller, params, reply }) => {
     await snapshots.delete(caller, params.snapshot!)
     reply.code(204)
   })

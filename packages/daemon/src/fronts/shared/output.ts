@@ -1,32 +1,16 @@
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
-import type { Services } from '../../api/index.ts'
-import { endedBy } from '../../api/streams.ts'
-import type { Caller } from '../../keys/index.ts'
-import type { Tracked } from '../../sessions/index.ts'
+import { endedBy } from '../../http/event-streams.ts'
+import type { Command } from '../../sessions/index.ts'
 
-/** A command that runs, or what is kept of one that has ended. */
-export type Found = Awaited<ReturnType<Services['sessions']['commands']['find']>>
-
-export function rowOf(found: Found): Tracked['row'] {
-  return 'row' in found ? found.row : found
-}
-
-/** A command's output after an event, as `wholeOutput` tells it. */
-export function outputOf(
-  { sessions }: Services,
-  caller: Caller,
-  found: Found,
-  signal: AbortSignal,
-  after = 0,
-): AsyncGenerator<ProcessEvent> {
-  const open = (from: number) =>
-    'row' in found ? found.output(from, signal) : sessions.commands.replay(caller, found, from, signal)
-  return wholeOutput(open, signal, after)
+/** A command's output after an event, as `wholeOutput` reads it. */
+export function outputOf(command: Command, signal: AbortSignal, after = 0): AsyncGenerator<ProcessEvent> {
+  return wholeOutput((from) => command.output(from, signal), signal, after)
 }
 
 /**
- * Output to its exit. What was said too long ago is gone: then it goes on with the oldest that is left. It ends without an exit where the
- * sandbox did before the program; and where the signal fires, with an error: whoever still listens then is not told that all is well.
+ * Reads output up to its exit event. Where events were dropped, it continues with the oldest one that is left.
+ * It ends without an exit event if the sandbox ended before the program. It throws when the signal fires, so that a
+ * connected client does not take the stream for a complete one.
  */
 export async function* wholeOutput(
   open: (after: number) => AsyncIterable<ProcessEvent>,
@@ -44,7 +28,7 @@ export async function* wholeOutput(
     } catch (error) {
       if (signal.aborted) break
       const oldest = SandboxError.is(error, 'gone') ? (error.details.oldest ?? 0) : undefined
-      // Nothing was kept of it.
+      // No event was kept.
       if (oldest === 0) return
       if (typeof oldest !== 'number' || oldest - 1 <= last) throw error
       last = oldest - 1

@@ -6,7 +6,7 @@ type Files = Used['sandbox']['files']
 /** Larger files of accounts are not read: then owners are numbers. */
 const mostBytes = 1_048_576
 
-/** Whose files are, by the names that the sandbox itself gives. What has no name is a number; what is not known is `''`. */
+/** Names of files' owners, as the sandbox defines them. An id without a name is a number; an unknown owner is `''`. */
 export interface Owners {
   ownerOf(stat: FileStat): string
   groupOf(stat: FileStat): string
@@ -26,7 +26,7 @@ export async function ownersIn(files: Files, signal?: AbortSignal): Promise<Owne
 
 /** Names by number, of `name:x:number:…`. The sandbox may have written anything there, or nothing. */
 async function namesIn(files: Files, file: string, signal?: AbortSignal): Promise<Map<string, string>> {
-  const text = await files.readFile(file, { maxBytes: mostBytes, ...(signal ? { signal } : {}) }).then(
+  const text = await files.readFile(file, { maxBytes: mostBytes, signal }).then(
     (bytes) => Buffer.from(bytes).toString(),
     () => '',
   )

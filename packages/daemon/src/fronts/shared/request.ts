@@ -20,7 +20,7 @@ export function needed({ query }: Pick<FrontCall, 'query'>, name: string): strin
   throw new SandboxError('invalid_argument', `Missing query parameter '${name}'.`, { hint: 'Add it.' })
 }
 
-/** A port by its number in decimal; undefined: it is none. */
+/** The port that a decimal text names; undefined when it names none. */
 export function portOf(text: string): number | undefined {
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0
   return port >= 1 && port <= 65_535 ? port : undefined

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Caller, includes, type Scope } from '../../keys/index.ts'
 import type { FrontPlace } from '../front.ts'
 
-/** A request to a front whose sender is known. */
+/** An authenticated request to a front. */
 export interface FrontCall {
   readonly caller: Caller
   readonly params: Readonly<Record<string, string>>
@@ -23,13 +23,13 @@ export interface FrontRoute {
   readonly streamed?: boolean
   /** For metrics and the audit log; default: method and path. */
   readonly action?: string
-  /** Who asks; default: whoever has the key in `Authorization: Bearer`. */
+  /** Authenticates the request. Default: the key in `Authorization: Bearer`. */
   readonly callerOf?: (request: FastifyRequest) => Promise<Caller>
   /** What it returns is the answer, unless one was sent. */
   handle(call: FrontCall): Promise<unknown>
 }
 
-/** Adds a route. Who may not use it is told so before anything of the body is read. */
+/** Adds a route. Authorization runs before the body is read. */
 export function addRoute(app: FastifyInstance, { services }: FrontPlace, route: FrontRoute): void {
   const { method, url, scope, streamed = false, action } = route
   const callerOf =
@@ -38,7 +38,7 @@ export function addRoute(app: FastifyInstance, { services }: FrontPlace, route: 
     method,
     url,
     exposeHeadRoute: false,
-    config: { streamed, ...(action === undefined ? {} : { action }) },
+    config: { streamed, action },
     onRequest: async (request) => {
       request.caller = await callerOf(request)
       allow(request.caller, scope)

@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 
-/** The caller's own, on this machine, as long as it lives. Another's, another machine's, one that has ended and none are the same: `none`. */
+/** The caller's live session on this daemon. Throws `none()` for a missing, foreign, remote or ended one alike. */
 export async function liveSession(
   { sessions }: Services,
   caller: Caller,
@@ -17,7 +17,7 @@ export async function liveSession(
   return session
 }
 
-/** Something is still to be done to a session that nobody knows of yet. When that fails, nothing of it is left. */
+/** Finishes a new session that no client knows of yet. When a step fails, the session is destroyed. */
 export async function finished<T>(
   { sessions, log }: Services,
   caller: Caller,
@@ -27,7 +27,7 @@ export async function finished<T>(
 ): Promise<T> {
   try {
     const result = await work()
-    // Nobody was told of it.
+    // The client never learned of the session.
     if (gone?.aborted) throw new SandboxError('aborted', 'The client went away.')
     return result
   } catch (error) {

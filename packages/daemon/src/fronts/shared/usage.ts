@@ -1,4 +1,4 @@
-import type { Services } from '../../api/index.ts'
+import type { Services } from '../../http/services.ts'
 import type { Session } from '../../sessions/index.ts'
 
 interface Stats {
@@ -14,12 +14,11 @@ export async function usageOf(
   { sessions }: Services,
   session: Session,
 ): Promise<{ cpuPercent: number; memoryBytes: number } | undefined> {
-  const { provider } = sessions.context
-  if (!provider.stats || session.sandbox_id === null) return undefined
-  const before: Stats = await provider.stats(session.sandbox_id)
+  const before: Stats | undefined = await sessions.stats(session)
+  if (!before) return undefined
   const startedAt = performance.now()
   await new Promise((resolve) => setTimeout(resolve, windowMs))
-  const now: Stats = await provider.stats(session.sandbox_id)
+  const now: Stats = (await sessions.stats(session)) ?? {}
   const passedUsec = (performance.now() - startedAt) * 1000
   const usedUsec = (now.cpuUsec ?? 0) - (before.cpuUsec ?? 0)
   return {

@@ -1,11 +1,13 @@
 import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
-import * as schemas from '../../api/schemas.ts'
+import * as fields from '../../http/fields.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { CreateRequest, Session } from '../../sessions/index.ts'
+import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
-import { frontLabel, frontName, type Kept, type VercelCall, type VercelDesk } from './desk.ts'
+import { type Entry, frontLabel, frontName, type Kept, type VercelCall } from './entry.ts'
+import { networkPolicy, policyOf } from './network.ts'
 import { findSnapshot } from './snapshots.ts'
 import { fill, source } from './source.ts'
 import { region } from './views.ts'
@@ -24,10 +26,9 @@ export const tags = z
   .record(z.string().min(1).max(200), z.string().max(1000))
   .refine((all) => Object.keys(all).length <= 5, 'has more than five entries')
 export const timeout = z.number().positive()
-export const networkPolicy = z.looseObject({ mode: z.string().optional() })
 
 export const overrides = z.looseObject({
-  name: schemas.name.optional(),
+  name: fields.name.optional(),
   ports: portList.optional(),
   timeout: timeout.optional(),
   resources: z
@@ -37,7 +38,7 @@ export const overrides = z.looseObject({
   runtime: z.string().min(1).optional(),
   persistent: z.boolean().optional(),
   networkPolicy: networkPolicy.optional(),
-  env: schemas.env.optional(),
+  env: fields.env.optional(),
   tags: tags.optional(),
   snapshotExpiration: z.number().nonnegative().optional(),
   mounts: z.record(z.string(), z.unknown()).optional(),
@@ -51,30 +52,30 @@ const createBody = overrides.extend({ source: source.optional() })
 
 /** A new sandbox that runs, with its ports open and its source in place; when any of it fails, nothing is left. */
 export async function createSandbox(
-  desk: VercelDesk,
+  entry: Entry,
   call: VercelCall,
 ): Promise<{ session: Session; kept: Kept }> {
-  const { sessions } = desk.services
+  const { sessions } = entry.services
   const body = parsed(createBody, call.body)
   refuseAbsent(body)
   const kept: Kept = {
-    timeoutMs: body.timeout ?? Math.min(defaultTimeoutMs, desk.longestMs),
+    timeoutMs: body.timeout ?? Math.min(defaultTimeoutMs, entry.longestMs),
     persistent: body.persistent ?? true,
-    ...(body.runtime === undefined ? {} : { runtime: body.runtime }),
+    runtime: body.runtime,
     ...(body.source?.type === 'snapshot' ? { currentSnapshotId: body.source.snapshotId } : {}),
-    ...(body.snapshotExpiration === undefined ? {} : { snapshotExpirationMs: body.snapshotExpiration }),
+    snapshotExpirationMs: body.snapshotExpiration,
   }
-  if (body.source?.type === 'snapshot') await findSnapshot(desk, call.caller, body.source.snapshotId)
+  if (body.source?.type === 'snapshot') await findSnapshot(entry, call.caller, body.source.snapshotId)
   const request: CreateRequest = {
     name: body.name ?? `sandbox-${randomId(10)}`,
     labels: { ...body.tags, [frontLabel]: frontName },
     env: body.env,
-    image: imageOf(desk, body),
+    image: imageOf(entry, body),
     ...(body.source?.type === 'snapshot' ? { snapshotId: body.source.snapshotId } : {}),
-    limits: limitsOf(desk, body.resources),
-    network: networkOf(body.networkPolicy),
+    limits: limitsOf(entry, body.resources),
+    network: networkOf(policyOf(body.networkPolicy)),
     // Only its timeout ends it: the vendor knows no idle time.
-    ttlMs: desk.longestMs,
+    ttlMs: entry.longestMs,
     onIdle: kept.persistent ? 'stop' : 'destroy',
     lifetimeMs: kept.timeoutMs,
     onLifetime: kept.persistent ? 'stop' : 'destroy',
@@ -82,23 +83,23 @@ export async function createSandbox(
   }
   const { session } = await sessions.create(call.caller, request, call.signal)
   const rest = async () => {
-    await desk.keep(session, kept)
-    await openPorts(desk, call.caller, session, body.ports ?? [])
-    if (body.source) await fill(desk, call, session, body.source)
+    await entry.keep(session, kept)
+    await openPorts(entry, call.caller, session, body.ports ?? [])
+    if (body.source) await fill(entry, call, session, body.source)
     return { session: await sessions.get(call.caller, session.id), kept }
   }
-  return finished(desk.services, call.caller, session, rest, call.signal)
+  return finished(entry.services, call.caller, session, rest, call.signal)
 }
 
-/** Exactly these are open afterwards. As with the vendor, whoever knows the address may come. */
+/** Opens exactly these ports, to everyone who knows the address, as the vendor does. */
 export async function openPorts(
-  desk: VercelDesk,
+  entry: Entry,
   caller: Caller,
   session: Session,
   wanted: readonly number[],
 ): Promise<void> {
-  const { ports, sessions } = desk.services
-  const open = await sessions.context.store.ports.list(session.id)
+  const { ports } = entry.services
+  const open = await ports.listOpen(session)
   for (const { port } of open) if (!wanted.includes(port)) await ports.close(caller, session.id, String(port))
   for (const port of wanted) await ports.open(caller, session.id, { port, visibility: 'public' })
 }
@@ -113,26 +114,19 @@ export function refuseAbsent(body: z.infer<typeof overrides>): void {
   if (body.keepLastSnapshots) throw notSupported('Keeping the last snapshots only')
 }
 
-export function networkOf(policy: z.infer<typeof networkPolicy> | undefined): 'none' | 'open' | undefined {
-  if (policy === undefined) return undefined
-  if (policy.mode === 'allow-all') return 'open'
-  if (policy.mode === 'deny-all') return 'none'
-  throw notSupported('A network policy with rules', 'Use "allow-all" or "deny-all".')
-}
-
-/** The vendor's sandboxes are machines: memory comes with processors, and nobody counts their processes. */
-function limitsOf(desk: VercelDesk, resources: { vcpus?: number; memory?: number } | undefined) {
-  const { config, sessions } = desk.services
+/** Vercel's sandboxes are machines: memory follows from the processors, and processes are not limited. */
+function limitsOf(entry: Entry, resources: { vcpus?: number; memory?: number } | undefined) {
+  const { config, sessions } = entry.services
   const { vcpus } = resources ?? {}
   const asked =
     vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
-  // Where nothing holds a limit, one that was not asked for is not set either.
-  if (!sessions.context.provider.createOptions.has('resources')) return asked
+  // Without a provider that enforces limits, set none that the caller did not ask for.
+  if (!sessions.provider.createOptions.has('resources')) return asked
   return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }
 }
 
-function imageOf(desk: VercelDesk, body: z.infer<typeof createBody>): string | undefined {
-  const { allowed_images: allowed } = desk.services.config
+function imageOf(entry: Entry, body: z.infer<typeof createBody>): string | undefined {
+  const { allowed_images: allowed } = entry.services.config
   const wanted = body.image ?? body.runtime
   if (wanted === undefined || allowed.includes(wanted)) return wanted
   if (body.runtime !== undefined && runtimes.test(wanted)) return undefined

@@ -3,19 +3,19 @@ import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { bodyChunks } from '../../api/body.ts'
-import * as schemas from '../../api/schemas.ts'
-import { sendStream } from '../../api/send-stream.ts'
+import * as fields from '../../http/fields.ts'
+import { bodyChunks } from '../../http/request-body.ts'
+import { sendStream } from '../../http/send-stream.ts'
 import { notSupported, parsed } from '../shared/request.ts'
-import type { VercelDesk, VercelRoute } from './desk.ts'
+import type { Entry, VercelRoute } from './entry.ts'
 import { running } from './sessions.ts'
 
 const base = '/v2/sandboxes/sessions/:sid/fs'
 const streamIdleMs = 60_000
-const place = z.looseObject({ path: schemas.filePath, cwd: z.string().optional() })
+const place = z.looseObject({ path: fields.filePath, cwd: z.string().optional() })
 
-export function fileRoutes(desk: VercelDesk): VercelRoute[] {
-  const { sessions } = desk.services
+export function fileRoutes(entry: Entry): VercelRoute[] {
+  const { sessions } = entry.services
   return [
     {
       method: 'POST',
@@ -23,7 +23,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'exec',
       streamed: true,
       async handle(call) {
-        const session = await running(desk, call)
+        const session = await running(entry, call)
         const { 'x-cwd': folder } = call.request.headers
         if (typeof folder !== 'string' || !folder.startsWith('/'))
           throw new SandboxError('invalid_argument', 'The header x-cwd is not an absolute path.')
@@ -52,7 +52,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle(call) {
         const path = pathOf(parsed(place, call.body))
-        const session = await running(desk, call)
+        const session = await running(entry, call)
         const used = await sessions.use.take(call.caller, session.id, { incarnation: session.incarnation })
         try {
           const { files } = used.sandbox
@@ -64,7 +64,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
           await sendStream(call.reply, stream, size > 0 ? size : undefined)
         } finally {
           used.release()
-          sessions.context.live.touch(session.id)
+          sessions.touch(session.id)
         }
         return undefined
       },
@@ -75,7 +75,7 @@ export function fileRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'exec',
       async handle(call) {
         const path = pathOf(parsed(place, call.body))
-        const session = await running(desk, call)
+        const session = await running(entry, call)
         await sessions.use.use(
           call.caller,
           session.id,

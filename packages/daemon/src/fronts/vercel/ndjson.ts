@@ -1,25 +1,24 @@
 import type { FastifyReply } from 'fastify'
-import { beginStream, drained } from '../../api/streams.ts'
-import type { VercelDesk } from './desk.ts'
+import { beginStream, drained } from '../../http/event-streams.ts'
+import type { Entry } from './entry.ts'
 
 const beatMs = 15_000
 
 /**
- * Lines of JSON until there are no more. The SDK compares the type exactly, and takes each piece of the network for text
- * of its own: a character in two pieces would be lost, so there is none outside ASCII. Blank lines are skipped by it, and
- * keep a silent connection alive.
+ * Sends lines of JSON. The SDK compares the content type exactly, and decodes each network chunk as text of its own, so
+ * the output is plain ASCII. The SDK skips blank lines; they keep a silent connection alive.
  */
 export async function sendLines(
-  desk: VercelDesk,
+  entry: Entry,
   reply: FastifyReply,
   gone: AbortSignal,
   source: (ending: AbortSignal) => AsyncIterable<unknown>,
 ): Promise<void> {
-  const { signal, leave } = desk.services.streams.enter(reply.request.caller)
+  const { signal, leave } = entry.services.streams.enter(reply.request.caller)
   const ending = AbortSignal.any([signal, gone])
   const { raw } = reply
   beginStream(reply, 'application/x-ndjson')
-  // Not for one who does not read: it would only be kept for him.
+  // No heartbeat for a client that does not read: it would only fill the buffer.
   const beat = setInterval(() => raw.writableNeedDrain || raw.write('\n'), beatMs)
   const over = new Promise<'over'>((resolve) => {
     if (ending.aborted) resolve('over')

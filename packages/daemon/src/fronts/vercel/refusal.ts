@@ -4,7 +4,7 @@ import type { FrontRefusal } from '../front.ts'
 import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
 
 /** The vendor's words for our errors: `{ error: { code, message } }`. */
-export function refusal(error: SandboxError, request: FastifyRequest): FrontRefusal {
+export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {
   const { vercelCode } = error.details
   const code = typeof vercelCode === 'string' ? vercelCode : (codes[error.code] ?? error.code)
   return {

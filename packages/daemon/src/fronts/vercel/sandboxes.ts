@@ -3,11 +3,13 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
+import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { allow } from '../shared/route.ts'
 import { everything, finished } from '../shared/sessions.ts'
-import { createSandbox, networkOf, openPorts, overrides, refuseAbsent } from './create.ts'
-import { frontLabel, frontName, type Kept, type VercelDesk, type VercelRoute } from './desk.ts'
+import { createSandbox, openPorts, overrides, refuseAbsent } from './create.ts'
+import { type Entry, frontLabel, frontName, type Kept, type VercelRoute } from './entry.ts'
+import { policyOf } from './network.ts'
 import { removeSnapshot } from './snapshots.ts'
 import { routesOf, sandboxView, sessionView } from './views.ts'
 
@@ -25,18 +27,18 @@ const listQuery = z.object({
 const patchBody = overrides.omit({ name: true, env: true })
 
 /** Sandboxes by their names. */
-export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
-  const { sessions } = desk.services
+export function sandboxRoutes(entry: Entry): VercelRoute[] {
+  const { sessions } = entry.services
 
   const whole = async (session: Session, kept: Kept, resumed?: boolean) => ({
     sandbox: sandboxView(session, kept),
-    session: sessionView(desk, session),
-    routes: await routesOf(desk, session),
+    session: sessionView(entry, session),
+    routes: await routesOf(entry, session),
     ...(resumed === undefined ? {} : { resumed }),
   })
 
   const create = async (call: Parameters<VercelRoute['handle']>[0]) => {
-    const { session, kept } = await createSandbox(desk, call)
+    const { session, kept } = await createSandbox(entry, call)
     return whole(session, kept)
   }
 
@@ -49,14 +51,14 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle({ caller, query }) {
         const { limit = mostInPage, cursor, ...filter } = parsed(listQuery, query)
-        const all = await matching(desk, caller, filter)
+        const all = await matching(entry, caller, filter)
         const start = cursor === undefined ? 0 : all.findIndex(({ id }) => id === cursor) + 1
         if (cursor !== undefined && start === 0)
           throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.')
         const page = all.slice(start, start + limit)
         const more = start + limit < all.length
         const views = await Promise.all(
-          page.map(async (session) => sandboxView(session, await desk.kept(session))),
+          page.map(async (session) => sandboxView(session, await entry.kept(session))),
         )
         return { sandboxes: views, pagination: { count: views.length, next: more ? page.at(-1)!.id : null } }
       },
@@ -66,8 +68,8 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       path: '/v2/sandboxes/:name',
       scope: 'read',
       async handle({ caller, params, query, request }) {
-        const session = await desk.byName(caller, params.name!)
-        const kept = await desk.kept(session)
+        const session = await entry.byName(caller, params.name!)
+        const kept = await entry.kept(session)
         if (query.resume !== 'true' || session.status === 'running') return whole(session, kept, false)
         request.changes = true
         allow(caller, 'exec')
@@ -82,31 +84,31 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       async handle({ caller, params, body }) {
         const changes = parsed(patchBody, body)
         refuseAbsent(changes)
-        const session = await desk.byName(caller, params.name!)
+        const session = await entry.byName(caller, params.name!)
         const { vcpus } = changes.resources ?? {}
         if (vcpus !== undefined && vcpus !== session.cpu)
           throw notSupported('Changing the resources of a sandbox')
-        const network = networkOf(changes.networkPolicy)
+        const network = networkOf(policyOf(changes.networkPolicy))
         if (network !== undefined && network !== session.network)
           throw notSupported(
             'Changing the network policy of a sandbox',
             'Give it when the sandbox is created.',
           )
-        if (changes.ports) await openPorts(desk, caller, session, changes.ports)
-        if (changes.tags) await replaceTags(desk, caller, session, changes.tags)
-        const before = await desk.kept(session)
+        if (changes.ports) await openPorts(entry, caller, session, changes.ports)
+        if (changes.tags) await replaceTags(entry, caller, session, changes.tags)
+        const before = await entry.kept(session)
         if (changes.persistent === false && before.persistent)
           throw notSupported('Making a persistent sandbox one that is not')
         const kept: Kept = {
           ...before,
-          ...(changes.timeout === undefined ? {} : { timeoutMs: Math.min(changes.timeout, desk.longestMs) }),
+          ...(changes.timeout === undefined ? {} : { timeoutMs: Math.min(changes.timeout, entry.longestMs) }),
           ...(changes.snapshotExpiration === undefined
             ? {}
             : { snapshotExpirationMs: changes.snapshotExpiration }),
         }
-        await desk.keep(session, kept)
+        await entry.keep(session, kept)
         const changed = await sessions.get(caller, session.id)
-        return { sandbox: sandboxView(changed, kept), routes: await routesOf(desk, changed) }
+        return { sandbox: sandboxView(changed, kept), routes: await routesOf(entry, changed) }
       },
     },
     {
@@ -114,16 +116,16 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
       path: '/v2/sandboxes/:name',
       scope: 'exec',
       async handle({ caller, params, query }) {
-        const session = await desk.byName(caller, params.name!)
-        const kept = await desk.kept(session)
+        const session = await entry.byName(caller, params.name!)
+        const kept = await entry.kept(session)
         const ended = await sessions.destroy(caller, session.id).catch(async (error: unknown) => {
-          // Written down as ended: what is left of it, reconciliation removes. A client that repeats would be told that there is none.
+          // The row says that it has ended, and reconciliation removes the rest. A retry would get 404.
           if ((await sessions.get(caller, session.id)).live === 0) return true
           throw error
         })
         // Of several at once, one has ended it.
-        if (!ended) await desk.byName(caller, params.name!)
-        if (query.deleteOrphanSnapshots === 'true') await purge(desk, caller, session)
+        if (!ended) await entry.byName(caller, params.name!)
+        if (query.deleteOrphanSnapshots === 'true') await purge(entry, caller, session)
         return { sandbox: sandboxView(await sessions.get(caller, session.id), kept) }
       },
     },
@@ -137,37 +139,38 @@ export function sandboxRoutes(desk: VercelDesk): VercelRoute[] {
         if (asked.env) throw notSupported('Other environment variables for a fork')
         if (asked.resources?.vcpus !== undefined) throw notSupported('Other resources for a fork')
         if (asked.image ?? asked.runtime) throw notSupported('Another image for a fork')
-        const origin = await desk.byName(caller, params.name!)
-        if (networkOf(asked.networkPolicy) !== undefined && networkOf(asked.networkPolicy) !== origin.network)
+        const origin = await entry.byName(caller, params.name!)
+        const network = networkOf(policyOf(asked.networkPolicy))
+        if (network !== undefined && network !== origin.network)
           throw notSupported('Another network policy for a fork')
-        const copy = await forkOf(desk, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
+        const copy = await forkOf(entry, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
         const rest = async () => {
           const kept = {
-            ...(await desk.kept(origin)),
+            ...(await entry.kept(origin)),
             ...(asked.timeout ? { timeoutMs: asked.timeout } : {}),
           }
-          await desk.keep(copy, kept)
+          await entry.keep(copy, kept)
           await sessions.setLifetime(caller, copy.id, kept.timeoutMs)
-          const ports = (await routesOf(desk, origin)).map(({ port }) => port)
-          await openPorts(desk, caller, copy, asked.ports ?? ports)
-          if (asked.tags) await replaceTags(desk, caller, copy, asked.tags)
+          const ports = (await routesOf(entry, origin)).map(({ port }) => port)
+          await openPorts(entry, caller, copy, asked.ports ?? ports)
+          if (asked.tags) await replaceTags(entry, caller, copy, asked.tags)
           return whole(await sessions.get(caller, copy.id), kept)
         }
-        return finished(desk.services, caller, copy, rest, signal)
+        return finished(entry.services, caller, copy, rest, signal)
       },
     },
   ]
 }
 
-/** A copy of the disk of this moment. One that is stopped runs for that moment. */
+/** Copies the current disk. A stopped sandbox is started for it. */
 async function forkOf(
-  desk: VercelDesk,
+  entry: Entry,
   caller: Caller,
   origin: Session,
   name: string,
   signal: AbortSignal,
 ): Promise<Session> {
-  const { sessions } = desk.services
+  const { sessions } = entry.services
   const asleep = origin.status !== 'running'
   if (asleep) await sessions.start(caller, origin.id)
   try {
@@ -180,7 +183,7 @@ async function forkOf(
 }
 
 async function matching(
-  desk: VercelDesk,
+  entry: Entry,
   caller: Caller,
   filter: Omit<z.infer<typeof listQuery>, 'limit' | 'cursor'>,
 ): Promise<Session[]> {
@@ -189,7 +192,7 @@ async function matching(
   const labels = Object.fromEntries(
     given.map((tag) => [tag.slice(0, tag.indexOf(':')), tag.slice(tag.indexOf(':') + 1)]),
   )
-  const { sessions } = desk.services
+  const { sessions } = entry.services
   const all = await everything((options) =>
     sessions.list(caller, {
       labels: { ...labels, [frontLabel]: frontName },
@@ -197,9 +200,7 @@ async function matching(
       ...options,
     }),
   )
-  const found = all.filter(
-    ({ name, instance_id }) => instance_id === sessions.context.instanceId && name?.startsWith(namePrefix),
-  )
+  const found = all.filter((session) => sessions.isHere(session) && session.name?.startsWith(namePrefix))
   const keyOf = (session: Session) =>
     sortBy === 'name' ? session.name! : sortBy === 'statusUpdatedAt' ? session.status_at : session.created_at
   const order = sortOrder === 'asc' ? 1 : -1
@@ -211,13 +212,13 @@ function compare<T extends string | number>(a: T, b: T): number {
 }
 
 async function replaceTags(
-  desk: VercelDesk,
+  entry: Entry,
   caller: Caller,
   session: Session,
   tags: Readonly<Record<string, string>>,
 ): Promise<void> {
   const gone = Object.keys(JSON.parse(session.labels) as object).map((key) => [key, null] as const)
-  await desk.services.sessions.setLabels(caller, session.id, {
+  await entry.services.sessions.setLabels(caller, session.id, {
     ...Object.fromEntries(gone),
     ...tags,
     [frontLabel]: frontName,
@@ -225,9 +226,9 @@ async function replaceTags(
 }
 
 /** Snapshots that were made of it, and that no other sandbox was made from. */
-async function purge(desk: VercelDesk, caller: Caller, session: Session): Promise<void> {
-  const { snapshots } = desk.services.sessions
-  const used = new Set((await matching(desk, caller, {})).map(({ snapshot_id: id }) => id))
+async function purge(entry: Entry, caller: Caller, session: Session): Promise<void> {
+  const { snapshots } = entry.services.sessions
+  const used = new Set((await matching(entry, caller, {})).map(({ snapshot_id: id }) => id))
   const own = await everything((options) => snapshots.list(caller, { sessionId: session.id, ...options }))
-  for (const { id } of own) if (!used.has(id)) await removeSnapshot(desk, caller, id)
+  for (const { id } of own) if (!used.has(id)) await removeSnapshot(entry, caller, id)
 }

@@ -1,16 +1,17 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { lifetimeEnd, type Session } from '../../sessions/index.ts'
+import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
-import { networkOf, networkPolicy } from './create.ts'
-import type { VercelCall, VercelDesk, VercelRoute } from './desk.ts'
+import type { Entry, VercelCall, VercelRoute } from './entry.ts'
+import { networkPolicy, policyOf } from './network.ts'
 import { routesOf, sandboxView, sessionView, sidOf } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid'
 
 /** Runs of sandboxes: how long one goes on, and its end. */
-export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
-  const { sessions } = desk.services
+export function sessionRoutes(entry: Entry): VercelRoute[] {
+  const { sessions } = entry.services
 
   return [
     {
@@ -22,8 +23,8 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
         if (typeof name !== 'string')
           throw notSupported('A list of the sessions of all sandboxes', 'Give a name.')
         // What is known of earlier runs is that they are over; the last one stands for the sandbox.
-        const session = await desk.byName(caller, name)
-        return { sessions: [sessionView(desk, session)], pagination: { count: 1, next: null } }
+        const session = await entry.byName(caller, name)
+        return { sessions: [sessionView(entry, session)], pagination: { count: 1, next: null } }
       },
     },
     {
@@ -31,10 +32,10 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       path: base,
       scope: 'read',
       async handle({ caller, params }) {
-        const { session, incarnation } = await desk.bySession(caller, params.sid!)
+        const { session, incarnation } = await entry.bySession(caller, params.sid!)
         return {
-          session: sessionView(desk, session, incarnation),
-          routes: await routesOf(desk, session),
+          session: sessionView(entry, session, incarnation),
+          routes: await routesOf(entry, session),
         }
       },
     },
@@ -43,15 +44,15 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       path: `${base}/stop`,
       scope: 'exec',
       async handle(call) {
-        const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
-        const kept = await desk.kept(session)
+        const { session, incarnation } = await entry.bySession(call.caller, call.params.sid!)
+        const kept = await entry.kept(session)
         if (incarnation !== session.incarnation || session.status !== 'running')
-          return { session: sessionView(desk, session, incarnation), sandbox: sandboxView(session, kept) }
-        // One that is not persistent has nothing to come back to.
+          return { session: sessionView(entry, session, incarnation), sandbox: sandboxView(session, kept) }
+        // A sandbox that is not persistent cannot be resumed.
         if (!kept.persistent) await sessions.destroy(call.caller, session.id)
         else await sessions.stop(call.caller, session.id, { incarnation })
         const stopped = await sessions.get(call.caller, session.id)
-        return { session: sessionView(desk, stopped), sandbox: sandboxView(stopped, kept) }
+        return { session: sessionView(entry, stopped), sandbox: sandboxView(stopped, kept) }
       },
     },
     {
@@ -60,12 +61,12 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'exec',
       async handle(call) {
         const { duration } = parsed(z.looseObject({ duration: z.number().positive() }), call.body)
-        const session = await running(desk, call)
+        const session = await running(entry, call)
         const end = lifetimeEnd(session)
-        if (end === undefined) return { session: sessionView(desk, session) }
+        if (end === undefined) return { session: sessionView(entry, session) }
         // The vendor adds to what is left; ours says how long from now on.
         const leftMs = end + duration - Date.now()
-        return { session: sessionView(desk, await sessions.setLifetime(call.caller, session.id, leftMs)) }
+        return { session: sessionView(entry, await sessions.setLifetime(call.caller, session.id, leftMs)) }
       },
     },
     {
@@ -73,13 +74,13 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
       path: `${base}/network-policy`,
       scope: 'exec',
       async handle(call) {
-        const session = await running(desk, call)
-        if (networkOf(parsed(networkPolicy, call.body)) !== session.network)
+        const session = await running(entry, call)
+        if (networkOf(policyOf(parsed(networkPolicy, call.body))) !== session.network)
           throw notSupported(
             'Changing the network policy of a sandbox',
             'Give it when the sandbox is created.',
           )
-        return { session: sessionView(desk, session) }
+        return { session: sessionView(entry, session) }
       },
     },
     {
@@ -96,9 +97,9 @@ export function sessionRoutes(desk: VercelDesk): VercelRoute[] {
   ]
 }
 
-/** The run that is meant, if it is the one that runs now. */
-export async function running(desk: VercelDesk, call: VercelCall): Promise<Session> {
-  const { session, incarnation } = await desk.bySession(call.caller, call.params.sid!)
+/** The requested run, if it is the current one. */
+export async function running(entry: Entry, call: VercelCall): Promise<Session> {
+  const { session, incarnation } = await entry.bySession(call.caller, call.params.sid!)
   if (incarnation === session.incarnation && session.status === 'running') return session
   throw stopped(session, incarnation)
 }

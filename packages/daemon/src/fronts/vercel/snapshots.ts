@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
-import { cursorOf, placeOf } from '../../api/views.ts'
+import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Caller } from '../../keys/index.ts'
 import { parsed } from '../shared/request.ts'
-import type { VercelDesk, VercelRoute } from './desk.ts'
+import type { Entry, VercelRoute } from './entry.ts'
 import { running } from './sessions.ts'
 import { region, sessionView, sidOf } from './views.ts'
 
@@ -21,14 +21,14 @@ const listQuery = z.looseObject({
   cursor: z.string().optional(),
 })
 
-type Row = Awaited<ReturnType<VercelDesk['services']['sessions']['snapshots']['get']>>
+type Row = Awaited<ReturnType<Entry['services']['sessions']['snapshots']['get']>>
 
-export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
-  const { sessions } = desk.services
+export function snapshotRoutes(entry: Entry): VercelRoute[] {
+  const { sessions } = entry.services
   const { snapshots } = sessions
 
   const view = async (caller: Caller, row: Row, status: 'created' | 'deleted' = 'created') => {
-    const kept = await desk.place.records.get<KeptSnapshot>(caller.projectId, kind, row.id)
+    const kept = await entry.place.records.get<KeptSnapshot>(caller.projectId, kind, row.id)
     return {
       id: row.id,
       sourceSessionId: kept?.sid ?? `sbx_${row.session_id}_1`,
@@ -52,19 +52,19 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
           z.looseObject({ expiration: z.number().nonnegative().optional() }),
           call.body,
         )
-        const session = await running(desk, call)
+        const session = await running(entry, call)
         const row = await snapshots.create(caller, session.id, { incarnation: session.incarnation })
-        const before = await desk.kept(session)
+        const before = await entry.kept(session)
         const lifeMs = expiration ?? before.snapshotExpirationMs ?? 0
         const kept: KeptSnapshot = {
           sid: sidOf(session),
           ...(lifeMs > 0 ? { expiresAt: row.created_at + lifeMs } : {}),
         }
-        await desk.place.records.put(caller.projectId, kind, row.id, kept)
-        await desk.keep(session, { ...before, currentSnapshotId: row.id })
+        await entry.place.records.put(caller.projectId, kind, row.id, kept)
+        await entry.keep(session, { ...before, currentSnapshotId: row.id })
         // With the vendor a snapshot is also the end of the run.
         const stopped = await sessions.stop(caller, session.id, { incarnation: session.incarnation })
-        return { snapshot: await view(caller, row), session: sessionView(desk, stopped) }
+        return { snapshot: await view(caller, row), session: sessionView(entry, stopped) }
       },
     },
     {
@@ -73,7 +73,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
       scope: 'read',
       async handle({ caller, query }) {
         const { name, limit, cursor } = parsed(listQuery, query)
-        const session = name === undefined ? undefined : await desk.findByName(caller, name)
+        const session = name === undefined ? undefined : await entry.findByName(caller, name)
         if (name !== undefined && !session) return { snapshots: [], pagination: { count: 0, next: null } }
         const rows = await snapshots.list(caller, {
           ...(session ? { sessionId: session.id } : {}),
@@ -93,7 +93,7 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
       path: '/v2/sandboxes/snapshots/:snapshotId',
       scope: 'read',
       handle: async ({ caller, params }) => ({
-        snapshot: await view(caller, await findSnapshot(desk, caller, params.snapshotId!)),
+        snapshot: await view(caller, await findSnapshot(entry, caller, params.snapshotId!)),
       }),
     },
     {
@@ -101,41 +101,41 @@ export function snapshotRoutes(desk: VercelDesk): VercelRoute[] {
       path: '/v2/sandboxes/snapshots/:snapshotId',
       scope: 'exec',
       async handle({ caller, params }) {
-        const row = await findSnapshot(desk, caller, params.snapshotId!)
+        const row = await findSnapshot(entry, caller, params.snapshotId!)
         const shown = await view(caller, row, 'deleted')
-        if (!(await removeSnapshot(desk, caller, row.id))) await findSnapshot(desk, caller, row.id)
+        if (!(await removeSnapshot(entry, caller, row.id))) await findSnapshot(entry, caller, row.id)
         return { snapshot: shown }
       },
     },
   ]
 }
 
-/** One whose time is over is gone, for whoever looks first. */
-export async function findSnapshot(desk: VercelDesk, caller: Caller, id: string): Promise<Row> {
-  const row = await desk.services.sessions.snapshots.get(caller, id)
-  const kept = await desk.place.records.get<KeptSnapshot>(caller.projectId, kind, id)
+/** An expired snapshot is removed by the first request that finds it. */
+export async function findSnapshot(entry: Entry, caller: Caller, id: string): Promise<Row> {
+  const row = await entry.services.sessions.snapshots.get(caller, id)
+  const kept = await entry.place.records.get<KeptSnapshot>(caller.projectId, kind, id)
   if (!isOver(kept)) return row
-  await removeSnapshot(desk, caller, id)
+  await removeSnapshot(entry, caller, id)
   throw new SandboxError('not_found', `There is no snapshot ${id}.`)
 }
 
-export async function removeSnapshot(desk: VercelDesk, caller: Caller, id: string): Promise<boolean> {
-  const deleted = await desk.services.sessions.snapshots.delete(caller, id)
-  await desk.place.records.delete(caller.projectId, kind, id)
+export async function removeSnapshot(entry: Entry, caller: Caller, id: string): Promise<boolean> {
+  const deleted = await entry.services.sessions.snapshots.delete(caller, id)
+  await entry.place.records.delete(caller.projectId, kind, id)
   return deleted
 }
 
-/** Those whose time is over while nobody looks. One of another machine is removed there. */
-export async function removeExpired(desk: VercelDesk): Promise<void> {
-  const { keys, log, sessions } = desk.services
+/** Removes expired snapshots of this daemon. */
+export async function removeExpired(entry: Entry): Promise<void> {
+  const { keys, log, sessions } = entry.services
   for (const { id: projectId } of await keys.projects()) {
     const caller = { projectId, keyId: 'daemon', scopes: [], requestId: 'expired' }
-    for (const { key, data } of await desk.place.records.list<KeptSnapshot>(projectId, kind)) {
+    for (const { key, data } of await entry.place.records.list<KeptSnapshot>(projectId, kind)) {
       if (!isOver(data)) continue
       const row = await sessions.snapshots.get(caller, key).catch(ifMissing)
-      if (!row) await desk.place.records.delete(projectId, kind, key)
-      else if (row.instance_id === sessions.context.instanceId)
-        await removeSnapshot(desk, caller, key).catch((error) =>
+      if (!row) await entry.place.records.delete(projectId, kind, key)
+      else if (sessions.isHere(row))
+        await removeSnapshot(entry, caller, key).catch((error) =>
           log.warn({ snapshot: key, err: error }, 'an expired snapshot is not removed yet'),
         )
     }

@@ -3,7 +3,7 @@ import { cloneRepo } from '@sandkasten/sdk/recipes'
 import { z } from 'zod'
 import type { Session, Used } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
-import type { VercelCall, VercelDesk } from './desk.ts'
+import type { Entry, VercelCall } from './entry.ts'
 
 /** What a new sandbox begins with. */
 export const source = z.discriminatedUnion('type', [
@@ -21,12 +21,12 @@ export const source = z.discriminatedUnion('type', [
 
 type Source = z.infer<typeof source>
 
-/** Longer than any source should need: who sends one byte a minute must not keep us. */
+/** Limits sources that send very slowly. */
 const fillMs = 600_000
 
 /** Puts the source in place, for as long as its client waits. */
 export async function fill(
-  desk: VercelDesk,
+  entry: Entry,
   { caller, signal }: VercelCall,
   session: Session,
   from: Source,
@@ -36,7 +36,7 @@ export async function fill(
   const ending = AbortSignal.any([signal, clock])
   const work = ({ sandbox }: Used) =>
     from.type === 'git' ? clone(sandbox, from, ending) : unpack(sandbox, from.url, ending)
-  await desk.services.sessions.use.use(caller, session.id, work).catch((cause: unknown) => {
+  await entry.services.sessions.use.use(caller, session.id, work).catch((cause: unknown) => {
     if (!clock.aborted) throw cause
     throw new SandboxError('timeout', `The source did not come within ${fillMs / 1000} s.`, { cause })
   })
@@ -52,7 +52,7 @@ async function clone(
   await cloneRepo(sandbox, {
     url,
     path: '.',
-    ...(password === undefined ? {} : { token: password }),
+    token: password,
     ...(password === undefined || !username ? {} : { username }),
     ...(revision === undefined || commit ? {} : { branch: revision }),
     ...(depth === undefined || commit ? {} : { depth }),

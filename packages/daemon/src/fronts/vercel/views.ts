@@ -1,9 +1,9 @@
-import type { Session, Tracked } from '../../sessions/index.ts'
-import { frontLabel, type Kept, type VercelDesk } from './desk.ts'
+import type { Command, Session } from '../../sessions/index.ts'
+import { type Entry, frontLabel, type Kept } from './entry.ts'
 
 /** Our rows in the shapes that the SDK's validators accept. */
 
-/** The one that there is. */
+/** The only region. */
 export const region = 'local'
 
 export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' | 'aborted' | 'snapshotting'
@@ -11,7 +11,7 @@ export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' |
 const statuses: Readonly<Record<Session['status'], Status>> = {
   creating: 'pending',
   running: 'running',
-  // It goes on with `resume`, as one that is stopped does.
+  // A paused sandbox resumes as a stopped one does.
   paused: 'stopped',
   stopped: 'stopped',
   crashed: 'stopped',
@@ -42,24 +42,24 @@ export function sandboxView(session: Session, kept: Kept) {
     createdAt: session.created_at,
     updatedAt: session.status_at,
     currentSessionId: sidOf(session),
-    ...(kept.currentSnapshotId === undefined ? {} : { currentSnapshotId: kept.currentSnapshotId }),
+    currentSnapshotId: kept.currentSnapshotId,
     status: statuses[session.status],
     statusUpdatedAt: session.status_at,
     ...(session.workdir === null ? {} : { cwd: session.workdir }),
     tags: tagsOf(session),
-    ...(kept.snapshotExpirationMs === undefined ? {} : { snapshotExpiration: kept.snapshotExpirationMs }),
+    snapshotExpiration: kept.snapshotExpirationMs,
   }
 }
 
 /** One run; an earlier one than the session's last is over. */
-export function sessionView(desk: VercelDesk, session: Session, incarnation = session.incarnation) {
+export function sessionView(entry: Entry, session: Session, incarnation = session.incarnation) {
   const status = incarnation === session.incarnation ? statuses[session.status] : 'stopped'
   return {
     id: sidOf(session, incarnation),
     memory: session.mem_mb,
     vcpus: session.cpu,
     region,
-    timeout: session.lifetime_ms ?? desk.longestMs,
+    timeout: session.lifetime_ms ?? entry.longestMs,
     status,
     requestedAt: session.started_at,
     startedAt: session.started_at,
@@ -77,11 +77,11 @@ function policyOf(session: Session): { mode: 'allow-all' | 'deny-all' } {
 }
 
 /** The ports that were opened, each with an address that works from where the client is. */
-export async function routesOf(desk: VercelDesk, session: Session) {
-  const { ports, sessions } = desk.services
+export async function routesOf(entry: Entry, session: Session) {
+  const { ports } = entry.services
   const { addresses } = ports
   if (!addresses) return []
-  const rows = await sessions.context.store.ports.list(session.id)
+  const rows = await ports.listOpen(session)
   return rows.map(({ port }) => ({
     // Not every machine knows that names below `localhost` are itself.
     url:
@@ -92,7 +92,7 @@ export async function routesOf(desk: VercelDesk, session: Session) {
   }))
 }
 
-type ExecRow = Tracked['row']
+type ExecRow = Command['row']
 
 export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
   const [name = '', ...args] = JSON.parse(row.command) as string[]
@@ -110,7 +110,7 @@ export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
   }
 }
 
-/** One whose sandbox ended before it has no exit code of its own; a wait for it must end all the same. */
+/** A command whose sandbox ended first has no exit code of its own, but a wait for it must end. */
 export function exitCodeOf(row: Omit<ExecRow, 'events'>): number | null {
   if (row.status === 'running') return null
   if (row.status === 'lost') return 137

@@ -1,20 +1,27 @@
 import { createHash } from 'node:crypto'
 import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
-import { heavyStep, stepChars } from '../../heavy.ts'
 import type { Caller } from '../../keys/index.ts'
+import { nextTurn, stepChars } from '../../large-texts.ts'
 import type { ExecRow, ListedExec } from '../../store/index.ts'
 import type { Context, Session } from '../context.ts'
-import { checkArgv, checkEnv } from '../request-limits.ts'
-import type { StoreBudget } from '../store-budget.ts'
+import { checkArgv, checkEnv } from '../limits/request-limits.ts'
+import type { StoreBudget } from '../limits/store-budget.ts'
 import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
 import type { ResultAccount } from './result-memory.ts'
+import { lossOf, startRun, trackRun } from './run-command.ts'
+import { trackShell } from './shell-command.ts'
 import { enterShell } from './shell-queue.ts'
 import { shellOf } from './shells.ts'
-import { lossOf, startRun, trackRun } from './tracked-run.ts'
-import { trackShell } from './tracked-shell.ts'
-import type { CommandRequest, ExecResult, Tracked, TrackOptions } from './types.ts'
+import type {
+  Command,
+  CommandRequest,
+  ExecResult,
+  LiveCommand,
+  StoredCommand,
+  TrackOptions,
+} from './types.ts'
 
 const doneKept = 200
 
@@ -22,16 +29,16 @@ const doneKept = 200
 type Taken = () => Promise<Used & { release: () => void }>
 
 /**
- * Commands that carry an id. The row is written before the command is started, the id is the provider's too, and a task
- * here follows each to its end and writes the result down. So a repeated request finds the first one, in this process or
- * in the next; and who was cut off goes on reading where he was.
+ * Commands with an id. The row is written before the command starts, and the provider uses the same id. A follower reads
+ * each command to its end and writes the result. So a repeated request finds the first command, in this process or in the
+ * next one, and a client can resume after the last event that it received.
  */
 export class Commands {
   readonly #context: Context
   readonly #use: Use
   readonly #budget: StoreBudget
-  readonly #tracked = new Map<string, Tracked>()
-  readonly #starting = new Map<string, Promise<Tracked | ExecRow>>()
+  readonly #tracked = new Map<string, LiveCommand>()
+  readonly #starting = new Map<string, Promise<Command>>()
   readonly #finding = new Map<string, Promise<boolean>>()
   /** Lets go of everything when this process ends; what runs in sandboxes runs on. */
   readonly #closing = new AbortController()
@@ -42,14 +49,14 @@ export class Commands {
     this.#use = use
   }
 
-  /** Starts a command, or finds the one that was started with this id. */
+  /** Starts a command, or finds the command with this id. */
   async start(
     caller: Caller,
     id: string,
     execId: string,
     request: CommandRequest,
     options: UseOptions = {},
-  ): Promise<Tracked | ExecRow> {
+  ): Promise<Command> {
     if (request.kind === 'run') {
       checkArgv(request.cmd, request.args)
       checkEnv(request.env)
@@ -68,17 +75,20 @@ export class Commands {
   }
 
   /** A command of a session, running or done. */
-  async find(caller: Caller, id: string, execId: string): Promise<Tracked | ExecRow> {
+  async find(caller: Caller, id: string, execId: string): Promise<Command> {
     await this.#use.find(caller, id)
     const key = `${id}/${execId}`
     const tracked = this.#tracked.get(key)
     if (tracked) return tracked
     const row = await this.#context.store.execs.get(id, execId)
     if (row && row.kind !== 'terminal') {
-      if (row.status !== 'running' || !(await this.#stillRuns(caller, row))) return row
+      if (row.status !== 'running' || !(await this.#stillRuns(caller, row))) return this.#stored(caller, row)
       // Its sandbox could not be reached when this process looked for it.
       await this.#found(row, () => this.#use.take(caller, id))
-      return this.#tracked.get(key) ?? (await this.#context.store.execs.get(id, execId)) ?? row
+      return (
+        this.#tracked.get(key) ??
+        this.#stored(caller, (await this.#context.store.execs.get(id, execId)) ?? row)
+      )
     }
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
       hint: {
@@ -95,8 +105,12 @@ export class Commands {
     return this.#context.store.execs.list(id, { limit, maxBytes })
   }
 
-  /** Output of a command that is done: from its sandbox while that has it, then from the store. */
-  async *replay(
+  #stored(caller: Caller, row: ExecRow): StoredCommand {
+    return { state: 'stored', row, output: (after, signal) => this.#replay(caller, row, after, signal) }
+  }
+
+  /** Output of a command that has ended: from its sandbox while the sandbox has it, then from the store. */
+  async *#replay(
     caller: Caller,
     row: ExecRow,
     after: number,
@@ -118,7 +132,7 @@ export class Commands {
     const oldest = events[0]?.seq
     if (oldest === undefined || after + 1 < oldest)
       throw new SandboxError('gone', `Output after event ${after} was dropped.`, {
-        details: { after, ...(oldest === undefined ? {} : { oldest }) },
+        details: { after, oldest },
         hint: 'The result has the beginning and the end of it. Read sooner next time.',
       })
     for (const event of events) if (event.seq > after) yield event
@@ -158,7 +172,7 @@ export class Commands {
     execId: string,
     request: CommandRequest,
     options: UseOptions,
-  ): Promise<Tracked | ExecRow> {
+  ): Promise<Command> {
     const { store, metrics } = this.#context
     const used = await this.#use.take(caller, id, options)
     try {
@@ -184,7 +198,7 @@ export class Commands {
     used: Used & { release: () => void },
     row: ExecRow,
     request: CommandRequest,
-  ): Promise<Tracked> {
+  ): Promise<LiveCommand> {
     const { live } = this.#context
     if (request.kind === 'run') {
       const started = await startRun(used.sandbox, row, request)
@@ -229,7 +243,7 @@ export class Commands {
         )
         return false
       }
-      // It was written down and never started: nobody was told of it, and a repeat may start it.
+      // The row exists but the command never started. No client learned of it, so a retry may start it.
       if (SandboxError.is(error, 'not_found')) await store.execs.delete(row.session_id, row.exec_id)
       else await this.#save(row, { status: 'lost', ended_at: Date.now(), result: lossOf(error) })
       return true
@@ -272,12 +286,12 @@ export class Commands {
     }
   }
 
-  /** In the map while it runs; the session is held for it unless nobody waits for it. */
+  /** Tracks the command while it runs. A command that is not detached holds its session. */
   #keep(
     used: Used & { release: () => void },
-    track: (options: (row: ExecRow) => TrackOptions) => Tracked,
+    track: (options: (row: ExecRow) => TrackOptions) => LiveCommand,
     account = this.#context.memory.open(used.session.project_id),
-  ): Tracked {
+  ): LiveCommand {
     const tracked = track((row) => this.#options(row, account))
     const { row } = tracked
     const key = `${row.session_id}/${row.exec_id}`
@@ -312,7 +326,7 @@ export class Commands {
     }
     for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
-        if (chars > stepChars) await heavyStep()
+        if (chars > stepChars) await nextTurn()
         if (this.#closing.signal.aborted) break
         await store.execs.update(row.session_id, row.exec_id, changes)
         this.#budget.added(row.project_id, chars)
@@ -329,10 +343,9 @@ export class Commands {
     return { ...row, ...changes }
   }
 
-  async #repeat(caller: Caller, wanted: ExecRow): Promise<Tracked | ExecRow> {
+  async #repeat(caller: Caller, wanted: ExecRow): Promise<Command> {
     const found = await this.find(caller, wanted.session_id, wanted.exec_id)
-    const row = 'row' in found ? found.row : found
-    if (row.fingerprint === wanted.fingerprint) return found
+    if (found.row.fingerprint === wanted.fingerprint) return found
     throw new SandboxError('conflict', `The id ${wanted.exec_id} was used for a different command.`, {
       hint: 'Use a new id for each command.',
     })
@@ -344,7 +357,7 @@ export class Commands {
   }
 }
 
-/** The result of a command that is done; throws for one that is lost. */
+/** The result of a finished command. Throws for a lost one. */
 export function resultOf(row: ExecRow): ExecResult {
   const result = JSON.parse(row.result ?? '{}')
   if (row.status === 'done') return result

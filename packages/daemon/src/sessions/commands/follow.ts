@@ -73,10 +73,10 @@ function resultOf(
     exitCode,
     stdout: stdout.text(),
     stderr: stderr.text(),
-    ...(signal === undefined ? {} : { signal }),
+    signal,
     timedOut,
     truncated: missed || stdout.truncated || stderr.truncated,
-    ...(oom === undefined ? {} : { oom }),
+    oom,
     durationMs,
   }
 }

@@ -1,5 +1,5 @@
 import type { OutputBudget } from '@sandkasten/sdk'
-import { heavyStep } from '../../heavy.ts'
+import { nextTurn } from '../../large-texts.ts'
 
 /** Output that is read without a pause, as that of most commands is; then how much between two pauses. */
 const unpacedBytes = 1024 * 1024
@@ -74,7 +74,7 @@ export class ResultAccount implements OutputBudget {
     this.#untilPause -= bytes
     if (this.#untilPause > 0) return undefined
     this.#untilPause = pacedBytes
-    return heavyStep()
+    return nextTurn()
   }
 
   /** Gives everything back; takes nothing any more. */

@@ -1,5 +1,5 @@
 import type { CommandResult, ShellResult } from '@sandkasten/sdk'
-import { characterEnd, heavyStep, jsonPieces, stepChars } from '../../heavy.ts'
+import { characterEnd, jsonChunks, nextTurn, stepChars } from '../../large-texts.ts'
 import type { ResultAccount } from './result-memory.ts'
 
 /** Kept of a result even if its project has no memory left. */
@@ -47,7 +47,7 @@ export async function encodedResult(
 ): Promise<string> {
   const fit = await fitMemory(account, result, maxBytes)
   let text = ''
-  for await (const piece of jsonPieces({ kind, ...fit })) text += piece
+  for await (const piece of jsonChunks({ kind, ...fit })) text += piece
   return text
 }
 
@@ -67,7 +67,7 @@ async function resultBytes(result: CommandResult | ShellResult): Promise<number>
 async function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): Promise<number> {
   let bytes = 2
   for (let at = 0; at < text.length && bytes <= most; ) {
-    if (at > 0) await heavyStep()
+    if (at > 0) await nextTurn()
     const end = characterEnd(text, at + stepChars)
     bytes += encodedBytes(text, at, end)
     at = end
@@ -75,7 +75,7 @@ async function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): Promise
   return bytes
 }
 
-/** Texts whose JSON together is no larger than that; the larger ones lose their middle. */
+/** Cuts the middle out of the largest texts until their JSON fits. */
 export async function fitTexts(texts: readonly string[], maxBytes: number): Promise<string[]> {
   // The usual case, decided without measuring.
   if (texts.reduce((sum, text) => sum + text.length * 6, 0) <= maxBytes) return [...texts]
@@ -101,7 +101,7 @@ async function cut(text: string, maxBytes: number): Promise<string> {
     bytes += encodedBytes(text, head, end)
     if (bytes > half) break
     head = end
-    if (slices % slicesInStep === 0) await heavyStep()
+    if (slices % slicesInStep === 0) await nextTurn()
   }
   let tail = text.length
   for (let bytes = 0, slices = 1; tail > head; slices += 1) {
@@ -109,7 +109,7 @@ async function cut(text: string, maxBytes: number): Promise<string> {
     bytes += encodedBytes(text, start, tail)
     if (bytes > half) break
     tail = start
-    if (slices % slicesInStep === 0) await heavyStep()
+    if (slices % slicesInStep === 0) await nextTurn()
   }
   return `${text.slice(0, head)}${seam}${text.slice(tail)}`
 }

@@ -2,9 +2,8 @@ import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
 import { OutputLog } from '@sandkasten/sdk/provider'
 
 /**
- * What the task that follows a program has just read, for those who read it live. They are there from the first event on,
- * however busy this process is, and a slow one slows the follower, which slows the program. Who wants what is not here any
- * more asks the sandbox.
+ * Passes the events that a follower reads on to live readers, beginning with the first event. A slow reader slows the
+ * follower, which slows the program. Events that are no longer here come from the sandbox.
  */
 export class SharedOutput {
   readonly #log: OutputLog

@@ -1,6 +1,6 @@
-import type { Open } from '../live.ts'
+import type { Open } from '../live-sessions.ts'
 
-/** A command in a shell, as others who wait for the shell may see it. */
+/** A command in a shell, as callers that wait for the shell see it. */
 export interface ShellTurn {
   /** Null for a command that belongs to its request and has no id. */
   readonly execId: string | null
@@ -9,7 +9,7 @@ export interface ShellTurn {
   startedAt: number
 }
 
-/** As much of a command as is shown to those who wait for it. */
+/** How much of a command's text is shown to callers that wait for it. */
 const shownLength = 1000
 
 const queues = new WeakMap<Open, Map<string, ShellTurn[]>>()
@@ -34,5 +34,5 @@ export function enterShell(open: Open, shell: string, execId: string | null, com
 /** The command that runs in a shell, and how many wait behind it. */
 export function shellQueue(open: Open, shell: string): { running?: ShellTurn; waiting: number } {
   const [running, ...waiting] = queues.get(open)?.get(shell) ?? []
-  return { ...(running ? { running } : {}), waiting: waiting.length }
+  return { running, waiting: waiting.length }
 }

@@ -1,10 +1,12 @@
 import { SandboxError, type SandboxShell } from '@sandkasten/sdk'
-import type { Open } from '../live.ts'
-import { checkCount } from '../request-limits.ts'
+import { checkCount } from '../limits/request-limits.ts'
+import type { Open } from '../live-sessions.ts'
 
 export const mainShell = 'main'
 
-/** A session's shells, each opened once for each start of its sandbox. One that was opened before a restart of ours is found by its name. */
+/**
+ * Opens each of a session's shells once per start of its sandbox. A shell from before a restart is found by its name.
+ */
 export async function shellOf(
   open: Open,
   name: string,

@@ -2,16 +2,28 @@ import type { CommandResult, ProcessEvent, ProcessSignal, ShellResult } from '@s
 import type { ExecRow } from '../../store/index.ts'
 import type { ResultAccount } from './result-memory.ts'
 
-/** A command that carries an id: it outlives the request that started it, and this process. */
-export interface Tracked {
+/** A command with an id. It outlives the request that started it, and this process. */
+export type Command = LiveCommand | StoredCommand
+
+interface CommandBase {
   readonly row: ExecRow
-  /** Live and replayable; `after` goes on. Throws `gone`. */
+  /** The events after number `after`. Throws `gone` when they were dropped. */
   output(after: number, signal: AbortSignal): AsyncIterable<ProcessEvent>
-  /** The row with its result, or as lost. Never rejects. */
+}
+
+/** A command that this process follows to its end. */
+export interface LiveCommand extends CommandBase {
+  readonly state: 'live'
+  /** The final row: with its result, or as lost. Never rejects. */
   readonly done: Promise<ExecRow>
   kill(signal: ProcessSignal): Promise<boolean>
   write?(data: Uint8Array): Promise<void>
   closeStdin?(): Promise<void>
+}
+
+/** A command that has ended, or whose sandbox cannot be reached now: only what the store has of it. */
+export interface StoredCommand extends CommandBase {
+  readonly state: 'stored'
 }
 
 export interface TrackOptions {

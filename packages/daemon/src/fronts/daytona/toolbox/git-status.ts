@@ -51,7 +51,7 @@ export function statusView(text: string) {
     fileStatus,
     detached: head === '(detached)',
     branchPublished: upstream !== undefined,
-    ...(upstream === undefined ? {} : { upstream }),
+    upstream,
     ...(ahead === undefined ? {} : { ahead: Number(ahead), behind: Number(behind) }),
   }
 }

@@ -3,7 +3,7 @@ import { gitCredentials } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
 import { needed, parsed } from '../../shared/request.ts'
-import { type Call, type Routes, using } from '../call.ts'
+import { type Call, type Entry, using } from '../entry.ts'
 import { statusView } from './git-status.ts'
 
 const path = z.string().min(1)
@@ -69,20 +69,20 @@ const bodies = {
 const configQuery = z.object({ key: name, path: z.string().optional(), scope })
 
 /** Git, by the sandbox's own git: arguments as arguments, a password in the environment of that one process. */
-export function gitRoutes(routes: Routes): void {
+export function gitRoutes(entry: Entry): void {
   const on = <T extends z.ZodType>(
     route: `${'POST' | 'DELETE'} ${string}`,
     schema: T,
     work: (git: Git, body: z.infer<T>) => Promise<unknown>,
   ) => {
     const [method, name] = route.split(' ') as ['POST' | 'DELETE', string]
-    routes.add(method, `/toolbox/:id/git/${name}`, 'exec', async (call) => {
+    entry.add(method, `/toolbox/:id/git/${name}`, 'exec', async (call) => {
       const body = parsed(schema, call.body)
       return using(call, ({ sandbox }) => work(new Git(sandbox, call), body))
     })
   }
   const look = (name: string, work: (git: Git, at: string) => Promise<unknown>) =>
-    routes.add('GET', `/toolbox/:id/git/${name}`, 'read', async (call) => {
+    entry.add('GET', `/toolbox/:id/git/${name}`, 'read', async (call) => {
       const at = needed(call, 'path')
       return using(call, ({ sandbox }) => work(new Git(sandbox, call), at))
     })
@@ -192,7 +192,7 @@ export function gitRoutes(routes: Routes): void {
     })
     return { remotes }
   })
-  routes.add('GET', '/toolbox/:id/git/config', 'read', async (call) => {
+  entry.add('GET', '/toolbox/:id/git/config', 'read', async (call) => {
     const { key, path: at, ...asked } = parsed(configQuery, call.query)
     const flags = scopeOf(asked.scope)
     return using(call, async ({ sandbox }) => {

@@ -26,12 +26,12 @@ function read(bytes: Buffer, cuts: readonly number[]): Array<string | object> {
 const text = `${marker('begin a 0')}no newline\x1e\x1e${nonce.slice(0, 5)}${marker('end a 3')}${marker('begin b 0')}\xff\x00\n${marker('end b 0')}`
 const bytes = Buffer.from(text, 'latin1')
 const wanted = [
-  { kind: 'begin', commandId: 'a', exitCode: 0 },
+  { kind: 'begin', execId: 'a', exitCode: 0 },
   `no newline\x1e\x1e${nonce.slice(0, 5)}`,
-  { kind: 'end', commandId: 'a', exitCode: 3 },
-  { kind: 'begin', commandId: 'b', exitCode: 0 },
+  { kind: 'end', execId: 'a', exitCode: 3 },
+  { kind: 'begin', execId: 'b', exitCode: 0 },
   '\xff\x00\n',
-  { kind: 'end', commandId: 'b', exitCode: 0 },
+  { kind: 'end', execId: 'b', exitCode: 0 },
 ]
 
 describe('MarkedStream', () => {
@@ -59,7 +59,7 @@ describe('MarkedStream', () => {
     const found = pieces.flatMap((piece) => stream.push(Buffer.from(piece)))
     const output = found.filter((piece) => Buffer.isBuffer(piece))
     expect(Buffer.concat(output)).toHaveLength(start.length + 1_048_576)
-    expect(found.at(-1)).toEqual({ kind: 'end', commandId: 'a', exitCode: 3 })
+    expect(found.at(-1)).toEqual({ kind: 'end', execId: 'a', exitCode: 3 })
     // What came after the beginning was not kept until the line was over.
     expect(output.length).toBeGreaterThan(250)
   })
@@ -68,6 +68,6 @@ describe('MarkedStream', () => {
     const lies = ['end a', 'end a 1 2', 'end a -1', 'END a 0', 'end a 0x1', 'end ../a 0', 'end  0', '']
     for (const lie of lies) expect(read(Buffer.from(marker(lie)), [])).toEqual([marker(lie)])
     const after = read(Buffer.from(marker('end ') + marker('end a 7')), [])
-    expect(after).toEqual([marker('end '), { kind: 'end', commandId: 'a', exitCode: 7 }])
+    expect(after).toEqual([marker('end '), { kind: 'end', execId: 'a', exitCode: 7 }])
   })
 })

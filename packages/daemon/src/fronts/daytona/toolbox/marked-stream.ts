@@ -1,11 +1,11 @@
 /** A marker that the session's shell prints between commands, on both of its streams. */
 export interface Marker {
   readonly kind: 'begin' | 'end'
-  readonly commandId: string
+  readonly execId: string
   readonly exitCode: number
 }
 
-/** A marker is shorter. What begins as one and is not is output: nobody inside can make us hold more. */
+/** The longest marker. Longer text that begins like one is output, so a sandbox cannot make us hold more. */
 const mostBytes = 256
 
 /**
@@ -67,7 +67,7 @@ export class MarkedStream {
 }
 
 function markerOf(line: string): Marker | undefined {
-  const [, kind, commandId, exitCode] = /^(begin|end) ([\w-]{1,64}) (\d{1,3})$/.exec(line) ?? []
+  const [, kind, execId, exitCode] = /^(begin|end) ([\w-]{1,64}) (\d{1,3})$/.exec(line) ?? []
   if (kind === undefined) return undefined
-  return { kind: kind as Marker['kind'], commandId: commandId!, exitCode: Number(exitCode) }
+  return { kind: kind as Marker['kind'], execId: execId!, exitCode: Number(exitCode) }
 }

@@ -6,7 +6,7 @@ import { Ptys } from './pty.ts'
 
 type Output = (after: number) => AsyncGenerator<ProcessEvent>
 
-/** Somebody joins a terminal whose output is this; what he is told, and how it ends. */
+/** Joins a terminal with this output. Returns what the client receives, and how the connection ends. */
 async function joined(output: Output): Promise<{ said: string; error?: string }> {
   const terminal = { output: ({ after = 0 }) => output(after) }
   const terminals = {

@@ -1,12 +1,12 @@
 import { SandboxError, type SandboxTerminal } from '@sandkasten/sdk'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import { atItsPace, drained } from '../../../api/sockets.ts'
+import { atItsPace, drained } from '../../../http/websockets.ts'
 import type { Caller } from '../../../keys/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { wholeOutput } from '../../shared/output.ts'
 import { parsed } from '../../shared/request.ts'
-import { type Call, found, type Routes } from '../call.ts'
+import { type Call, type Entry, found } from '../entry.ts'
 
 const size = z.coerce.number().int().min(1).max(1000)
 const createBody = z.object({
@@ -42,9 +42,9 @@ export class Ptys {
     this.#place = place
   }
 
-  register(routes: Routes): void {
+  register(entry: Entry): void {
     const at = '/toolbox/:id/process/pty'
-    routes.add(
+    entry.add(
       'POST',
       at,
       'exec',
@@ -55,13 +55,13 @@ export class Ptys {
       },
       { status: 201 },
     )
-    routes.add('GET', at, 'read', async (call) => ({ sessions: await this.#list(call) }))
-    routes.add('GET', `${at}/:pid`, 'read', async (call) => {
+    entry.add('GET', at, 'read', async (call) => ({ sessions: await this.#list(call) }))
+    entry.add('GET', `${at}/:pid`, 'read', async (call) => {
       const one = (await this.#list(call)).find(({ id }) => id === call.params.pid)
       if (one) return one
       throw noPty()
     })
-    routes.add('DELETE', `${at}/:pid`, 'exec', async (call) => {
+    entry.add('DELETE', `${at}/:pid`, 'exec', async (call) => {
       const { id } = await found(call)
       const { terminals } = this.#place.services.sessions
       await this.#attach(call.caller, id, call.params.pid!, (terminal) => terminal.kill('SIGKILL'))
@@ -69,7 +69,7 @@ export class Ptys {
       await this.#place.records.delete(call.caller.projectId, kind, `${id}/${call.params.pid}`)
       return { message: 'PTY session deleted' }
     })
-    routes.add('POST', `${at}/:pid/resize`, 'exec', async (call) => {
+    entry.add('POST', `${at}/:pid/resize`, 'exec', async (call) => {
       const { cols, rows } = parsed(sizeBody, call.body)
       const { id } = await found(call)
       await this.#attach(call.caller, id, call.params.pid!, (terminal) => terminal.resize({ cols, rows }))
@@ -92,7 +92,7 @@ export class Ptys {
       terminalId: request.id,
       cols,
       rows,
-      ...(cwd ? { cwd } : {}),
+      cwd: cwd || undefined,
       env: { TERM: 'xterm-256color', ...envs },
     })
     const record: PtyRecord = {
@@ -121,7 +121,7 @@ export class Ptys {
         terminals.touch(sandboxId)
         input((data as Buffer).length, terminal.write(data as Buffer))
       })
-      // Of one that said more than is kept, who joins it sees the newest.
+      // Where output was dropped, a client that joins sees the newest part.
       const output = (after: number) => terminal.output({ after, signal: leaving })
       for await (const event of wholeOutput(output, leaving)) {
         if (event.type !== 'exit') {
@@ -129,7 +129,7 @@ export class Ptys {
           await drained(socket, leaving)
           continue
         }
-        const exit = { exitCode: event.exitCode, ...(event.signal ? { exitReason: event.signal } : {}) }
+        const exit = { exitCode: event.exitCode, exitReason: event.signal }
         socket.send(JSON.stringify({ type: 'control', status: 'exited', ...exit }))
         socket.close(1000, JSON.stringify(exit).slice(0, 120))
         await terminals.ended(sandboxId, id, exit)

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { Used } from '../../../sessions/index.ts'
 import { needed, parsed } from '../../shared/request.ts'
-import { type Call, type Routes, using } from '../call.ts'
+import { type Call, type Entry, using } from '../entry.ts'
 
 const replaceBody = z.object({
   files: z.array(z.string().min(1)).max(1000),
@@ -14,10 +14,10 @@ const mostFoundBytes = 4 * 1024 * 1024
 const searchMs = 60_000
 
 /** Names and contents, looked for by the sandbox's own `find` and `grep`: nothing is carried out of it but what was found. */
-export function searchRoutes(routes: Routes): void {
+export function searchRoutes(entry: Entry): void {
   const at = '/toolbox/:id/files'
 
-  routes.add('GET', `${at}/search`, 'read', async (call) => {
+  entry.add('GET', `${at}/search`, 'read', async (call) => {
     const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
     return using(call, async ({ sandbox }) => {
       await sandbox.files.stat(folder)
@@ -26,7 +26,7 @@ export function searchRoutes(routes: Routes): void {
     })
   })
 
-  routes.add('GET', `${at}/find`, 'read', async (call) => {
+  entry.add('GET', `${at}/find`, 'read', async (call) => {
     const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
     return using(call, async ({ sandbox }) => {
       await sandbox.files.stat(folder)
@@ -35,7 +35,7 @@ export function searchRoutes(routes: Routes): void {
     })
   })
 
-  routes.add('POST', `${at}/replace`, 'exec', async (call) => {
+  entry.add('POST', `${at}/replace`, 'exec', async (call) => {
     const body = parsed(replaceBody, call.body)
     return using(call, ({ sandbox }) =>
       Promise.all(body.files.map((file) => replaced(call, sandbox, file, body))),

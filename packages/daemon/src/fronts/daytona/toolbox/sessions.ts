@@ -3,12 +3,12 @@ import { SandboxError } from '@sandkasten/sdk'
 import { HeadTail } from '@sandkasten/sdk/provider'
 import type { WebSocket } from 'ws'
 import { z } from 'zod'
-import { accountOf } from '../../../api/response-memory.ts'
-import { drained } from '../../../api/sockets.ts'
+import { accountOf } from '../../../http/response-memory.ts'
+import { drained } from '../../../http/websockets.ts'
 import { fitTexts, type Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { notSupported, parsed } from '../../shared/request.ts'
-import { type Call, type Routes, using } from '../call.ts'
+import { type Call, type Entry, using } from '../entry.ts'
 import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
 
 const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
@@ -35,7 +35,7 @@ interface SessionRecord extends SessionFacts {
 /** Where a command of a session is found; for requests and for WebSockets. */
 export interface CommandAddress {
   readonly sessionId: string
-  readonly commandId: string
+  readonly execId: string
 }
 
 export interface FoundCommand {
@@ -52,32 +52,32 @@ export class ToolboxSessions {
     this.#place = place
   }
 
-  register(routes: Routes): void {
+  register(entry: Entry): void {
     const at = '/toolbox/:id/process/session'
-    routes.add('POST', at, 'exec', (call) => this.#create(call), { status: 201 })
-    routes.add('GET', at, 'read', (call) => using(call, (used) => this.#list(used)))
+    entry.add('POST', at, 'exec', (call) => this.#create(call), { status: 201 })
+    entry.add('GET', at, 'read', (call) => using(call, (used) => this.#list(used)))
     for (const path of ['entrypoint', 'entrypoint/logs'])
-      routes.add('GET', `${at}/${path}`, 'read', async () => {
+      entry.add('GET', `${at}/${path}`, 'read', async () => {
         throw notSupported('The entrypoint’s session')
       })
-    routes.add('GET', `${at}/:sid`, 'read', (call) =>
+    entry.add('GET', `${at}/:sid`, 'read', (call) =>
       using(call, async (used) => this.#view(await this.#record(used, call.params.sid!), used)),
     )
-    routes.add('DELETE', `${at}/:sid`, 'exec', (call) => this.#delete(call), { status: 204 })
-    routes.add('POST', `${at}/:sid/exec`, 'exec', (call) => this.#execute(call))
-    routes.add('GET', `${at}/:sid/command/:cid`, 'read', (call) =>
+    entry.add('DELETE', `${at}/:sid`, 'exec', (call) => this.#delete(call), { status: 204 })
+    entry.add('POST', `${at}/:sid/exec`, 'exec', (call) => this.#execute(call))
+    entry.add('GET', `${at}/:sid/command/:cid`, 'read', (call) =>
       using(call, async (used) => commandView((await this.command(used, addressOf(call))).command)),
     )
-    routes.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
+    entry.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
       using(call, async (used) => outputOf(call, await this.command(used, addressOf(call)), false)),
     )
-    routes.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
+    entry.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
   }
 
   /** The command, running or ended, and its session. */
-  async command(used: Used, { sessionId, commandId }: CommandAddress): Promise<FoundCommand> {
+  async command(used: Used, { sessionId, execId }: CommandAddress): Promise<FoundCommand> {
     const session = await this.#session(used, await this.#record(used, sessionId))
-    const command = session.get(commandId)
+    const command = session.get(execId)
     if (command) return { command, session }
     throw new SandboxError('not_found', 'command not found', {
       details: { daytonaCode: 'PROCESS_NOT_FOUND' },
@@ -141,8 +141,8 @@ export class ToolboxSessions {
     const runAsync = body.runAsync ?? body.async ?? false
     const cmdId = randomUUID()
     return using(call, async (used) => {
-      const { live } = this.#place.services.sessions.context
-      const found = await live.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
+      const { sessions } = this.#place.services
+      const found = await sessions.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
         const record = await this.#record(used, call.params.sid!)
         const session = await this.#session(used, record)
         // Written down first: so it is known again after a restart.
@@ -197,7 +197,7 @@ export class ToolboxSessions {
     return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))
   }
 
-  /** For as long as its shell lives. Of one that has ended, the sandbox knows all there is. */
+  /** Keeps the session while its shell lives. The sandbox has everything about an ended one. */
   #keep({ processId }: SessionRecord, opening: Promise<ShellSession>): Promise<ShellSession> {
     this.#open.set(processId, opening)
     const forget = () => {
@@ -255,20 +255,20 @@ function keyOf(sandboxId: string, sessionId: string): string {
 }
 
 function addressOf({ params }: Call): CommandAddress {
-  return { sessionId: params.sid!, commandId: params.cid! }
+  return { sessionId: params.sid!, execId: params.cid! }
 }
 
 function commandView({ id, command, exitCode }: SessionCommand) {
-  return { id, command, ...(exitCode === undefined ? {} : { exitCode }) }
+  return { id, command, exitCode }
 }
 
 /** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
 async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
   const { signal, request, reply } = call
-  const account = accountOf(call.place.services.sessions.context.memory, request, reply)
+  const account = accountOf(call.place.services.sessions.memory, request, reply)
   const mostBytes = call.place.services.config.max_result_mb * 1_048_576
   const [output, stdout, stderr] = [0, 0, 0].map(() => new HeadTail(mostBytes, account)) as Three<HeadTail>
-  // Of one that runs there is no end to wait for: what it has said is there at once.
+  // Without `wait`, return the output so far.
   const enough =
     wait || command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
   try {

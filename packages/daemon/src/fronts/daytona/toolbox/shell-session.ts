@@ -7,7 +7,7 @@ import { MarkedStream, type Marker } from './marked-stream.ts'
 
 const keptBytes = 8 * 1024 * 1024
 export const mostCommands = 200
-/** One that is found again is read until it has nothing more to say, for this long at a time. */
+/** How long a recovered session is read at a time before its output counts as complete. */
 const quietMs = 100
 const catchUpMs = 5_000
 
@@ -31,13 +31,13 @@ export interface SessionFacts {
 }
 
 /**
- * A session of the vendor's toolbox: one bash that lives on, in which commands run one after another, so that directory and
- * variables stay, and whose two streams stay apart.
+ * A session of Daytona's toolbox: one long-lived bash that runs commands one after another. Directory and variables
+ * persist, and stdout and stderr stay apart. (Our own shells merge both streams.)
  *
- *     its stdin ──► marker · eval 'command' · marker     its stdout, stderr ──► markers say whose output it is
+ *     stdin ──► marker · eval 'command' · marker     stdout, stderr ──► markers tell the commands' output apart
  *
- * All of it is in the shell's own output, which the sandbox keeps: here is only where a command's part of it begins and ends, and another
- * process of ours finds that again by reading it from its beginning. (Our own shells put both streams together.)
+ * The sandbox keeps the shell's output. This object only knows where each command's part begins and ends. After a restart
+ * it finds that out again by reading the output from the beginning.
  */
 export class ShellSession {
   readonly #process: ProcessHandle
@@ -79,7 +79,7 @@ export class ShellSession {
     return new ShellSession(process, facts, [])
   }
 
-  /** One that an earlier process of ours has started, or whose shell has ended. */
+  /** Recovers a session that an earlier process started, or whose shell has ended. */
   static async find(
     sandbox: Sandbox,
     facts: SessionFacts,
@@ -113,7 +113,7 @@ export class ShellSession {
     return made
   }
 
-  /** It is its turn, or was; or will never be. One that waits for others to end has not begun. */
+  /** Resolves when the command has begun, or never will. */
   async begun(command: SessionCommand, signal: AbortSignal): Promise<void> {
     while (command.from === undefined && !this.#isOver && !signal.aborted) await this.#change(signal)
   }
@@ -123,7 +123,7 @@ export class ShellSession {
     await this.begun(command, signal)
     if (command.from === undefined) return
     const streams = this.#streams()
-    // Whose the output is before the first marker: another one's, unless its beginning was dropped.
+    // Output before the first marker belongs to another command, unless the beginning was dropped.
     const mine = { stdout: false, stderr: false }
     const over = { stdout: false, stderr: false }
     let last = command.from - 1
@@ -143,7 +143,7 @@ export class ShellSession {
           if (mine[event.type]) yield { type: event.type, data: piece }
           continue
         }
-        const own = piece.commandId === command.id
+        const own = piece.execId === command.id
         mine[event.type] = own && piece.kind === 'begin'
         if (own && piece.kind === 'end') over[event.type] = true
       }
@@ -177,7 +177,7 @@ export class ShellSession {
     }
     const file = quoteArg(this.inputFile(id))
     const folder = quoteArg(this.#facts.folder)
-    // Before it begins, and opened for both: so who sees it begun can write, and neither side waits for the other to come.
+    // Opened for reading and writing before the command begins, so that neither side blocks on the other.
     const [before, stdin, after] = input
       ? [
           `mkdir -p ${folder}; mkfifo -m 600 ${file}; exec 9<>${file};`,
@@ -206,7 +206,7 @@ export class ShellSession {
       const begin = heldSince[event.type] ?? event.seq
       for (const piece of stream.push(event.data)) {
         if (Buffer.isBuffer(piece)) continue
-        const command = this.#commands.get(piece.commandId)
+        const command = this.#commands.get(piece.execId)
         if (piece.kind === 'begin') {
           current = command
           if (command) command.from = Math.min(command.from ?? Infinity, begin)

@@ -2,29 +2,29 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { notSupported, parsed } from '../../shared/request.ts'
 import { usageOf } from '../../shared/usage.ts'
-import { type Routes, using } from '../call.ts'
-import { printed } from './files.ts'
+import { type Entry, using } from '../entry.ts'
+import { printed } from '../files.ts'
 
 /** Facts about the sandbox: ports, use of memory and disk, and the parts of the toolbox that are not here. */
-export function systemRoutes(routes: Routes): void {
-  routes.add('GET', '/toolbox/:id/version', 'read', async ({ place }) => ({
+export function systemRoutes(entry: Entry): void {
+  entry.add('GET', '/toolbox/:id/version', 'read', async ({ place }) => ({
     version: place.services.version,
   }))
 
-  routes.add('GET', '/toolbox/:id/port', 'read', async (call) =>
+  entry.add('GET', '/toolbox/:id/port', 'read', async (call) =>
     using(call, async ({ session }) => {
       const all = await call.place.services.ports.list(call.caller, session.id)
       return { ports: all.filter(({ listening }) => listening).map(({ port }) => port) }
     }),
   )
-  routes.add('GET', '/toolbox/:id/port/:port/in-use', 'read', async (call) =>
+  entry.add('GET', '/toolbox/:id/port/:port/in-use', 'read', async (call) =>
     using(call, async ({ session }) => {
       const all = await call.place.services.ports.list(call.caller, session.id)
       return { isInUse: all.some(({ port, listening }) => listening && String(port) === call.params.port) }
     }),
   )
 
-  routes.add('GET', '/toolbox/:id/system/metrics', 'read', async (call) =>
+  entry.add('GET', '/toolbox/:id/system/metrics', 'read', async (call) =>
     using(call, async ({ session, sandbox }) => {
       const used = await usageOf(call.place.services, session)
       const disk = await printed(sandbox, 'df -kP . | tail -n 1')
@@ -45,20 +45,20 @@ export function systemRoutes(routes: Routes): void {
     }),
   )
 
-  routes.add('POST', '/toolbox/:id/env', 'exec', async (call) => {
+  entry.add('POST', '/toolbox/:id/env', 'exec', async (call) => {
     parsed(z.object({}), call.body)
     throw notSupported('Changing the environment of a running sandbox')
   })
   for (const [area, what] of Object.entries(absent))
     for (const method of ['GET', 'POST', 'DELETE'] as const)
-      routes.add(method, `/toolbox/:id/${area}/*`, 'read', async () => {
+      entry.add(method, `/toolbox/:id/${area}/*`, 'read', async () => {
         throw notSupported(what)
       })
   for (const method of ['GET', 'POST'] as const)
-    routes.add(method, '/toolbox/:id/process/interpreter/*', 'read', async () => {
+    entry.add(method, '/toolbox/:id/process/interpreter/*', 'read', async () => {
       throw notSupported('An interpreter that keeps its state')
     })
-  routes.add('POST', '/toolbox/:id/init', 'exec', async () => {
+  entry.add('POST', '/toolbox/:id/init', 'exec', async () => {
     throw new SandboxError('forbidden', 'The sandbox is initialised')
   })
 }

@@ -1,0 +1,71 @@
+import { isIP } from 'node:net'
+import { SandboxError } from '@sandkasten/sdk'
+import type { DaemonConfig } from './config.ts'
+
+export interface ListenAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. */
+export function parseListen(text: string): ListenAddress {
+  const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(text)
+  const port = Number(match?.[3])
+  const host = match?.[1] ?? match?.[2]
+  if (!match || port > 65_535 || !host)
+    throw new SandboxError('invalid_argument', `listen: “${text}” is not an address and a port.`, {
+      hint: 'Use for example 127.0.0.1:8080 or [::1]:8080.',
+    })
+  return { host, port }
+}
+
+/** Previews have a listener of their own, so that no page of a sandbox shares an origin with the API. */
+export function previewListen(text: string | undefined, api: ListenAddress): ListenAddress | undefined {
+  if (text === 'off') return undefined
+  if (text === undefined) return { host: api.host, port: api.port === 0 ? 0 : (api.port % 65_535) + 1 }
+  const given = parseListen(text)
+  if (given.port === 0 || given.port !== api.port) return given
+  throw new SandboxError('invalid_argument', 'preview_listen: previews cannot share the port of the API.', {
+    hint: 'Choose another port, or leave it out.',
+  })
+}
+
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1') return true
+  return isIP(host) === 4 && host.startsWith('127.')
+}
+
+/** An address that other machines reach carries keys, so it needs TLS in front and keys that cannot be guessed. */
+export function refuseUnsafe(config: DaemonConfig): void {
+  if (!config.allowed_images.includes(config.default_image))
+    throw new SandboxError(
+      'invalid_argument',
+      `default_image “${config.default_image}” is not in allowed_images.`,
+      {
+        hint: 'Add it to allowed_images, or choose another default.',
+      },
+    )
+  if (!config.allowed_networks.includes(config.defaults.network_mode))
+    throw new SandboxError(
+      'invalid_argument',
+      `defaults.network_mode “${config.defaults.network_mode}” is not in allowed_networks.`,
+      {
+        hint: 'Add it to allowed_networks.',
+      },
+    )
+  const fronts = Object.values(config.fronts).map(({ listen }) => listen)
+  const open = [config.listen, config.preview_listen, ...fronts].find((at) => at && !isLoopback(at.host))
+  if (!open) return
+  if (!config.behind_tls)
+    throw new SandboxError(
+      'invalid_argument',
+      `listen: others can reach ${open.host}, and keys would travel in clear text.`,
+      {
+        hint: 'Listen on 127.0.0.1, or put a TLS proxy in front and say so with behind_tls: true.',
+      },
+    )
+  if (config.api_key !== undefined && config.api_key.length < 24)
+    throw new SandboxError('invalid_argument', 'api_key is too short for an address that others can reach.', {
+      hint: 'Use 24 characters or more, or leave it out: one is made at the first start.',
+    })
+}

@@ -1,0 +1,62 @@
+import path from 'node:path'
+import type { FileStat } from '@sandkasten/sdk'
+import type { Session, Used } from '../../../sessions/index.ts'
+import type { Owners } from '../../shared/owners.ts'
+import type { FileMetadata } from './file-metadata.ts'
+
+type Files = Used['sandbox']['files']
+
+/** A path as E2B means it: relative ones and `~` begin at the home of the account, which is where a session works. */
+export function absolute(given: string, { workdir }: Session): string {
+  const home = workdir ?? '/'
+  if (given === '~' || given.startsWith('~/')) return path.posix.join(home, given.slice(1))
+  return path.posix.resolve(home, given)
+}
+
+/** One file or folder, in `filesystem.EntryInfo`'s words. */
+export async function entryOf(
+  files: Files,
+  file: string,
+  stat: FileStat,
+  metadata: FileMetadata,
+  owners: Owners,
+): Promise<object> {
+  const mode = stat.mode ?? (stat.type === 'directory' ? 0o755 : 0o644)
+  const own = metadata.of(file)
+  return {
+    name: path.posix.basename(file) || '/',
+    type: types[stat.type],
+    path: file,
+    size: String(stat.size),
+    mode,
+    owner: owners.ownerOf(stat),
+    group: owners.groupOf(stat),
+    permissions: `${letters[stat.type]}${rights(mode)}`,
+    ...(stat.mtimeMs === undefined ? {} : { modifiedTime: new Date(stat.mtimeMs).toISOString() }),
+    ...(stat.type === 'symlink' ? { symlinkTarget: await files.readlink(file) } : {}),
+    metadata: own,
+  }
+}
+
+const types: Readonly<Record<FileStat['type'], string>> = {
+  file: 'FILE_TYPE_FILE',
+  directory: 'FILE_TYPE_DIRECTORY',
+  symlink: 'FILE_TYPE_SYMLINK',
+  other: 'FILE_TYPE_UNSPECIFIED',
+}
+
+const letters: Readonly<Record<FileStat['type'], string>> = {
+  file: '-',
+  directory: 'd',
+  symlink: 'l',
+  other: '?',
+}
+
+function rights(mode: number): string {
+  return [6, 3, 0]
+    .map((shift) => {
+      const bits = (mode >> shift) & 7
+      return `${bits & 4 ? 'r' : '-'}${bits & 2 ? 'w' : '-'}${bits & 1 ? 'x' : '-'}`
+    })
+    .join('')
+}

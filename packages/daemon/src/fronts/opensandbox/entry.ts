@@ -1,0 +1,115 @@
+import { SandboxError } from '@sandkasten/sdk'
+import type { FastifyInstance } from 'fastify'
+import type { Caller, Scope } from '../../keys/index.ts'
+import type { Session, Used } from '../../sessions/index.ts'
+import type { FrontPlace } from '../front.ts'
+import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
+import { liveSession } from '../shared/sessions.ts'
+import { callerByKey, callerInside } from './access-token.ts'
+
+/** Ports of a sandbox behind which OpenSandbox has servers of its own; here we are behind them. */
+export const execdPort = 44_772
+export const egressPort = 18_080
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+export interface Call extends FrontCall {
+  /** The sandbox id in the path; empty where the path has none. */
+  readonly id: string
+}
+
+export interface RouteOptions {
+  /** The body is handed on as it comes. */
+  streamed?: boolean
+}
+
+type Handle = (call: Call) => Promise<unknown>
+
+/** Adds this front's routes: authenticates requests and finds their sandbox. */
+export class Entry {
+  readonly place: FrontPlace
+  readonly #app: FastifyInstance
+
+  constructor(app: FastifyInstance, place: FrontPlace) {
+    this.place = place
+    this.#app = app
+  }
+
+  get services() {
+    return this.place.services
+  }
+
+  lifecycle(method: Method, path: string, scope: Scope, handle: Handle): void {
+    this.#add(
+      method,
+      `/v1${path}`,
+      scope,
+      { callerOf: (request) => callerByKey(this.services, request) },
+      handle,
+    )
+  }
+
+  execd(method: Method, path: string, scope: Scope, handle: Handle, options: RouteOptions = {}): void {
+    this.#inside(execdPort, method, path, scope, handle, options)
+  }
+
+  egress(method: Method, path: string, scope: Scope, handle: Handle): void {
+    this.#inside(egressPort, method, path, scope, handle)
+  }
+
+  find(caller: Caller, id: string): Promise<Session> {
+    return liveSession(this.services, caller, id, () => noSandbox(id))
+  }
+
+  /** Work inside the sandbox, which must run: nothing here wakes one. */
+  async use<T>({ caller, id }: Call, work: (used: Used) => Promise<T>): Promise<T> {
+    await this.find(caller, id)
+    return this.services.sessions.use.use(caller, id, work, { wake: false })
+  }
+
+  /** For work that may take much memory: a few calls of a project at a time. */
+  list<T>(call: Call, work: (used: Used) => Promise<T>): Promise<T> {
+    const { largeCalls } = this.services.sessions
+    return largeCalls.run(call.caller.projectId, call.signal, () => this.use(call, work))
+  }
+
+  #inside(
+    port: number,
+    method: Method,
+    path: string,
+    scope: Scope,
+    handle: Handle,
+    options: RouteOptions = {},
+  ): void {
+    const callerOf: FrontRoute['callerOf'] = (request) => callerInside(this.services, request)
+    this.#add(method, `/sandboxes/:id/port/${port}${path}`, scope, { ...options, callerOf }, handle)
+  }
+
+  #add(
+    method: Method,
+    url: string,
+    scope: Scope,
+    options: RouteOptions & Pick<FrontRoute, 'callerOf'>,
+    handle: Handle,
+  ): void {
+    addRoute(this.#app, this.place, {
+      method,
+      url,
+      scope,
+      ...options,
+      handle: (call) => handle({ ...call, id: call.params.id ?? '' }),
+    })
+  }
+}
+
+/** The same answer for a foreign, an ended and a missing sandbox. */
+export function noSandbox(id: string): SandboxError {
+  return new SandboxError('not_found', `Sandbox ${id} not found.`, { hint: 'It has ended, or never was.' })
+}
+
+/** A query parameter that may be repeated and must be there at least once. */
+export function several(call: Call, name: string): string[] {
+  const values = [call.query[name] ?? []].flat().filter((value) => value !== '')
+  if (values.length > 0) return values
+  throw new SandboxError('invalid_argument', `Missing query parameter '${name}'.`, { hint: 'Add it.' })
+}

@@ -1,0 +1,14 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+
+/** The client's own request id if it is safe in logs and headers, otherwise a new one. */
+export function requestId(header: string | string[] | undefined): string {
+  return typeof header === 'string' && /^[\w.-]{1,100}$/.test(header) ? header : randomUUID()
+}
+
+/** Path and query. Not parsed with `URL`, which takes what follows `//` for a host, or throws. */
+export function addressOf({ url = '/' }: IncomingMessage): { path: string; query: URLSearchParams } {
+  const at = url.indexOf('?')
+  const path = at === -1 ? url : url.slice(0, at)
+  return { path, query: new URLSearchParams(at === -1 ? '' : url.slice(at)) }
+}

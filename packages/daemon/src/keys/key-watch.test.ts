@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { KeyWatch } from './key-watch.ts'
+
+const caller = (keyId: string) => ({ projectId: 'p', keyId, scopes: [], requestId: 'r' })
+
+describe('what goes on for a key', () => {
+  beforeEach(() => void vi.useFakeTimers())
+  afterEach(() => void vi.useRealTimers())
+
+  it('ends with it, and nothing else does', async () => {
+    const valid = new Set(['a', 'b'])
+    const watch = new KeyWatch(async ({ keyId }) => valid.has(keyId))
+    const [first, second, other] = [
+      watch.enter(caller('a')),
+      watch.enter(caller('a')),
+      watch.enter(caller('b')),
+    ]
+    await watch.look()
+    expect(first.signal.aborted).toBe(false)
+    valid.delete('a')
+    // Revoked elsewhere, or expired.
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect([first, second, other].map(({ signal }) => signal.aborted)).toEqual([true, true, false])
+    expect(first.signal.reason).toMatchObject({ code: 'unauthenticated' })
+    other.leave()
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('goes on while nobody can say', async () => {
+    const watch = new KeyWatch(() => Promise.reject(new Error('The database is away.')))
+    const { signal, leave } = watch.enter(caller('a'))
+    await vi.advanceTimersByTimeAsync(20_000)
+    expect(signal.aborted).toBe(false)
+    leave()
+  })
+})

@@ -1,0 +1,120 @@
+import { SandboxError } from '@sandkasten/sdk'
+import { type Quotas, quotasSchema } from '../../config/index.ts'
+import type { Caller } from '../../keys/index.ts'
+import type { Usage } from '../../store/index.ts'
+import type { Context } from '../context.ts'
+
+/** What a create, a fork or a start adds to what its project uses. */
+export interface Wanted {
+  readonly sessions: number
+  readonly cpu: number
+  readonly memoryMb: number
+  /** For each of the new sessions; 0: without a limit. */
+  readonly diskMb: number
+}
+
+type Asking = Pick<Caller, 'projectId' | 'quotas'>
+
+/** The project's own quotas, and where it has none those of the configuration. */
+export async function quotasOf({ store, config }: Context, caller: Asking): Promise<Quotas> {
+  const written =
+    caller.quotas === undefined ? (await store.keys.project(caller.projectId))?.quotas : caller.quotas
+  const own = written ? quotasSchema.parse(JSON.parse(written)) : {}
+  return { ...config.quotas, ...own }
+}
+
+/**
+ * What is to be checked in the transaction that writes the change down; undefined when the project has no quotas, so
+ * that nothing needs to be counted.
+ */
+export async function quotaCheck(
+  context: Context,
+  caller: Asking,
+  wanted: Wanted,
+): Promise<((usage: Usage) => void) | undefined> {
+  const quotas = await quotasOf(context, caller)
+  if (Object.values(quotas).every((limit) => limit === undefined)) return undefined
+  const { disk_limit_mb: defaultDiskMb } = context.config.defaults
+  return (usage) => checkQuotas(quotas, usage, wanted, defaultDiskMb)
+}
+
+/** Throws when that would be too much, and says of what. */
+export function checkQuotas(
+  quotas: Quotas,
+  usage: Usage,
+  wanted: Wanted,
+  defaultDiskMb: number | undefined,
+): void {
+  if (quotas.disk_mb !== undefined && wanted.sessions > 0 && wanted.diskMb === 0 && !defaultDiskMb)
+    throw new SandboxError('quota_exceeded', 'The project has a quota of disk, and this disk has no limit.', {
+      details: { quota: 'disk_mb', limit: quotas.disk_mb },
+      hint: 'Ask for limits.disk_mb, or set defaults.disk_limit_mb.',
+    })
+  // A disk without a limit counts as one of the default size.
+  const diskMb = (wanted.diskMb || (defaultDiskMb ?? 0)) * wanted.sessions
+  const more = { sessions: wanted.sessions, cpu: wanted.cpu, mem_mb: wanted.memoryMb, disk_mb: diskMb }
+  const used = { ...usage, disk_mb: usage.disk_mb + usage.unlimited_disks * (defaultDiskMb ?? 0) }
+  for (const name of ['sessions', 'cpu', 'mem_mb', 'disk_mb'] as const) {
+    const limit = quotas[name]
+    if (limit === undefined || more[name] === 0 || used[name] + more[name] <= limit) continue
+    throw new SandboxError(
+      'quota_exceeded',
+      `The project’s quota of ${words[name]} is ${limit}; ${used[name]} are in use.`,
+      {
+        details: { quota: name, limit, used: used[name], wanted: more[name] },
+        hint: 'Destroy or stop sessions that are not needed, or have the quota raised.',
+      },
+    )
+  }
+}
+
+/** For a project that has no quota of its own, and a configuration without one. */
+const SNAPSHOTS = 100
+const SNAPSHOT_MB = 102_400
+
+/** Snapshots that are being made have no row yet. They count all the same, so that parallel requests do not exceed the quota. */
+const beingMade = new Map<string, number>()
+
+/** Runs `make` unless the project has too many snapshots, or too much in them. */
+export async function withinSnapshotQuota<T>(
+  context: Context,
+  projectId: string,
+  make: () => Promise<T>,
+): Promise<T> {
+  const { store, config } = context
+  const pending = beingMade.get(projectId) ?? 0
+  beingMade.set(projectId, pending + 1)
+  try {
+    const written = (await store.keys.project(projectId))?.quotas
+    const own = written ? quotasSchema.parse(JSON.parse(written)) : {}
+    const { snapshots = SNAPSHOTS, snapshot_mb = SNAPSHOT_MB } = { ...config.quotas, ...own }
+    const usage = await store.snapshots.usage(projectId)
+    const usedMb = Math.ceil(usage.bytes / 1024 / 1024)
+    if (usage.snapshots + pending >= snapshots)
+      throw tooMany('snapshots', 'snapshots', snapshots, usage.snapshots + pending)
+    if (usedMb >= snapshot_mb) throw tooMany('snapshot_mb', 'megabytes of snapshots', snapshot_mb, usedMb)
+    return await make()
+  } finally {
+    const left = (beingMade.get(projectId) ?? 1) - 1
+    if (left > 0) beingMade.set(projectId, left)
+    else beingMade.delete(projectId)
+  }
+}
+
+function tooMany(quota: string, what: string, limit: number, used: number): SandboxError {
+  return new SandboxError(
+    'quota_exceeded',
+    `The project’s quota of ${what} is ${limit}; ${used} are in use.`,
+    {
+      details: { quota, limit, used },
+      hint: `Delete snapshots that are not needed, or have quotas.${quota} raised.`,
+    },
+  )
+}
+
+const words = {
+  sessions: 'sessions',
+  cpu: 'processors',
+  mem_mb: 'megabytes of memory',
+  disk_mb: 'megabytes of disk',
+}

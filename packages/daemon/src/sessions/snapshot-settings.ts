@@ -1,0 +1,76 @@
+import type { SnapshotRow, Store } from '../store/index.ts'
+import type { Context, Session } from './context.ts'
+import type { CreateRequest } from './plan.ts'
+
+/** What a session made of a snapshot takes over from the session that the snapshot was made of. */
+export interface SnapshotSettings {
+  readonly cpu: number
+  readonly memoryMb: number
+  readonly pids: number
+  /** 0: it had no limit. */
+  readonly diskMb: number
+  readonly network: 'none' | 'open'
+  readonly envNames: readonly string[]
+}
+
+export function settingsOf(session: Session): SnapshotSettings {
+  return {
+    cpu: session.cpu,
+    memoryMb: session.mem_mb,
+    pids: session.pids,
+    diskMb: session.disk_mb,
+    network: session.network as SnapshotSettings['network'],
+    envNames: JSON.parse(session.env_names),
+  }
+}
+
+/**
+ * The request, completed with limits and network of the snapshot's origin. Whatever the request says itself wins.
+ * `notes` say what could not be taken over.
+ */
+export async function inherit(
+  { config, provider, store }: Pick<Context, 'config' | 'provider' | 'store'>,
+  request: CreateRequest,
+  snapshot: SnapshotRow,
+): Promise<{ request: CreateRequest; notes: string[] }> {
+  const notes: string[] = []
+  if (request.image !== undefined && request.image !== snapshot.image)
+    notes.push(`image: a snapshot brings its own, ${snapshot.image}; ${request.image} was not used.`)
+  const settings = await recorded(store, snapshot)
+  if (!settings) {
+    notes.push('limits, network_mode: the snapshot does not record those of its origin; defaults are used.')
+    return { request, notes }
+  }
+  const lost = settings.envNames.filter((name) => request.env?.[name] === undefined)
+  if (lost.length > 0) notes.push(`env: values are not part of a snapshot; pass ${lost.join(', ')} again.`)
+  // Without isolation there are no limits and there is no network to take over.
+  if (!provider.createOptions.has('resources')) return { request, notes }
+  const { limits = {} } = request
+  const { max } = config
+  const atMost = (value: number, most: number, name: string) => {
+    if (value > most) notes.push(`limits.${name}: ${value} is more than is allowed here; ${most} is used.`)
+    return Math.min(value, most)
+  }
+  const inherited = {
+    cpu: limits.cpu ?? atMost(settings.cpu, max.cpu_limit, 'cpu'),
+    memoryMb: limits.memoryMb ?? atMost(settings.memoryMb, max.memory_mb, 'memory_mb'),
+    pids: limits.pids ?? atMost(settings.pids, max.pids_limit, 'pids'),
+    ...(limits.diskMb !== undefined || settings.diskMb > 0
+      ? { diskMb: limits.diskMb ?? atMost(settings.diskMb, max.disk_limit_mb, 'disk_mb') }
+      : {}),
+  }
+  const allowed = config.allowed_networks.includes(settings.network)
+  if (request.network === undefined && !allowed)
+    notes.push(
+      `network_mode: ${settings.network} is not allowed here; ${config.defaults.network_mode} is used.`,
+    )
+  const network = request.network ?? (allowed ? settings.network : undefined)
+  return { request: { ...request, limits: inherited, ...(network ? { network } : {}) }, notes }
+}
+
+/** Snapshots of older daemons do not have them; while their session is remembered, it does. */
+async function recorded(store: Store, snapshot: SnapshotRow): Promise<SnapshotSettings | undefined> {
+  if (snapshot.settings !== null) return JSON.parse(snapshot.settings)
+  const origin = await store.sessions.get(snapshot.session_id)
+  return origin && settingsOf(origin)
+}

@@ -1,0 +1,58 @@
+import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+
+const mostBytes = 4 * 1024 * 1024
+const leastBytes = 64 * 1024
+
+/**
+ * Reserved disk space, so that a full disk does not stop the daemon: sessions can still end, and old rows can still be
+ * removed. `spent` means that the disk was full and the reserve was given up. Then nothing may be added until there is
+ * room for the reserve again.
+ *
+ *     none ──► held ──► spent ──► held …
+ */
+export class Reserve {
+  readonly #file: string
+  #state: 'none' | 'held' | 'spent' = 'none'
+
+  constructor(databaseFile: string) {
+    this.#file = `${databaseFile}.reserve`
+  }
+
+  get spent(): boolean {
+    return this.#state === 'spent'
+  }
+
+  /** Puts space by, if there is enough. Also after it was spent. */
+  take(): void {
+    if (this.#state === 'held') return
+    const { bavail, bsize } = statfsSync(this.#file.slice(0, this.#file.lastIndexOf('/')) || '/')
+    const bytes = Math.min(mostBytes, Math.floor((bavail * bsize) / 8))
+    if (bytes < leastBytes) return
+    try {
+      const fd = openSync(this.#file, 'w', 0o600)
+      try {
+        // Not a hole: only blocks that are written are ours.
+        const block = Buffer.alloc(64 * 1024, 1)
+        for (let at = 0; at + block.length <= bytes; at += block.length) writeSync(fd, block)
+        fsyncSync(fd)
+      } finally {
+        closeSync(fd)
+      }
+      this.#state = 'held'
+    } catch {
+      rmSync(this.#file, { force: true })
+    }
+  }
+
+  /** Gives the space up. False when there was none. */
+  spend(): boolean {
+    if (this.#state !== 'held') return false
+    rmSync(this.#file, { force: true })
+    this.#state = 'spent'
+    return true
+  }
+
+  remove(): void {
+    rmSync(this.#file, { force: true })
+  }
+}
