@@ -55,7 +55,7 @@ export class SessionFiles {
       ? {}
       : { range: `bytes=${start}-${end === undefined ? '' : end - 1}` }
     try {
-      return await this.#chunks('', { query: { path }, headers, signal })
+      return bodyOf(await this.#send('GET', '', { query: { path }, headers, signal }), signal)
     } catch (error) {
       // Beyond the end there is nothing, which is no error.
       if (!whole && SandboxError.is(error, 'invalid_argument') && typeof error.details.size === 'number')
@@ -188,10 +188,6 @@ export class SessionFiles {
 
   #send(method: string, route: string, options: RequestOptions): Promise<Response> {
     return this.#http.send(method, `${this.#path}${route}`, this.#with(options))
-  }
-
-  #chunks(route: string, options: RequestOptions): Promise<AsyncGenerator<Uint8Array>> {
-    return this.#http.chunks(`${this.#path}${route}`, this.#with(options))
   }
 
   #json<T>(method: string, route: string, options: RequestOptions): Promise<T> {

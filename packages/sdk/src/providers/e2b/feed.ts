@@ -77,7 +77,7 @@ export class Feed {
       void feed.#follow(iterator)
       return feed
     } catch (error) {
-      throw await guest.explain(silence.blamed(error), signal, { requestId })
+      throw await guest.explain(silence.blamed(error), signal, requestId)
     } finally {
       // From here on the program runs, and may be silent; the caller's signal was for its start.
       silence.rest()

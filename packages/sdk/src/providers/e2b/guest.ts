@@ -2,8 +2,7 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { concat } from '../../shared/bytes.ts'
 import { refused } from '../../shared/guest/script.ts'
 import { randomId } from '../../shared/ids.ts'
-import { Answer } from './answers.ts'
-import { type Circumstances, translated } from './errors.ts'
+import { translated } from './errors.ts'
 import type { Life } from './lives.ts'
 import type { ProcessRpc, VendorInfo, VendorSandbox } from './sdk.ts'
 
@@ -47,7 +46,7 @@ export class Guest {
     }
   }
 
-  /** The same of a call of the control plane: these take headers, so that their answers are known. */
+  /** A call to the control plane. It takes headers, so it carries a request id. */
   async manage<T>(
     work: (
       sandbox: VendorSandbox,
@@ -55,24 +54,18 @@ export class Guest {
     ) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> {
-    const answer = new Answer(randomId())
+    const requestId = randomId()
     try {
-      return await work(this.life.sandbox, { headers: answer.asked, ...(signal ? { signal } : {}) })
+      return await work(this.life.sandbox, { headers: { 'X-Request-Id': requestId }, signal })
     } catch (error) {
-      throw await this.explain(error, signal, { answer })
-    } finally {
-      answer.close()
+      throw await this.explain(error, signal, requestId)
     }
   }
 
   /** A sandbox that is gone, paused or another one now answers as if it could not be reached: look which it is. */
-  async explain(
-    error: unknown,
-    signal?: AbortSignal,
-    asked: Pick<Circumstances, 'requestId' | 'answer'> = {},
-  ): Promise<SandboxError> {
+  async explain(error: unknown, signal?: AbortSignal, requestId?: string): Promise<SandboxError> {
     const { sandboxId } = this.life
-    const known = translated(error, { sandboxId, signal, ...asked })
+    const known = translated(error, { sandboxId, signal, requestId })
     if (!SandboxError.is(known, 'unavailable', 'not_found', 'timeout', 'connection_lost', 'unauthenticated'))
       return known
     try {
@@ -110,7 +103,7 @@ export class Guest {
         if (inner?.case === 'end') exitCode = inner.value.exitCode
       }
     } catch (error) {
-      throw await this.explain(error, signal, { requestId })
+      throw await this.explain(error, signal, requestId)
     }
     if (exitCode !== undefined) return { exitCode, stdout: concat(chunks).toString('utf8') }
     throw new SandboxError('connection_lost', 'E2B ended a command’s stream without saying how it ended.', {

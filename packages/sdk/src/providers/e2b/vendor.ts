@@ -1,6 +1,5 @@
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
-import { Answer } from './answers.ts'
 import { translated } from './errors.ts'
 import { type E2BSdk, loadSdk, type VendorAccess, type VendorInfo } from './sdk.ts'
 import { isId, notFound } from './translation.ts'
@@ -35,19 +34,16 @@ export class Vendor {
       this.#sdk = undefined
       throw error
     })
-    const answer = new Answer(randomId())
-    const { signal } = options
+    const requestId = randomId()
     const access: VendorAccess = {
       ...this.access,
-      headers: answer.asked,
-      ...(signal ? { signal } : {}),
+      headers: { 'X-Request-Id': requestId },
+      signal: options.signal,
     }
     try {
       return await work(Sandbox, access)
     } catch (error) {
-      throw translated(error, { ...options, answer })
-    } finally {
-      answer.close()
+      throw translated(error, { ...options, requestId })
     }
   }
 
