@@ -57,10 +57,10 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/providers/local/index.ts`, to: `${sdk}/providers/memory/index.ts` },
   },
   {
-    name: 'the ssh provider knows no other provider; forwarded ports and the runner it shares with the engine',
+    name: 'the ssh provider knows no other provider; forwarded ports it shares with the engine',
     room: new RegExp(`^${sdk}/providers/ssh/`),
     allows: new RegExp(
-      `^(node:|${sdk}/(providers/ssh/|ports/index\\.ts|runner/index\\.ts|runner/driver/index\\.ts|folder/errors\\.ts|core/|shared/|spec/|errors\\.ts))`,
+      `^(node:|${sdk}/(providers/ssh/|ports/index\\.ts|folder/errors\\.ts|core/|shared/|spec/|errors\\.ts))`,
     ),
     example: { from: `${sdk}/providers/ssh/index.ts`, to: `${sdk}/providers/local/index.ts` },
   },
@@ -68,13 +68,13 @@ export const rules: readonly Rule[] = [
     name: 'forwarded ports know the errors, and nothing else of ours',
     room: new RegExp(`^${sdk}/ports/`),
     allows: new RegExp(`^(node:(net|stream)$|${sdk}/errors\\.ts)`),
-    example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/runner/index.ts` },
+    example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/folder/index.ts` },
   },
   {
     name: 'the runner’s client, and the drivers over it, know no provider',
-    room: new RegExp(`^${sdk}/runner/`),
-    allows: new RegExp(`^(node:(net|stream|os)$|${sdk}/(runner/|core/|shared/|spec/|errors\\.ts))`),
-    example: { from: `${sdk}/runner/client.ts`, to: `${sdk}/providers/ssh/index.ts` },
+    room: /^packages\/runner-client\/src\/(?!.*(\.test|test-helper)\.ts$)/,
+    allows: /^(node:(net|stream|os)$|packages\/runner-client\/src\/|@sandkasten\/sdk(\/provider)?$)/,
+    example: { from: 'packages/runner-client/src/client.ts', to: '@sandkasten/sdk/ssh' },
   },
   {
     name: 'the memory provider runs anywhere: no Node module, no other provider',
@@ -151,8 +151,8 @@ export const rules: readonly Rule[] = [
   {
     name: 'an isolator starts sandboxes; it neither talks to the runner nor knows the provider',
     room: /^packages\/engine\/src\/(isolators\/(?!(\w+\/)?testing\/)|images\/(?!testing))/,
-    forbids: /^(packages\/engine\/src\/(runner|provider|layers|volumes)\/|@sandkasten\/sdk\/runner)/,
-    example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: '@sandkasten/sdk/runner' },
+    forbids: /^(packages\/engine\/src\/(runner|provider|layers|volumes)\/|@sandkasten\/runner-client)/,
+    example: { from: 'packages/engine/src/isolators/oci/oci.ts', to: '@sandkasten/runner-client' },
   },
   {
     name: 'the daemon’s API alone knows HTTP',

@@ -1,6 +1,6 @@
 import type { EngineProvider } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
-import { identityOf } from '@sandkasten/sdk/folder'
+import { identityOf } from '@sandkasten/sdk/internal'
 
 /** Sandboxes with this label belong to one process. `sandkasten run` removes those whose process is gone. */
 export const ownerLabel = 'sandkasten.run'

@@ -1,5 +1,5 @@
 /** How a typed operation makes its request: with a time limit, an AbortSignal, and a check of the answer. */
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '@sandkasten/sdk'
 import type { CborMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'
 import { ProtocolError, timedOut } from './errors.ts'

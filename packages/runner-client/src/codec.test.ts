@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { HeadTail } from '@sandkasten/sdk/provider'
 import { describe, expect, it } from 'vitest'
-import { HeadTail } from '../shared/collect.ts'
 import { type CborValue, decodeCbor, decodeMap, encodeCbor } from './cbor.ts'
 import { ProtocolError } from './errors.ts'
 import {
@@ -14,7 +14,7 @@ import {
 } from './frame.ts'
 import { Random } from './test-helper.ts'
 
-const folder = new URL('../../../../protocol/golden/', import.meta.url)
+const folder = new URL('../../../protocol/golden/', import.meta.url)
 const names = readdirSync(folder)
   .filter((name) => name.endsWith('.json'))
   .map((name) => name.slice(0, -5))

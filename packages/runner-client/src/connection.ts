@@ -7,7 +7,7 @@
  * handled; what is kept of it is copied.
  */
 import type { Duplex } from 'node:stream'
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '@sandkasten/sdk'
 import { type CborMap, decodeMap, encodeCbor } from './cbor.ts'
 import { connectionLost, fromErrorBody, ProtocolError, timedOut } from './errors.ts'
 import {

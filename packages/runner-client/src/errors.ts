@@ -1,5 +1,5 @@
 /** What can go wrong between a client and a runner, in the vocabulary of the SDK. */
-import { SandboxError, type SandboxErrorCode } from '../errors.ts'
+import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import type { CborMap } from './cbor.ts'
 
 /** The runner broke the protocol. The connection ends; nothing that it said counts. */

@@ -1,5 +1,5 @@
 /** Files inside the sandbox. Names are bytes; text is taken as its UTF-8. */
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '@sandkasten/sdk'
 import { type CallOptions, call, checked, ended, opened } from './calls.ts'
 import { type CborMap, decodeMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'

@@ -1,8 +1,10 @@
-/** The client of the runner: PID 1 of every sandbox of the engine's, and on SSH hosts the parent of a sandbox's programs. */
+/** The client of the runner, which starts and supervises the programs of a sandbox, and a driver over that client. */
 
 export type { CallOptions } from './calls.ts'
 export * from './client.ts'
 export { type ConnectOptions, RunnerConnection, type Welcome } from './connection.ts'
+export type { ProcessHost } from './driver/process.ts'
+export { RunnerPrograms } from './driver/programs.ts'
 export { ProtocolError } from './errors.ts'
 export * from './files.ts'
 export type { ListeningPort, PortsChange } from './ports.ts'

@@ -1,5 +1,5 @@
 /** Stateful shells. */
-import { HeadTail } from '../shared/collect.ts'
+import { HeadTail } from '@sandkasten/sdk/provider'
 import { type CallOptions, call, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'

@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 
 /**

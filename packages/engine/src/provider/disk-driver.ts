@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { FolderDriver, isAlive, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { FolderDriver, isAlive, readRecord, type SandboxRecord } from '@sandkasten/sdk/internal'
 import type { Isolator, IsolatorSpec } from '../isolators/isolator.ts'
 import { LayerStore, Snapshots, type TreeRights, Trees } from '../layers/index.ts'
 import { Volumes } from '../volumes/volumes.ts'

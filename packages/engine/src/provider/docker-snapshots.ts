@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { errnoOf, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
+import { errnoOf, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/internal'
 import type { Image } from '../isolators/isolator.ts'
 
 /** What is known of a snapshot that a daemon keeps as an image; a file each. */

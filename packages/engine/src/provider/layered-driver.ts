@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/internal'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, LayeredDisks } from '../isolators/isolator.ts'

@@ -1,3 +1,5 @@
+import type { RunnerClient, TaskOutput } from '@sandkasten/runner-client'
+import { type ProcessHost, RunnerPrograms } from '@sandkasten/runner-client'
 import type {
   CallOptions,
   OpenShellOptions,
@@ -9,11 +11,9 @@ import type {
   SandboxTerminal,
 } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { randomId } from '@sandkasten/sdk/provider'
-import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
-import { type ProcessHost, RunnerPrograms } from '@sandkasten/sdk/runner/driver'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
 import type { Binding } from './layered-driver.ts'

@@ -1,6 +1,6 @@
 /** A runner that stops answering must not keep those who wait for a command beyond its time limit. */
-import type { RunnerClient } from '@sandkasten/sdk/runner'
-import { RunnerPrograms } from '@sandkasten/sdk/runner/driver'
+import type { RunnerClient } from '@sandkasten/runner-client'
+import { RunnerPrograms } from '@sandkasten/runner-client'
 import { expect, it } from 'vitest'
 import { fresh, startRunner } from './testing/harness.ts'
 

@@ -1,4 +1,4 @@
-import { SandboxError } from '../../errors.ts'
+import { SandboxError } from '@sandkasten/sdk'
 
 /**
  * How long the runner may take to end a command whose time is over. Normally it takes milliseconds. Afterwards the caller stops waiting: either the runner

@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
-import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
-import { SandboxError } from '../../errors.ts'
-import type { CallOptions, ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
+import type { CallOptions, ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '@sandkasten/sdk'
+import { SandboxError } from '@sandkasten/sdk'
+import type { ProcessDriver, ProcessSpec } from '@sandkasten/sdk/provider'
 import type { ProcessExit, RunnerClient, RunnerProcess, TaskOutput } from '../index.ts'
 import { overdue, overdueMs, within } from './overdue.ts'
 

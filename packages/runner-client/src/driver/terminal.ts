@@ -1,5 +1,3 @@
-import { checkCount } from '../../core/validate.ts'
-import { encode } from '../../shared/bytes.ts'
 import type {
   CallOptions,
   OutputOptions,
@@ -7,7 +5,8 @@ import type {
   ProcessSignal,
   ProcessStatus,
   SandboxTerminal,
-} from '../../spec/index.ts'
+} from '@sandkasten/sdk'
+import { checkCount, encode } from '@sandkasten/sdk/provider'
 import type { RunnerClient } from '../index.ts'
 import type { DrivenProcess } from './process.ts'
 

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { identityOf, isAlive, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
+import { identityOf, isAlive, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { SandboxPlace } from '../isolator.ts'
 

@@ -1,7 +1,5 @@
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { RunnerPrograms } from '../../runner/driver/index.ts'
-import { RunnerClient, type TaskOutput } from '../../runner/index.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
@@ -13,6 +11,7 @@ import type {
 } from '../../spec/index.ts'
 import type { Agent } from './agent.ts'
 import { Bridge } from './bridge.ts'
+import { loadRunnerClient, type RunnerClient, type RunnerPrograms } from './runner-client.ts'
 import type { Launch } from './spec.ts'
 
 /** Connections to the runners on a host, one for each sandbox that is in use. They know nothing that the runners do not know too. */
@@ -43,7 +42,7 @@ export class RunnerLinks {
 }
 
 class Link {
-  readonly writers = new Map<string, TaskOutput>()
+  readonly writers = new Map<string, unknown>()
   readonly #connect: () => Promise<RunnerClient>
   readonly #forget: () => void
   #client: Promise<RunnerClient> | undefined
@@ -51,6 +50,7 @@ class Link {
   constructor(agent: Agent, sandboxId: string, incarnation: string, forget: () => void) {
     this.#forget = forget
     this.#connect = async () => {
+      const { RunnerClient } = await loadRunnerClient()
       const stream = await agent.open('bridge', [sandboxId, incarnation], { sandboxId, what: sandboxId })
       if ((await stream.line()) !== 'ready') throw await stream.problem()
       return RunnerClient.connect(new Bridge(stream))
@@ -98,42 +98,33 @@ export interface ProgramsPlace {
 export class SshPrograms {
   readonly #link: () => Link
   readonly #place: ProgramsPlace
-  readonly #programs: RunnerPrograms
+  #programs: Promise<RunnerPrograms<RunnerClient>> | undefined
 
   constructor(links: RunnerLinks, sandboxId: string, incarnation: string, place: ProgramsPlace) {
     this.#link = () => links.of(sandboxId, incarnation)
     this.#place = place
-    const link = this.#link
-    this.#programs = new RunnerPrograms({
-      // As with the agent's script: what runs does not end with a connection, however little it can be found again.
-      bound: false,
-      client: () => link().client(),
-      get writers() {
-        return link().writers
-      },
-      oomKills: async () => undefined,
-      explain: (error) => this.#explain(error),
-    })
   }
 
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     const processId = spec.processId ?? randomId()
     const where = await this.#where(processId, spec.cwd, spec.env)
-    return this.#programs.spawn(await this.#link().client(), spec, { ...where, processId }, call)
+    const programs = await this.#runnerPrograms()
+    return programs.spawn(await this.#link().client(), spec, { ...where, processId }, call)
   }
 
-  getProcess(processId: string): Promise<ProcessDriver> {
-    return this.#programs.getProcess(processId)
+  async getProcess(processId: string): Promise<ProcessDriver> {
+    return (await this.#runnerPrograms()).getProcess(processId)
   }
 
-  listProcesses(): Promise<ProcessInfo[]> {
-    return this.#programs.listProcesses()
+  async listProcesses(): Promise<ProcessInfo[]> {
+    return (await this.#runnerPrograms()).listProcesses()
   }
 
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const name = options.name ?? `shell-${randomId(8)}`
     const where = await this.#where(`s-${randomId(8)}`, options.cwd, options.env ?? {})
-    return this.#programs.openShell(name, { ...where, login: options.login ?? false }, call)
+    const programs = await this.#runnerPrograms()
+    return programs.openShell(name, { ...where, login: options.login ?? false }, call)
   }
 
   async openTerminal(
@@ -143,7 +134,33 @@ export class SshPrograms {
     const { cmd, args = [], cols, rows, terminalId = `terminal-${randomId(8)}` } = options
     const argv = cmd === undefined ? ['sh', '-c', 'exec "$SHELL"'] : [cmd, ...args]
     const where = await this.#where(terminalId, options.cwd, options.env ?? {})
-    return this.#programs.openTerminal(terminalId, argv, { ...where, cols, rows }, call)
+    const programs = await this.#runnerPrograms()
+    return programs.openTerminal(terminalId, argv, { ...where, cols, rows }, call)
+  }
+
+  #runnerPrograms(): Promise<RunnerPrograms<RunnerClient>> {
+    this.#programs ??= loadRunnerClient().then(
+      ({ RunnerPrograms }) => new RunnerPrograms(this.#host()),
+      (error) => {
+        this.#programs = undefined
+        throw error
+      },
+    )
+    return this.#programs
+  }
+
+  #host() {
+    const link = this.#link
+    return {
+      // As with the agent's script, programs outlive the connection.
+      bound: false,
+      client: () => link().client(),
+      get writers() {
+        return link().writers
+      },
+      oomKills: async () => undefined,
+      explain: (error: unknown) => this.#explain(error),
+    }
   }
 
   async #where(id: string, given: string | undefined, added: Readonly<Record<string, string>>) {

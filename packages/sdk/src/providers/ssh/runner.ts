@@ -9,6 +9,7 @@ import type { Agent } from './agent.ts'
 import { nameOf } from './errors.ts'
 import type { SshSettings } from './options.ts'
 import type { SshPool } from './pool.ts'
+import { loadRunnerClient } from './runner-client.ts'
 import { openFlags, sftpCalls } from './sftp.ts'
 
 /** Whether new sandboxes get our runner, and if not, why. */
@@ -67,6 +68,16 @@ export class SshRunner {
     const { root, machine } = await this.#agent.facts()
     const file = binaryFor(this.#settings.runner, machine)
     if (file === undefined) return { word: '-', why: 'there is no binary of it here' }
+    const missing = await loadRunnerClient().then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    if (missing) {
+      // A binary that was only found, not asked for, is no reason to fail.
+      if (this.#settings.runner === undefined && SandboxError.is(missing, 'sdk_missing'))
+        return { word: '-', why: missing.message }
+      throw missing
+    }
     const binary = await readFile(file).catch((cause) => {
       throw new SandboxError('invalid_argument', `The runner ${file} cannot be read.`, {
         provider: 'ssh',
