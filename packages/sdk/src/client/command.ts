@@ -9,7 +9,7 @@ import type {
   ShellExecOptions,
 } from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
-import { Patience } from './patience.ts'
+import { Patience } from './reconnect-delay.ts'
 import { type ServerEvent, serverEvents } from './server-events.ts'
 import type { CommandInfo, ExecResult, RunResult } from './types.ts'
 import { commandInfo, commandResult, fromBase64 } from './wire.ts'

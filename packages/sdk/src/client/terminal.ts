@@ -10,7 +10,7 @@ import type {
   ProcessStatus,
 } from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
-import { Patience } from './patience.ts'
+import { Patience } from './reconnect-delay.ts'
 import { TerminalSocket } from './terminal-socket.ts'
 
 /**

@@ -3,8 +3,8 @@ import path from 'node:path'
 import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
+import { halfOf, readHalves, writeHalf } from './checksummed-record.ts'
 import { errnoOf, translate } from './errors.ts'
-import { halfOf, readHalves, writeHalf } from './halves.ts'
 
 /**
  * What is known of a sandbox, as `sandbox.json` in its folder: the only truth, shared by every process that uses

@@ -8,10 +8,10 @@ import { SandboxError } from '../errors.ts'
 import { LocalProvider } from '../providers/local/index.ts'
 import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
 import type { Clock } from '../shared/clock.ts'
-import { over } from '../shared/over.ts'
+import { over } from '../shared/override.ts'
 import type { SandboxHandle } from '../spec/index.ts'
+import { brokenLives } from '../testing/broken/incarnations.ts'
 import { setUp as setUpBroken } from '../testing/broken/index.ts'
-import { brokenLives } from '../testing/broken/lives.ts'
 import { type BeatFailure, type KeepAlive, type KeepAliveOptions, keepAlive } from './keep-alive.ts'
 
 const minute = 60_000

@@ -9,7 +9,7 @@ import type {
   SandboxSnapshots,
   SnapshotOptions,
 } from '../spec/index.ts'
-import { Heart, type HeartOptions } from './heart.ts'
+import { Heart, type HeartOptions } from './heartbeat.ts'
 
 export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extends CallOptions {
   /** From each beat on the sandbox lives at least this long, also if this program dies. Default 5 minutes. Without `lifetime` the provider's idle time is what counts. */

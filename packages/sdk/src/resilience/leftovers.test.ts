@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { SandboxError } from '../errors.ts'
 import { type ManualClock, MemoryProvider } from '../providers/memory/index.ts'
-import { over } from '../shared/over.ts'
+import { over } from '../shared/override.ts'
 import { brokenProviders, setUp as setUpBroken } from '../testing/broken/index.ts'
 import { failover } from './failover.ts'
 import { closeGroups, groups, named, setUp } from './test-kit.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../shared/clock.ts'
 import type { CallOptions, SandboxProvider } from '../spec/index.ts'
-import { within } from './within.ts'
+import { within } from './time-limit.ts'
 
 /** The label by which what a failed create left is found. Its value is new for each attempt. */
 export const attemptLabel = 'sandkasten.attempt'

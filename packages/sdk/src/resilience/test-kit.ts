@@ -1,7 +1,7 @@
 import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
-import { over } from '../shared/over.ts'
-import type { FailoverAccount } from './account.ts'
+import { over } from '../shared/override.ts'
 import { type FailoverOptions, failover } from './failover.ts'
+import type { FailoverAccount } from './failover-account.ts'
 
 /** Groups that a test made, to be closed at its end. */
 export const groups: AsyncDisposable[] = []

@@ -1,5 +1,5 @@
 import { checkKnown } from '../core/validate.ts'
-import { over } from '../shared/over.ts'
+import { over } from '../shared/override.ts'
 import type {
   Capabilities,
   GetOrCreateOpts,

@@ -12,15 +12,15 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
-import { gone } from './box.ts'
 import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts'
 import { createParams } from './create-params.ts'
 import { isUnsent, translated, translating } from './errors.ts'
-import type { Patience } from './patience.ts'
+import { gone } from './incarnation.ts'
 import { again } from './retry.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
-import { awaken, removed, settled } from './states.ts'
+import { awaken, removed, settled } from './state-changes.ts'
+import type { Patience } from './time-limits.ts'
 import { createLabel, infoOf, managedLabel, nameLabel, snapshotPrefix, vendorName } from './translation.ts'
 
 export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {

@@ -3,11 +3,11 @@ import { SandboxError } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
 import { concat } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
-import type { Silence } from '../../shared/silence.ts'
+import type { Silence } from '../../shared/silence-timeout.ts'
 import type { CallOptions, FileEntry, FileStat, FileType } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { type Box, mostInputBytes } from './box.ts'
 import { translated } from './errors.ts'
+import { type Box, mostInputBytes } from './incarnation.ts'
 
 /** What one answer carries of a file; a longer one that is wanted whole is streamed by the vendor's own call. */
 const pageBytes = 256 * 1024

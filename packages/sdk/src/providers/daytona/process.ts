@@ -11,7 +11,7 @@ import type {
   ProcessStatus,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { type Box, mostInputBytes } from './box.ts'
+import { type Box, mostInputBytes } from './incarnation.ts'
 import { again } from './retry.ts'
 
 const keepMs = 20_000

@@ -15,15 +15,15 @@ import type {
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { Box, gone, noProcess } from './box.ts'
 import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
-import type { Patience } from './patience.ts'
+import { Box, gone, noProcess } from './incarnation.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
 import { again } from './retry.ts'
 import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
-import { awaken, removed } from './states.ts'
+import { awaken, removed } from './state-changes.ts'
 import { DaytonaTerminal } from './terminal.ts'
+import type { Patience } from './time-limits.ts'
 import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
 
 /** One start of a sandbox, as one handle sees it. */

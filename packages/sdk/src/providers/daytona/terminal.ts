@@ -10,7 +10,7 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import type { Box } from './box.ts'
+import type { Box } from './incarnation.ts'
 import { DaytonaProcess } from './process.ts'
 
 const keptBytes = 1024 * 1024

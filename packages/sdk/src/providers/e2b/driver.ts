@@ -10,13 +10,13 @@ import type {
   SandboxStatus,
   SnapshotInfo,
 } from '../../spec/index.ts'
+import type { Vendor } from './account.ts'
 import { type E2BCapabilities, e2bCapabilities } from './capabilities.ts'
 import { translating } from './errors.ts'
-import { Life, Lives } from './lives.ts'
+import { Life, Lives } from './incarnation.ts'
 import { destroySandbox, E2BSandbox, resumeMs, type SandboxHome } from './sandbox.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark } from './translation.ts'
-import type { Vendor } from './vendor.ts'
 
 /** Options of create() that are the vendor's alone, under its own names. */
 const vendorOptions = ['allowInternetAccess', 'iam', 'lifecycle', 'mcp', 'network', 'volumeMounts']

@@ -4,9 +4,9 @@ import { abortable } from '../../shared/abort.ts'
 import { streamOf } from '../../shared/bytes.ts'
 import * as scripts from '../../shared/guest/files.ts'
 import { randomId } from '../../shared/ids.ts'
-import { Silence } from '../../shared/silence.ts'
+import { Silence } from '../../shared/silence-timeout.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
-import type { Guest } from './guest.ts'
+import type { Guest } from './guest/guest.ts'
 import { watched } from './watch.ts'
 
 /**

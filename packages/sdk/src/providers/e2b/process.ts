@@ -3,9 +3,9 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
-import { Feed, type FeedOptions } from './feed.ts'
-import type { Guest } from './guest.ts'
-import { hunt, markVariable, start } from './programs.ts'
+import type { Guest } from './guest/guest.ts'
+import { hunt, markVariable, start } from './guest/programs.ts'
+import { Feed, type FeedOptions } from './output-stream.ts'
 
 /**
  * A program in the sandbox, read by this process from its first byte on: E2B's daemon tells what happens, and keeps nothing of it. So the

@@ -1,8 +1,8 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { SandboxError } from '../../errors.ts'
+import { Vendor } from './account.ts'
 import type { E2BCapabilities } from './capabilities.ts'
 import { E2BDriver } from './driver.ts'
-import { Vendor } from './vendor.ts'
 
 export interface E2BProviderOptions {
   /** Default: `E2B_API_KEY`. */

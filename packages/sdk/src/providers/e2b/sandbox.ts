@@ -12,14 +12,14 @@ import type {
   SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
+import type { Vendor } from './account.ts'
 import { E2BFiles } from './files.ts'
-import { Guest } from './guest.ts'
-import { type Life, type Lives, notRunning } from './lives.ts'
+import { Guest } from './guest/guest.ts'
+import { type Life, type Lives, notRunning } from './incarnation.ts'
 import { startProcess } from './process.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
-import type { Vendor } from './vendor.ts'
 
 /** What sandboxes need of their driver. */
 export interface SandboxHome {

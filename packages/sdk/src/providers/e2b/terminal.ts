@@ -11,9 +11,9 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import { Feed } from './feed.ts'
-import type { Guest } from './guest.ts'
-import { hunt, markVariable } from './programs.ts'
+import type { Guest } from './guest/guest.ts'
+import { hunt, markVariable } from './guest/programs.ts'
+import { Feed } from './output-stream.ts'
 
 /** A pseudo-terminal of the vendor's; what its screen was sent is kept in this process. */
 export class E2BTerminal implements SandboxTerminal {

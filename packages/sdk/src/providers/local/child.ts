@@ -6,7 +6,7 @@ import { SandboxError } from '../../errors.ts'
 import { errnoOf, translate } from '../../folder/errors.ts'
 import { OutputLog } from '../../shared/output-log.ts'
 import { processMarker } from './environment.ts'
-import { killTree, signalTree, type Target } from './tree.ts'
+import { killTree, signalTree, type Target } from './process-tree.ts'
 
 export interface ChildSpec {
   /** Unique to this process on this machine: what all that it starts is recognised by. */

@@ -17,7 +17,7 @@ import type { LocalDriver } from './driver.ts'
 import { baseEnvironment, foldersOf, sandboxMarker } from './environment.ts'
 import { LocalFiles } from './files.ts'
 import { confine } from './paths.ts'
-import type { LocalProcesses } from './processes.ts'
+import type { LocalProcesses } from './process.ts'
 import { LocalShell } from './shell.ts'
 import { LocalTerminal } from './terminal.ts'
 

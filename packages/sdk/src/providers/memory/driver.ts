@@ -10,11 +10,11 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
-import { SandboxBinding } from './binding.ts'
 import type { MemoryCapabilities, MemoryProviderOptions } from './provider.ts'
 import { MemorySandbox } from './sandbox.ts'
-import { copyDirectory } from './vfs.ts'
-import type { World } from './world.ts'
+import { SandboxBinding } from './sandbox-handle.ts'
+import type { World } from './shared-state.ts'
+import { copyDirectory } from './virtual-files.ts'
 
 /** The driver behind `MemoryProvider`. */
 export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {

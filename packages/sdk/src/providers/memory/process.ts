@@ -10,8 +10,8 @@ import type {
 } from '../../spec/index.ts'
 import type { CommandHandler, RecordedCall } from './commands.ts'
 import { broken, type FaultPoint, type FaultRule } from './faults.ts'
-import { Task } from './task.ts'
-import type { World } from './world.ts'
+import { Task } from './program.ts'
+import type { World } from './shared-state.ts'
 
 export interface ProcessHost {
   readonly sandboxId: string

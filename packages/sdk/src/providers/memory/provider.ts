@@ -4,8 +4,8 @@ import type { Ability, AbilityLevel, CreateOption, SandboxEndpoint } from '../..
 import type { CommandHandler, CommandMatcher, RecordedCall } from './commands.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'
+import { World } from './shared-state.ts'
 import type { ShellHandler } from './shell.ts'
-import { World } from './world.ts'
 
 /** `shell` is there only when one was scripted; ask with `supports(sandbox, 'shell')`. Nothing stops because nobody uses it. */
 export type MemoryCapabilities = {

@@ -3,9 +3,9 @@ import { SandboxError } from '../../errors.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import { MemoryFiles } from './files.ts'
 import type { MemoryProcess } from './process.ts'
+import type { World } from './shared-state.ts'
 import type { MemoryShell } from './shell.ts'
-import { directory, Vfs, type VfsDirectory } from './vfs.ts'
-import type { World } from './world.ts'
+import { directory, Vfs, type VfsDirectory } from './virtual-files.ts'
 
 export const workdir = '/workspace'
 

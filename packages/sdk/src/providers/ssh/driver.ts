@@ -12,13 +12,13 @@ import type {
   SandboxPage,
   SandboxStatus,
 } from '../../spec/index.ts'
-import { Agent } from './agent.ts'
 import { sshCapabilities } from './capabilities.ts'
+import { SshPool } from './connection/pool.ts'
 import { agentError } from './errors.ts'
+import { Agent } from './guest/agent.ts'
 import type { SshSettings } from './options.ts'
-import { SshPool } from './pool.ts'
-import { RunnerLinks } from './programs.ts'
-import { SshRunner } from './runner.ts'
+import { RunnerLinks } from './runner/programs.ts'
+import { SshRunner } from './runner/runner.ts'
 import { SshSandbox } from './sandbox.ts'
 
 /** What is known of a sandbox: the host's state, and the record that this library keeps there. */

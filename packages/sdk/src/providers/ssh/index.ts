@@ -2,7 +2,7 @@ import { DriverProvider } from '../../core/provider.ts'
 import type { SshCapabilities } from './capabilities.ts'
 import { SshDriver } from './driver.ts'
 import { type SshProviderOptions, settingsOf } from './options.ts'
-import type { SshRunnerUse } from './runner.ts'
+import type { SshRunnerUse } from './runner/runner.ts'
 
 export { sshOptionsOf } from './options.ts'
 export type { Ssh2 } from './sdk.ts'

@@ -10,8 +10,8 @@ import type {
   ProcessSignal,
   ProcessStatus,
 } from '../../spec/index.ts'
-import type { Agent, AgentCall, AgentStream } from './agent.ts'
 import { agentError } from './errors.ts'
+import type { Agent, AgentCall, AgentStream } from './guest/agent.ts'
 
 /** What a process needs of its sandbox. */
 export interface ProcessPlace {

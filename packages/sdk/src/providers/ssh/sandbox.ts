@@ -15,16 +15,16 @@ import type {
   SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import type { Agent, AgentStream } from './agent.ts'
+import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './connection/sftp.ts'
 import type { Known, SshDriver } from './driver.ts'
 import { agentError } from './errors.ts'
 import { SshFiles } from './files.ts'
+import type { Agent, AgentStream } from './guest/agent.ts'
+import { type Launch, programScript, shellScript, terminalScript } from './guest/launch.ts'
 import { Paths } from './paths.ts'
 import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
-import { SshPrograms } from './programs.ts'
-import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
+import { SshPrograms } from './runner/programs.ts'
 import { SshShell, seconds } from './shell.ts'
-import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
 
 /** One incarnation of a sandbox on the host, as one handle sees it. */
 export class SshSandbox implements SandboxDriver, ProcessPlace {

@@ -4,7 +4,7 @@ import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import { keyOf, randomId } from '../../shared/ids.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
-import type { AgentStream } from './agent.ts'
+import type { AgentStream } from './guest/agent.ts'
 import { type FollowedExit, follow, type ProcessPlace } from './process.ts'
 
 /** A bash on the host. It lives on there, and so do its commands: another process of the user's finds both by their names. */

@@ -11,11 +11,11 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
+import type { NamedParams } from './account.ts'
 import { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
 import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
 import type { CreateParams, VendorSandbox } from './sdk.ts'
 import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName } from './translation.ts'
-import type { NamedParams } from './vendor.ts'
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */
 const setupMs = 15 * 60_000

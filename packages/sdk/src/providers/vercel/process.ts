@@ -13,11 +13,11 @@ import type {
 import { resolved } from './files.ts'
 import type { Guest } from './guest/guest.ts'
 import * as scripts from './guest/programs.ts'
-import { Coalesced, inputBytes } from './input.ts'
-import { exitOf, ProcessLog, type Said } from './log.ts'
-import { replayed } from './replay.ts'
+import { replayed } from './kept-output.ts'
+import { Coalesced, inputBytes } from './process-input.ts'
+import { exitOf, ProcessLog, type Said } from './process-log.ts'
 import type { VendorCommand } from './sdk.ts'
-import type { Wire } from './wire.ts'
+import type { Wire } from './transport.ts'
 
 export interface ProcessPlace {
   readonly guest: Guest

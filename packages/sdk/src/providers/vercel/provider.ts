@@ -1,10 +1,10 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { SandboxError } from '../../errors.ts'
+import { Vendor } from './account.ts'
 import type { VercelCapabilities } from './capabilities.ts'
 import { credentialsOf } from './credentials.ts'
 import { VercelDriver } from './driver.ts'
-import { Vendor } from './vendor.ts'
-import { Wire } from './wire.ts'
+import { Wire } from './transport.ts'
 
 export interface VercelProviderOptions {
   /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */

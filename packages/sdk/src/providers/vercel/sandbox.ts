@@ -12,15 +12,15 @@ import type {
   SandboxInfo,
   SandboxShell,
 } from '../../spec/index.ts'
+import type { Vendor } from './account.ts'
 import { translated, translating } from './errors.ts'
 import { unpacked, VercelFiles } from './files.ts'
 import { Guest } from './guest/guest.ts'
 import * as scripts from './guest/programs.ts'
-import { exitOf } from './log.ts'
 import { findProcess, type ProcessPlace, startProcess, type VercelProcess } from './process.ts'
+import { exitOf } from './process-log.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { idOf, infoOfSandbox, nameOf, notFound, readyTags, tagsOf } from './translation.ts'
-import type { Vendor } from './vendor.ts'
 
 /** The vendor takes none that is shorter. */
 const shortestExpirationMs = 24 * 60 * 60_000

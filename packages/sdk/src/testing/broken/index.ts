@@ -1,9 +1,9 @@
 import { MemoryProvider, type MemoryProviderOptions, realClock } from '../../providers/memory/index.ts'
-import { World } from '../../providers/memory/world.ts'
+import { World } from '../../providers/memory/shared-state.ts'
 import type { SandboxProvider } from '../../spec/index.ts'
 import { brokenCommands } from './commands.ts'
+import { brokenLives } from './incarnations.ts'
 import { brokenKills } from './kills.ts'
-import { brokenLives } from './lives.ts'
 import { brokenStreams } from './streams.ts'
 
 /**

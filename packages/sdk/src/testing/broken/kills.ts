@@ -1,6 +1,6 @@
 import type { MemoryProcess } from '../../providers/memory/process.ts'
-import type { Task } from '../../providers/memory/task.ts'
-import type { World } from '../../providers/memory/world.ts'
+import type { Task } from '../../providers/memory/program.ts'
+import type { World } from '../../providers/memory/shared-state.ts'
 import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { brokenShell } from './shell.ts'

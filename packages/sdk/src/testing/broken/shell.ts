@@ -1,6 +1,6 @@
 import { SandboxError } from '../../errors.ts'
-import type { Task } from '../../providers/memory/task.ts'
-import type { World } from '../../providers/memory/world.ts'
+import type { Task } from '../../providers/memory/program.ts'
+import type { World } from '../../providers/memory/shared-state.ts'
 import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
 import { breakProvider } from './wrap.ts'
 

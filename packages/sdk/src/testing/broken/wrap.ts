@@ -1,4 +1,4 @@
-import { over } from '../../shared/over.ts'
+import { over } from '../../shared/override.ts'
 import type { ProcessHandle, SandboxHandle, SandboxProvider } from '../../spec/index.ts'
 
 /**

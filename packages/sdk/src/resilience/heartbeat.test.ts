@@ -1,0 +1,175 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { SandboxError } from '../errors.ts'
+import { ManualClock, MemoryProvider } from '../providers/memory/index.ts'
+import { over } from '../shared/override.ts'
+import type { SandboxHandle } from '../spec/index.ts'
+import { type KeepAlive, type KeepAliveOptions, keepAlive } from './keep-alive.ts'
+
+const minute = 60_000
+const leaseMs = 5 * minute
+const hearts: KeepAlive[] = []
+afterEach(async () => {
+  await Promise.all(hearts.splice(0).map((heart) => heart.stop()))
+})
+
+async function setUp(lifetimeMs = leaseMs) {
+  const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
+  const provider = new MemoryProvider({ clock, seed: 'mem' })
+  const real = (await provider.create(lifetimeMs ? { lifetimeMs } : {})) as unknown as SandboxHandle
+  const failed: string[] = []
+  const saved: string[] = []
+  const beat = (sandbox: SandboxHandle, options: KeepAliveOptions = {}) => {
+    const heart = keepAlive(sandbox, {
+      clock,
+      leaseMs,
+      onError: (error, { during }) => failed.push(`${during}: ${(error as SandboxError).code}`),
+      onSnapshot: (snapshotId) => saved.push(snapshotId),
+      ...options,
+    })
+    hearts.push(heart)
+    return heart
+  }
+  return { clock, provider, real, beat, failed, saved }
+}
+
+/** Counts how many calls are under way at once. */
+function counter(clock: ManualClock) {
+  const count = { now: 0, most: 0, all: 0 }
+  /** The work, after so long; the signal is nobody's business. */
+  const slowly = async <T>(ms: number, work: () => Promise<T>): Promise<T> => {
+    count.now += 1
+    count.all += 1
+    count.most = Math.max(count.most, count.now)
+    await new Promise<void>((resolve) => clock.after(ms, resolve))
+    count.now -= 1
+    return work()
+  }
+  return { count, slowly }
+}
+
+describe('a provider that ignores signals', () => {
+  it('is not asked again while it is still at the last beat', async () => {
+    const { clock, real, beat, failed } = await setUp()
+    const { count, slowly } = counter(clock)
+    beat(over(real, { extendTimeout: (ms) => slowly(2 * minute, () => real.extendTimeout(ms)) }))
+    await clock.advance(60 * minute)
+    expect([count.most, await real.status()]).toEqual([1, 'running'])
+    // Each of them was given up, told of, and came to its end all the same.
+    expect(count.all).toBeGreaterThan(10)
+    expect(failed).toHaveLength(count.all - count.now)
+    expect(new Set(failed)).toEqual(new Set(['beat: timeout']))
+  })
+
+  it('and that never answers is given up before the sandbox is lost', async () => {
+    const { clock, real, beat } = await setUp()
+    let calls = 0
+    const heart = beat(
+      over(real, {
+        extendTimeout: (ms) => {
+          calls += 1
+          return calls % 3 === 1 ? new Promise(() => {}) : real.extendTimeout(ms)
+        },
+      }),
+    )
+    await clock.advance(60 * minute)
+    expect([calls > 10, await real.status()]).toEqual([true, 'running'])
+    // Nothing waits for it either, once all is over.
+    expect(await heart.stop()).toMatchObject({ reason: 'closed' })
+    expect(clock.pending).toBe(1)
+  })
+
+  it('takes one snapshot at a time, and one that comes late counts', async () => {
+    const { clock, provider, real, beat, failed, saved } = await setUp()
+    const { count, slowly } = counter(clock)
+    const slow = over(real, { snapshot: () => slowly(40_000, () => real.snapshot()) })
+    const heart = beat(slow, { maxMs: 20 * minute, autoSnapshot: { timeoutMs: 5_000 } })
+    await clock.advance(25 * minute)
+    expect([count.all, failed]).toEqual([1, ['snapshot: timeout']])
+    const [snapshot] = await provider.listSnapshots()
+    expect(saved).toEqual([snapshot!.snapshotId])
+    expect(await heart.ended).toMatchObject({ reason: 'limit', snapshotId: snapshot!.snapshotId })
+  })
+})
+
+describe('a sandbox of which nothing is ever heard', () => {
+  it('is saved all the same, one lease after the start at the latest', async () => {
+    const { clock, provider, real, beat, failed, saved } = await setUp()
+    provider.fault({ on: 'info', error: 'unavailable', times: 1000 })
+    beat(real, { autoSnapshot: true })
+    await clock.advance(leaseMs - minute - 1)
+    expect(saved).toEqual([])
+    await clock.advance(30_000)
+    expect(saved).toHaveLength(1)
+    expect(new Set(failed)).toEqual(new Set(['beat: unavailable']))
+  })
+
+  it('but not one that is only paused', async () => {
+    const { clock, provider, real, beat, saved } = await setUp(0)
+    await real.pause()
+    const heart = beat(real, { autoSnapshot: true })
+    await clock.advance(60 * minute)
+    expect([saved, await provider.listSnapshots()]).toEqual([[], []])
+    await heart.stop()
+  })
+})
+
+describe('a sandbox that only stops when nobody uses it', () => {
+  const idleMs = 15 * minute
+
+  /** As a vendor has it: stopped when idle, deleted at its own end, whatever it does. */
+  async function idling(ttlMs?: number) {
+    const made = await setUp(0)
+    const { clock, real } = made
+    const { lifetime: _, ...others } = real.capabilities
+    const end = ttlMs === undefined ? {} : { expiresAt: new Date(clock.now() + ttlMs) }
+    let usedAt = clock.now()
+    const used: number[] = []
+    const sandbox = over(real, {
+      capabilities: { ...others, activity: 'native' } as SandboxHandle['capabilities'],
+      info: async (call) => {
+        if (clock.now() - usedAt >= idleMs) await real.stop()
+        return { ...(await real.info(call)), ...end }
+      },
+      extendTimeout: () => expect.fail('It has no lifetime.'),
+      refreshActivity: async () => {
+        usedAt = clock.now()
+        used.push(usedAt)
+      },
+    })
+    return { ...made, sandbox, used }
+  }
+
+  it('is used by every beat', async () => {
+    const { clock, sandbox, beat, used, failed } = await idling()
+    const beats: boolean[] = []
+    const heart = beat(sandbox, { onBeat: ({ extended }) => beats.push(extended) })
+    await clock.advance(60 * minute)
+    const { status } = await sandbox.info()
+    expect([used.length, beats.length, status, failed]).toEqual([61, 61, 'running', []])
+    expect(new Set(beats)).toEqual(new Set([true]))
+    await heart.stop()
+    await clock.advance(16 * minute)
+    expect([used.length, (await sandbox.info()).status]).toEqual([61, 'stopped'])
+  })
+
+  it('ends the heart when it is stopped', async () => {
+    const { clock, sandbox, real, beat, used } = await idling()
+    const heart = beat(sandbox)
+    await clock.advance(minute)
+    await real.stop()
+    await clock.advance(2 * minute)
+    expect([used.length, await heart.ended]).toEqual([2, { reason: 'stopped' }])
+  })
+
+  it.each([
+    ['an end of its own', 30 * minute, undefined],
+    ['maxMs', undefined, 30 * minute],
+  ])('is saved before %s, which no beat puts off', async (_, ttlMs, maxMs) => {
+    const { clock, sandbox, beat, failed, saved } = await idling(ttlMs)
+    beat(sandbox, { autoSnapshot: true, ...(maxMs === undefined ? {} : { maxMs }) })
+    await clock.advance(28 * minute)
+    expect(saved).toEqual([])
+    await clock.advance(1.5 * minute)
+    expect([saved.length, failed]).toEqual([1, []])
+  })
+})

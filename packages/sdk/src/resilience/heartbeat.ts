@@ -1,0 +1,331 @@
+import { SandboxError } from '../errors.ts'
+import { onAbort } from '../shared/abort.ts'
+import { backoffMs, retryAfterMs } from '../shared/backoff.ts'
+import type { Clock } from '../shared/clock.ts'
+import type { CallOptions, SandboxCore, SandboxInfo, SandboxStatus } from '../spec/index.ts'
+import type { Beat, BeatFailure, KeepAlive, KeepAliveEnd } from './keep-alive.ts'
+import { SteadyClock } from './steady-clock.ts'
+import { within } from './time-limit.ts'
+
+export interface HeartOptions {
+  readonly putOff: (ms: number, call: CallOptions) => Promise<void>
+  /** It only stops when nobody uses it: every beat counts as use, and none of them moves an end that it has besides. */
+  readonly idle: boolean
+  readonly leaseMs: number
+  readonly everyMs: number
+  readonly beatTimeoutMs: number
+  readonly maxMs: number
+  readonly save:
+    | { beforeMs: number; timeoutMs: number; take: (call: CallOptions) => Promise<string> }
+    | undefined
+  readonly signal: AbortSignal | undefined
+  readonly onBeat: ((beat: Beat) => void) | undefined
+  readonly onError: ((error: unknown, failure: BeatFailure) => void) | undefined
+  readonly onSnapshot: ((snapshotId: string) => void) | undefined
+  readonly clock: Clock
+}
+
+type Reason = KeepAliveEnd['reason']
+
+/** A timer of a machine that sleeps may stand still: no wait is longer than this without a look at the time. */
+const tickMs = 10_000
+
+/**
+ * One loop: beat, save if the end is near, rest. `stop()` and the signal only fire `#over`, which cancels the call under way or
+ * the rest; the loop then finds itself ended. A call that was given up may go on, because its provider ignores signals: it is
+ * waited for before the next one of its kind, a beat for as long as the sandbox can wait.
+ *
+ * `#endsAt` is the best that is known of the sandbox's end: what the provider says, else what it promised to the last
+ * extension, and until either has answered one lease from the start. It is on the steady clock, as everything here.
+ */
+export class Heart implements KeepAlive {
+  readonly ended: Promise<KeepAliveEnd>
+  readonly #sandbox: SandboxCore
+  readonly #options: HeartOptions
+  readonly #clock: SteadyClock
+  readonly #deadline: number
+  readonly #over = new AbortController()
+  #reason: Reason = 'closed'
+  #endsAt: number | undefined
+  /** The end for which the disk is saved already, and the one of which it was said that it stays. */
+  #savedFor: number | undefined
+  #cappedAt: number | undefined
+  #snapshotId: string | undefined
+  #failures = { beat: 0, snapshot: 0 }
+  /** The newest call of each kind, until it has really ended. */
+  #flying: { beat?: Promise<void>; snapshot?: Promise<void> } = {}
+  #error: unknown
+  /** Wakes the loop from its rest. */
+  #wake: () => void = () => {}
+  #asked = false
+  #waiting: Array<() => void> = []
+
+  constructor(sandbox: SandboxCore, options: HeartOptions) {
+    this.#sandbox = sandbox
+    this.#options = options
+    this.#clock = new SteadyClock(options.clock)
+    const now = this.#clock.now()
+    this.#deadline = now + options.maxMs
+    this.#endsAt = now + Math.min(options.leaseMs, options.maxMs)
+    const forget = onAbort(options.signal, () => this.#end('aborted'))
+    this.ended = this.#live().finally(forget)
+  }
+
+  beat(): Promise<void> {
+    if (this.#over.signal.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#asked = true
+      this.#wake()
+    })
+  }
+
+  stop(): Promise<KeepAliveEnd> {
+    this.#end('closed')
+    return this.ended
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+
+  #end(reason: Reason): void {
+    if (this.#over.signal.aborted) return
+    this.#reason = reason
+    this.#over.abort()
+    this.#wake()
+  }
+
+  async #live(): Promise<KeepAliveEnd> {
+    while (!this.#over.signal.aborted) {
+      this.#asked = false
+      const joined = this.#waiting
+      this.#waiting = []
+      const rests = [await this.#beatOnce()]
+      if (!this.#over.signal.aborted && this.#shouldSave()) rests.push(await this.#save())
+      for (const resolve of joined) resolve()
+      const rest = Math.min(...rests, this.#untilSave(), this.#deadline - this.#clock.now())
+      if (!this.#over.signal.aborted) await this.#rest(rest)
+      if (this.#clock.now() >= this.#deadline) this.#end('limit')
+    }
+    for (const resolve of this.#waiting) resolve()
+    return {
+      reason: this.#reason,
+      ...(this.#snapshotId === undefined ? {} : { snapshotId: this.#snapshotId }),
+      ...(this.#error === undefined ? {} : { error: this.#error }),
+    }
+  }
+
+  /** Looks, puts the end off where it is too near, and says how long to rest. */
+  async #beatOnce(): Promise<number> {
+    const { beatTimeoutMs } = this.#options
+    await this.#landing()
+    if (this.#over.signal.aborted) return 0
+    try {
+      const beat = await this.#within('beat', beatTimeoutMs, (signal) => this.#look(signal))
+      if (!beat) return this.#options.everyMs
+      this.#failures.beat = 0
+      this.#error = undefined
+      this.#tell(() => this.#options.onBeat?.(beat))
+      return this.#options.everyMs
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) this.#end('destroyed')
+      if (SandboxError.is(error, 'interrupted')) this.#end('interrupted')
+      return this.#failed('beat', error)
+    }
+  }
+
+  /** Undefined where there is nothing to keep alive now. */
+  async #look(signal: AbortSignal): Promise<Beat | undefined> {
+    const { leaseMs, idle } = this.#options
+    let info = await this.#sandbox.info({ signal })
+    if (!this.#counts(info)) return undefined
+    const now = this.#note(info)
+    const wantedMs = Math.min(leaseMs, this.#deadline - now)
+    const isNear = idle || info.expiresAt === undefined || this.#endsAt! - now < wantedMs
+    const extended = wantedMs >= 1 && isNear
+    if (extended && !(await this.#putOff(Math.ceil(wantedMs), signal))) return undefined
+    if (idle) this.#endsAt = soonest(info.expiresAt?.getTime(), this.#deadline)
+    else if (extended) {
+      this.#endsAt = now + wantedMs
+      // Where the provider tells the end, its word counts; where it does not, its promise.
+      if (info.expiresAt !== undefined) {
+        info = await this.#sandbox.info({ signal })
+        if (!this.#counts(info)) return undefined
+        this.#note(info)
+        this.#checkMoved(info, now + wantedMs)
+      }
+    }
+    return { extended, ...(info.expiresAt === undefined ? {} : { expiresAt: info.expiresAt }) }
+  }
+
+  /** False when it was stopped or paused between the look and the act. */
+  async #putOff(ms: number, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#options.putOff(ms, { signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_running') && !this.#counts(await this.#sandbox.info({ signal })))
+        return false
+      throw error
+    }
+  }
+
+  /** Whether a sandbox that is like this is to be kept alive; ends everything if it never will be again. */
+  #counts({ status, expiresAt }: SandboxInfo): boolean {
+    const over = endings[status]
+    if (over) this.#end(over)
+    // It stands still: what was promised to it, or supposed, says nothing now.
+    if (status === 'paused') this.#endsAt = expiresAt?.getTime()
+    return !over && status !== 'paused'
+  }
+
+  #note({ expiresAt }: SandboxInfo): number {
+    if (expiresAt !== undefined) this.#endsAt = expiresAt.getTime()
+    return this.#clock.now()
+  }
+
+  /** A provider that answers well and leaves the end where it was has come to a limit, which nobody would hear of. */
+  #checkMoved({ expiresAt }: SandboxInfo, wanted: number): void {
+    const end = expiresAt?.getTime()
+    const short = end === undefined ? 0 : wanted - end
+    if (end === undefined || short <= Math.max(2000, this.#options.leaseMs / 10) || end === this.#cappedAt)
+      return
+    this.#cappedAt = end
+    throw new SandboxError(
+      'quota_exceeded',
+      `The sandbox ends at ${expiresAt!.toISOString()}: the provider was asked to put that off, and did not.`,
+      {
+        provider: this.#sandbox.provider,
+        sandboxId: this.#sandbox.sandboxId,
+        hint: 'Raise the provider’s limit for lifetimes, or save the disk with autoSnapshot.',
+      },
+    )
+  }
+
+  #shouldSave(): boolean {
+    return (
+      this.#options.save !== undefined &&
+      this.#endsAt !== undefined &&
+      this.#flying.snapshot === undefined &&
+      !this.#isSaved() &&
+      this.#endsAt - this.#clock.now() <= this.#options.save.beforeMs
+    )
+  }
+
+  /** One snapshot for an end, also when that is told a little differently each time. */
+  #isSaved(): boolean {
+    return this.#savedFor !== undefined && this.#endsAt! - this.#savedFor <= this.#options.save!.beforeMs
+  }
+
+  async #save(): Promise<number> {
+    const { take, timeoutMs } = this.#options.save!
+    const endsAt = this.#endsAt
+    try {
+      await this.#within('snapshot', timeoutMs, async (signal) => {
+        const snapshotId = await take({ signal })
+        // Also when it was given up meanwhile: it is there.
+        this.#snapshotId = snapshotId
+        this.#savedFor = endsAt
+        this.#failures.snapshot = 0
+        this.#tell(() => this.#options.onSnapshot?.(snapshotId))
+      })
+      return this.#options.everyMs
+    } catch (error) {
+      return this.#failed('snapshot', error)
+    }
+  }
+
+  /** A rest must not last until it is too late to save. */
+  #untilSave(): number {
+    const { save } = this.#options
+    if (!save || this.#endsAt === undefined || this.#isSaved()) return Infinity
+    const left = this.#endsAt - save.beforeMs - this.#clock.now()
+    return left > 0 ? left : Infinity
+  }
+
+  #failed(during: BeatFailure['during'], error: unknown): number {
+    if (this.#over.signal.aborted) return 0
+    this.#error = error
+    this.#failures[during] += 1
+    const { everyMs } = this.#options
+    const asked = retryAfterMs(error) ?? 0
+    const backoff = backoffMs(this.#failures[during], { baseMs: Math.min(1000, everyMs), maxMs: everyMs })
+    // Who is asked to wait does, but not until the sandbox is gone.
+    const left = this.#endsAt === undefined ? everyMs : Math.max(0, this.#endsAt - this.#clock.now())
+    const retryInMs = Math.max(backoff, Math.min(asked, left / 2))
+    this.#tell(
+      () => this.#options.onError?.(error, { during, failures: this.#failures[during], retryInMs }),
+      true,
+    )
+    return retryInMs
+  }
+
+  /** A listener that throws must end neither the loop nor the program. */
+  #tell(listener: () => void, last = false): void {
+    try {
+      listener()
+    } catch (error) {
+      if (!last) this.#tell(() => this.#options.onError?.(error, listenerFailure), true)
+    }
+  }
+
+  /** Given up when it takes too long or all is over: a call that never answers would be the last beat. */
+  #within<T>(kind: BeatFailure['during'], ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { provider, sandboxId } = this.#sandbox
+    const hint = 'It is tried again. Raise beatTimeoutMs, or autoSnapshot.timeoutMs, if it is only slow.'
+    const { clock } = this.#options
+    const what = `The ${kind}`
+    return within({ ms, clock, signal: this.#over.signal, what, provider, sandboxId, hint }, (signal) => {
+      const call = work(signal)
+      const landed = call
+        .catch(() => {})
+        .then(() => {
+          if (this.#flying[kind] === landed) delete this.#flying[kind]
+        })
+      this.#flying[kind] = landed
+      return call
+    })
+  }
+
+  /** Waits for a beat that was given up and goes on: half of what is left, so that the sandbox is not lost over it. */
+  async #landing(): Promise<void> {
+    const { beat } = this.#flying
+    if (!beat) return
+    const { clock, leaseMs } = this.#options
+    const left = this.#endsAt === undefined ? leaseMs : Math.max(0, this.#endsAt - this.#clock.now())
+    const ms = Math.min(left / 2, this.#untilSave())
+    await within({ ms, clock, signal: this.#over.signal, what: 'The beat before' }, () => beat).catch(
+      () => {},
+    )
+  }
+
+  async #rest(ms: number): Promise<void> {
+    const until = this.#clock.now() + ms
+    while (!this.#asked && !this.#over.signal.aborted) {
+      const left = until - this.#clock.now()
+      if (left <= 0) return
+      await new Promise<void>((resolve) => {
+        const cancel = this.#options.clock.after(Math.min(left, tickMs), resolve)
+        this.#wake = () => {
+          cancel()
+          resolve()
+        }
+      })
+    }
+  }
+}
+
+const endings: Partial<Record<SandboxStatus, Reason>> = {
+  stopped: 'stopped',
+  archived: 'stopped',
+  failed: 'failed',
+  destroyed: 'destroyed',
+}
+
+function soonest(...times: Array<number | undefined>): number | undefined {
+  const least = Math.min(...times.map((time) => time ?? Infinity))
+  return least === Infinity ? undefined : least
+}
+
+const listenerFailure: BeatFailure = { during: 'beat', failures: 0, retryInMs: 0 }
