@@ -9,7 +9,7 @@ import type {
   ShellExecOptions,
 } from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
-import { Patience } from './reconnect-delay.ts'
+import { ReconnectDelay } from './reconnect-delay.ts'
 import { type ServerEvent, serverEvents } from './server-events.ts'
 import type { CommandInfo, ExecResult, RunResult } from './types.ts'
 import { commandInfo, commandResult, fromBase64 } from './wire.ts'
@@ -100,13 +100,13 @@ export class Command {
   }
 
   async *#events(after: number, signal: AbortSignal | undefined): AsyncGenerator<ServerEvent> {
-    const patience = new Patience()
+    const reconnectDelay = new ReconnectDelay()
     let last = after
     for (;;) {
       let came = false
       try {
         for await (const event of serverEvents(await this.#open(last, signal), signal)) {
-          patience.restore()
+          reconnectDelay.restore()
           if (event.event === 'start' || event.id === undefined || event.id <= last) continue
           came = true
           last = event.id
@@ -119,9 +119,9 @@ export class Command {
         if (status === 'lost') throw lost(this.execId)
       } catch (error) {
         throwIfAborted(signal, 'Reading the output')
-        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || patience.over()) throw error
+        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || reconnectDelay.over()) throw error
       }
-      if (!came) await patience.wait(signal)
+      if (!came) await reconnectDelay.wait(signal)
     }
   }
 

@@ -1,10 +1,10 @@
 import { onAbort, throwIfAborted } from '../shared/abort.ts'
 
 /** How long a lost connection is tried again: a daemon that is started anew is back within this. */
-const patienceMs = 30_000
+const reconnectMs = 30_000
 
 /** Waits longer from time to time, and for so long in all. */
-export class Patience {
+export class ReconnectDelay {
   #waitMs = 50
   #since: number | undefined
 
@@ -16,7 +16,7 @@ export class Patience {
 
   over(): boolean {
     this.#since ??= Date.now()
-    return Date.now() - this.#since > patienceMs
+    return Date.now() - this.#since > reconnectMs
   }
 
   async wait(signal?: AbortSignal): Promise<void> {

@@ -10,7 +10,7 @@ import type {
   ProcessStatus,
 } from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
-import { Patience } from './reconnect-delay.ts'
+import { ReconnectDelay } from './reconnect-delay.ts'
 import { TerminalSocket } from './terminal-socket.ts'
 
 /**
@@ -43,13 +43,13 @@ export class SessionTerminal {
 
   /** What the screen was sent, numbered; goes on through lost connections. Throws `gone` when that part was dropped. */
   async *output({ after = 0, signal }: OutputOptions = {}): AsyncGenerator<ProcessEvent> {
-    const patience = new Patience()
+    const reconnectDelay = new ReconnectDelay()
     let last = after
     for (;;) {
       try {
         const socket = await this.#take(last)
         for await (const event of socket.events(last, signal)) {
-          patience.restore()
+          reconnectDelay.restore()
           last = event.seq
           if (event.type === 'exit') {
             const { seq: _, type: __, ...exit } = event
@@ -60,8 +60,8 @@ export class SessionTerminal {
         }
       } catch (error) {
         throwIfAborted(signal, 'Reading the terminal')
-        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || patience.over()) throw error
-        await patience.wait(signal)
+        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || reconnectDelay.over()) throw error
+        await reconnectDelay.wait(signal)
       }
     }
   }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { halfOf, readHalves, writeHalf } from './checksummed-record.ts'
+import { checksummed, readChecksummed, writeChecksummed } from './checksummed-record.ts'
 import { newRecord, readRecord, writeRecord } from './record.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-halves-'))
@@ -11,28 +11,28 @@ const file = path.join(folder, 'text')
 afterAll(() => rmSync(folder, { recursive: true }))
 
 describe('a text in two halves', () => {
-  beforeEach(() => writeFileSync(file, halfOf('{"a":0}')!))
+  beforeEach(() => writeFileSync(file, checksummed('{"a":0}')!))
 
   it('changes in the same file, and is what was written last', () => {
     const { ino } = statSync(file)
     for (let count = 1; count <= 9; count += 1) {
-      expect(writeHalf(file, `{"ä":${count}}`)).toBe(true)
-      expect(readHalves(file)).toBe(`{"ä":${count}}`)
+      expect(writeChecksummed(file, `{"ä":${count}}`)).toBe(true)
+      expect(readChecksummed(file)).toBe(`{"ä":${count}}`)
     }
     expect(statSync(file)).toMatchObject({ ino, size: 8192 })
   })
 
   it.each([0, 1, 2, 3])('is what it was before when a write is cut off, after %i others', (writes) => {
-    for (let count = 1; count <= writes; count += 1) writeHalf(file, `{"a":${count}}`)
+    for (let count = 1; count <= writes; count += 1) writeChecksummed(file, `{"a":${count}}`)
     const before = readFileSync(file)
-    writeHalf(file, '{"a":"new, and longer than the one before"}')
+    writeChecksummed(file, '{"a":"new, and longer than the one before"}')
     const after = readFileSync(file)
     const changed = after.findIndex((byte, at) => byte !== before[at])
     for (const cut of [changed + 1, changed + 5, changed + 12, changed + 40]) {
       writeFileSync(file, Buffer.concat([after.subarray(0, cut), before.subarray(cut)]))
-      expect(readHalves(file)).toBe(`{"a":${writes}}`)
-      expect(writeHalf(file, '{"a":"again"}')).toBe(true)
-      expect(readHalves(file)).toBe('{"a":"again"}')
+      expect(readChecksummed(file)).toBe(`{"a":${writes}}`)
+      expect(writeChecksummed(file, '{"a":"again"}')).toBe(true)
+      expect(readChecksummed(file)).toBe('{"a":"again"}')
     }
   })
 
@@ -40,26 +40,26 @@ describe('a text in two halves', () => {
     truncateSync(file, 5)
     for (const text of [readFileSync(file, 'utf8'), '', '{"a":1}', `${'0'.repeat(8)} 1 {"a":1}`]) {
       writeFileSync(file, text)
-      expect(readHalves(file)).toBe(text)
-      expect(writeHalf(file, '{}')).toBe(false)
+      expect(readChecksummed(file)).toBe(text)
+      expect(writeChecksummed(file, '{}')).toBe(false)
       expect(readFileSync(file, 'utf8')).toBe(text)
     }
   })
 
   it('what is too long for a half is not written', () => {
     const longest = `"${'x'.repeat(4096 - 10 - 2 - 2)}"`
-    expect(writeHalf(file, `${longest.slice(0, -1)}x"`)).toBe(false)
-    expect(readHalves(file)).toBe('{"a":0}')
-    expect(writeHalf(file, longest)).toBe(true)
-    expect(readHalves(file)).toBe(longest)
+    expect(writeChecksummed(file, `${longest.slice(0, -1)}x"`)).toBe(false)
+    expect(readChecksummed(file)).toBe('{"a":0}')
+    expect(writeChecksummed(file, longest)).toBe(true)
+    expect(readChecksummed(file)).toBe(longest)
   })
 
   it('whoever reads while another writes sees whole texts, never an older one after a newer', async () => {
     const script = `
       const { parentPort, workerData } = require('node:worker_threads')
-      import(workerData.halves).then(({ writeHalf }) => {
+      import(workerData.halves).then(({ writeChecksummed }) => {
         for (let count = 1; count <= 3000; count += 1)
-          writeHalf(workerData.file, JSON.stringify({ count, fill: String(count).repeat(300) }))
+          writeChecksummed(workerData.file, JSON.stringify({ count, fill: String(count).repeat(300) }))
         parentPort.postMessage('done')
       })`
     const halves = new URL('./checksummed-record.ts', import.meta.url).href
@@ -72,14 +72,14 @@ describe('a text in two halves', () => {
     })
     let last = 0
     while (!done) {
-      const { count = 0, fill = '' } = JSON.parse(readHalves(file))
+      const { count = 0, fill = '' } = JSON.parse(readChecksummed(file))
       expect(fill).toBe(count === 0 ? '' : String(count).repeat(300))
       expect(count).toBeGreaterThanOrEqual(last)
       last = count
       await new Promise(setImmediate)
     }
     await ended
-    expect(JSON.parse(readHalves(file)).count).toBe(3000)
+    expect(JSON.parse(readChecksummed(file)).count).toBe(3000)
   })
 })
 

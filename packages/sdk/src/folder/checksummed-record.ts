@@ -15,19 +15,19 @@ import { crc32 } from 'node:zlib'
 const HALF = 4096
 
 /** The text, whatever is wrong with it; a file of another kind as it is. */
-export function readHalves(file: string): string {
+export function readChecksummed(file: string): string {
   const bytes = readFileSync(file)
   return newest(bytes)?.text ?? bytes.toString('utf8')
 }
 
 /** False when the text is too long for that, or the file is not one of this kind: then nothing was written. */
-export function writeHalf(file: string, text: string): boolean {
+export function writeChecksummed(file: string, text: string): boolean {
   const descriptor = openSync(file, 'r+')
   try {
     const bytes = Buffer.alloc(2 * HALF)
     const length = readSync(descriptor, bytes, 0, bytes.length, 0)
     const last = newest(bytes.subarray(0, length))
-    const half = last && halfOf(text, last.number + 1)
+    const half = last && checksummed(text, last.number + 1)
     if (!half) return false
     const written = writeSync(descriptor, half, 0, HALF, last.at === 0 ? HALF : 0)
     if (written !== HALF) throw Object.assign(new Error('no room for the record'), { code: 'ENOSPC' })
@@ -38,7 +38,7 @@ export function writeHalf(file: string, text: string): boolean {
 }
 
 /** What a new file begins with; undefined when the text is too long. */
-export function halfOf(text: string, number = 1): Buffer | undefined {
+export function checksummed(text: string, number = 1): Buffer | undefined {
   const content = Buffer.from(`${number} ${text}`)
   if (content.length + 10 > HALF) return undefined
   const half = Buffer.alloc(HALF, ' ')

@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
-import { halfOf, readHalves, writeHalf } from './checksummed-record.ts'
+import { checksummed, readChecksummed, writeChecksummed } from './checksummed-record.ts'
 import { errnoOf, translate } from './errors.ts'
 
 /**
@@ -70,7 +70,7 @@ export async function newRecord(
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
   let text: string
   try {
-    text = readHalves(path.join(folder, 'sandbox.json'))
+    text = readChecksummed(path.join(folder, 'sandbox.json'))
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
     throw translate(error, `The sandbox’s record in ${folder} cannot be read`)
@@ -89,7 +89,7 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
 /** The first, in a folder that nobody else knows yet. */
 export function createRecord(folder: string, record: SandboxRecord): void {
   const text = JSON.stringify(record)
-  writeFileSync(path.join(folder, 'sandbox.json'), halfOf(text) ?? text, { mode: 0o600, flag: 'wx' })
+  writeFileSync(path.join(folder, 'sandbox.json'), checksummed(text) ?? text, { mode: 0o600, flag: 'wx' })
 }
 
 /**
@@ -105,11 +105,11 @@ export async function writeRecord(
   const text = JSON.stringify(record)
   const what = 'The sandbox’s record could not be written'
   try {
-    if (!first && writeHalf(file, text)) return
+    if (!first && writeChecksummed(file, text)) return
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw translate(error, what)
   }
-  await replaceFile(file, halfOf(text) ?? text, what)
+  await replaceFile(file, checksummed(text) ?? text, what)
 }
 
 /** Whole or not at all, and for the owner's eyes only. */

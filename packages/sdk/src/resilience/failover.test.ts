@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { LocalProvider } from '../providers/local/index.ts'
 import { MemoryProvider } from '../providers/memory/index.ts'
-import { over } from '../shared/override.ts'
+import { override } from '../shared/override.ts'
 import type { SandboxProvider } from '../spec/index.ts'
 import { conformance, memoryCommands } from '../testing/index.ts'
 import { type FailoverOptions, failover } from './failover.ts'
@@ -106,7 +106,7 @@ describe('failover: create', () => {
   it('a provider that takes too long has failed, and what it makes after all is destroyed', async () => {
     const { a, b, clock } = setUp()
     // It does not listen to the signal, so it finishes what it began.
-    const deaf = over(a, { create: ({ signal: _, ...options } = {}) => a.create(options) })
+    const deaf = override(a, { create: ({ signal: _, ...options } = {}) => a.create(options) })
     a.fault({ on: 'create', delayMs: 60_000 })
     const group = failover(deaf, named(b, 'second'), { clock, attemptTimeoutMs: 5000 })
     groups.push(group)
@@ -311,7 +311,7 @@ describe('failover: the rest', () => {
 
 /** A group is a provider: the kit passes on one whose first member has room for nothing. */
 const empty = new MemoryProvider()
-const full = over(empty, {
+const full = override(empty, {
   create: async (options) => {
     // Whether a snapshot is there it can tell.
     if (options?.snapshotId !== undefined) return empty.create(options)

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { SandboxError } from '../errors.ts'
 import { ManualClock, MemoryProvider } from '../providers/memory/index.ts'
-import { over } from '../shared/override.ts'
+import { override } from '../shared/override.ts'
 import type { SandboxHandle } from '../spec/index.ts'
 import { type KeepAlive, type KeepAliveOptions, keepAlive } from './keep-alive.ts'
 
@@ -9,7 +9,7 @@ const minute = 60_000
 const leaseMs = 5 * minute
 const hearts: KeepAlive[] = []
 afterEach(async () => {
-  await Promise.all(hearts.splice(0).map((heart) => heart.stop()))
+  await Promise.all(hearts.splice(0).map((heartbeat) => heartbeat.stop()))
 })
 
 async function setUp(lifetimeMs = leaseMs) {
@@ -19,15 +19,15 @@ async function setUp(lifetimeMs = leaseMs) {
   const failed: string[] = []
   const saved: string[] = []
   const beat = (sandbox: SandboxHandle, options: KeepAliveOptions = {}) => {
-    const heart = keepAlive(sandbox, {
+    const heartbeat = keepAlive(sandbox, {
       clock,
       leaseMs,
       onError: (error, { during }) => failed.push(`${during}: ${(error as SandboxError).code}`),
       onSnapshot: (snapshotId) => saved.push(snapshotId),
       ...options,
     })
-    hearts.push(heart)
-    return heart
+    hearts.push(heartbeat)
+    return heartbeat
   }
   return { clock, provider, real, beat, failed, saved }
 }
@@ -51,7 +51,7 @@ describe('a provider that ignores signals', () => {
   it('is not asked again while it is still at the last beat', async () => {
     const { clock, real, beat, failed } = await setUp()
     const { count, slowly } = counter(clock)
-    beat(over(real, { extendTimeout: (ms) => slowly(2 * minute, () => real.extendTimeout(ms)) }))
+    beat(override(real, { extendTimeout: (ms) => slowly(2 * minute, () => real.extendTimeout(ms)) }))
     await clock.advance(60 * minute)
     expect([count.most, await real.status()]).toEqual([1, 'running'])
     // Each of them was given up, told of, and came to its end all the same.
@@ -63,8 +63,8 @@ describe('a provider that ignores signals', () => {
   it('and that never answers is given up before the sandbox is lost', async () => {
     const { clock, real, beat } = await setUp()
     let calls = 0
-    const heart = beat(
-      over(real, {
+    const heartbeat = beat(
+      override(real, {
         extendTimeout: (ms) => {
           calls += 1
           return calls % 3 === 1 ? new Promise(() => {}) : real.extendTimeout(ms)
@@ -74,20 +74,20 @@ describe('a provider that ignores signals', () => {
     await clock.advance(60 * minute)
     expect([calls > 10, await real.status()]).toEqual([true, 'running'])
     // Nothing waits for it either, once all is over.
-    expect(await heart.stop()).toMatchObject({ reason: 'closed' })
+    expect(await heartbeat.stop()).toMatchObject({ reason: 'closed' })
     expect(clock.pending).toBe(1)
   })
 
   it('takes one snapshot at a time, and one that comes late counts', async () => {
     const { clock, provider, real, beat, failed, saved } = await setUp()
     const { count, slowly } = counter(clock)
-    const slow = over(real, { snapshot: () => slowly(40_000, () => real.snapshot()) })
-    const heart = beat(slow, { maxMs: 20 * minute, autoSnapshot: { timeoutMs: 5_000 } })
+    const slow = override(real, { snapshot: () => slowly(40_000, () => real.snapshot()) })
+    const heartbeat = beat(slow, { maxMs: 20 * minute, autoSnapshot: { timeoutMs: 5_000 } })
     await clock.advance(25 * minute)
     expect([count.all, failed]).toEqual([1, ['snapshot: timeout']])
     const [snapshot] = await provider.listSnapshots()
     expect(saved).toEqual([snapshot!.snapshotId])
-    expect(await heart.ended).toMatchObject({ reason: 'limit', snapshotId: snapshot!.snapshotId })
+    expect(await heartbeat.ended).toMatchObject({ reason: 'limit', snapshotId: snapshot!.snapshotId })
   })
 })
 
@@ -106,10 +106,10 @@ describe('a sandbox of which nothing is ever heard', () => {
   it('but not one that is only paused', async () => {
     const { clock, provider, real, beat, saved } = await setUp(0)
     await real.pause()
-    const heart = beat(real, { autoSnapshot: true })
+    const heartbeat = beat(real, { autoSnapshot: true })
     await clock.advance(60 * minute)
     expect([saved, await provider.listSnapshots()]).toEqual([[], []])
-    await heart.stop()
+    await heartbeat.stop()
   })
 })
 
@@ -124,7 +124,7 @@ describe('a sandbox that only stops when nobody uses it', () => {
     const end = ttlMs === undefined ? {} : { expiresAt: new Date(clock.now() + ttlMs) }
     let usedAt = clock.now()
     const used: number[] = []
-    const sandbox = over(real, {
+    const sandbox = override(real, {
       capabilities: { ...others, activity: 'native' } as SandboxHandle['capabilities'],
       info: async (call) => {
         if (clock.now() - usedAt >= idleMs) await real.stop()
@@ -142,23 +142,23 @@ describe('a sandbox that only stops when nobody uses it', () => {
   it('is used by every beat', async () => {
     const { clock, sandbox, beat, used, failed } = await idling()
     const beats: boolean[] = []
-    const heart = beat(sandbox, { onBeat: ({ extended }) => beats.push(extended) })
+    const heartbeat = beat(sandbox, { onBeat: ({ extended }) => beats.push(extended) })
     await clock.advance(60 * minute)
     const { status } = await sandbox.info()
     expect([used.length, beats.length, status, failed]).toEqual([61, 61, 'running', []])
     expect(new Set(beats)).toEqual(new Set([true]))
-    await heart.stop()
+    await heartbeat.stop()
     await clock.advance(16 * minute)
     expect([used.length, (await sandbox.info()).status]).toEqual([61, 'stopped'])
   })
 
   it('ends the heart when it is stopped', async () => {
     const { clock, sandbox, real, beat, used } = await idling()
-    const heart = beat(sandbox)
+    const heartbeat = beat(sandbox)
     await clock.advance(minute)
     await real.stop()
     await clock.advance(2 * minute)
-    expect([used.length, await heart.ended]).toEqual([2, { reason: 'stopped' }])
+    expect([used.length, await heartbeat.ended]).toEqual([2, { reason: 'stopped' }])
   })
 
   it.each([

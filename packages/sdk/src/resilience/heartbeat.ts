@@ -7,7 +7,7 @@ import type { Beat, BeatFailure, KeepAlive, KeepAliveEnd } from './keep-alive.ts
 import { SteadyClock } from './steady-clock.ts'
 import { within } from './time-limit.ts'
 
-export interface HeartOptions {
+export interface HeartbeatOptions {
   readonly putOff: (ms: number, call: CallOptions) => Promise<void>
   /** It only stops when nobody uses it: every beat counts as use, and none of them moves an end that it has besides. */
   readonly idle: boolean
@@ -38,10 +38,10 @@ const tickMs = 10_000
  * `#endsAt` is the best that is known of the sandbox's end: what the provider says, else what it promised to the last
  * extension, and until either has answered one lease from the start. It is on the steady clock, as everything here.
  */
-export class Heart implements KeepAlive {
+export class Heartbeat implements KeepAlive {
   readonly ended: Promise<KeepAliveEnd>
   readonly #sandbox: SandboxCore
-  readonly #options: HeartOptions
+  readonly #options: HeartbeatOptions
   readonly #clock: SteadyClock
   readonly #deadline: number
   readonly #over = new AbortController()
@@ -60,7 +60,7 @@ export class Heart implements KeepAlive {
   #asked = false
   #waiting: Array<() => void> = []
 
-  constructor(sandbox: SandboxCore, options: HeartOptions) {
+  constructor(sandbox: SandboxCore, options: HeartbeatOptions) {
     this.#sandbox = sandbox
     this.#options = options
     this.#clock = new SteadyClock(options.clock)

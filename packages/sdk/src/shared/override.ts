@@ -1,5 +1,5 @@
 /** The object, with some members replaced. Methods that are passed through keep their own `this`. */
-export function over<T extends object>(real: T, replaced: Partial<T>): T {
+export function override<T extends object>(real: T, replaced: Partial<T>): T {
   return new Proxy(real, {
     get(target, key) {
       if (Object.hasOwn(replaced, key)) return replaced[key as keyof T]

@@ -9,10 +9,10 @@ import { fromBase64, toBase64 } from './base64.ts'
 import { translated } from './errors.ts'
 import { agentFolder, agentSource } from './guest/index.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
-import type { Patience } from './time-limits.ts'
+import type { TimeLimits } from './time-limits.ts'
 import { isTransitional } from './translation.ts'
 
-export interface BoxCall extends CallOptions {
+export interface IncarnationCall extends CallOptions {
   /** Data for the agent. In the environment, not among its arguments: those are everybody's to read. */
   input?: Uint8Array
   env?: Readonly<Record<string, string>>
@@ -26,7 +26,7 @@ export const mostInputBytes = 64 * 1024
 /**
  * One start of a sandbox, and the agent in it. Whatever is asked carries the number of that start; the agent refuses when it is another one.
  */
-export class Box {
+export class Incarnation {
   readonly sandbox: DaytonaSandboxObject
   /** How long an answer may be waited for inside the sandbox, before it is asked again. */
   readonly pollMs: number
@@ -34,7 +34,7 @@ export class Box {
   #incarnation = '-'
   #workdir = '/'
 
-  constructor(sandbox: DaytonaSandboxObject, { requestMs }: Patience) {
+  constructor(sandbox: DaytonaSandboxObject, { requestMs }: TimeLimits) {
     this.sandbox = sandbox
     this.#answerMs = Math.min(requestMs, mostAnswerMs)
     this.pollMs = Math.min(mostPollMs, Math.ceil(requestMs / 2))
@@ -66,7 +66,7 @@ export class Box {
   }
 
   /** The agent's lines. Throws what it refused, and what the vendor did. */
-  async ask(args: readonly string[], call: BoxCall = {}): Promise<string[]> {
+  async ask(args: readonly string[], call: IncarnationCall = {}): Promise<string[]> {
     const [verb, ...rest] = args as [string, ...string[]]
     // Bound to a sandbox that did not run: there is no start of it that could be meant.
     if (!this.bound) throw await this.#unusable(undefined)
@@ -120,7 +120,7 @@ export class Box {
     return toBase64(encode(path))
   }
 
-  async #run(args: readonly string[], call: BoxCall, before: string): Promise<string[]> {
+  async #run(args: readonly string[], call: IncarnationCall, before: string): Promise<string[]> {
     const { signal, waitMs = 0, input } = call
     throwIfAborted(signal)
     const env = { ...call.env, ...(input ? { SANDKASTEN_INPUT: toBase64(input) } : {}) }

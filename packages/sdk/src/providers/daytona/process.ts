@@ -11,7 +11,7 @@ import type {
   ProcessStatus,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { type Box, mostInputBytes } from './incarnation.ts'
+import { type Incarnation, mostInputBytes } from './incarnation.ts'
 import { again } from './retry.ts'
 
 const keepMs = 20_000
@@ -21,7 +21,7 @@ const pageBytes = 1024 * 1024
 /** A program in the sandbox, and the keeper that holds its output and its input. */
 export class DaytonaProcess implements ProcessDriver {
   readonly processId: string
-  readonly #box: Box
+  readonly #incarnation: Incarnation
   readonly #piped: boolean
   /** What came with the answer to its start: the first reader's first page. */
   #first: { rid: string; events: ProcessEvent[] } | undefined
@@ -31,15 +31,15 @@ export class DaytonaProcess implements ProcessDriver {
   /** Told once its end was read. */
   onEnd?: (processId: string) => void
 
-  constructor(box: Box, processId: string, options: { piped?: boolean } = {}) {
-    this.#box = box
+  constructor(incarnation: Incarnation, processId: string, options: { piped?: boolean } = {}) {
+    this.#incarnation = incarnation
     this.processId = processId
     this.#piped = options.piped ?? true
   }
 
   /** Starts it, or finds the one that was started with this id. */
   static async start(
-    box: Box,
+    incarnation: Incarnation,
     spec: ProcessSpec & { terminal?: { cols: number; rows: number } },
     call: CallOptions,
     forget: readonly string[] = [],
@@ -58,7 +58,7 @@ export class DaytonaProcess implements ProcessDriver {
       'start',
       processId,
       rid,
-      String(box.pollMs),
+      String(incarnation.pollMs),
       String(Math.ceil(spec.timeoutMs ?? 0)),
       String(spec.outputBufferBytes),
       mode,
@@ -69,15 +69,15 @@ export class DaytonaProcess implements ProcessDriver {
     ]
     const lines = await again(
       () =>
-        box.ask(args, {
+        incarnation.ask(args, {
           ...call,
           env: spec.env,
-          waitMs: rid === '-' ? 0 : box.pollMs,
+          waitMs: rid === '-' ? 0 : incarnation.pollMs,
           ...(mode === 'd' ? { input: head } : {}),
         }),
       call.signal,
     )
-    const process = new DaytonaProcess(box, processId, { piped: spec.stdin !== 'empty' })
+    const process = new DaytonaProcess(incarnation, processId, { piped: spec.stdin !== 'empty' })
     if (spec.reading) process.#first = { rid, events: process.#eventsOf(lines.slice(1)) }
     if (rest) void process.#feed(head, rest)
     return process
@@ -177,13 +177,13 @@ export class DaytonaProcess implements ProcessDriver {
     const id = randomId()
     let file = '-'
     const small = data.byteLength <= mostInputBytes
-    if (!small) file = await this.#box.upload(data, call)
+    if (!small) file = await this.#incarnation.upload(data, call)
     for (let first = true; ; first = false) {
       const text = first && small && data.byteLength > 0 ? '@input' : '-'
-      const request = ['feed', id, file, text, eof ? '1' : '0', String(this.#box.pollMs)]
+      const request = ['feed', id, file, text, eof ? '1' : '0', String(this.#incarnation.pollMs)]
       const [line] = await this.#ask(request, {
         ...call,
-        waitMs: this.#box.pollMs,
+        waitMs: this.#incarnation.pollMs,
         ...(text === '-' ? {} : { input: data }),
       })
       if (line === 'ok') return
@@ -195,7 +195,7 @@ export class DaytonaProcess implements ProcessDriver {
   async #awake(rid: string, after: number, signal?: AbortSignal): Promise<ProcessEvent[] | undefined> {
     for (;;) {
       try {
-        return await this.#read(rid, after, this.#box.pollMs, signal)
+        return await this.#read(rid, after, this.#incarnation.pollMs, signal)
       } catch (error) {
         const state = SandboxError.is(error, 'not_running') ? error.details.state : undefined
         if (state !== 'paused' && state !== 'pausing' && state !== 'resuming') throw error
@@ -218,7 +218,7 @@ export class DaytonaProcess implements ProcessDriver {
 
   /** Every one of these may be made again: nothing is done twice by it. */
   #ask(request: readonly string[], call: CallOptions & { waitMs?: number; input?: Uint8Array } = {}) {
-    return again(() => this.#box.ask(['ask', this.processId, request.join(' ')], call), call.signal)
+    return again(() => this.#incarnation.ask(['ask', this.processId, request.join(' ')], call), call.signal)
   }
 
   #eventsOf(lines: readonly string[], after = 0): ProcessEvent[] {

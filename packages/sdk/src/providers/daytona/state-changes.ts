@@ -5,7 +5,7 @@ import { translated, translating } from './errors.ts'
 import { gone } from './incarnation.ts'
 import { again } from './retry.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
-import type { Patience } from './time-limits.ts'
+import type { TimeLimits } from './time-limits.ts'
 import { failed, isTransitional, setupLabel } from './translation.ts'
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */
@@ -16,7 +16,7 @@ const removeMs = 10_000
 /** Waits until the vendor, and whoever makes it, is done with what is being done to it. */
 export async function settled(
   sandbox: DaytonaSandboxObject,
-  { startMs }: Patience,
+  { startMs }: TimeLimits,
   { signal }: CallOptions,
 ): Promise<void> {
   const begin = Date.now()
@@ -47,7 +47,7 @@ export async function settled(
 }
 
 /** Deletes what must not stay, if the vendor lets go of it soon. What is gone already is fine. */
-export async function removed(sandbox: DaytonaSandboxObject, { startMs }: Patience): Promise<void> {
+export async function removed(sandbox: DaytonaSandboxObject, { startMs }: TimeLimits): Promise<void> {
   const until = Date.now() + Math.min(startMs, removeMs)
   const work = () => translating('Deleting', sandbox.id, sandbox.delete(startMs / 1000))
   for (;;) {
@@ -65,14 +65,14 @@ export async function removed(sandbox: DaytonaSandboxObject, { startMs }: Patien
 /** Running, wherever it comes from: stopped, paused, archived, or in an error that can be recovered from. */
 export async function awaken(
   sandbox: DaytonaSandboxObject,
-  patience: Patience,
+  timeLimits: TimeLimits,
   call: CallOptions,
 ): Promise<void> {
-  await settled(sandbox, patience, call)
+  await settled(sandbox, timeLimits, call)
   const { state } = sandbox
   if (state === 'started') return
   if (state === 'destroyed' || state === 'destroying') throw gone(sandbox.id)
-  const seconds = patience.startMs / 1000
+  const seconds = timeLimits.startMs / 1000
   const recoverable = state === 'error' && sandbox.recoverable === true
   if (state !== 'stopped' && state !== 'paused' && state !== 'archived' && !recoverable) throw failed(sandbox)
   const starting = recoverable ? sandbox.recover(seconds) : sandbox.start(seconds)

@@ -10,7 +10,7 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import type { Box } from './incarnation.ts'
+import type { Incarnation } from './incarnation.ts'
 import { DaytonaProcess } from './process.ts'
 
 const keptBytes = 1024 * 1024
@@ -32,7 +32,7 @@ export class DaytonaTerminal implements SandboxTerminal {
 
   /** Opens it, or finds the one that is open under this id. */
   static async open(
-    box: Box,
+    incarnation: Incarnation,
     options: OpenTerminalOptions & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<DaytonaTerminal> {
@@ -51,7 +51,7 @@ export class DaytonaTerminal implements SandboxTerminal {
       outputBufferBytes: keptBytes,
       terminal: { cols, rows },
     } as const
-    return new DaytonaTerminal(terminalId, await DaytonaProcess.start(box, spec, call))
+    return new DaytonaTerminal(terminalId, await DaytonaProcess.start(incarnation, spec, call))
   }
 
   write(data: string | Uint8Array, options: CallOptions = {}): Promise<void> {

@@ -1,5 +1,5 @@
 /** How long things may take. */
-export interface Patience {
+export interface TimeLimits {
   /** A sandbox from one state to the next. */
   readonly startMs: number
   /** One request. */

@@ -13,7 +13,7 @@ export interface E2BAccess {
 }
 
 /** The vendor's account: its SDK, loaded when it is first needed, and what every call of it carries. */
-export class Vendor {
+export class Account {
   readonly access: E2BAccess
   readonly #given: unknown
   #sdk: Promise<E2BSdk> | undefined

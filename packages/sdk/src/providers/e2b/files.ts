@@ -187,8 +187,8 @@ export class E2BFiles implements FilesDriver {
     return guest
   }
 
-  #absolute({ life }: Guest, path: string): string {
-    const absolute = path.startsWith('/') ? path : `${life.workdir}/${path}`
+  #absolute({ incarnation }: Guest, path: string): string {
+    const absolute = path.startsWith('/') ? path : `${incarnation.workdir}/${path}`
     if (absolute.split('/').some((name) => new TextEncoder().encode(name).byteLength > 255))
       throw new SandboxError('invalid_argument', 'A name in the path has more than 255 bytes.', {
         provider: 'e2b',

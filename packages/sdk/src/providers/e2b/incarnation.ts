@@ -8,7 +8,7 @@ import { notFound } from './translation.ts'
  * One start of a sandbox, shared by all handles of one provider. The vendor numbers no starts, so what this provider does itself it notes
  * here, and of what others do it learns by looking: at most every `lookEveryMs` before files are touched, and whenever a call fails.
  */
-export class Life {
+export class Incarnation {
   readonly sandboxId: string
   readonly sandbox: VendorSandbox
   readonly workdir: string
@@ -74,24 +74,24 @@ export class Life {
 const lookEveryMs = 2_000
 
 /** The lives that a provider knows of, and how those rest that it laid to rest. */
-export class Lives {
-  readonly #current = new Map<string, Life>()
+export class Incarnations {
+  readonly #current = new Map<string, Incarnation>()
   readonly rest = new Map<string, 'paused' | 'stopped'>()
 
-  current(sandboxId: string): Life | undefined {
+  current(sandboxId: string): Incarnation | undefined {
     return this.#current.get(sandboxId)
   }
 
-  begin(life: Life): Life {
-    this.#current.get(life.sandboxId)?.end()
-    this.#current.set(life.sandboxId, life)
-    this.rest.delete(life.sandboxId)
-    return life
+  begin(incarnation: Incarnation): Incarnation {
+    this.#current.get(incarnation.sandboxId)?.end()
+    this.#current.set(incarnation.sandboxId, incarnation)
+    this.rest.delete(incarnation.sandboxId)
+    return incarnation
   }
 
-  stopped(life: Life): void {
-    life.end()
-    this.rest.set(life.sandboxId, 'stopped')
+  stopped(incarnation: Incarnation): void {
+    incarnation.end()
+    this.rest.set(incarnation.sandboxId, 'stopped')
   }
 
   forget(sandboxId: string): void {

@@ -8,7 +8,7 @@ import type { Guest } from './guest/guest.ts'
 import type { ProcessMessage, StartRequest, VendorSandbox } from './sdk.ts'
 import { exitOf } from './translation.ts'
 
-export interface FeedOptions {
+export interface OutputStreamOptions {
   readonly request: StartRequest
   readonly capacityBytes: number
   readonly signal?: AbortSignal | undefined
@@ -24,7 +24,7 @@ export interface FeedOptions {
  * A stream that breaks while the sandbox is paused is picked up when it goes on; nothing is said meanwhile. Any other break is the end of
  * what we know: readers are told `connection_lost`, and nothing is started again.
  */
-export class Feed {
+export class OutputStream {
   /** The vendor's number of it. */
   pid = 0
   readonly #guest: Guest
@@ -58,8 +58,11 @@ export class Feed {
   }
 
   /** Resolves when the vendor has a process. */
-  static async start(guest: Guest, { request, capacityBytes, signal }: FeedOptions): Promise<Feed> {
-    const feed = new Feed(guest, capacityBytes)
+  static async start(
+    guest: Guest,
+    { request, capacityBytes, signal }: OutputStreamOptions,
+  ): Promise<OutputStream> {
+    const stream = new OutputStream(guest, capacityBytes)
     const controller = new AbortController()
     const forget = onAbort(signal, () => controller.abort(signal!.reason))
     const silence = new Silence(guest.answerMs, 'e2b', undefined)
@@ -73,9 +76,9 @@ export class Feed {
         headers: { 'x-request-id': requestId },
       })
       const iterator = messages[Symbol.asyncIterator]()
-      feed.pid = await firstPid(iterator, requestId)
-      void feed.#follow(iterator)
-      return feed
+      stream.pid = await firstPid(iterator, requestId)
+      void stream.#follow(iterator)
+      return stream
     } catch (error) {
       throw await guest.explain(silence.blamed(error), signal, requestId)
     } finally {
@@ -144,7 +147,7 @@ export class Feed {
   }
 
   async #follow(first: AsyncIterator<ProcessMessage>): Promise<void> {
-    const { life } = this.#guest
+    const { incarnation } = this.#guest
     let iterator = first
     for (;;) {
       try {
@@ -154,13 +157,13 @@ export class Feed {
           'E2B ended the stream of a process without its exit status.',
           {
             provider: 'e2b',
-            sandboxId: life.sandboxId,
+            sandboxId: incarnation.sandboxId,
           },
         )
       } catch (error) {
-        if (life.paused) {
-          await life.resumed()
-          if (!life.over) {
+        if (incarnation.paused) {
+          await incarnation.resumed()
+          if (!incarnation.over) {
             const selector = { case: 'pid' as const, value: this.pid }
             iterator = this.#guest.rpc
               .connect({ process: { selector } }, { timeoutMs: 0 })

@@ -1,6 +1,6 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { SandboxError } from '../../errors.ts'
-import { Vendor } from './account.ts'
+import { Account } from './account.ts'
 import type { E2BCapabilities } from './capabilities.ts'
 import { E2BDriver } from './driver.ts'
 
@@ -42,7 +42,7 @@ export class E2BProvider extends DriverProvider<E2BCapabilities> {
       ...(domain ? { domain } : {}),
       ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
     }
-    super(new E2BDriver(new Vendor(access, sdk), template))
+    super(new E2BDriver(new Account(access, sdk), template))
   }
 }
 

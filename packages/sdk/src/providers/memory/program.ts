@@ -11,19 +11,19 @@ import { Pipe } from './stdin-pipe.ts'
  * outside, so a killed program ends for its watchers at once, and the next thing that its handler asks of the
  * context rejects with `Killed`; that unwinds it.
  */
-export class Task {
+export class Program {
   readonly stdin = new Pipe()
-  readonly ended: Promise<TaskEnd>
-  end: TaskEnd | undefined
-  readonly #host: TaskHost
-  readonly #spec: TaskSpec
-  readonly #children: Task[] = []
+  readonly ended: Promise<ProgramEnd>
+  end: ProgramEnd | undefined
+  readonly #host: ProgramHost
+  readonly #spec: ProgramSpec
+  readonly #children: Program[] = []
   readonly #traps = new Map<string, () => void>()
   readonly #killed = new AbortController()
   #stopped = false
-  #settle: (end: TaskEnd) => void = () => {}
+  #settle: (end: ProgramEnd) => void = () => {}
 
-  constructor(host: TaskHost, spec: TaskSpec) {
+  constructor(host: ProgramHost, spec: ProgramSpec) {
     this.#host = host
     this.#spec = spec
     this.ended = new Promise((resolve) => {
@@ -123,7 +123,7 @@ export class Task {
 
   #spawnChild(cmd: string, args: readonly string[], { session = false }: ChildOptions): ChildProcess {
     const handler = this.#host.resolve(cmd, args)
-    const child = new Task(this.#host, { ...this.#spec, cmd, args, handler, session })
+    const child = new Program(this.#host, { ...this.#spec, cmd, args, handler, session })
     child.stdin.end()
     this.#children.push(child)
     child.start()
@@ -146,7 +146,7 @@ export class Task {
     this.#finish({ exitCode: 1, error })
   }
 
-  #finish(end: TaskEnd): void {
+  #finish(end: ProgramEnd): void {
     if (this.end) return
     this.end = end
     this.#settle(end)
@@ -155,7 +155,7 @@ export class Task {
   }
 }
 
-export interface TaskSpec {
+export interface ProgramSpec {
   readonly cmd: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -166,7 +166,7 @@ export interface TaskSpec {
 }
 
 /** What a program is given by the process and the sandbox that it runs in. */
-export interface TaskHost {
+export interface ProgramHost {
   readonly sandboxId: string
   readonly clock: Clock
   readonly files: FilesDriver
@@ -180,7 +180,7 @@ export interface TaskHost {
   resolve(cmd: string, args: readonly string[]): CommandHandler
 }
 
-export interface TaskEnd {
+export interface ProgramEnd {
   readonly exitCode: number
   readonly signal?: string
   readonly error?: unknown

@@ -4,7 +4,7 @@ import type { Ability, AbilityLevel, CreateOption, SandboxEndpoint } from '../..
 import type { CommandHandler, CommandMatcher, RecordedCall } from './commands.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'
-import { World } from './shared-state.ts'
+import { SharedState } from './shared-state.ts'
 import type { ShellHandler } from './shell.ts'
 
 /** `shell` is there only when one was scripted; ask with `supports(sandbox, 'shell')`. Nothing stops because nobody uses it. */
@@ -36,38 +36,41 @@ export interface MemoryProviderOptions {
  *     provider.fault({ on: 'create', error: 'quota_exceeded' })
  */
 export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
-  readonly #world: World
+  readonly #sharedState: SharedState
   readonly #options: MemoryProviderOptions
 
-  constructor(options: MemoryProviderOptions = {}, world = new World({ clock: realClock, ...options })) {
-    super(new MemoryDriver(world, options))
-    this.#world = world
+  constructor(
+    options: MemoryProviderOptions = {},
+    sharedState = new SharedState({ clock: realClock, ...options }),
+  ) {
+    super(new MemoryDriver(sharedState, options))
+    this.#sharedState = sharedState
     this.#options = options
   }
 
   /** Every program that was run, in order. */
   get calls(): readonly RecordedCall[] {
-    return this.#world.calls
+    return this.#sharedState.calls
   }
 
   /** Adds a program; for the same name the one that was added last wins. */
   command(matcher: CommandMatcher, handler: CommandHandler): this {
-    this.#world.commands.add(matcher, handler)
+    this.#sharedState.commands.add(matcher, handler)
     return this
   }
 
   /** From now on, calls fail, wait or break off as the rule says. */
   fault(rule: FaultRule): Fault {
-    return this.#world.faults.add(rule)
+    return this.#sharedState.faults.add(rule)
   }
 
   /** Another provider object over the same sandboxes: what a second program, or this one after a restart, would see. */
   reopen(): MemoryProvider {
-    return new MemoryProvider(this.#options, this.#world)
+    return new MemoryProvider(this.#options, this.#sharedState)
   }
 
   /** Programs that still run in a sandbox, also in one that is destroyed: for tests that nothing is left. */
   running(sandboxId: string): string[] {
-    return this.#world.running(sandboxId)
+    return this.#sharedState.running(sandboxId)
   }
 }

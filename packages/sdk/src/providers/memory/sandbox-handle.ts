@@ -15,7 +15,7 @@ import type { FaultHit, FaultPoint } from './faults.ts'
 import { MemoryFiles } from './files.ts'
 import { MemoryProcess, ProcessBinding } from './process.ts'
 import { MemorySandbox, workdir } from './sandbox.ts'
-import type { World } from './shared-state.ts'
+import type { SharedState } from './shared-state.ts'
 import { MemoryShell } from './shell.ts'
 
 /** A handle's grip on a sandbox: bound to one incarnation, every operation checked and open to faults. */
@@ -25,12 +25,12 @@ export class SandboxBinding implements SandboxDriver {
   readonly workdir = workdir
   readonly files: MemoryFiles
   readonly #sandbox: MemorySandbox
-  readonly #world: World
+  readonly #sharedState: SharedState
   #incarnation: number
 
   constructor(sandbox: MemorySandbox) {
     this.#sandbox = sandbox
-    this.#world = sandbox.world
+    this.#sharedState = sandbox.sharedState
     this.#incarnation = sandbox.incarnation
     this.sandboxId = sandbox.id
     if (sandbox.recipe.name !== undefined) this.name = sandbox.recipe.name
@@ -52,7 +52,10 @@ export class SandboxBinding implements SandboxDriver {
     const known = spec.processId === undefined ? undefined : sandbox.processes.get(spec.processId)
     if (known) return this.#bind(known)
     const cwd = this.#cwd(spec.cwd)
-    const { handler, args } = await resolveCommand(this.#world.commands, sandbox.files, { ...spec, cwd })
+    const { handler, args } = await resolveCommand(this.#sharedState.commands, sandbox.files, {
+      ...spec,
+      cwd,
+    })
     throwIfAborted(call.signal, `The command ${spec.cmd}`)
     this.#check()
     const earlier = spec.processId === undefined ? undefined : sandbox.processes.get(spec.processId)
@@ -60,7 +63,7 @@ export class SandboxBinding implements SandboxDriver {
     const process = new MemoryProcess(
       {
         sandboxId: sandbox.id,
-        world: this.#world,
+        sharedState: this.#sharedState,
         files: sandbox.files,
         paused: () => sandbox.status === 'paused',
         change: () => sandbox.change(),
@@ -68,8 +71,8 @@ export class SandboxBinding implements SandboxDriver {
       },
       spec,
       {
-        processId: spec.processId ?? this.#world.id('process'),
-        pid: this.#world.count('pid') + 1,
+        processId: spec.processId ?? this.#sharedState.id('process'),
+        pid: this.#sharedState.count('pid') + 1,
         handler,
         args,
         cwd,
@@ -104,15 +107,15 @@ export class SandboxBinding implements SandboxDriver {
     await this.#enter('openShell', call)
     refuseLogin(options, 'memory')
     const sandbox = this.#sandbox
-    const name = options.name ?? this.#world.id('shell')
+    const name = options.name ?? this.#sharedState.id('shell')
     const open = sandbox.shells.get(name)
     if (open) return open
-    if (!this.#world.shell)
+    if (!this.#sharedState.shell)
       throw new SandboxError('unsupported', 'No shell is scripted.', {
         provider: 'memory',
         hint: 'Pass { shell: handler } to new MemoryProvider().',
       })
-    const shell = new MemoryShell(sandbox, this.#world.shell, {
+    const shell = new MemoryShell(sandbox, this.#sharedState.shell, {
       name,
       cwd: this.#cwd(options.cwd),
       env: { ...sandbox.recipe.envVars, ...options.env },
@@ -123,7 +126,7 @@ export class SandboxBinding implements SandboxDriver {
 
   async getEndpoint(port: number, call: CallOptions): Promise<SandboxEndpoint> {
     await this.#enter('getEndpoint', call)
-    return this.#world.endpoint(this.sandboxId, port)
+    return this.#sharedState.endpoint(this.sandboxId, port)
   }
 
   async stop(call: CallOptions): Promise<void> {
@@ -155,14 +158,14 @@ export class SandboxBinding implements SandboxDriver {
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     await this.#fault('snapshot', call)
     this.#check({ paused: true, stopped: true })
-    const snapshotId = this.#world.id('snapshot')
+    const snapshotId = this.#sharedState.id('snapshot')
     const info = {
       snapshotId,
       ...(name === undefined ? {} : { name }),
-      createdAt: new Date(this.#world.clock.now()),
+      createdAt: new Date(this.#sharedState.clock.now()),
       sandboxId: this.sandboxId,
     }
-    this.#world.snapshots.set(snapshotId, { info, root: this.#sandbox.vfs.copy() })
+    this.#sharedState.snapshots.set(snapshotId, { info, root: this.#sandbox.vfs.copy() })
     return { snapshotId }
   }
 
@@ -173,12 +176,12 @@ export class SandboxBinding implements SandboxDriver {
     for (let index = 0; index < count; index += 1) {
       try {
         await this.#enter('fork', call)
-        const id = this.#world.id('sandbox')
-        const fork = new MemorySandbox(this.#world, id, recipe, {
+        const id = this.#sharedState.id('sandbox')
+        const fork = new MemorySandbox(this.#sharedState, id, recipe, {
           root: index === 0 ? root : this.#sandbox.vfs.copy(),
           creating: false,
         })
-        this.#world.sandboxes.set(id, fork)
+        this.#sharedState.sandboxes.set(id, fork)
         forks.push(new SandboxBinding(fork))
       } catch (error) {
         forks.push(error as Error)
@@ -207,7 +210,7 @@ export class SandboxBinding implements SandboxDriver {
     return new ProcessBinding(
       process,
       (operation, call) => this.#fault(operation, call),
-      () => this.#world.faults.take('output', this.sandboxId),
+      () => this.#sharedState.faults.take('output', this.sandboxId),
     )
   }
 
@@ -219,7 +222,7 @@ export class SandboxBinding implements SandboxDriver {
   }
 
   #fault(operation: FaultPoint, call: CallOptions): Promise<FaultHit> {
-    return this.#world.faults.enter(operation, this.sandboxId, call.signal)
+    return this.#sharedState.faults.enter(operation, this.sandboxId, call.signal)
   }
 
   #check(allow: { paused?: boolean; stopped?: boolean } = {}): void {

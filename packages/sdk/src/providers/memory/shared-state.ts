@@ -9,7 +9,7 @@ import type { ShellHandler } from './shell.ts'
 import type { VfsDirectory } from './virtual-files.ts'
 
 /** Everything that provider objects over the same memory share. */
-export class World {
+export class SharedState {
   readonly clock: Clock
   readonly commands = new Commands()
   readonly faults: Faults
@@ -47,14 +47,14 @@ export class World {
   started(process: MemoryProcess): void {
     this.#processes.add(process)
     // One that leaves children behind is kept, so that `running` can tell of them.
-    void process.task.ended.then(() => {
-      if (!process.task.alive) this.#processes.delete(process)
+    void process.program.ended.then(() => {
+      if (!process.program.alive) this.#processes.delete(process)
     })
   }
 
   /** The programs of a sandbox that still run, whatever became of the sandbox. */
   running(sandboxId: string): string[] {
-    for (const process of this.#processes) if (!process.task.alive) this.#processes.delete(process)
+    for (const process of this.#processes) if (!process.program.alive) this.#processes.delete(process)
     return [...this.#processes]
       .filter((process) => process.sandboxId === sandboxId)
       .map((process) => process.info().cmd ?? '?')

@@ -10,22 +10,22 @@ import type {
 } from './sdk.ts'
 import { loadSdk } from './sdk.ts'
 import { ownTag } from './translation.ts'
-import type { Wire } from './transport.ts'
+import type { Transport } from './transport.ts'
 
 export type NamedParams = CreateParams & { name: string }
 
 /** The vendor's account, by the SDK: every call with the caller's credentials and our wire, every failure one of ours. */
-export class Vendor {
-  readonly wire: Wire
+export class Account {
+  readonly transport: Transport
   readonly #access: Access
   readonly #given: unknown
   /** Snapshots that forks were made from: nobody has asked for them. */
   readonly #passing = new Set<string>()
   #sdk: Promise<VercelSdk> | undefined
 
-  constructor(access: Access, wire: Wire, sdk: unknown) {
+  constructor(access: Access, transport: Transport, sdk: unknown) {
     this.#access = access
-    this.wire = wire
+    this.transport = transport
     this.#given = sdk
   }
 

@@ -2,7 +2,7 @@ import { SandboxError } from '../../errors.ts'
 import type { ProcessEvent, ProcessExit } from '../../spec/index.ts'
 import { bytesOf } from './files.ts'
 import type { VendorCommand } from './sdk.ts'
-import { LogGate, type Wire } from './transport.ts'
+import { LogGate, type Transport } from './transport.ts'
 
 /** What our script says of a program, line by line. */
 export type Said =
@@ -26,11 +26,11 @@ export class ProcessLog {
     this.#close = close
   }
 
-  static async open(wire: Wire, command: VendorCommand): Promise<ProcessLog> {
+  static async open(transport: Transport, command: VendorCommand): Promise<ProcessLog> {
     const gate = new LogGate()
     // One at a time for a command: its gate must be the one that the next request for this log takes.
-    return wire.turn(command.cmdId, async () => {
-      wire.announce(command.cmdId, gate)
+    return transport.turn(command.cmdId, async () => {
+      transport.announce(command.cmdId, gate)
       const logs = command.logs()
       const iterator = logs[Symbol.asyncIterator]()
       let first: Promise<IteratorResult<{ stream: string; data: string }>> | undefined = iterator.next()

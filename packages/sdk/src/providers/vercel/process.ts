@@ -17,11 +17,11 @@ import { replayed } from './kept-output.ts'
 import { Coalesced, inputBytes } from './process-input.ts'
 import { exitOf, ProcessLog, type Said } from './process-log.ts'
 import type { VendorCommand } from './sdk.ts'
-import type { Wire } from './transport.ts'
+import type { Transport } from './transport.ts'
 
 export interface ProcessPlace {
   readonly guest: Guest
-  readonly wire: Wire
+  readonly transport: Transport
   readonly workdir: string
   /** How long a log may be silent before somebody looks whether the command is still there. */
   readonly silenceMs: number
@@ -234,7 +234,7 @@ export class VercelProcess implements ProcessDriver {
   }
 
   #open(signal?: AbortSignal): Promise<ProcessLog> {
-    return abortable(ProcessLog.open(this.#place.wire, this.#command), signal, 'Reading the output')
+    return abortable(ProcessLog.open(this.#place.transport, this.#command), signal, 'Reading the output')
   }
 
   async *#remember(
@@ -318,13 +318,13 @@ export async function startProcess(
 
 /** The first line of its log. The command is there: a reading that breaks off before it is repeated. */
 async function firstSaid(
-  { guest, wire }: ProcessPlace,
+  { guest, transport }: ProcessPlace,
   command: VendorCommand,
 ): Promise<{ log: ProcessLog; said: Said | undefined }> {
   for (let attempt = 1; ; attempt += 1) {
     let log: ProcessLog | undefined
     try {
-      log = await guest.do(() => ProcessLog.open(wire, command))
+      log = await guest.do(() => ProcessLog.open(transport, command))
       const opened = log
       const said = await guest.do(() => opened.next())
       if (said || attempt > patience) return { log, said }

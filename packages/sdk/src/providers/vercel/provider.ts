@@ -1,10 +1,10 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { SandboxError } from '../../errors.ts'
-import { Vendor } from './account.ts'
+import { Account } from './account.ts'
 import type { VercelCapabilities } from './capabilities.ts'
 import { credentialsOf } from './credentials.ts'
 import { VercelDriver } from './driver.ts'
-import { Wire } from './transport.ts'
+import { Transport } from './transport.ts'
 
 export interface VercelProviderOptions {
   /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */
@@ -44,15 +44,15 @@ export class VercelProvider extends DriverProvider<VercelCapabilities> {
     if (baseUrl !== undefined && !/^https?:\/\//.test(baseUrl))
       throw invalid('`baseUrl` must begin with http:// or https://.')
     const { token, teamId, projectId } = credentialsOf(options)
-    const wire = new Wire({
+    const transport = new Transport({
       baseUrl: baseUrl?.replace(/\/+$/, ''),
       fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
       requestTimeoutMs,
       token,
     })
-    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: wire.fetch }
-    const vendor = new Vendor(access, wire, options.sdk)
-    super(new VercelDriver({ vendor, namePrefix, silenceMs }))
+    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: transport.fetch }
+    const account = new Account(access, transport, options.sdk)
+    super(new VercelDriver({ account, namePrefix, silenceMs }))
   }
 }
 

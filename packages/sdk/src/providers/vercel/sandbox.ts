@@ -12,7 +12,7 @@ import type {
   SandboxInfo,
   SandboxShell,
 } from '../../spec/index.ts'
-import type { Vendor } from './account.ts'
+import type { Account } from './account.ts'
 import { translated, translating } from './errors.ts'
 import { unpacked, VercelFiles } from './files.ts'
 import { Guest } from './guest/guest.ts'
@@ -26,7 +26,7 @@ import { idOf, infoOfSandbox, nameOf, notFound, readyTags, tagsOf } from './tran
 const shortestExpirationMs = 24 * 60 * 60_000
 
 export interface SandboxPlace {
-  readonly vendor: Vendor
+  readonly account: Account
   readonly namePrefix: string
   readonly silenceMs: number
 }
@@ -93,7 +93,7 @@ export class VercelSandbox implements SandboxDriver {
 
   async getEndpoint(port: number, { signal }: CallOptions): Promise<SandboxEndpoint> {
     // The vendor takes the whole list of ports, so one is added at a time.
-    return this.#place.vendor.wire.turn(`ports of ${this.#vendorName}`, async () => {
+    return this.#place.account.transport.turn(`ports of ${this.#vendorName}`, async () => {
       const sandbox = await this.#running(signal)
       const known = () => sandbox.routes.find((route) => route.port === port)
       if (!known()) {
@@ -124,10 +124,10 @@ export class VercelSandbox implements SandboxDriver {
 
   /** From a snapshot of this moment: the vendor's own fork is of the last one that was made. */
   async fork(count: number, { signal }: CallOptions): Promise<Array<VercelSandbox | Error>> {
-    const { vendor } = this.#place
+    const { account } = this.#place
     const { label, labels } = await this.info({ signal })
     // Not deleted afterwards: sandbox and copies start from it again until they have one of their own. Each use of it puts its end off.
-    vendor.passing(await this.#save({ expiration: shortestExpirationMs }, signal))
+    account.passing(await this.#save({ expiration: shortestExpirationMs }, signal))
     throwIfAborted(signal, 'Forking the sandbox')
     const copies = Array.from({ length: count }, () => this.#copy(tagsOf({ label, labels }, false)))
     const unmake = (all: Array<VercelSandbox | Error>) =>
@@ -153,7 +153,7 @@ export class VercelSandbox implements SandboxDriver {
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
     try {
-      await this.#place.vendor.delete(await this.#fresh(signal), signal)
+      await this.#place.account.delete(await this.#fresh(signal), signal)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -162,8 +162,8 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   get #processes(): ProcessPlace {
-    const { vendor, silenceMs } = this.#place
-    return { guest: this.#guest, wire: vendor.wire, workdir: this.workdir, silenceMs }
+    const { account, silenceMs } = this.#place
+    return { guest: this.#guest, transport: account.transport, workdir: this.workdir, silenceMs }
   }
 
   /** A snapshot that was made is said, also when the sandbox does not start again. */
@@ -192,12 +192,12 @@ export class VercelSandbox implements SandboxDriver {
 
   /** Never rejects: what becomes of one copy is nothing to the others. */
   async #copy(tags: Record<string, string>): Promise<VercelSandbox | Error> {
-    const { vendor, namePrefix } = this.#place
+    const { account, namePrefix } = this.#place
     const params = { name: `${namePrefix}${randomId()}`, tags }
     try {
-      return new VercelSandbox(this.#place, await vendor.fork(this.#vendorName, params))
+      return new VercelSandbox(this.#place, await account.fork(this.#vendorName, params))
     } catch (error) {
-      return unmade(error, () => vendor.unmake(params), params.name).then(
+      return unmade(error, () => account.unmake(params), params.name).then(
         () => error as Error,
         (worse: Error) => worse,
       )
@@ -206,7 +206,7 @@ export class VercelSandbox implements SandboxDriver {
 
   /** The sandbox as it is now, if it is still the one that is meant. */
   async #fresh(signal: AbortSignal | undefined): Promise<VendorSandbox> {
-    const sandbox = await this.#place.vendor.find(this.#vendorName, signal)
+    const sandbox = await this.#place.account.find(this.#vendorName, signal)
     if (sandbox?.createdAt.getTime() === this.#createdAt) return sandbox
     throw notFound(this.sandboxId)
   }
@@ -219,7 +219,7 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   async #resume(signal?: AbortSignal): Promise<void> {
-    const sandbox = await this.#place.vendor.get(this.#vendorName, { resume: true, signal })
+    const sandbox = await this.#place.account.get(this.#vendorName, { resume: true, signal })
     if (sandbox.createdAt.getTime() !== this.#createdAt) throw notFound(this.sandboxId)
     this.#guest = this.#bound(sandbox)
   }

@@ -3,7 +3,7 @@ import { refuseOther } from '../../shared/vendor-sdk.ts'
 import { errorOfAnswer, Refused } from './errors.ts'
 import { vendorPackage } from './sdk.ts'
 
-export interface WireOptions {
+export interface TransportOptions {
   /** Where the vendor's API is; the SDK itself can only be told by its `fetch`. */
   baseUrl?: string | undefined
   fetch: typeof globalThis.fetch
@@ -20,13 +20,13 @@ const vendorBase = 'https://vercel.com/api'
  * commands) and with the caller's token, gives up on one that is not answered, turns what is not good into one of our errors, and holds a log back while its reader is slow
  * (the SDK would read all of it into memory).
  */
-export class Wire {
-  readonly #options: WireOptions
+export class Transport {
+  readonly #options: TransportOptions
   /** The reader that is about to open a log, by the command's id. */
   readonly #opening = new Map<string, LogGate>()
   readonly #turns = new Map<string, Promise<unknown>>()
 
-  constructor(options: WireOptions) {
+  constructor(options: TransportOptions) {
     this.#options = options
   }
 

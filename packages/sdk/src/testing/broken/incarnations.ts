@@ -1,5 +1,5 @@
 import { SandboxError } from '../../errors.ts'
-import { over } from '../../shared/override.ts'
+import { override } from '../../shared/override.ts'
 import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'
@@ -10,12 +10,12 @@ export const brokenLives: BrokenProvider[] = [
     name: 'destroy-leaves-processes',
     what: 'destroy forgets the sandbox, and its programs go on',
     caughtBy: ['destroy-ends-processes'],
-    make: (working, world) =>
+    make: (working, sharedState) =>
       breakProvider(working, {
         sandbox: (real) => ({
           destroy: async (options) => {
-            const sandbox = world.sandboxes.get(real.sandboxId)
-            for (const process of sandbox?.processes.values() ?? []) process.task.deliver = () => {}
+            const sandbox = sharedState.sandboxes.get(real.sandboxId)
+            for (const process of sandbox?.processes.values() ?? []) process.program.deliver = () => {}
             return real.destroy(options)
           },
         }),
@@ -182,7 +182,7 @@ export const brokenLives: BrokenProvider[] = [
         sandbox: (real) => ({
           restricted: () =>
             Object.create(
-              over(real, { destroy: undefined, stop: undefined } as Partial<SandboxHandle>),
+              override(real, { destroy: undefined, stop: undefined } as Partial<SandboxHandle>),
             ) as never,
         }),
       }),

@@ -1,15 +1,15 @@
 import { SandboxError } from '../../errors.ts'
-import type { Task } from '../../providers/memory/program.ts'
-import type { World } from '../../providers/memory/shared-state.ts'
+import type { Program } from '../../providers/memory/program.ts'
+import type { SharedState } from '../../providers/memory/shared-state.ts'
 import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
 import { breakProvider } from './wrap.ts'
 
 /** What was started through one shell. */
 export interface ShellTasks {
   /** The command that runs. */
-  readonly current: Task | undefined
+  readonly current: Program | undefined
   /** All commands so far. */
-  readonly all: readonly Task[]
+  readonly all: readonly Program[]
 }
 
 /**
@@ -18,17 +18,21 @@ export interface ShellTasks {
  */
 export function brokenShell(
   working: SandboxProvider,
-  world: World,
+  sharedState: SharedState,
   end: (tasks: ShellTasks) => void,
 ): SandboxProvider {
   return breakProvider(working, {
-    sandbox: (real) => ({ openShell: async () => shellOf(real, world, end) }),
+    sandbox: (real) => ({ openShell: async () => shellOf(real, sharedState, end) }),
   })
 }
 
-function shellOf(real: SandboxHandle, world: World, end: (tasks: ShellTasks) => void): SandboxShell {
-  const all: Task[] = []
-  let current: Task | undefined
+function shellOf(
+  real: SandboxHandle,
+  sharedState: SharedState,
+  end: (tasks: ShellTasks) => void,
+): SandboxShell {
+  const all: Program[] = []
+  let current: Program | undefined
   const stop = () => end({ current, all })
 
   async function exec(line: string, { timeoutMs, signal, onOutput }: ShellExecOptions = {}) {
@@ -38,7 +42,7 @@ function shellOf(real: SandboxHandle, world: World, end: (tasks: ShellTasks) => 
       ([, quoted, plain]) => quoted ?? plain ?? '',
     )
     const process = await real.spawn({ cmd, args })
-    current = world.sandboxes.get(real.sandboxId)?.processes.get(process.processId)?.task
+    current = sharedState.sandboxes.get(real.sandboxId)?.processes.get(process.processId)?.program
     if (current) all.push(current)
     let timedOut = false
     const timer = setTimeout(() => {

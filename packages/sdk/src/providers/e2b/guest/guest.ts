@@ -3,24 +3,24 @@ import { concat } from '../../../shared/bytes.ts'
 import { refused } from '../../../shared/guest/script.ts'
 import { randomId } from '../../../shared/ids.ts'
 import { translated } from '../errors.ts'
-import type { Life } from '../incarnation.ts'
+import type { Incarnation } from '../incarnation.ts'
 import type { ProcessRpc, VendorInfo, VendorSandbox } from '../sdk.ts'
 
 /** The inside of a running sandbox: our scripts, and what a failed call there means. */
 export class Guest {
-  readonly life: Life
+  readonly incarnation: Incarnation
   /** How long an answer may be waited for. */
   readonly answerMs: number
   readonly #look: () => Promise<VendorInfo>
 
-  constructor(life: Life, answerMs: number, look: () => Promise<VendorInfo>) {
-    this.life = life
+  constructor(incarnation: Incarnation, answerMs: number, look: () => Promise<VendorInfo>) {
+    this.incarnation = incarnation
     this.answerMs = answerMs
     this.#look = look
   }
 
   get rpc(): ProcessRpc {
-    const { rpc } = this.life.sandbox.commands as unknown as { rpc?: Partial<ProcessRpc> }
+    const { rpc } = this.incarnation.sandbox.commands as unknown as { rpc?: Partial<ProcessRpc> }
     if (typeof rpc?.start === 'function' && typeof rpc.connect === 'function') return rpc as ProcessRpc
     throw new SandboxError(
       'sdk_missing',
@@ -34,13 +34,13 @@ export class Guest {
 
   /** Before something is changed that a successor of this sandbox must not see. */
   check(): Promise<void> {
-    return this.life.check(this.#look)
+    return this.incarnation.check(this.#look)
   }
 
   /** A call of the vendor's, and what its failure means for this sandbox. */
   async do<T>(work: (sandbox: VendorSandbox) => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
-      return await work(this.life.sandbox)
+      return await work(this.incarnation.sandbox)
     } catch (error) {
       throw await this.explain(error, signal)
     }
@@ -56,7 +56,7 @@ export class Guest {
   ): Promise<T> {
     const requestId = randomId()
     try {
-      return await work(this.life.sandbox, { headers: { 'X-Request-Id': requestId }, signal })
+      return await work(this.incarnation.sandbox, { headers: { 'X-Request-Id': requestId }, signal })
     } catch (error) {
       throw await this.explain(error, signal, requestId)
     }
@@ -64,12 +64,12 @@ export class Guest {
 
   /** A sandbox that is gone, paused or another one now answers as if it could not be reached: look which it is. */
   async explain(error: unknown, signal?: AbortSignal, requestId?: string): Promise<SandboxError> {
-    const { sandboxId } = this.life
+    const { sandboxId } = this.incarnation
     const known = translated(error, { sandboxId, signal, requestId })
     if (!SandboxError.is(known, 'unavailable', 'not_found', 'timeout', 'connection_lost', 'unauthenticated'))
       return known
     try {
-      await this.life.check(this.#look, { now: true })
+      await this.incarnation.check(this.#look, { now: true })
     } catch (found) {
       const why = translated(found, { sandboxId })
       if (SandboxError.is(why, 'not_found', 'not_running', 'interrupted')) return why
@@ -116,7 +116,7 @@ export class Guest {
   async tell(script: string, args: readonly string[], path: string, signal?: AbortSignal): Promise<string> {
     const { exitCode, stdout } = await this.ask(script, args, signal)
     if (exitCode === 0) return stdout
-    const { sandboxId } = this.life
+    const { sandboxId } = this.incarnation
     if (exitCode === refused)
       throw new SandboxError(stdout as SandboxErrorCode, `${messages[stdout] ?? 'It failed'}: ${path}`, {
         provider: 'e2b',
