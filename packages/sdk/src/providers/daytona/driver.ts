@@ -16,11 +16,11 @@ import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts
 import { createParams } from './create-params.ts'
 import { isUnsent, translated, translating } from './errors.ts'
 import { gone } from './incarnation.ts'
+import type { TimeLimits } from './options.ts'
 import { again } from './retry.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
 import { awaken, removed, settled } from './state-changes.ts'
-import type { TimeLimits } from './time-limits.ts'
 import { createLabel, infoOf, managedLabel, nameLabel, snapshotPrefix, vendorName } from './translation.ts'
 
 export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {

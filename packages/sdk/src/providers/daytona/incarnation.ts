@@ -8,8 +8,8 @@ import type { CallOptions } from '../../spec/index.ts'
 import { fromBase64, toBase64 } from './base64.ts'
 import { translated } from './errors.ts'
 import { agentFolder, agentSource } from './guest/index.ts'
+import type { TimeLimits } from './options.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
-import type { TimeLimits } from './time-limits.ts'
 import { isTransitional } from './translation.ts'
 
 export interface IncarnationCall extends CallOptions {

@@ -18,12 +18,12 @@ import { fromBase64 } from './base64.ts'
 import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
 import { gone, Incarnation, noProcess } from './incarnation.ts'
+import type { TimeLimits } from './options.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
 import { again } from './retry.ts'
 import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
 import { awaken, removed } from './state-changes.ts'
 import { DaytonaTerminal } from './terminal.ts'
-import type { TimeLimits } from './time-limits.ts'
 import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
 
 /** One start of a sandbox, as one handle sees it. */

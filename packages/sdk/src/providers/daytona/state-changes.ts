@@ -3,9 +3,9 @@ import { abortable, throwIfAborted } from '../../shared/abort.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import { translated, translating } from './errors.ts'
 import { gone } from './incarnation.ts'
+import type { TimeLimits } from './options.ts'
 import { again } from './retry.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
-import type { TimeLimits } from './time-limits.ts'
 import { failed, isTransitional, setupLabel } from './translation.ts'
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */

@@ -10,7 +10,8 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
-import type { MemoryCapabilities, MemoryProviderOptions } from './provider.ts'
+import type { MemoryCapabilities } from './capabilities.ts'
+import type { MemoryProviderOptions } from './options.ts'
 import { MemorySandbox } from './sandbox.ts'
 import { SandboxBinding } from './sandbox-handle.ts'
 import type { SharedState } from './shared-state.ts'

@@ -1,31 +1,11 @@
 import { DriverProvider } from '../../core/provider.ts'
-import { type Clock, realClock } from '../../shared/clock.ts'
-import type { Ability, AbilityLevel, CreateOption, SandboxEndpoint } from '../../spec/index.ts'
+import { realClock } from '../../shared/clock.ts'
+import type { MemoryCapabilities } from './capabilities.ts'
 import type { CommandHandler, CommandMatcher, RecordedCall } from './commands.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'
+import type { MemoryProviderOptions } from './options.ts'
 import { SharedState } from './shared-state.ts'
-import type { ShellHandler } from './shell.ts'
-
-/** `shell` is there only when one was scripted; ask with `supports(sandbox, 'shell')`. Nothing stops because nobody uses it. */
-export type MemoryCapabilities = {
-  readonly [A in Exclude<Ability, 'shell' | 'terminal' | 'activity'>]: AbilityLevel
-} & { readonly shell?: AbilityLevel }
-
-export interface MemoryProviderOptions {
-  /** Default: the real one. With a `ManualClock`, lifetimes, timeouts and delays pass when the test says so. */
-  clock?: Clock
-  /** Makes ids predictable: `mem` gives the sandboxes `mem-1`, `mem-2`, … Default: random ids. */
-  seed?: string
-  /** A scripted shell; it brings the ability `shell`. */
-  shell?: ShellHandler
-  /** Abilities to go without (`{ snapshot: false }`), to test what your code does then. */
-  capabilities?: { readonly [A in Ability]?: false }
-  /** Options of `create` to accept beside the usual ones; what they say is not acted upon. */
-  createOptions?: readonly CreateOption[]
-  /** What `getEndpoint` answers. Default `http://<sandbox>-<port>.memory.invalid`. */
-  endpoint?: (sandboxId: string, port: number) => SandboxEndpoint
-}
 
 /**
  * Sandboxes that exist only in this program's memory: a double for your own tests. Files are real enough to

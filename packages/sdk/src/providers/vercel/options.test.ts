@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { credentialsOf, vercelOptionsOf } from './credentials.ts'
 import { VercelProvider } from './index.ts'
+import { credentialsOf, vercelOptionsOf } from './options.ts'
 
 const three = { token: 'opaque', teamId: 'team', projectId: 'project' }
 const jwt = (claims: object) => `head.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.sign`

@@ -1,5 +1,29 @@
 import { SandboxError } from '../../errors.ts'
 
+export interface VercelProviderOptions {
+  /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */
+  token?: string
+  teamId?: string
+  projectId?: string
+  /**
+   * Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. It lasts twelve
+   * hours, and is never exchanged for another.
+   */
+  oidcToken?: string
+  /** An API that speaks Vercel's wire, such as a daemon's front; default Vercel's own. */
+  baseUrl?: string
+  /** Instead of the global one. */
+  fetch?: typeof globalThis.fetch
+  /** The package `@vercel/sandbox`, or a function that imports it, for those who bundle. Default: the installed one. */
+  sdk?: unknown
+  /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
+  namePrefix?: string
+  /** How long an answer may take to come. Default 60,000. */
+  requestTimeoutMs?: number
+  /** How long output may be silent before we look whether its command is still there. Default 60,000. */
+  silenceMs?: number
+}
+
 /** All three, always: with fewer the SDK looks elsewhere, or asks a person. */
 export interface VercelCredentials {
   token: string
