@@ -28,7 +28,7 @@ const said = await view.runCommand({ cmd: 'echo', args: ['from the tool'] })
 console.log(said.stdout.trim(), 'destroy' in view)
 
 // What is found again later, by another process: the sandbox by its name, a process by its id.
-await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo from before; exit 4'], detached: true, processId: 'job' })
+await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo from before; exit 4'], detached: true, execId: 'job' })
 const again = await provider.getOrCreate({ name: 'abilities' })
 const { stdout, exitCode } = await (await again.getProcess('job')).wait()
 console.log(again.id === sandbox.id, stdout.trim(), exitCode)

@@ -29,7 +29,7 @@ export async function told<T>(host: ProcessHost, work: Promise<T>): Promise<T> {
 
 /** A process of the runner's. Everything is looked up there by id, so a new connection changes nothing. */
 export class DrivenProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid?: number
   readonly #host: ProcessHost
   readonly #oomBefore: number | undefined
@@ -43,11 +43,11 @@ export class DrivenProcess implements ProcessDriver {
 
   constructor(
     host: ProcessHost,
-    found: { processId: string; pid?: number; oomBefore?: number; timeoutMs?: number },
+    found: { execId: string; pid?: number; oomBefore?: number; timeoutMs?: number },
     stream?: RunnerProcess,
   ) {
     this.#host = host
-    this.processId = found.processId
+    this.execId = found.execId
     if (found.pid !== undefined) this.pid = found.pid
     this.#oomBefore = found.oomBefore
     this.#timeoutMs = found.timeoutMs
@@ -80,14 +80,14 @@ export class DrivenProcess implements ProcessDriver {
   async kill(signal: ProcessSignal, call: CallOptions): Promise<boolean> {
     if (!(await this.status(call)).running) return false
     const client = await this.#host.client()
-    await told(this.#host, client.signal(this.processId, signal, { group: true, signal: call.signal }))
+    await told(this.#host, client.signal(this.execId, signal, { group: true, signal: call.signal }))
     return true
   }
 
   async status(call: CallOptions): Promise<ProcessStatus> {
     const tasks = await told(this.#host, (await this.#host.client()).list({ signal: call.signal }))
-    const task = tasks.find(({ id }) => id === this.processId)
-    if (!task) throw new SandboxError('not_found', `There is no process ${this.processId} any more.`)
+    const task = tasks.find(({ id }) => id === this.execId)
+    if (!task) throw new SandboxError('not_found', `There is no process ${this.execId} any more.`)
     if (task.running || !task.exit) return { running: true }
     return { running: false, exit: await this.#exitOf(task.exit) }
   }
@@ -124,23 +124,23 @@ export class DrivenProcess implements ProcessDriver {
       return stream
     }
     const client = await this.#host.client()
-    if (after === 0) return client.attach(this.processId, { signal })
+    if (after === 0) return client.attach(this.execId, { signal })
     // The runner numbers output only; the exit is ours, one after it. Who has seen it has seen everything.
-    const task = (await client.list({ signal })).find(({ id }) => id === this.processId)
+    const task = (await client.list({ signal })).find(({ id }) => id === this.execId)
     if (task && !task.running && after > task.last) return undefined
-    return client.attach(this.processId, { after: Math.min(after, task?.last ?? after), signal })
+    return client.attach(this.execId, { after: Math.min(after, task?.last ?? after), signal })
   }
 
   async #stdin(): Promise<TaskOutput> {
     const { writers } = this.#host
-    const known = writers.get(this.processId)
+    const known = writers.get(this.execId)
     if (known) return this.#watched(known)
     const client = await this.#host.client()
-    const stream = await client.attach(this.processId, { stdin: true, lossy: true }).catch((error) => {
+    const stream = await client.attach(this.execId, { stdin: true, lossy: true }).catch((error) => {
       throw stdinClosed(error)
     })
     stream.discard()
-    writers.set(this.processId, stream)
+    writers.set(this.execId, stream)
     return this.#watched(stream)
   }
 
@@ -183,7 +183,7 @@ export async function startProcess(
   host: ProcessHost,
   client: RunnerClient,
   spec: ProcessSpec,
-  place: { cwd: string; env: Readonly<Record<string, string>>; processId: string; oomBefore?: number },
+  place: { cwd: string; env: Readonly<Record<string, string>>; execId: string; oomBefore?: number },
   call: CallOptions,
 ): Promise<DrivenProcess> {
   if (spec.outputBufferBytes > maxRingBytes)
@@ -194,11 +194,11 @@ export async function startProcess(
         cli: 'Read the output sooner.',
       },
     })
-  const { processId, cwd, env, oomBefore } = place
+  const { execId, cwd, env, oomBefore } = place
   const { timeoutMs } = spec
-  const found = { processId, oomBefore, timeoutMs }
+  const found = { execId, oomBefore, timeoutMs }
   const options = {
-    id: processId,
+    id: execId,
     argv: [spec.cmd, ...spec.args],
     cwd,
     env,
@@ -206,13 +206,13 @@ export async function startProcess(
     ...(timeoutMs === undefined ? {} : { timeoutMs, graceMs: 0, answerTimeoutMs: answerIn(timeoutMs) }),
     ringBytes: spec.outputBufferBytes,
     // One that a caller waits for and nobody could find again ends with us, however we end.
-    bound: host.bound && spec.reading && spec.processId === undefined,
+    bound: host.bound && spec.reading && spec.execId === undefined,
     signal: call.signal,
   }
   if (spec.stdin === 'empty' && spec.reading) {
     const stream = await started(spec.cmd, cwd, client.start(options))
     // Nobody else knows its id: once it has ended, the runner need not remember it.
-    if (spec.processId === undefined) stream.exit.then(() => client.forget(processId)).catch(() => {})
+    if (spec.execId === undefined) stream.exit.then(() => client.forget(execId)).catch(() => {})
     return new DrivenProcess(host, { ...found, pid: stream.pid }, stream)
   }
   if (spec.stdin === 'empty') {
@@ -232,7 +232,7 @@ export function withStdin(
   stream: RunnerProcess,
   known: { oomBefore?: number; timeoutMs?: number } = {},
 ): DrivenProcess {
-  const found = { ...known, processId: stream.id, pid: stream.pid }
+  const found = { ...known, execId: stream.id, pid: stream.pid }
   if (stream.existed) {
     stream.detach()
     return new DrivenProcess(host, found)

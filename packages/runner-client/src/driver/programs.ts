@@ -24,20 +24,20 @@ export class RunnerPrograms {
   spawn(
     client: RunnerClient,
     spec: ProcessSpec,
-    place: Place & { processId: string; oomBefore?: number },
+    place: Place & { execId: string; oomBefore?: number },
     call: CallOptions,
   ): Promise<ProcessDriver> {
     return told(this.#host, startProcess(this.#host, client, spec, place, call))
   }
 
-  async getProcess(processId: string): Promise<ProcessDriver> {
-    const task = (await this.#processes()).find(({ id }) => id === processId)
+  async getProcess(execId: string): Promise<ProcessDriver> {
+    const task = (await this.#processes()).find(({ id }) => id === execId)
     if (task)
       return new DrivenProcess(this.#host, {
-        processId,
+        execId,
         ...(task.pid === undefined ? {} : { pid: task.pid }),
       })
-    throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
+    throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
       hint: {
         sdk: 'See listProcesses().',
         http: 'See GET /v1/sessions/{id}/execs.',
@@ -49,9 +49,9 @@ export class RunnerPrograms {
   async listProcesses(): Promise<ProcessInfo[]> {
     const processes = await this.#processes()
     return Promise.all(
-      processes.map(async ({ id: processId }) => ({
-        processId,
-        ...(await new DrivenProcess(this.#host, { processId }).status({})),
+      processes.map(async ({ id: execId }) => ({
+        execId,
+        ...(await new DrivenProcess(this.#host, { execId }).status({})),
       })),
     )
   }

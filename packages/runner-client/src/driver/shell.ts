@@ -36,27 +36,27 @@ export class DrivenShell implements SandboxShell {
     const timeoutMs = options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs')
     const client = await this.#host.client()
     const shell = await told(this.#host, this.#reopen(client))
-    const id = options.commandId ?? `exec-${randomId()}`
+    const id = options.execId ?? `exec-${randomId()}`
     // One that nobody can find again ends with us, however we end.
-    const bound = this.#host.bound && options.commandId === undefined
+    const bound = this.#host.bound && options.execId === undefined
     try {
       const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
       const task = await told(this.#host, start)
       const limit = timeoutMs === undefined ? undefined : { timeoutMs, shellId: shell.id }
       const result = await told(this.#host, this.#follow(client, id, task, options, limit))
       // An id that cannot be asked for again need not be remembered.
-      if (options.commandId === undefined) await client.forget(id).catch(() => {})
+      if (options.execId === undefined) await client.forget(id).catch(() => {})
       return result
     } catch (error) {
-      throw options.commandId === undefined ? maybeDone(error) : error
+      throw options.execId === undefined ? maybeDone(error) : error
     }
   }
 
-  async attach(commandId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
+  async attach(execId: string, options: ShellExecOptions = {}): Promise<ShellResult> {
     const client = await this.#host.client()
-    const task = await told(this.#host, client.attach(commandId, { signal: options.signal }))
+    const task = await told(this.#host, client.attach(execId, { signal: options.signal }))
     options.onFound?.()
-    return told(this.#host, this.#follow(client, commandId, task, options))
+    return told(this.#host, this.#follow(client, execId, task, options))
   }
 
   async #follow(

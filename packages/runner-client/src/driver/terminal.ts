@@ -17,7 +17,7 @@ export class DrivenTerminal implements SandboxTerminal {
   readonly #client: () => Promise<RunnerClient>
 
   constructor(process: DrivenProcess, client: () => Promise<RunnerClient>) {
-    this.terminalId = process.processId
+    this.terminalId = process.execId
     this.#process = process
     this.#client = client
   }

@@ -24,7 +24,7 @@ export const defaultMaxOutputBytes = 4 * 1024 * 1024
 
 /** The contract's process over a driver's. */
 export class SandboxProcess implements ProcessCore, ProcessStdin {
-  readonly processId: string
+  readonly execId: string
   readonly pid?: number
   readonly #driver: ProcessDriver
   readonly #owner: { provider: string; capabilities: Capabilities }
@@ -32,7 +32,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   constructor(driver: ProcessDriver, owner: { provider: string; capabilities: Capabilities }) {
     this.#driver = driver
     this.#owner = owner
-    this.processId = driver.processId
+    this.execId = driver.execId
     if (driver.pid !== undefined) this.pid = driver.pid
   }
 
@@ -66,7 +66,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
       if (!clock.aborted || options.signal?.aborted) throw error
       throw new SandboxError(
         'timeout',
-        `The process ${this.processId} had not ended after ${timeoutMs} ms; it goes on.`,
+        `The process ${this.execId} had not ended after ${timeoutMs} ms; it goes on.`,
         { cause: error },
       )
     }
@@ -170,7 +170,7 @@ async function readToEnd(
     }
     throw new SandboxError(
       'connection_lost',
-      `The output of process ${driver.processId} ended without its exit status.`,
+      `The output of process ${driver.execId} ended without its exit status.`,
     )
   }
 }

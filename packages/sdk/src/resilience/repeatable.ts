@@ -96,8 +96,8 @@ export const processCalls: Methods<ProcessHandle<AllCapabilities>> = {
 }
 
 /** A second start with the same id returns the process of the first. */
-function namedStart(options: { processId?: string; stdin?: unknown } | undefined): boolean {
-  return options?.processId !== undefined && (options.stdin === undefined || isAtHand(options.stdin))
+function namedStart(options: { execId?: string; stdin?: unknown } | undefined): boolean {
+  return options?.execId !== undefined && (options.stdin === undefined || isAtHand(options.stdin))
 }
 
 /** A stream is read by the first attempt. */

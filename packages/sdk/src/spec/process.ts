@@ -60,7 +60,7 @@ export interface DetachedCommandOptions extends CommandOptions {
   /** Start it and return at once with its process handle: for servers. It outlives this call, handle and process. */
   detached: true
   stdin?: BytesSource | 'pipe'
-  processId?: string
+  execId?: string
   outputBufferBytes?: number
 }
 
@@ -70,7 +70,7 @@ export interface SpawnOptions extends CommandOptions {
   /** Outlive this process. Providers on other machines always do. */
   detached?: boolean
   /** Chosen by the caller, this makes a repeat harmless: the second `spawn` returns the process of the first. */
-  processId?: string
+  execId?: string
   /** How much output is kept for readers that come later. Default 8 MiB. */
   outputBufferBytes?: number
 }
@@ -104,7 +104,7 @@ export interface ProcessStatus {
 }
 
 export interface ProcessInfo extends ProcessStatus {
-  readonly processId: string
+  readonly execId: string
   readonly cmd?: string
   readonly args?: readonly string[]
   readonly startedAt?: Date
@@ -126,7 +126,7 @@ export interface WaitOptions extends CallOptions {
 
 export interface ProcessCore {
   /** Unique in its sandbox. */
-  readonly processId: string
+  readonly execId: string
   /** As the sandbox numbers it; undefined where the provider does not tell. */
   readonly pid?: number
   /**

@@ -80,7 +80,7 @@ export type RestrictedAbility = 'reattach' | 'shell' | 'terminal'
 
 export interface SandboxReattach<C extends Capabilities> {
   /** Throws `not_found` for an id that was never there or whose record is gone. */
-  getProcess(processId: string, options?: CallOptions): Promise<ProcessHandle<C>>
+  getProcess(execId: string, options?: CallOptions): Promise<ProcessHandle<C>>
   listProcesses(options?: CallOptions): Promise<ProcessInfo[]>
 }
 

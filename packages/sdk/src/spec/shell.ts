@@ -23,13 +23,10 @@ export interface SandboxShell {
   readonly cwd: string
   exec(command: string, options?: ShellExecOptions): Promise<ShellResult>
   /**
-   * Follows a command that was started with this `commandId`, from the beginning of its output; also one that another
+   * Follows a command that was started with this `execId`, from the beginning of its output; also one that another
    * process of yours started. Throws `not_found` for an id that was never there. Only where shells outlive who opened them.
    */
-  attach?(
-    commandId: string,
-    options?: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'>,
-  ): Promise<ShellResult>
+  attach?(execId: string, options?: Omit<ShellExecOptions, 'execId' | 'timeoutMs'>): Promise<ShellResult>
   /** Ends the shell and what runs in it. False when it was closed already. */
   close(options?: CallOptions): Promise<boolean>
 }
@@ -43,7 +40,7 @@ export interface ShellExecOptions extends CallOptions {
   /** Limits the memory that several results use together. */
   outputBudget?: OutputBudget
   /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
-  commandId?: string
+  execId?: string
   /** Called once `attach` has found the command. */
   onFound?: () => void
 }

@@ -12,7 +12,7 @@ import { translated, translating } from './translation.ts'
 
 /** A command of the session that carries an id: everything about it is asked of the daemon. */
 export class DaemonProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly #session: Session
   readonly #command: Command
   #stdinClosed = false
@@ -20,7 +20,7 @@ export class DaemonProcess implements ProcessDriver {
   constructor(session: Session, command: Command) {
     this.#session = session
     this.#command = command
-    this.processId = command.execId
+    this.execId = command.execId
   }
 
   async *events(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
@@ -77,14 +77,14 @@ export async function startProcess(
   spec: ProcessSpec,
   { signal }: CallOptions,
 ): Promise<DaemonProcess> {
-  const { cmd, args, env, cwd, timeoutMs, processId, outputBufferBytes } = spec
+  const { cmd, args, env, cwd, timeoutMs, execId, outputBufferBytes } = spec
   try {
     const command = await session.start(cmd, {
       args,
       env,
       ...(cwd === undefined ? {} : { cwd }),
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(processId === undefined ? {} : { execId: processId }),
+      ...(execId === undefined ? {} : { execId }),
       ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all of it; the result need not carry it once more.
@@ -98,8 +98,8 @@ export async function startProcess(
     return process
   } catch (error) {
     // The id was used for another command: that one is meant.
-    if (processId === undefined || !SandboxError.is(error, 'conflict')) throw error
-    return new DaemonProcess(session, session.command(processId))
+    if (execId === undefined || !SandboxError.is(error, 'conflict')) throw error
+    return new DaemonProcess(session, session.command(execId))
   }
 }
 

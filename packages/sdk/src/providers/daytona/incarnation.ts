@@ -220,8 +220,8 @@ export function gone(sandboxId: string, cause?: unknown): SandboxError {
   })
 }
 
-export function noProcess(processId: string, sandboxId: string): SandboxError {
-  return new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
+export function noProcess(execId: string, sandboxId: string): SandboxError {
+  return new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
     provider: 'daytona',
     sandboxId,
     hint: 'See listProcesses().',

@@ -20,7 +20,7 @@ const pageBytes = 1024 * 1024
 
 /** A program in the sandbox, and the keeper that holds its output and its input. */
 export class DaytonaProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly #incarnation: Incarnation
   readonly #piped: boolean
   /** What came with the answer to its start: the first reader's first page. */
@@ -29,11 +29,11 @@ export class DaytonaProcess implements ProcessDriver {
   #stdinClosed = false
   #turn: Promise<unknown> = Promise.resolve()
   /** Told once its end was read. */
-  onEnd?: (processId: string) => void
+  onEnd?: (execId: string) => void
 
-  constructor(incarnation: Incarnation, processId: string, options: { piped?: boolean } = {}) {
+  constructor(incarnation: Incarnation, execId: string, options: { piped?: boolean } = {}) {
     this.#incarnation = incarnation
-    this.processId = processId
+    this.execId = execId
     this.#piped = options.piped ?? true
   }
 
@@ -44,7 +44,7 @@ export class DaytonaProcess implements ProcessDriver {
     call: CallOptions,
     forget: readonly string[] = [],
   ): Promise<DaytonaProcess> {
-    const processId = spec.processId ?? `p-${randomId()}`
+    const execId = spec.execId ?? `p-${randomId()}`
     const rid = spec.reading ? randomId() : '-'
     const { head, rest } = await firstInput(spec.stdin)
     const mode = spec.terminal
@@ -56,7 +56,7 @@ export class DaytonaProcess implements ProcessDriver {
           : 'd'
     const args = [
       'start',
-      processId,
+      execId,
       rid,
       String(incarnation.pollMs),
       String(Math.ceil(spec.timeoutMs ?? 0)),
@@ -77,7 +77,7 @@ export class DaytonaProcess implements ProcessDriver {
         }),
       call.signal,
     )
-    const process = new DaytonaProcess(incarnation, processId, { piped: spec.stdin !== 'empty' })
+    const process = new DaytonaProcess(incarnation, execId, { piped: spec.stdin !== 'empty' })
     if (spec.reading) process.#first = { rid, events: process.#eventsOf(lines.slice(1)) }
     if (rest) void process.#feed(head, rest)
     return process
@@ -100,7 +100,7 @@ export class DaytonaProcess implements ProcessDriver {
           from = event.seq
           yield event
           if (event.type !== 'exit') continue
-          this.onEnd?.(this.processId)
+          this.onEnd?.(this.execId)
           return
         }
         reading = true
@@ -218,7 +218,7 @@ export class DaytonaProcess implements ProcessDriver {
 
   /** Every one of these may be made again: nothing is done twice by it. */
   #ask(request: readonly string[], call: CallOptions & { waitMs?: number; input?: Uint8Array } = {}) {
-    return again(() => this.#incarnation.ask(['ask', this.processId, request.join(' ')], call), call.signal)
+    return again(() => this.#incarnation.ask(['ask', this.execId, request.join(' ')], call), call.signal)
   }
 
   #eventsOf(lines: readonly string[], after = 0): ProcessEvent[] {

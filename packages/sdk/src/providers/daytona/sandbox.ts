@@ -76,13 +76,13 @@ export class DaytonaSandbox implements SandboxDriver {
     const forget = this.#done
     this.#done = []
     const process = await DaytonaProcess.start(this.#incarnation, spec, call, forget)
-    if (spec.reading && spec.processId === undefined) process.onEnd = (id) => void this.#done.push(id)
+    if (spec.reading && spec.execId === undefined) process.onEnd = (id) => void this.#done.push(id)
     return process
   }
 
-  async getProcess(processId: string, call: CallOptions): Promise<ProcessDriver> {
-    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(processId)) throw noProcess(processId, this.sandboxId)
-    const process = new DaytonaProcess(this.#incarnation, processId)
+  async getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
+    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(execId)) throw noProcess(execId, this.sandboxId)
+    const process = new DaytonaProcess(this.#incarnation, execId)
     await process.status(call)
     return process
   }
@@ -90,10 +90,10 @@ export class DaytonaSandbox implements SandboxDriver {
   async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
     const lines = await this.#incarnation.ask(['list'], call)
     return lines.map((line) => {
-      const [, processId, startedAt, command, state, ...exit] = line.split(' ')
+      const [, execId, startedAt, command, state, ...exit] = line.split(' ')
       const [cmd, ...args] = command!.split(',').map((part) => new TextDecoder().decode(fromBase64(part)))
       return {
-        processId: processId!,
+        execId: execId!,
         running: state === 'running',
         ...(state === 'x' ? { exit: exitOf(exit) } : {}),
         ...(cmd === undefined ? {} : { cmd, args }),

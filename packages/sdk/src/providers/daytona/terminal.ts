@@ -44,7 +44,7 @@ export class DaytonaTerminal implements SandboxTerminal {
       env: { TERM: 'xterm-256color', ...env },
       ...(cwd === undefined ? {} : { cwd }),
       // Out of the way of processes: those may have the same id.
-      processId: `~${terminalId}`,
+      execId: `~${terminalId}`,
       stdin: 'pipe',
       detached: true,
       reading: false,

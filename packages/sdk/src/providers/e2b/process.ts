@@ -12,7 +12,7 @@ import { OutputStream, type OutputStreamOptions } from './output-stream.ts'
  * history is here, for as long as this process has it.
  */
 export class E2BProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid: number
   readonly #guest: Guest
   readonly #stream: OutputStream
@@ -22,10 +22,10 @@ export class E2BProcess implements ProcessDriver {
 
   constructor(
     guest: Guest,
-    given: { processId: string; pid: number; mark: string; stream: OutputStream; piped: boolean },
+    given: { execId: string; pid: number; mark: string; stream: OutputStream; piped: boolean },
   ) {
     this.#guest = guest
-    this.processId = given.processId
+    this.execId = given.execId
     this.pid = given.pid
     this.#mark = given.mark
     this.#stream = given.stream
@@ -135,7 +135,7 @@ export async function startProcess(
   { signal }: CallOptions,
 ): Promise<E2BProcess> {
   const { incarnation } = guest
-  const processId = spec.processId ?? randomId()
+  const execId = spec.execId ?? randomId()
   const mark = randomId()
   const nonce = randomId()
   const cwd =
@@ -151,7 +151,7 @@ export async function startProcess(
         args: ['-c', start, 'sandkasten', nonce, cwd, spec.cmd, ...spec.args],
         envs: { ...spec.env, [markVariable]: mark },
       },
-      tag: processId,
+      tag: execId,
       stdin: spec.stdin !== 'empty',
     },
     capacityBytes: spec.outputBufferBytes,
@@ -174,7 +174,7 @@ export async function startProcess(
       },
     )
   const process = new E2BProcess(guest, {
-    processId,
+    execId,
     pid: Number(pid),
     mark,
     stream,

@@ -56,12 +56,12 @@ export class E2BSandbox implements SandboxDriver {
     const guest = this.#guest()
     await guest.check()
     const { processes } = guest.incarnation
-    const processId = spec.processId ?? randomId()
-    const known = processes.get(processId)
+    const execId = spec.execId ?? randomId()
+    const known = processes.get(execId)
     if (known) return known
-    const starting = startProcess(guest, { ...spec, processId }, call)
-    processes.set(processId, starting)
-    starting.catch(() => processes.delete(processId))
+    const starting = startProcess(guest, { ...spec, execId }, call)
+    processes.set(execId, starting)
+    starting.catch(() => processes.delete(execId))
     await forgetOldest(processes)
     return starting
   }
@@ -166,7 +166,7 @@ export class E2BSandbox implements SandboxDriver {
     return undoneOnAbort(making, unmake, signal, 'Forking the sandbox')
   }
 
-  async extendLifetime(ms: number, call: CallOptions): Promise<void> {
+  async extendTimeout(ms: number, call: CallOptions): Promise<void> {
     const { endAt, state } = await this.#home.account.info(this.sandboxId, call.signal)
     if (state !== 'running') throw notRunning(this.sandboxId, state)
     // The vendor sets it anew, also to less.

@@ -11,7 +11,7 @@ describe('local processes', async () => {
     const id = await inAnotherProcess(
       root,
       `const sandbox = await provider.create()
-       await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo early; while [ ! -e go ]; do sleep 0.05; done; echo late; exit 5'], detached: true, processId: 'job' })
+       await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo early; while [ ! -e go ]; do sleep 0.05; done; echo late; exit 5'], detached: true, execId: 'job' })
        console.log(sandbox.id)`,
     )
     const sandbox = await provider.get(id)
@@ -49,8 +49,8 @@ describe('local processes', async () => {
     const id = await inAnotherProcess(
       root,
       `const sandbox = await provider.create()
-       await sandbox.spawn({ cmd: 'cat', detached: true, processId: 'cat', stdin: 'pipe' })
-       await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, processId: 'sleep' })
+       await sandbox.spawn({ cmd: 'cat', detached: true, execId: 'cat', stdin: 'pipe' })
+       await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, execId: 'sleep' })
        console.log(sandbox.id)`,
     )
     const sandbox = await provider.get(id)
@@ -68,7 +68,7 @@ describe('local processes', async () => {
   it('a detached process that cannot start is an error, and leaves no record', async () => {
     const sandbox = await provider.create()
     await expect(
-      sandbox.spawn({ cmd: 'no-such-program', detached: true, processId: 'x' }),
+      sandbox.spawn({ cmd: 'no-such-program', detached: true, execId: 'x' }),
     ).rejects.toMatchObject({ code: 'command_not_found' })
     expect(await sandbox.listProcesses()).toEqual([])
     await sandbox.destroy()
@@ -76,7 +76,7 @@ describe('local processes', async () => {
 
   it('says that it does not know how a process ended whose supervisor was killed', async () => {
     const sandbox = await provider.create()
-    await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, processId: 'lost' })
+    await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, execId: 'lost' })
     const record = path.join(root, 'sandboxes', sandbox.sandboxId, 'processes/lost/process.json')
     const { supervisor } = JSON.parse(await readFile(record, 'utf8'))
     process.kill(supervisor.pid, 'SIGKILL')
@@ -191,14 +191,14 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it('the same processId, detached and twice at once, is one process', async () => {
+  it('the same execId, detached and twice at once, is one process', async () => {
     const sandbox = await provider.create()
     const start = () =>
       sandbox.spawn({
         cmd: 'sh',
         args: ['-c', 'echo one >> count; sleep 1000'],
         detached: true,
-        processId: 'once',
+        execId: 'once',
       })
     const pids = (await Promise.all([start(), start(), start()])).map(({ pid }) => pid)
     expect(new Set(pids).size).toBe(1)

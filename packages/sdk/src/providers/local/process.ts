@@ -30,11 +30,11 @@ export class LocalProcesses {
     spec: ProcessSpec,
     place: { cwd: string; env: Record<string, string>; incarnation: string },
   ): Promise<ProcessDriver> {
-    const processId = spec.processId ?? randomId()
-    const existing = spec.processId === undefined ? undefined : await this.find(processId)
+    const execId = spec.execId ?? randomId()
+    const existing = spec.execId === undefined ? undefined : await this.find(execId)
     if (existing) return existing
     const child: ChildSpec = {
-      marker: `${this.#sandboxId}/${place.incarnation}/${processId}`,
+      marker: `${this.#sandboxId}/${place.incarnation}/${execId}`,
       cmd: spec.cmd,
       args: spec.args,
       cwd: place.cwd,
@@ -44,22 +44,22 @@ export class LocalProcesses {
       ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs }),
     }
     const process = spec.detached
-      ? await this.#startDetached(processId, child, place.incarnation)
-      : await this.#startAttached(processId, child)
+      ? await this.#startDetached(execId, child, place.incarnation)
+      : await this.#startAttached(execId, child)
     if (typeof spec.stdin !== 'string') void feed(process, spec.stdin)
     return process
   }
 
-  async find(processId: string): Promise<ProcessDriver | undefined> {
-    const attached = this.#attached.get(processId)
+  async find(execId: string): Promise<ProcessDriver | undefined> {
+    const attached = this.#attached.get(execId)
     if (attached) return attached
-    return this.#findDetached(processId)
+    return this.#findDetached(execId)
   }
 
-  async get(processId: string): Promise<ProcessDriver> {
-    const process = await this.find(processId)
+  async get(execId: string): Promise<ProcessDriver> {
+    const process = await this.find(execId)
     if (process) return process
-    throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
+    throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
       provider: 'local',
       sandboxId: this.#sandboxId,
       hint: {
@@ -104,19 +104,19 @@ export class LocalProcesses {
     return found.filter((process) => process !== undefined)
   }
 
-  async #findDetached(processId: string): Promise<DetachedProcess | undefined> {
-    return findDetached(path.join(this.#folder, processId))
+  async #findDetached(execId: string): Promise<DetachedProcess | undefined> {
+    return findDetached(path.join(this.#folder, execId))
   }
 
-  #startAttached(processId: string, spec: ChildSpec): Promise<AttachedProcess> {
+  #startAttached(execId: string, spec: ChildSpec): Promise<AttachedProcess> {
     // In the map before it runs: a second spawn with the same id, at the same time, gets this one.
-    const earlier = this.#attached.get(processId)
+    const earlier = this.#attached.get(execId)
     if (earlier) return earlier
-    const start = Child.start(spec).then((child) => new AttachedProcess(processId, child, spec))
-    this.#attached.set(processId, start)
+    const start = Child.start(spec).then((child) => new AttachedProcess(execId, child, spec))
+    this.#attached.set(execId, start)
     start.then(
       (process) => process.child.log.ended.then(() => this.#forgetOldest()),
-      () => this.#attached.delete(processId),
+      () => this.#attached.delete(execId),
     )
     return start
   }
@@ -130,19 +130,18 @@ export class LocalProcesses {
     }
   }
 
-  async #startDetached(processId: string, spec: ChildSpec, incarnation: string): Promise<ProcessDriver> {
-    const folder = path.join(this.#folder, processId)
+  async #startDetached(execId: string, spec: ChildSpec, incarnation: string): Promise<ProcessDriver> {
+    const folder = path.join(this.#folder, execId)
     try {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 })
       await mkdir(folder, { mode: 0o700 })
     } catch (error) {
-      if (errnoOf(error) === 'EEXIST') return this.#await(processId)
+      if (errnoOf(error) === 'EEXIST') return this.#await(execId)
       throw translate(error, 'The process’s folder cannot be made')
     }
     try {
       return await startDetached({
         ...spec,
-        processId,
         folder,
         sandboxFolder: this.#sandboxFolder,
         incarnation,
@@ -157,15 +156,15 @@ export class LocalProcesses {
   }
 
   /** Another caller is starting the process with this id right now. */
-  async #await(processId: string): Promise<ProcessDriver> {
+  async #await(execId: string): Promise<ProcessDriver> {
     for (let tries = 0; tries < 1000; tries += 1) {
-      const process = await this.#findDetached(processId)
+      const process = await this.#findDetached(execId)
       if (process) return process
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
     throw new SandboxError(
       'conflict',
-      `The process ${processId} is being started by another caller, and does not come up.`,
+      `The process ${execId} is being started by another caller, and does not come up.`,
       { hint: 'Choose another id.' },
     )
   }
@@ -180,16 +179,16 @@ export function statusOf({ log }: Child): ProcessStatus {
 }
 
 class AttachedProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid: number
   readonly child: Child
-  readonly info: { processId: string; cmd: string; args: readonly string[]; startedAt: Date }
+  readonly info: { execId: string; cmd: string; args: readonly string[]; startedAt: Date }
 
-  constructor(processId: string, child: Child, { cmd, args }: ChildSpec) {
-    this.processId = processId
+  constructor(execId: string, child: Child, { cmd, args }: ChildSpec) {
+    this.execId = execId
     this.pid = child.pid
     this.child = child
-    this.info = { processId, cmd, args, startedAt: new Date() }
+    this.info = { execId, cmd, args, startedAt: new Date() }
   }
 
   events(after: number, signal?: AbortSignal) {
@@ -214,8 +213,8 @@ class AttachedProcess implements ProcessDriver {
 }
 
 async function infoOf(process: DetachedProcess): Promise<ProcessInfo> {
-  const { processId, cmd, args, startedAt } = process.record
-  return { processId, cmd, args, startedAt: new Date(startedAt), ...(await process.status()) }
+  const { cmd, args, startedAt } = process.record
+  return { execId: process.execId, cmd, args, startedAt: new Date(startedAt), ...(await process.status()) }
 }
 
 /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */

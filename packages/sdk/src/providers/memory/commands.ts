@@ -52,7 +52,7 @@ export interface ChildProcess {
 /** One program that was run, for a test's assertions. */
 export interface RecordedCall {
   readonly sandboxId: string
-  readonly processId: string
+  readonly execId: string
   readonly cmd: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>

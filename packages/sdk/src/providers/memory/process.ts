@@ -24,7 +24,7 @@ export interface ProcessHost {
 
 /** A process of a sandbox: one tree of programs, and the numbered output that they write. */
 export class MemoryProcess {
-  readonly processId: string
+  readonly execId: string
   readonly sandboxId: string
   readonly pid: number
   readonly startedAtMs: number
@@ -40,7 +40,7 @@ export class MemoryProcess {
     host: ProcessHost,
     spec: ProcessSpec,
     run: {
-      processId: string
+      execId: string
       pid: number
       handler: CommandHandler
       args: readonly string[]
@@ -50,7 +50,7 @@ export class MemoryProcess {
   ) {
     this.#host = host
     this.#spec = spec
-    this.processId = run.processId
+    this.execId = run.execId
     this.pid = run.pid
     this.sandboxId = host.sandboxId
     this.startedAtMs = host.sharedState.clock.now()
@@ -75,7 +75,7 @@ export class MemoryProcess {
     )
     const call: RecordedCall = {
       sandboxId,
-      processId: this.processId,
+      execId: this.execId,
       cmd: spec.cmd,
       args: spec.args,
       env: run.env,
@@ -95,7 +95,7 @@ export class MemoryProcess {
 
   info(): ProcessInfo {
     return {
-      processId: this.processId,
+      execId: this.execId,
       cmd: this.#spec.cmd,
       args: this.#spec.args,
       startedAt: new Date(this.startedAtMs),
@@ -165,7 +165,7 @@ export class MemoryProcess {
 
 /** One holder's view of a process: checked against the sandbox's incarnation, and subject to faults. */
 export class ProcessBinding implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid: number
   readonly #process: MemoryProcess
   readonly #enter: (operation: FaultPoint, call: CallOptions) => Promise<unknown>
@@ -179,7 +179,7 @@ export class ProcessBinding implements ProcessDriver {
     this.#process = process
     this.#enter = enter
     this.#outputFault = outputFault
-    this.processId = process.processId
+    this.execId = process.execId
     this.pid = process.pid
   }
 

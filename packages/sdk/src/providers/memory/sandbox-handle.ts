@@ -49,7 +49,7 @@ export class SandboxBinding implements SandboxDriver {
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     await this.#enter('spawn', call)
     const sandbox = this.#sandbox
-    const known = spec.processId === undefined ? undefined : sandbox.processes.get(spec.processId)
+    const known = spec.execId === undefined ? undefined : sandbox.processes.get(spec.execId)
     if (known) return this.#bind(known)
     const cwd = this.#cwd(spec.cwd)
     const { handler, args } = await resolveCommand(this.#sharedState.commands, sandbox.files, {
@@ -58,7 +58,7 @@ export class SandboxBinding implements SandboxDriver {
     })
     throwIfAborted(call.signal, `The command ${spec.cmd}`)
     this.#check()
-    const earlier = spec.processId === undefined ? undefined : sandbox.processes.get(spec.processId)
+    const earlier = spec.execId === undefined ? undefined : sandbox.processes.get(spec.execId)
     if (earlier) return this.#bind(earlier)
     const process = new MemoryProcess(
       {
@@ -71,7 +71,7 @@ export class SandboxBinding implements SandboxDriver {
       },
       spec,
       {
-        processId: spec.processId ?? this.#sharedState.id('process'),
+        execId: spec.execId ?? this.#sharedState.id('process'),
         pid: this.#sharedState.count('pid') + 1,
         handler,
         args,
@@ -79,23 +79,19 @@ export class SandboxBinding implements SandboxDriver {
         env: { ...sandbox.recipe.envVars, ...spec.env },
       },
     )
-    sandbox.processes.set(process.processId, process)
+    sandbox.processes.set(process.execId, process)
     return this.#bind(process)
   }
 
-  async getProcess(processId: string, call: CallOptions): Promise<ProcessDriver> {
+  async getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
     await this.#enter('getProcess', call)
-    const process = this.#sandbox.processes.get(processId)
+    const process = this.#sandbox.processes.get(execId)
     if (process) return this.#bind(process)
-    throw new SandboxError(
-      'not_found',
-      `There is no process ${processId} in the sandbox ${this.sandboxId}.`,
-      {
-        provider: 'memory',
-        sandboxId: this.sandboxId,
-        hint: 'List what there is with listProcesses().',
-      },
-    )
+    throw new SandboxError('not_found', `There is no process ${execId} in the sandbox ${this.sandboxId}.`, {
+      provider: 'memory',
+      sandboxId: this.sandboxId,
+      hint: 'List what there is with listProcesses().',
+    })
   }
 
   async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
@@ -190,7 +186,7 @@ export class SandboxBinding implements SandboxDriver {
     return forks
   }
 
-  async extendLifetime(ms: number, call: CallOptions): Promise<void> {
+  async extendTimeout(ms: number, call: CallOptions): Promise<void> {
     await this.#enter('extendTimeout', call)
     this.#sandbox.extend(ms)
   }

@@ -49,16 +49,16 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
 
   it.each(programs)('%s ends with a stop, a destroy, a kill', async (_, line) => {
     const sandbox = await sshd.provider().create()
-    const ways: Array<(processId: string) => Promise<unknown>> = [
-      async (processId) => (await sandbox.getProcess(processId)).kill('SIGKILL'),
+    const ways: Array<(execId: string) => Promise<unknown>> = [
+      async (execId) => (await sandbox.getProcess(execId)).kill('SIGKILL'),
       () => sandbox.stop(),
       () => sandbox.destroy(),
     ]
     for (const end of ways) {
       if ((await sandbox.info()).status === 'stopped') await sandbox.start()
       const word = newWord()
-      const { processId } = await started(sandbox, line(word), word)
-      await end(processId)
+      const { execId } = await started(sandbox, line(word), word)
+      await end(execId)
       gone(word)
     }
   })

@@ -65,8 +65,8 @@ export class VercelSandbox implements SandboxDriver {
     return startProcess(this.#processes, spec, call)
   }
 
-  getProcess(processId: string, { signal }: CallOptions): Promise<VercelProcess> {
-    return findProcess(this.#processes, processId, signal)
+  getProcess(execId: string, { signal }: CallOptions): Promise<VercelProcess> {
+    return findProcess(this.#processes, execId, signal)
   }
 
   async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
@@ -75,11 +75,11 @@ export class VercelSandbox implements SandboxDriver {
       throw new SandboxError('provider_error', `The programs could not be listed (${exitCode}).`)
     const lines = stdout.split('\n').filter((line) => line !== '')
     return lines.map((line) => {
-      const [processId = '', , state = '', argv = ''] = line.split('\t')
+      const [execId = '', , state = '', argv = ''] = line.split('\t')
       const [cmd, ...args] = unpacked(argv).split('\0').slice(0, -1)
       const exit = exitOf(state)
       return {
-        processId,
+        execId,
         running: !exit,
         ...(exit ? { exit } : {}),
         ...(cmd === undefined ? {} : { cmd, args }),
@@ -136,7 +136,7 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   /** The vendor adds to what is left; ours is counted from now: only what is missing is added. */
-  async extendLifetime(ms: number, { signal }: CallOptions): Promise<void> {
+  async extendTimeout(ms: number, { signal }: CallOptions): Promise<void> {
     const sandbox = await this.#running(signal)
     const missingMs = Date.now() + ms - (sandbox.expiresAt?.getTime() ?? Infinity)
     if (missingMs <= 0) return

@@ -121,7 +121,7 @@ export const brokenCommands: BrokenProvider[] = [
         sandbox: (real) => ({
           spawn: async (options) => {
             const process = await real.spawn(options)
-            const { program } = sharedState.sandboxes.get(real.sandboxId)!.processes.get(process.processId)!
+            const { program } = sharedState.sandboxes.get(real.sandboxId)!.processes.get(process.execId)!
             if (options.timeoutMs !== undefined) program.deliver = program.deliverAlone
             return process
           },

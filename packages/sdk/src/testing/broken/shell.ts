@@ -42,7 +42,7 @@ function shellOf(
       ([, quoted, plain]) => quoted ?? plain ?? '',
     )
     const process = await real.spawn({ cmd, args })
-    current = sharedState.sandboxes.get(real.sandboxId)?.processes.get(process.processId)?.program
+    current = sharedState.sandboxes.get(real.sandboxId)?.processes.get(process.execId)?.program
     if (current) all.push(current)
     let timedOut = false
     const timer = setTimeout(() => {

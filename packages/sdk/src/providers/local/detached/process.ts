@@ -60,7 +60,7 @@ export async function findDetached(folder: string): Promise<DetachedProcess | un
 
 /** A handle's side of a supervised process: over the socket while it lives, from its files afterwards. */
 export class DetachedProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid: number
   readonly record: ProcessRecord
   readonly #folder: string
@@ -68,7 +68,7 @@ export class DetachedProcess implements ProcessDriver {
   constructor(folder: string, record: ProcessRecord) {
     this.#folder = folder
     this.record = record
-    this.processId = record.processId
+    this.execId = path.basename(folder)
     this.pid = record.pid
   }
 
@@ -169,7 +169,7 @@ export class DetachedProcess implements ProcessDriver {
     if (!(await this.#result())) {
       throw new SandboxError(
         'interrupted',
-        `How the process ${this.processId} ended is not known: what watched over it is gone.`,
+        `How the process ${this.execId} ended is not known: what watched over it is gone.`,
         {
           provider: 'local',
           hint: 'The machine was restarted, or the supervisor was killed. Start the process again.',

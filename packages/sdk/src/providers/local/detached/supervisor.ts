@@ -20,7 +20,6 @@ import { killTree } from '../process-tree.ts'
 import { decodeFrames, encodeEvent, encodeFrame } from './frames.ts'
 
 export interface SupervisorTask extends ChildSpec {
-  readonly processId: string
   readonly incarnation: string
   /** Where the process's record and, later, its result are kept. */
   readonly folder: string
@@ -31,7 +30,6 @@ export interface SupervisorTask extends ChildSpec {
 }
 
 export interface ProcessRecord {
-  readonly processId: string
   readonly pid: number
   readonly cmd: string
   readonly args: readonly string[]
@@ -53,9 +51,8 @@ async function main(): Promise<void> {
   }
   const server = serve(child, task.socketPath)
   await new Promise<void>((resolve) => server.once('listening', resolve))
-  const { processId, cmd, args, startedAt, incarnation, socketPath } = task
+  const { cmd, args, startedAt, incarnation, socketPath } = task
   const record: ProcessRecord = {
-    processId,
     pid: child.pid,
     cmd,
     args,

@@ -81,11 +81,11 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
     const script = 'echo run >> runs; exit 4'
     wire.rule({ to, fault })
     const seen = await outcome(
-      sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' }).then((started) => started.wait()),
+      sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' }).then((started) => started.wait()),
     )
     expect([seen, wire.harmed]).toEqual([sees, true])
     // The same objects work again; asked for again by its id it has run once, whether or not it had arrived.
-    const again = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' })
+    const again = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
     expect((await again.wait()).exitCode).toBe(4)
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     await sandbox.destroy()
@@ -122,7 +122,7 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
   it('a host that says nothing more: the connection is lost, and the program ran once', async () => {
     const sandbox = await provider().create()
     const script = 'echo run >> runs; while ! test -e go; do sleep 0.05; done; exit 4'
-    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' })
+    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
     const waiting = outcome(process.wait())
     await expect.poll(() => sandbox.files.exists('runs')).toBe(true)
     wire.rule({ to: 'client', fault: silence })

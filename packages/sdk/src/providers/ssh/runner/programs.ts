@@ -106,14 +106,14 @@ export class SshPrograms {
   }
 
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
-    const processId = spec.processId ?? randomId()
-    const where = await this.#where(processId, spec.cwd, spec.env)
+    const execId = spec.execId ?? randomId()
+    const where = await this.#where(execId, spec.cwd, spec.env)
     const programs = await this.#runnerPrograms()
-    return programs.spawn(await this.#link().client(), spec, { ...where, processId }, call)
+    return programs.spawn(await this.#link().client(), spec, { ...where, execId }, call)
   }
 
-  async getProcess(processId: string): Promise<ProcessDriver> {
-    return (await this.#runnerPrograms()).getProcess(processId)
+  async getProcess(execId: string): Promise<ProcessDriver> {
+    return (await this.#runnerPrograms()).getProcess(execId)
   }
 
   async listProcesses(): Promise<ProcessInfo[]> {

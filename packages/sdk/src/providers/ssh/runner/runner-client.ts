@@ -29,10 +29,10 @@ export interface RunnerPrograms<Client> {
   spawn(
     client: Client,
     spec: ProcessSpec,
-    place: RunnerPlace & { processId: string },
+    place: RunnerPlace & { execId: string },
     call: CallOptions,
   ): Promise<ProcessDriver>
-  getProcess(processId: string): Promise<ProcessDriver>
+  getProcess(execId: string): Promise<ProcessDriver>
   listProcesses(): Promise<ProcessInfo[]>
   openShell(name: string, place: RunnerPlace & { login: boolean }, call: CallOptions): Promise<SandboxShell>
   openTerminal(

@@ -62,10 +62,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     const [one, two] = [await host.create(), await host.create()]
     expect(runnerOf(one.sandboxId)).not.toBe(runnerOf(two.sandboxId))
     const long = sh('setsid sleep 1000 & echo begun; wait')
-    const [a, b] = [
-      await one.spawn({ ...long, processId: 'p' }),
-      await two.spawn({ ...long, processId: 'p' }),
-    ]
+    const [a, b] = [await one.spawn({ ...long, execId: 'p' }), await two.spawn({ ...long, execId: 'p' })]
     for (const process of [a, b]) await process.output()[Symbol.asyncIterator]().next()
     await a.kill('SIGKILL')
     expect((await a.wait()).signal).toBe('SIGKILL')
@@ -83,14 +80,14 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     const sandbox = await provider().create()
     const script =
       'echo run >> runs; echo before; while ! test -e go; do sleep 0.05; done; echo after; exit 4'
-    const process = await sandbox.spawn({ ...sh(script), processId: 'job' })
+    const process = await sandbox.spawn({ ...sh(script), execId: 'job' })
     const reader = process.output()[Symbol.asyncIterator]()
     const first = (await reader.next()).value as ProcessEvent
     expect(textOf(first)).toBe('before\n')
     const shell = await sandbox.openShell({ name: 'main' })
     await shell.exec('KEPT=yes')
     const running = shell.exec('echo begun; while ! test -e go; do sleep 0.05; done; echo done', {
-      commandId: 'the command',
+      execId: 'the command',
       onOutput: (text) => text.includes('begun') && begun.resolve(),
     })
     const begun = Promise.withResolvers<void>()
@@ -119,7 +116,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     const sandbox = await first.create()
     await sandbox.spawn({
       ...sh('for i in 1 2 3; do echo line $i; done; exit 5'),
-      processId: 'job',
+      execId: 'job',
       detached: true,
     })
     await first.close()
@@ -139,7 +136,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     const host = provider()
     const sandbox = await host.create()
     await sandbox.files.writeFile('kept', 'yes')
-    const job = await sandbox.spawn({ ...sh('setsid sleep 1000 & echo begun; wait'), processId: 'job' })
+    const job = await sandbox.spawn({ ...sh('setsid sleep 1000 & echo begun; wait'), execId: 'job' })
     await job.output()[Symbol.asyncIterator]().next()
     const waiting = job.wait().catch((error) => error.code)
     const left = processesOf(sandbox.sandboxId)
@@ -189,11 +186,11 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
 
   it('serves a client that has no binary of it, which starts sandboxes without', async () => {
     const sandbox = await provider().create()
-    const job = await sandbox.spawn({ ...sh('echo one; cat'), processId: 'job', stdin: 'pipe' })
+    const job = await sandbox.spawn({ ...sh('echo one; cat'), execId: 'job', stdin: 'pipe' })
     const without = sshd.provider()
     expect(await without.runner()).toEqual({ used: false, why: expect.any(String) })
     const same = await without.get(sandbox.id)
-    expect((await same.listProcesses()).map(({ processId }) => processId)).toEqual(['job'])
+    expect((await same.listProcesses()).map(({ execId }) => execId)).toEqual(['job'])
     expect((await same.runCommand(sh('echo $PPID'))).stdout).toBe(`${runnerOf(sandbox.sandboxId)}\n`)
     await job.closeStdin()
     expect((await (await same.getProcess('job')).wait()).exitCode).toBe(0)
