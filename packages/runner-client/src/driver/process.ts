@@ -164,7 +164,7 @@ export class DrivenProcess implements ProcessDriver {
     const oom = killed && !timedOut ? await this.#ranOutOfMemory() : undefined
     return {
       exitCode: exitCode ?? 128 + (constants.signals[signal as NodeJS.Signals] ?? 0),
-      ...(signal === undefined ? {} : { signal }),
+      signal,
       timedOut,
       ...(oom ? { oom } : {}),
       durationMs,

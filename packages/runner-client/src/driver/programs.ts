@@ -35,7 +35,7 @@ export class RunnerPrograms {
     if (task)
       return new DrivenProcess(this.#host, {
         execId,
-        ...(task.pid === undefined ? {} : { pid: task.pid }),
+        pid: task.pid,
       })
     throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
       hint: {

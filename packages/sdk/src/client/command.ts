@@ -114,7 +114,7 @@ export class Command {
           if (event.event === 'exit') return
         }
         // It ended without the end of the command: the daemon is ending, or there is nothing after the exit.
-        const { status } = await this.info(signal ? { signal } : {})
+        const { status } = await this.info({ signal })
         if (status === 'done' && !came) return
         if (status === 'lost') throw lost(this.execId)
       } catch (error) {
@@ -158,9 +158,9 @@ function processEvent({ event, id, data }: ServerEvent): ProcessEvent {
     seq,
     type: 'exit',
     exitCode: data.exit_code,
-    ...(data.signal === undefined ? {} : { signal: data.signal }),
+    signal: data.signal,
     timedOut: data.timed_out ?? false,
-    ...(data.oom === undefined ? {} : { oom: data.oom }),
+    oom: data.oom,
     durationMs: data.duration_ms ?? 0,
   }
 }

@@ -35,7 +35,7 @@ export function daemonConnection(options: ConnectionOptions = {}): DaemonConnect
     throw new SandboxError('invalid_argument', 'An API key is needed.', {
       hint: 'Pass apiKey, or set SANDKASTEN_API_KEY; make a key with `sandkasten keys create`.',
     })
-  return { url: url.replace(/\/+$/, ''), apiKey, ...(fetch ? { fetch } : {}) }
+  return { url: url.replace(/\/+$/, ''), apiKey, fetch }
 }
 
 /** Browsers and Workers have no environment, and Deno may refuse to show it. */

@@ -37,7 +37,7 @@ export class SessionFiles {
     path: string,
     { start = 0, end, ...call }: CallOptions & { start?: number; end?: number } = {},
   ): Promise<ReadableStream<Uint8Array>> {
-    return streamOf(await this.readChunks(path, { start, ...(end === undefined ? {} : { end }) }, call))
+    return streamOf(await this.readChunks(path, { start, end }, call))
   }
 
   /** Rejects at once when there is no such file. A transfer that breaks off throws; it never looks whole. */
@@ -117,7 +117,7 @@ export class SessionFiles {
   ): Promise<FileStat & { target?: string }> {
     const query = { path, ...(options.follow === false ? { follow: false } : {}) }
     const answer = await this.#json<WireStat>('GET', '/stat', { query, signal: options.signal })
-    return { ...statOf(answer), ...(answer.target === undefined ? {} : { target: answer.target }) }
+    return { ...statOf(answer), target: answer.target }
   }
 
   mkdir(
@@ -182,7 +182,7 @@ export class SessionFiles {
   }
 
   async #refuseMissing(path: string, signal: AbortSignal | undefined): Promise<void> {
-    const { type } = await this.stat(path, signal ? { signal } : {})
+    const { type } = await this.stat(path, { signal })
     if (type === 'directory') throw new SandboxError('is_a_directory', `${path} is a folder.`)
   }
 

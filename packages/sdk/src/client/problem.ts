@@ -23,7 +23,7 @@ export function errorOf(problem: Problem, status: number, requestId?: string): S
     {
       ...hintOf(problem),
       ...(typeof problem.retryable === 'boolean' ? { retryable: problem.retryable } : {}),
-      ...(id === undefined ? {} : { requestId: id }),
+      requestId: id,
       details: { ...problem.details },
     },
   )

@@ -61,5 +61,5 @@ function parse(block: string): ServerEvent | undefined {
     else if (field === 'data') data.push(value)
   }
   if (data.length === 0) return undefined
-  return { event, ...(id === undefined ? {} : { id }), data: JSON.parse(data.join('\n')) }
+  return { event, id, data: JSON.parse(data.join('\n')) }
 }

@@ -106,7 +106,7 @@ export class Session {
     const json = runBody(cmd, options)
     if ((timeoutMs ?? 0) <= longMs) return commandResult(await this.#post('/run', { json, signal }))
     const command = await this.#stream('/run', json, undefined, signal)
-    return untilAborted(command, signal, () => command.wait<RunResult>(signal ? { signal } : {}))
+    return untilAborted(command, signal, () => command.wait<RunResult>({ signal }))
   }
 
   /** Starts a program and returns as soon as it runs. With an `execId` that was used, the program of the first call. */

@@ -113,7 +113,7 @@ export class TerminalSocket {
       seq: message.seq ?? last + 1,
       type: 'exit',
       exitCode: message.exit_code ?? 0,
-      ...(message.signal === undefined ? {} : { signal: message.signal }),
+      signal: message.signal,
       timedOut: false,
       durationMs: message.duration_ms ?? Date.now() - this.#openedAt,
     }

@@ -137,10 +137,10 @@ export async function collect(
     exitCode,
     stdout: stdout.text(),
     stderr: stderr.text(),
-    ...(signal === undefined ? {} : { signal }),
+    signal,
     timedOut,
     truncated: missed || stdout.truncated || stderr.truncated,
-    ...(oom === undefined ? {} : { oom }),
+    oom,
     durationMs,
   }
 }

@@ -11,8 +11,8 @@ export async function infoOf(provider: string, record: SandboxRecord): Promise<S
     sandboxId,
     status,
     ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
+    name,
+    label,
     labels: { ...labels },
     createdAt: new Date(createdAt),
     ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')

@@ -54,8 +54,8 @@ export async function newRecord(
   return {
     version: 1,
     sandboxId,
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
+    name,
+    label,
     labels,
     envVars,
     createdAt,

@@ -213,7 +213,7 @@ describe('failover: the rest', () => {
     for (const limit of [1, 2, 3, 4, 6, 7]) {
       const paged: string[] = []
       for (let cursor: string | undefined, pages = 0; pages < 10; pages += 1) {
-        const page = await group.list({ limit, ...(cursor === undefined ? {} : { cursor }) })
+        const page = await group.list({ limit, cursor })
         expect(page.length).toBeLessThanOrEqual(limit)
         paged.push(...page.map(({ id }) => id))
         cursor = page.nextCursor

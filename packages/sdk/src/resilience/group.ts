@@ -113,7 +113,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
       const part = await this.#members[place]!.list({
         ...filter,
         ...room,
-        ...(inner === undefined ? {} : { cursor: inner }),
+        cursor: inner,
       })
       inner = undefined
       page.push(...part)

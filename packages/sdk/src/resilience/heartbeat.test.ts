@@ -166,7 +166,7 @@ describe('a sandbox that only stops when nobody uses it', () => {
     ['maxMs', undefined, 30 * minute],
   ])('is saved before %s, which no beat puts off', async (_, ttlMs, maxMs) => {
     const { clock, sandbox, beat, failed, saved } = await idling(ttlMs)
-    beat(sandbox, { autoSnapshot: true, ...(maxMs === undefined ? {} : { maxMs }) })
+    beat(sandbox, { autoSnapshot: true, maxMs })
     await clock.advance(28 * minute)
     expect(saved).toEqual([])
     await clock.advance(1.5 * minute)

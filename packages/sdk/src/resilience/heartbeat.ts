@@ -111,8 +111,8 @@ export class Heartbeat implements KeepAlive {
     for (const resolve of this.#waiting) resolve()
     return {
       reason: this.#reason,
-      ...(this.#snapshotId === undefined ? {} : { snapshotId: this.#snapshotId }),
-      ...(this.#error === undefined ? {} : { error: this.#error }),
+      snapshotId: this.#snapshotId,
+      error: this.#error,
     }
   }
 
@@ -156,7 +156,7 @@ export class Heartbeat implements KeepAlive {
         this.#checkMoved(info, now + wantedMs)
       }
     }
-    return { extended, ...(info.expiresAt === undefined ? {} : { expiresAt: info.expiresAt }) }
+    return { extended, expiresAt: info.expiresAt }
   }
 
   /** False when it was stopped or paused between the look and the act. */

@@ -126,5 +126,5 @@ interface Search {
 }
 
 function leftoverOf({ provider, attempt, error }: Search): Leftover {
-  return { provider: provider.name, attempt, ...(error === undefined ? {} : { error }) }
+  return { provider: provider.name, attempt, error }
 }

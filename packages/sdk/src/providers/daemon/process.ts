@@ -25,7 +25,7 @@ export class DaemonProcess implements ProcessDriver {
 
   async *events(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
     try {
-      yield* this.#command.output({ after, ...(signal ? { signal } : {}) })
+      yield* this.#command.output({ after, signal })
     } catch (error) {
       throw translated(error, this.#session.id)
     }
@@ -82,16 +82,16 @@ export async function startProcess(
     const command = await session.start(cmd, {
       args,
       env,
-      ...(cwd === undefined ? {} : { cwd }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(execId === undefined ? {} : { execId }),
+      cwd,
+      timeoutMs,
+      execId,
       ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all of it; the result need not carry it once more.
       maxOutputBytes: 1,
       // Who waits for it uses the session; one that was started to run on does not keep it from its end.
       extra: { hold: !spec.detached },
-      ...(signal ? { signal } : {}),
+      signal,
     })
     const process = new DaemonProcess(session, command)
     if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
@@ -114,9 +114,9 @@ export function exitOf({ status, result }: CommandInfo): { exit?: ProcessExit } 
   return {
     exit: {
       exitCode,
-      ...(signal === undefined ? {} : { signal }),
+      signal,
       timedOut,
-      ...(oom === undefined ? {} : { oom }),
+      oom,
       durationMs,
     },
   }

@@ -77,9 +77,9 @@ export class DaemonSandbox implements SandboxDriver {
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const { name = `shell-${randomId()}`, cwd, env, login } = options
     const opening = this.#session.openShell(name, {
-      ...(cwd === undefined ? {} : { cwd }),
-      ...(env === undefined ? {} : { env }),
-      ...(login === undefined ? {} : { login }),
+      cwd,
+      env,
+      login,
       ...call,
     })
     const shell = await this.#translated(opening)
@@ -129,9 +129,7 @@ export class DaemonSandbox implements SandboxDriver {
 
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     await this.#check(call)
-    const { id } = await this.#translated(
-      this.#session.snapshot({ ...(name === undefined ? {} : { name }), ...call }),
-    )
+    const { id } = await this.#translated(this.#session.snapshot({ name, ...call }))
     return { snapshotId: id }
   }
 

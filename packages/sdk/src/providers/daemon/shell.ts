@@ -43,7 +43,7 @@ export class DaemonShell implements SandboxShell {
     const running = this.#session.exec(command, {
       shell: this.name,
       ...(timeoutMs === undefined ? {} : { timeoutMs: checkMs(timeoutMs, 'timeoutMs') }),
-      ...(execId === undefined ? {} : { execId }),
+      execId,
       ...rest,
     })
     return this.#after(await translating(this.#session.id, running))
@@ -56,7 +56,7 @@ export class DaemonShell implements SandboxShell {
     const { signal, onOutput } = options
     const waiting = this.#session
       .command(execId)
-      .wait<ExecResult>({ ...(signal ? { signal } : {}), ...(onOutput ? { onOutput } : {}) })
+      .wait<ExecResult>({ signal, ...(onOutput ? { onOutput } : {}) })
     return this.#after(await translating(this.#session.id, waiting))
   }
 

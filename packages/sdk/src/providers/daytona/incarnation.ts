@@ -216,7 +216,7 @@ export function gone(sandboxId: string, cause?: unknown): SandboxError {
   return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
     provider: 'daytona',
     sandboxId,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   })
 }
 

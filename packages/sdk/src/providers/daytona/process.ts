@@ -212,7 +212,7 @@ export class DaytonaProcess implements ProcessDriver {
     signal?: AbortSignal,
   ): Promise<ProcessEvent[] | undefined> {
     const request = ['read', rid, after, pageBytes, waitMs, 0].map(String)
-    const lines = await this.#ask(request, { waitMs, ...(signal ? { signal } : {}) })
+    const lines = await this.#ask(request, { waitMs, signal })
     return lines[0] === 'z' ? undefined : this.#eventsOf(lines, after)
   }
 
@@ -245,7 +245,7 @@ export function exitOf([code, signal, late, durationMs]: readonly string[]): Pro
   const name = signals[Number(signal)]
   return {
     exitCode: Number(signal) > 0 ? 128 + Number(signal) : Number(code),
-    ...(name === undefined ? {} : { signal: name }),
+    signal: name,
     timedOut: late === '1',
     durationMs: Number(durationMs),
   }

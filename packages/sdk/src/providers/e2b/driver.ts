@@ -227,7 +227,7 @@ const unsure = ['timeout', 'connection_lost', 'unavailable', 'provider_error', '
 
 /** Asks where the sandbox works: also a proof that its inside answers. */
 async function bound(sandbox: VendorSandbox, signal?: AbortSignal): Promise<Incarnation> {
-  const { path } = await translating(sandbox.files.getInfo('.', signal ? { signal } : {}), {
+  const { path } = await translating(sandbox.files.getInfo('.', { signal }), {
     signal,
     sandboxId: sandbox.sandboxId,
   })

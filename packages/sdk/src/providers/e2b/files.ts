@@ -31,7 +31,7 @@ export class E2BFiles implements FilesDriver {
     const guest = await this.#checked()
     const file = this.#absolute(guest, path)
     const stream = await guest
-      .do(({ files }) => files.read(file, { format: 'stream', ...(signal ? { signal } : {}) }), signal)
+      .do(({ files }) => files.read(file, { format: 'stream', signal }), signal)
       .catch(async (error: unknown) => {
         // Why, in our words; if the script finds nothing wrong, the vendor's own.
         if (

@@ -33,8 +33,8 @@ export function accessOf(options: E2BProviderOptions): E2BAccess {
   const domain = options.domain ?? env.domain
   return {
     apiKey,
-    ...(apiUrl === undefined ? {} : { apiUrl }),
-    ...(sandboxUrl === undefined ? {} : { sandboxUrl }),
+    apiUrl,
+    sandboxUrl,
     ...(domain ? { domain } : {}),
     ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
   }

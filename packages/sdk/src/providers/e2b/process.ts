@@ -116,7 +116,7 @@ const pieceBytes = 64 * 1024
 
 /** No time limit: a program that does not read makes who writes wait. */
 function callOptions(signal: AbortSignal | undefined): { requestTimeoutMs: number; signal?: AbortSignal } {
-  return { requestTimeoutMs: 0, ...(signal ? { signal } : {}) }
+  return { requestTimeoutMs: 0, signal }
 }
 
 /** Not what became of the program, but that nobody knows. */

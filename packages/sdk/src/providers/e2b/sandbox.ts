@@ -144,7 +144,7 @@ export class E2BSandbox implements SandboxDriver {
     const guest = this.#guest()
     await guest.check()
     const { snapshotId } = await guest.manage(
-      (sandbox, how) => sandbox.createSnapshot({ ...(name === undefined ? {} : { name }), ...how }),
+      (sandbox, how) => sandbox.createSnapshot({ name, ...how }),
       call.signal,
     )
     return { snapshotId }

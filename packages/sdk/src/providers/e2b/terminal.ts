@@ -35,13 +35,13 @@ export class E2BTerminal implements SandboxTerminal {
 
   async write(data: string | Uint8Array, { signal }: CallOptions = {}): Promise<void> {
     if (this.ended) throw new SandboxError('stdin_closed', 'The terminal has ended.', { provider: 'e2b' })
-    const options = signal ? { signal } : {}
+    const options = { signal }
     await this.#guest.do(({ pty }) => pty.sendInput(this.#stream.pid, encode(data), options), signal)
   }
 
   async resize(size: { cols: number; rows: number }, { signal }: CallOptions = {}): Promise<void> {
     const checked = { cols: checkCount(size?.cols, 'cols', 1000), rows: checkCount(size?.rows, 'rows', 1000) }
-    await this.#guest.do(({ pty }) => pty.resize(this.#stream.pid, checked, signal ? { signal } : {}), signal)
+    await this.#guest.do(({ pty }) => pty.resize(this.#stream.pid, checked, { signal }), signal)
   }
 
   output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {

@@ -128,7 +128,7 @@ export class Child {
     this.#abandon()
     if (this.#timedOut) await killTree(this.#target)
     const exitCode = code ?? 128 + (signal ? constants.signals[signal] : 0)
-    this.log.end({ exitCode, ...(signal ? { signal } : {}), timedOut: this.#timedOut, durationMs })
+    this.log.end({ exitCode, signal: signal ?? undefined, timedOut: this.#timedOut, durationMs })
   }
 
   /**

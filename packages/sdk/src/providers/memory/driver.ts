@@ -136,6 +136,6 @@ function createOptionsOf(capabilities: MemoryCapabilities, more: readonly Create
 function notFound(message: string, hint?: string): SandboxError {
   return new SandboxError('not_found', message, {
     provider: 'memory',
-    ...(hint === undefined ? {} : { hint }),
+    hint,
   })
 }

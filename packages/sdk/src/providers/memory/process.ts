@@ -122,12 +122,12 @@ export class MemoryProcess {
       cancelTimeout()
       Object.assign(call, {
         exitCode,
-        ...(signal === undefined ? {} : { signal }),
-        ...(error === undefined ? {} : { error }),
+        signal,
+        error,
       })
       this.log.end({
         exitCode,
-        ...(signal === undefined ? {} : { signal }),
+        signal,
         timedOut: this.#timedOut,
         durationMs: clock.now() - this.startedAtMs,
       })
@@ -213,9 +213,9 @@ export class ProcessBinding implements ProcessDriver {
 function exitFacts({ exitCode, signal, timedOut, oom, durationMs }: ProcessExit): ProcessExit {
   return {
     exitCode,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
     timedOut,
-    ...(oom === undefined ? {} : { oom }),
+    oom,
     durationMs,
   }
 }

@@ -157,7 +157,7 @@ export class SandboxBinding implements SandboxDriver {
     const snapshotId = this.#sharedState.id('snapshot')
     const info = {
       snapshotId,
-      ...(name === undefined ? {} : { name }),
+      name,
       createdAt: new Date(this.#sharedState.clock.now()),
       sandboxId: this.sandboxId,
     }

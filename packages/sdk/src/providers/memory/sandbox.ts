@@ -55,8 +55,8 @@ export class MemorySandbox {
       id: `memory:${this.id}`,
       sandboxId: this.id,
       status: this.status,
-      ...(name === undefined ? {} : { name }),
-      ...(label === undefined ? {} : { label }),
+      name,
+      label,
       labels: { ...labels },
       createdAt: new Date(this.createdAtMs),
       ...(this.expiresAtMs === undefined ? {} : { expiresAt: new Date(this.expiresAtMs) }),
@@ -121,7 +121,7 @@ export class MemorySandbox {
     return new SandboxError(code, message, {
       provider: 'memory',
       sandboxId: this.id,
-      ...(hint === undefined ? {} : { hint }),
+      hint,
     })
   }
 

@@ -151,7 +151,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       cols,
       rows,
       args,
-      ...(cmd === undefined ? {} : { cmd }),
+      cmd,
     })
     const { pid } = await this.#start(
       terminalId,

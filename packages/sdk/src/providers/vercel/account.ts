@@ -39,10 +39,7 @@ export class Account {
 
   get(name: string, options: { resume: boolean; signal?: AbortSignal | undefined }): Promise<VendorSandbox> {
     const { resume, signal } = options
-    return this.#call(
-      ({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, ...(signal ? { signal } : {}) }),
-      signal,
-    )
+    return this.#call(({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, signal }), signal)
   }
 
   /** Undefined when there is none of that name. */
@@ -76,7 +73,7 @@ export class Account {
     const wanted = ({ id, status, creationMethod = 'manual' }: VendorSnapshotData) =>
       status === 'created' && creationMethod === 'manual' && !this.#passing.has(id)
     const deleteOrphanSnapshots = all !== undefined && !all.some(wanted)
-    await translating(sandbox.delete({ deleteOrphanSnapshots, ...(signal ? { signal } : {}) }), { signal })
+    await translating(sandbox.delete({ deleteOrphanSnapshots, signal }), { signal })
   }
 
   async list(namePrefix: string, signal?: AbortSignal): Promise<VendorSandboxData[]> {
@@ -96,10 +93,7 @@ export class Account {
 
   /** Whether the credentials open anything. */
   async look(signal?: AbortSignal): Promise<void> {
-    await this.#call(
-      ({ Sandbox }) => Sandbox.list({ limit: 1, ...this.#access, ...(signal ? { signal } : {}) }),
-      signal,
-    )
+    await this.#call(({ Sandbox }) => Sandbox.list({ limit: 1, ...this.#access, signal }), signal)
   }
 
   /** A snapshot that is there for copies only. */
@@ -119,10 +113,10 @@ export class Account {
   /** False when it was gone already. */
   async deleteSnapshot(snapshotId: string, signal?: AbortSignal): Promise<boolean> {
     try {
-      const access = { ...this.#access, ...(signal ? { signal } : {}) }
+      const access = { ...this.#access, signal }
       const snapshot = await this.#call(({ Snapshot }) => Snapshot.get({ snapshotId, ...access }), signal)
       if (snapshot.status === 'deleted') return false
-      await translating(snapshot.delete(signal ? { signal } : {}), { signal })
+      await translating(snapshot.delete({ signal }), { signal })
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -140,7 +134,7 @@ export class Account {
     const all: T[] = []
     let page: { cursor?: string } = {}
     for (;;) {
-      const asked = { ...page, ...(signal ? { signal } : {}) }
+      const asked = { ...page, signal }
       const { items, next } = await this.#call((sdk) => read(sdk, asked), signal)
       all.push(...items)
       if (next === null) break

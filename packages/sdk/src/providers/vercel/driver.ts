@@ -179,7 +179,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
         throw new SandboxError('conflict', `There is a sandbox with the name “${spec.name}” already.`, {
           provider: this.name,
           cause: error,
-          ...(error.requestId === undefined ? {} : { requestId: error.requestId }),
+          requestId: error.requestId,
         })
       throw error
     }

@@ -141,7 +141,7 @@ export class VercelProcess implements ProcessDriver {
       const path = `${guest.root}/in/${this.execId}.${this.#inputs}`
       this.#inputs += 1
       const content = data.slice(at, at + inputBytes)
-      await guest.do((session) => session.writeFiles([{ path, content }], signal ? { signal } : {}), signal)
+      await guest.do((session) => session.writeFiles([{ path, content }], { signal }), signal)
       const { exitCode } = await guest.ask(scripts.feed, [guest.root, this.execId, path], signal)
       if (exitCode !== 0) throw stdinClosed()
     }
@@ -229,7 +229,7 @@ export class VercelProcess implements ProcessDriver {
     if (this.#exit) return true
     const { guest } = this.#place
     const { cmdId } = this.#command
-    const command = await guest.do((session) => session.getCommand(cmdId, signal ? { signal } : {}), signal)
+    const command = await guest.do((session) => session.getCommand(cmdId, { signal }), signal)
     return command.exitCode !== null
   }
 
@@ -345,10 +345,7 @@ export async function findProcess(
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(id)) throw noProcess(id)
   const { exitCode, stdout } = await guest.ask(scripts.find, [guest.root, id], signal)
   if (exitCode !== 0) throw noProcess(id)
-  const command = await guest.do(
-    (session) => session.getCommand(stdout.trim(), signal ? { signal } : {}),
-    signal,
-  )
+  const command = await guest.do((session) => session.getCommand(stdout.trim(), { signal }), signal)
   return new VercelProcess(place, id, command)
 }
 

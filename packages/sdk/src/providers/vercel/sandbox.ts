@@ -98,7 +98,7 @@ export class VercelSandbox implements SandboxDriver {
       const known = () => sandbox.routes.find((route) => route.port === port)
       if (!known()) {
         const ports = [...sandbox.routes.map((route) => route.port), port]
-        await translating(sandbox.update({ ports }, signal ? { signal } : {}), { signal })
+        await translating(sandbox.update({ ports }, { signal }), { signal })
       }
       // Its own address first: the one that the SDK makes is always the vendor's.
       return { url: known()?.url ?? sandbox.domain(port), headers: {} }
@@ -109,7 +109,7 @@ export class VercelSandbox implements SandboxDriver {
     const sandbox = await this.#fresh(signal)
     if (sandbox.status !== 'running' && sandbox.status !== 'pending') return
     this.#refuseOther(sandbox)
-    await translating(this.#guest.session.stop(signal ? { signal } : {}), { signal })
+    await translating(this.#guest.session.stop({ signal }), { signal })
   }
 
   async start({ signal }: CallOptions): Promise<void> {
@@ -140,15 +140,12 @@ export class VercelSandbox implements SandboxDriver {
     const sandbox = await this.#running(signal)
     const missingMs = Date.now() + ms - (sandbox.expiresAt?.getTime() ?? Infinity)
     if (missingMs <= 0) return
-    await this.#guest.do(
-      (session) => session.extendTimeout(Math.ceil(missingMs), signal ? { signal } : {}),
-      signal,
-    )
+    await this.#guest.do((session) => session.extendTimeout(Math.ceil(missingMs), { signal }), signal)
   }
 
   async ready({ signal }: CallOptions): Promise<void> {
     const sandbox = await this.#fresh(signal)
-    await translating(sandbox.update({ tags: readyTags(sandbox.tags) }, signal ? { signal } : {}), { signal })
+    await translating(sandbox.update({ tags: readyTags(sandbox.tags) }, { signal }), { signal })
   }
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
@@ -169,10 +166,7 @@ export class VercelSandbox implements SandboxDriver {
   /** A snapshot that was made is said, also when the sandbox does not start again. */
   async #save(options: { expiration?: number }, signal: AbortSignal | undefined): Promise<string> {
     await this.#running(signal)
-    const { snapshotId } = await this.#guest.do(
-      (session) => session.snapshot({ ...options, ...(signal ? { signal } : {}) }),
-      signal,
-    )
+    const { snapshotId } = await this.#guest.do((session) => session.snapshot({ ...options, signal }), signal)
     await this.#resume().catch((error: unknown) => {
       if (!SandboxError.is(error)) throw error
       throw new SandboxError(

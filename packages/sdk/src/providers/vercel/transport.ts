@@ -196,7 +196,7 @@ async function wholeJson(response: Response, type: string): Promise<Response> {
           provider: 'vercel',
           cause,
           details: { status: response.status },
-          ...(requestId === undefined ? {} : { requestId }),
+          requestId,
           hint: 'Something between here and Vercel has answered; check baseUrl and proxies.',
         },
       ),

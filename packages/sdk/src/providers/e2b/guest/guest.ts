@@ -93,7 +93,7 @@ export class Guest {
           process: { cmd: '/bin/sh', args: ['-c', script, 'sandkasten', ...args], envs: { LC_ALL: 'C' } },
           stdin: false,
         },
-        { timeoutMs: scriptMs, headers: { 'x-request-id': requestId }, ...(signal ? { signal } : {}) },
+        { timeoutMs: scriptMs, headers: { 'x-request-id': requestId }, signal },
       )
       // To its very end: a stream that is left early keeps its connection.
       for await (const { event } of messages) {

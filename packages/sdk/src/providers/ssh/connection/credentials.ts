@@ -24,7 +24,7 @@ export async function credentialsOf(ssh2: Ssh2, settings: SshSettings): Promise<
     type: 'publickey',
     username,
     key,
-    ...(passphrase === undefined ? {} : { passphrase }),
+    passphrase,
   })
   const agents: Ssh2Credential[] = agent === undefined ? [] : [{ type: 'agent', username, agent }]
   if (privateKey !== undefined || privateKeyPath !== undefined) {

@@ -41,7 +41,7 @@ export class SshRunner {
 
   async use(): Promise<SshRunnerUse> {
     const { word, why } = await this.#prepare()
-    return word === '-' ? { used: false, ...(why === undefined ? {} : { why }) } : { used: true }
+    return word === '-' ? { used: false, why } : { used: true }
   }
 
   /** It was to be used, and the host could not: said once, and not tried again. */
