@@ -1,14 +1,14 @@
 import { onAbort, throwIfAborted } from '../shared/abort.ts'
 
-/** How long a lost connection is tried again: a daemon that is started anew is back within this. */
+/** How long to retry a lost connection. A daemon restarts within this time. */
 const reconnectMs = 30_000
 
-/** Waits longer from time to time, and for so long in all. */
+/** Delays between reconnects: they grow, and end after `reconnectMs` in total. */
 export class ReconnectDelay {
   #waitMs = 50
   #since: number | undefined
 
-  /** Something came: whatever is lost next is a new misfortune. */
+  /** Resets the delays after data has arrived. */
   restore(): void {
     this.#waitMs = 50
     this.#since = undefined

@@ -5,7 +5,7 @@ import { errnoOf } from './errors.ts'
 import { createRecord, identityOf, type SandboxRecord } from './record.ts'
 import { removeFolder } from './remove.ts'
 
-/** Not while the last one, or its first command, is being waited for. */
+/** The delay after a create, so that preparing does not slow that create or its first command. */
 const restMs = 25
 
 export interface Draft {
@@ -14,8 +14,9 @@ export interface Draft {
 }
 
 /**
- * Folders of sandboxes that are being made. A folder in its place always has its record: it is made under another name, which says for whom and by whom,
- * and renamed when it is whole. What a process leaves that was killed, `sweep` knows by that name.
+ * Folders of sandboxes that are being created. A draft has a temporary name with the id of the sandbox and the identity
+ * of its creator, and is renamed when it is complete, so a folder with its final name always has a record. By the
+ * temporary name, `sweep` recognizes drafts whose creator was killed.
  */
 export class Drafts {
   readonly #place: () => string
@@ -23,20 +24,20 @@ export class Drafts {
   #ready: Draft | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** `furnish`: makes what is in every new one. */
+  /** `furnish` creates what every new folder contains. */
   constructor(place: () => string, furnish: (folder: string) => void) {
     this.#place = place
     this.#furnish = furnish
   }
 
-  /** Makes one, or finds it made already. */
+  /** Returns the prepared draft, or creates one. */
   async make(): Promise<Draft> {
     const ready = this.#ready
     this.#ready = undefined
     return ready && existsSync(ready.folder) ? ready : this.#make()
   }
 
-  /** Puts it in its place, with its record. */
+  /** Writes the record and renames the draft to its final name. */
   async appear(draft: Draft, folder: string, record: SandboxRecord): Promise<void> {
     try {
       createRecord(draft.folder, record)
@@ -47,7 +48,7 @@ export class Drafts {
     }
   }
 
-  /** Makes the next one while nobody waits, and furnishes it further. Where that fails, nothing is said: whoever creates the next sandbox is told. */
+  /** Creates the next draft in the background. Failures are ignored here: the next create reports them. */
   prepare(furnish: (folder: string) => void): void {
     this.#timer ??= setTimeout(() => {
       const timer = this.#timer
