@@ -28,7 +28,7 @@ const { stdout: said } = await view.runCommand({ cmd: 'echo', args: ['from the t
 console.log(said.trim(), 'destroy' in view)
 
 // Another process finds the sandbox by its name, and the process by its id.
-await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo from before; exit 4'], detached: true, processId: 'job' })
+await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo from before; exit 4'], detached: true, execId: 'job' })
 const again = await provider.getOrCreate({ name: 'abilities' })
 const { stdout, exitCode } = await (await again.getProcess('job')).wait()
 console.log(again.id === sandbox.id, stdout.trim(), exitCode)

@@ -12,7 +12,7 @@ const needRunner = [
   'packages/engine/src/isolators/**',
   'packages/engine/src/images/**',
   'packages/engine/src/provider/**',
-  'packages/sdk/src/providers/ssh/*runner.test.ts',
+  'packages/sdk/src/providers/ssh/runner/*runner.test.ts',
   'packages/cli/test/**',
   'test/clients/conformance.test.ts',
 ].map((files) => `--exclude=${files}`)

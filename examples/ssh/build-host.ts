@@ -16,7 +16,7 @@ await sandbox.files.writeFile('hello.txt', 'hello from this machine\n')
 console.log((await sandbox.runCommand({ cmd: 'cat', args: ['hello.txt'] })).stdout)
 
 // A detached process survives this program and its connection. Another program finds it by its id.
-await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo built; exit 3'], processId: 'build', detached: true })
+await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo built; exit 3'], execId: 'build', detached: true })
 await provider.close()
 
 const build = await (await provider.get(sandbox.id)).getProcess('build')

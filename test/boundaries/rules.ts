@@ -29,7 +29,7 @@ const daemon = 'packages/daemon/src'
 /** What a provider may import beside itself and the SDK's core. A provider that is not listed gets nothing more. */
 const providerExtras: Readonly<Record<string, string>> = {
   local: `|node:|${sdk}/folder/`,
-  ssh: `|node:|${sdk}/(ports/index|runner/index|runner/driver/index|folder/errors)\\.ts`,
+  ssh: `|node:|${sdk}/(ports/index|folder/errors)\\.ts`,
   daemon: `|${sdk}/client/index\\.ts`,
 }
 
@@ -44,7 +44,7 @@ const providerRules = foldersIn(`${sdk}/providers`).map((name, at, all): Rule =>
   }
 })
 
-const notForIsolators = new RegExp(`^(${engine}/(runner|provider|layers|volumes)/|@sandkasten/sdk/runner)`)
+const notForIsolators = new RegExp(`^(${engine}/(runner|provider|layers|volumes)/|@sandkasten/runner-client)`)
 
 const isolatorRules = foldersIn(`${engine}/isolators`)
   .filter((name) => name !== 'testing')
@@ -107,13 +107,13 @@ export const rules: readonly Rule[] = [
     name: 'forwarded ports import only the errors',
     room: new RegExp(`^${sdk}/ports/`),
     allows: new RegExp(`^(node:(net|stream)$|${sdk}/errors\\.ts)`),
-    example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/runner/index.ts` },
+    example: { from: `${sdk}/ports/index.ts`, to: `${sdk}/folder/index.ts` },
   },
   {
     name: 'the runner’s client and the drivers over it import no provider',
-    room: new RegExp(`^${sdk}/runner/`),
-    allows: new RegExp(`^(node:(net|stream|os)$|${sdk}/(runner/|core/|shared/|spec/|errors\\.ts))`),
-    example: { from: `${sdk}/runner/client.ts`, to: `${sdk}/providers/ssh/index.ts` },
+    room: /^packages\/runner-client\/src\/(?!.*(\.test|test-helper)\.ts$)/,
+    allows: /^(node:(net|stream|os)$|packages\/runner-client\/src\/|@sandkasten\/sdk(\/provider)?$)/,
+    example: { from: 'packages/runner-client/src/client.ts', to: '@sandkasten/sdk/ssh' },
   },
   {
     name: 'the client of the daemon’s API imports no Node module and no provider',
@@ -161,7 +161,7 @@ export const rules: readonly Rule[] = [
     name: 'images and the files that isolators share know neither the runner’s client nor the provider',
     room: new RegExp(`^${engine}/(isolators/[^/]+$|images/(?!testing))`),
     forbids: notForIsolators,
-    example: { from: `${engine}/isolators/isolator.ts`, to: '@sandkasten/sdk/runner' },
+    example: { from: `${engine}/isolators/isolator.ts`, to: '@sandkasten/runner-client' },
   },
   {
     name: 'in the daemon only api, http, preview and fronts import HTTP',

@@ -310,7 +310,7 @@ describe.skipIf(missing !== undefined)(
         proxy.rules({ on: execute, fault: { kind: 'silence' }, times: 100 })
         expect((await failure(process.wait())).code).toBe('timeout')
         proxy.rules()
-        expect((await (await sandbox.getProcess(process.processId)).wait()).stdout).toBe('one\ntwo\n')
+        expect((await (await sandbox.getProcess(process.execId)).wait()).stdout).toBe('one\ntwo\n')
       } finally {
         proxy.rules()
         await sandbox.destroy()

@@ -183,9 +183,7 @@ describe.skipIf(missing !== undefined).each(vendors)(
       async stream(own) {
         const start = () => own.spawn({ cmd: 'sh', args: ['-c', print], detached: true })
         // Without reattach, the start itself streams.
-        const process = own.capabilities.reattach
-          ? await own.getProcess((await start()).processId)
-          : undefined
+        const process = own.capabilities.reattach ? await own.getProcess((await start()).execId) : undefined
         let text = ''
         const read = async () => {
           for await (const event of (process ?? (await start())).output({

@@ -1,6 +1,6 @@
 import type { EngineProvider } from '@sandkasten/engine'
 import { SandboxError } from '@sandkasten/sdk'
-import { identityOf } from '@sandkasten/sdk/folder'
+import { identityOf } from '@sandkasten/sdk/internal'
 
 /** Marks sandboxes with the process that owns them. `sandkasten run` removes those whose process is gone. */
 export const ownerLabel = 'sandkasten.run'

@@ -1,7 +1,7 @@
 import { chmod, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { identityOf, isAlive } from '@sandkasten/sdk/folder'
+import { identityOf, isAlive } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { Log } from './log.ts'
 

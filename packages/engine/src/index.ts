@@ -1,4 +1,4 @@
-export * from '@sandkasten/sdk/runner'
+export * from '@sandkasten/runner-client'
 export { HIDDEN_IN_HOST, type HostImageOptions } from './images/host/hidden.ts'
 export {
   type ImageConfig,

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, translate } from '@sandkasten/sdk/internal'
 
 /** The text of a file, or undefined if it cannot be read. */
 export function readText(path: string): string | undefined {

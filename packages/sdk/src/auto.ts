@@ -38,8 +38,8 @@ export const detectionTable: readonly DetectionRow[] = [
     make: (env) =>
       new DaytonaProvider({
         apiKey: env.DAYTONA_API_KEY!,
-        ...(env.DAYTONA_API_URL === undefined ? {} : { apiUrl: env.DAYTONA_API_URL }),
-        ...(env.DAYTONA_TARGET === undefined ? {} : { target: env.DAYTONA_TARGET }),
+        apiUrl: env.DAYTONA_API_URL,
+        target: env.DAYTONA_TARGET,
       }),
   },
   {

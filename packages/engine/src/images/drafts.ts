@@ -9,7 +9,7 @@ import {
   type ProcessIdentity,
   replaceFile,
   translate,
-} from '@sandkasten/sdk/folder'
+} from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../read-files.ts'
 import type { ImagePlaces } from './places.ts'

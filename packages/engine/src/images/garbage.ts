@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errnoOf, guarded, translate, withLock } from '@sandkasten/sdk/folder'
+import { errnoOf, guarded, translate, withLock } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../read-files.ts'
 import { layersOfDrafts, removeAbandoned } from './drafts.ts'

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, replaceFile, translate } from '@sandkasten/sdk/internal'
 import { namesIn } from '../read-files.ts'
 import { type ImagePlaces, layerFolder, refFile } from './places.ts'
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, translate } from '@sandkasten/sdk/internal'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
 import { shown } from './reference.ts'
 

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, identityOf, isAlive, translate } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../read-files.ts'
 

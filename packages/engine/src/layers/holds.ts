@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/folder'
+import { guarded, identityOf, isAlive, type ProcessIdentity } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../read-files.ts'
 import { readJson, removePartials, writeAtomically } from './atomic-file.ts'

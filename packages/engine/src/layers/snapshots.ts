@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, unlinkSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, translate } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../read-files.ts'
 import { removePartials, syncFolder, writeAtomically } from './atomic-file.ts'

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { guarded, identityOf, type ProcessIdentity, sweepLocks, withLock } from '@sandkasten/sdk/folder'
+import { guarded, identityOf, type ProcessIdentity, sweepLocks, withLock } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { removePartials, writeAtomically } from './atomic-file.ts'
 import { Holds } from './holds.ts'

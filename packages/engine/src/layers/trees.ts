@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, renameSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
-import { translate } from '@sandkasten/sdk/folder'
+import { translate } from '@sandkasten/sdk/internal'
 import { errnoName } from '../errno.ts'
 import { SmallProcess } from '../small-process.ts'
 

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { readRecord, writeRecord } from '@sandkasten/sdk/folder'
+import { readRecord, writeRecord } from '@sandkasten/sdk/internal'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
+import type { RunnerClient, TaskOutput } from '@sandkasten/runner-client'
 import {
   type CallOptions,
   type CreateOption,
@@ -9,10 +10,9 @@ import {
   type SandboxInfo,
   type SnapshotInfo,
 } from '@sandkasten/sdk'
-import { FolderDriver, isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/folder'
-import type { PortForwards } from '@sandkasten/sdk/ports'
+import type { PortForwards } from '@sandkasten/sdk/internal'
+import { FolderDriver, isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/internal'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
-import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
 import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import type { Volumes } from '../volumes/volumes.ts'
 import type { EngineCapabilities } from './capabilities.ts'

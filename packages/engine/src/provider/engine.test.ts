@@ -32,7 +32,7 @@ describe('EngineProvider on oci', () => {
       const sandbox = await provider.create({ envVars: { GIVEN: 'at create' } })
       const shell = await sandbox.openShell({ name: 'work' })
       await shell.exec('cd /tmp; NAME=kept; greet() { echo "hello $1"; }; (while [ ! -e /tmp/go ]; do sleep 0.02; done; echo late > /tmp/late) &')
-      await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo early; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo late; exit 6'], processId: 'job' })
+      await sandbox.spawn({ cmd: 'sh', args: ['-c', 'echo early; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo late; exit 6'], execId: 'job' })
       console.log(sandbox.id)`)
     const sandbox = await new EngineProvider({ isolator: 'oci', root }).get(id)
     try {

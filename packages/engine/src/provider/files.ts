@@ -1,7 +1,7 @@
+import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/runner-client'
 import type { CallOptions, FileChange, FileEntry, FileStat, FileType } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
 import { errnoHint, type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
-import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/sdk/runner'
 
 /** Files as the runner sees them: inside the sandbox, as its user. No path of the host is ever involved. */
 export class EngineFiles implements FilesDriver {

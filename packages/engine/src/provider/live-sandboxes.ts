@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
-import { PortForwards } from '@sandkasten/sdk/ports'
-import { RunnerClient, type TaskOutput } from '@sandkasten/sdk/runner'
+import { RunnerClient, type TaskOutput } from '@sandkasten/runner-client'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
+import { PortForwards } from '@sandkasten/sdk/internal'
 import type { IsolatedSandbox } from '../isolators/isolator.ts'
 import { PortDialer } from './port-dialer.ts'
 

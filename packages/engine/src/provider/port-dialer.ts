@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
+import type { RunnerClient } from '@sandkasten/runner-client'
 import { SandboxError } from '@sandkasten/sdk'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
 
 /** Below the runner's own limit of streams for a connection. */
 const mostOpen = 240

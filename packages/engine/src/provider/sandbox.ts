@@ -1,3 +1,5 @@
+import type { RunnerClient, TaskOutput } from '@sandkasten/runner-client'
+import { type ProcessHost, RunnerPrograms } from '@sandkasten/runner-client'
 import type {
   CallOptions,
   OpenShellOptions,
@@ -9,11 +11,9 @@ import type {
   SandboxTerminal,
 } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import { randomId } from '@sandkasten/sdk/provider'
-import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
-import { type ProcessHost, RunnerPrograms } from '@sandkasten/sdk/runner/driver'
 import type { Binding } from './disks/disks.ts'
 import type { EngineDriver } from './driver.ts'
 import { EngineFiles } from './files.ts'
@@ -68,7 +68,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     const record = await this.#check()
     const place = {
-      processId: spec.processId ?? randomId(),
+      execId: spec.execId ?? randomId(),
       cwd: this.#path(spec.cwd),
       env: { ...record.envVars, ...spec.env },
       oomBefore: await this.#driver.oomKills(record),
@@ -76,8 +76,8 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     return this.#programs.spawn(await this.#driver.client(record), spec, place, call)
   }
 
-  getProcess(processId: string): Promise<ProcessDriver> {
-    return this.#programs.getProcess(processId)
+  getProcess(execId: string): Promise<ProcessDriver> {
+    return this.#programs.getProcess(execId)
   }
 
   listProcesses(): Promise<ProcessInfo[]> {
@@ -141,7 +141,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     return { sandboxId: this.sandboxId, incarnation: this.#incarnation }
   }
 
-  async extendLifetime(ms: number): Promise<void> {
+  async extendTimeout(ms: number): Promise<void> {
     await this.#check({ paused: true })
     await this.#driver.extend(this.sandboxId, ms)
   }

@@ -1,7 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import type { CreateSpec } from '@sandkasten/sdk/provider'
 import type { ImageLayers } from '../images/index.ts'
 import type { HostMount, IsolatorSpec } from '../isolators/isolator.ts'

@@ -11,12 +11,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
-import { type DirectoryEntry, gather, type WatchEvent } from '@sandkasten/sdk/runner'
+import type { RunnerClient } from '@sandkasten/runner-client'
+import { type DirectoryEntry, gather, type WatchEvent } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodeCbor } from '../../../sdk/src/runner/cbor.ts'
-import { encodeFrame, encodeHello, FrameType } from '../../../sdk/src/runner/frame.ts'
-import { Random } from '../../../sdk/src/runner/test-helper.ts'
+import { encodeCbor } from '../../../runner-client/src/cbor.ts'
+import { encodeFrame, encodeHello, FrameType } from '../../../runner-client/src/frame.ts'
+import { Random } from '../../../runner-client/src/test-helper.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

@@ -1,10 +1,10 @@
 /** A hostile or broken client loses its own connection, with a reason. The runner and all processes continue. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
+import type { RunnerClient } from '@sandkasten/runner-client'
 import { SandboxError } from '@sandkasten/sdk'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type CborMap, decodeMap, encodeCbor } from '../../../sdk/src/runner/cbor.ts'
+import { type CborMap, decodeMap, encodeCbor } from '../../../runner-client/src/cbor.ts'
 import {
   encodeFrame,
   encodeHello,
@@ -12,8 +12,8 @@ import {
   type Frame,
   FrameParser,
   FrameType,
-} from '../../../sdk/src/runner/frame.ts'
-import { Random } from '../../../sdk/src/runner/test-helper.ts'
+} from '../../../runner-client/src/frame.ts'
+import { Random } from '../../../runner-client/src/test-helper.ts'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { RunnerClient } from '@sandkasten/sdk/runner'
+import { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Random } from '../../../sdk/src/runner/test-helper.ts'
+import { Random } from '../../../runner-client/src/test-helper.ts'
 import { FrugalSocket } from '../isolators/oci/frugal-socket.ts'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
 

@@ -1,6 +1,6 @@
 /** Whose process it is: marks, and what happens where the kernel does not give them. What they are for is in the conformance kit. */
 import { getPriority } from 'node:os'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
+import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 

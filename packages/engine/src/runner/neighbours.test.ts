@@ -1,6 +1,6 @@
 /** Runners that are not alone: several in one account, as on an SSH host. Each ends what it started, all of it, and nothing else. */
 import { once } from 'node:events'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
+import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 

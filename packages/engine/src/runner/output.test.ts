@@ -1,4 +1,4 @@
-import type { OutputEvent, RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
+import type { OutputEvent, RunnerClient, TaskOutput } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Agent, createServer, request } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
+import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startRunner, type TestRunner } from './testing/harness.ts'
 

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { RunnerClient, TaskOutput } from '@sandkasten/sdk/runner'
+import type { RunnerClient, TaskOutput } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 

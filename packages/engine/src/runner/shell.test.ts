@@ -4,7 +4,7 @@ import type {
   RunnerClient,
   RunnerShell,
   TaskOutput,
-} from '@sandkasten/sdk/runner'
+} from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 

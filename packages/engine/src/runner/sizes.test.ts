@@ -1,9 +1,9 @@
 /** Every number and length that a client of the runner can choose, at and beyond its limits: an answer each, no crash, no growth. */
 import type { Socket } from 'node:net'
-import type { RunnerClient } from '@sandkasten/sdk/runner'
+import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type CborMap, encodeCbor } from '../../../sdk/src/runner/cbor.ts'
-import { encodeFrame, encodeHello, FrameParser, FrameType } from '../../../sdk/src/runner/frame.ts'
+import { type CborMap, encodeCbor } from '../../../runner-client/src/cbor.ts'
+import { encodeFrame, encodeHello, FrameParser, FrameType } from '../../../runner-client/src/frame.ts'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
 let runner: TestRunner

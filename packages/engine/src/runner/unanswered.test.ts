@@ -1,6 +1,6 @@
 /** A runner that stops answering must not keep those who wait for a command beyond its time limit. */
-import type { RunnerClient } from '@sandkasten/sdk/runner'
-import { RunnerPrograms } from '@sandkasten/sdk/runner/driver'
+import type { RunnerClient } from '@sandkasten/runner-client'
+import { RunnerPrograms } from '@sandkasten/runner-client'
 import { expect, it } from 'vitest'
 import { fresh, startRunner } from './testing/harness.ts'
 
@@ -29,7 +29,7 @@ it.concurrent('a process: its reader is told 10 seconds after its time', async (
     outputBufferBytes: 65_536,
     timeoutMs: 500,
   } as const
-  const process = await programsOf(client).spawn(client, spec, { ...place, processId: fresh() }, {})
+  const process = await programsOf(client).spawn(client, spec, { ...place, execId: fresh() }, {})
   runner.process.kill('SIGSTOP')
   const started = performance.now()
   const reading = readAll(process.events(0))

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/folder'
+import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { readJson, removePartials, writeAtomically } from '../layers/atomic-file.ts'
 import type { Trees } from '../layers/index.ts'

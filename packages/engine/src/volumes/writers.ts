@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { identityOf, type ProcessIdentity, withLock } from '@sandkasten/sdk/folder'
+import { identityOf, type ProcessIdentity, withLock } from '@sandkasten/sdk/internal'
 import { readJson, writeAtomically } from '../layers/atomic-file.ts'
 import type { VolumeUsers } from './volumes.ts'
 

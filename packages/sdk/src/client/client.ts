@@ -15,7 +15,7 @@ import type {
 import { createBody, sessionEvent, sessionInfo, snapshotInfo } from './wire.ts'
 
 /**
- * The daemon's API. Needs nothing but fetch, and WebSocket for terminals: runs in Node, browsers and Workers.
+ * The client of the daemon's API. It needs only fetch, and WebSocket for terminals, so it runs in Node, browsers and Workers.
  *
  *     const client = new SandboxClient({ url: 'http://127.0.0.1:8080', apiKey })
  *     const session = await client.createSession()
@@ -24,31 +24,31 @@ import { createBody, sessionEvent, sessionInfo, snapshotInfo } from './wire.ts'
 export class SandboxClient {
   readonly #http: Http
 
-  /** Without options: `SANDKASTEN_URL` and `SANDKASTEN_API_KEY`. */
+  /** Missing options come from `SANDKASTEN_URL` and `SANDKASTEN_API_KEY`. */
   constructor(opts: ConnectionOptions = {}) {
     this.#http = new Http(daemonConnection(opts))
   }
 
-  /** Running when this resolves. */
+  /** Resolves when the session is running. */
   async createSession(opts: CreateSessionOptions = {}): Promise<Session> {
     return (await this.create(opts)).session
   }
 
-  /** As `createSession`, with what the daemon says of it. */
+  /** Like `createSession`, and returns the session's info, too. */
   async create(opts: CreateSessionOptions = {}): Promise<{ session: Session; info: SessionInfo }> {
     const json = createBody(opts)
     const info = sessionInfo(await this.#http.json('POST', '/v1/sessions', { json, signal: opts.signal }))
     return { session: new Session(this.#http, info.id), info }
   }
 
-  /** Throws `not_found`. Looking does not put off its end. */
+  /** Throws `not_found` when there is no such session. Does not extend its lease. */
   async getSession(id: string, options: CallOptions = {}): Promise<Session> {
     const session = this.session(id)
     await session.info(options)
     return session
   }
 
-  /** A session by its id. Makes no request. With `bound`, one start of it. */
+  /** A session by its id. Makes no request. `bound` is the incarnation that the object refers to. */
   session(id: string, options: { bound?: number } = {}): Session {
     if (/^[a-z2-7]{16}$/.test(id)) return new Session(this.#http, id, options)
     throw new SandboxError('not_found', `There is no session ${JSON.stringify(id)}.`, {
@@ -56,7 +56,7 @@ export class SandboxClient {
     })
   }
 
-  /** Newest first: all that match, or with `limit` one page of them. */
+  /** All matching sessions, newest first; with `limit`, one page of them. */
   async listSessions(options: ListSessionsOptions = {}): Promise<Page<SessionInfo>> {
     const { status, name, labels = {}, limit, signal } = options
     const query = {
@@ -76,7 +76,7 @@ export class SandboxClient {
     return this.#pages('/v1/snapshots', 'snapshots', query, options, snapshotInfo, signal)
   }
 
-  /** False when there is none. Sessions that were made from it live on. */
+  /** False when there is no such snapshot. Sessions created from it are not affected. */
   async deleteSnapshot(id: string, options: CallOptions = {}): Promise<boolean> {
     try {
       const path = `/v1/snapshots/${encodeURIComponent(id)}`
@@ -87,7 +87,7 @@ export class SandboxClient {
     }
   }
 
-  /** What happens in the project. Without `after` only what is new. Throws `gone` when `after` is too long ago. */
+  /** Events of the project; without `after`, only new ones. Throws `gone` when events after `after` were dropped. */
   async *events(
     options: CallOptions & { after?: number; sessionId?: string } = {},
   ): AsyncGenerator<SessionEvent> {
@@ -97,7 +97,7 @@ export class SandboxClient {
     for await (const { data } of serverEvents(response, signal)) yield sessionEvent(data)
   }
 
-  /** Whether the daemon answers and takes the key. */
+  /** Whether the daemon responds and accepts the key. */
   async isReady(options: CallOptions = {}): Promise<boolean> {
     try {
       await this.#http.done('GET', '/readyz', options)

@@ -9,17 +9,17 @@ import type {
   ShellExecOptions,
 } from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
-import { Patience } from './patience.ts'
+import { ReconnectDelay } from './reconnect-delay.ts'
 import { type ServerEvent, serverEvents } from './server-events.ts'
 import type { CommandInfo, ExecResult, RunResult } from './types.ts'
 import { commandInfo, commandResult, fromBase64 } from './wire.ts'
 
-/** How long the answer to a start is kept for a reader who comes at once. */
+/** How long the response to a start is kept for the first reader. */
 const firstReaderMs = 250
-/** Small enough that what is left of one, when the program ends, is taken by the daemon and thrown away. */
+/** Size of one chunk of input: the daemon can still read and discard one when the program ends. */
 const inputBytes = 256 * 1024
 
-/** A command that carries an id. It runs on when nobody reads it, and its output is numbered and kept. */
+/** A command with an id. It continues without readers; its output is numbered and kept. */
 export class Command {
   readonly execId: string
   readonly #http: Http
@@ -40,14 +40,15 @@ export class Command {
   }
 
   /**
-   * Everything after an event, and on until `exit`. Goes on through lost connections and a daemon that is started anew:
-   * nothing is missed, nothing comes twice. Throws `gone` when that part was dropped, with `details.oldest`.
+   * Output events after the event number `after`, up to and including `exit`. Resumes after lost connections and
+   * restarts of the daemon without losing or repeating events. Throws `gone`, with `details.oldest`, when the daemon
+   * has dropped events after `after`.
    */
   async *output({ after = 0, signal }: OutputOptions = {}): AsyncGenerator<ProcessEvent> {
     for await (const event of this.#events(after, signal)) yield processEvent(event)
   }
 
-  /** Its end. With `onOutput`, all that it says before. */
+  /** Resolves with the result when the command ends. `onOutput` receives its output before. */
   async wait<T extends RunResult | ExecResult>(
     options: CallOptions & Pick<ShellExecOptions, 'onOutput'> = {},
   ): Promise<T> {
@@ -60,10 +61,13 @@ export class Command {
         return commandResult<T>(event.data)
       }
     }
-    throw new SandboxError('interrupted', `How the command ${this.execId} ended is not known.`)
+    throw new SandboxError(
+      'interrupted',
+      `The result of the command ${this.execId} is unknown: its output ended without an exit event.`,
+    )
   }
 
-  /** The command and everything that it started. False when it had ended. */
+  /** Sends a signal to the command and all programs it started. False when it has ended. */
   async signal(signal: ProcessSignal = 'SIGTERM', options: CallOptions = {}): Promise<boolean> {
     const path = `${this.#path}/signal`
     const answer = await this.#http.json<{ signalled: boolean }>('POST', path, {
@@ -73,7 +77,7 @@ export class Command {
     return answer.signalled
   }
 
-  /** Resolves when the program's side has taken it. Writes of one handle go in their order. */
+  /** Resolves when the daemon has accepted the input. Writes of one handle keep their order. */
   async write(
     data: string | Uint8Array,
     options: CallOptions & { eof?: boolean | undefined } = {},
@@ -100,32 +104,32 @@ export class Command {
   }
 
   async *#events(after: number, signal: AbortSignal | undefined): AsyncGenerator<ServerEvent> {
-    const patience = new Patience()
+    const reconnectDelay = new ReconnectDelay()
     let last = after
     for (;;) {
       let came = false
       try {
         for await (const event of serverEvents(await this.#open(last, signal), signal)) {
-          patience.restore()
+          reconnectDelay.restore()
           if (event.event === 'start' || event.id === undefined || event.id <= last) continue
           came = true
           last = event.id
           yield event
           if (event.event === 'exit') return
         }
-        // It ended without the end of the command: the daemon is ending, or there is nothing after the exit.
-        const { status } = await this.info(signal ? { signal } : {})
+        // The stream ended without `exit`: the daemon is shutting down, or `after` was the last event.
+        const { status } = await this.info({ signal })
         if (status === 'done' && !came) return
         if (status === 'lost') throw lost(this.execId)
       } catch (error) {
         throwIfAborted(signal, 'Reading the output')
-        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || patience.over()) throw error
+        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || reconnectDelay.over()) throw error
       }
-      if (!came) await patience.wait(signal)
+      if (!came) await reconnectDelay.wait(signal)
     }
   }
 
-  /** The start's own answer for the first reader, who reads from the beginning; else a new one. */
+  /** The response to the start for the first reader from the beginning; otherwise a new request. */
   async #open(after: number, signal: AbortSignal | undefined): Promise<Response> {
     const first = this.#first
     if (first && after === 0) {
@@ -137,7 +141,7 @@ export class Command {
     return this.#http.send('GET', `${this.#path}/output`, { query, signal })
   }
 
-  /** A stream that nobody reads would slow the program down: it is let go after a moment, or when something else is asked. */
+  /** An unread stream slows the program down, so cancel it after a moment, or before another request. */
   #keep(response: Response): void {
     this.#first = response
     const timer = setTimeout(() => this.#letGo(), firstReaderMs)
@@ -158,9 +162,9 @@ function processEvent({ event, id, data }: ServerEvent): ProcessEvent {
     seq,
     type: 'exit',
     exitCode: data.exit_code,
-    ...(data.signal === undefined ? {} : { signal: data.signal }),
+    signal: data.signal,
     timedOut: data.timed_out ?? false,
-    ...(data.oom === undefined ? {} : { oom: data.oom }),
+    oom: data.oom,
     durationMs: data.duration_ms ?? 0,
   }
 }
@@ -173,6 +177,6 @@ function lost(execId: string): SandboxError {
   return new SandboxError(
     'interrupted',
     `How the command ${execId} ended is not known: its sandbox, or its shell, ended before it.`,
-    { hint: 'Look at what it was to do, and run it again if needed.' },
+    { hint: 'Check what the command has done, and run it again if needed.' },
   )
 }

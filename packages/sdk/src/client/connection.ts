@@ -1,14 +1,14 @@
 import { SandboxError } from '../errors.ts'
 
-/** Which daemon to use. Whatever is left out comes from the environment. */
+/** Which daemon to use. Missing options come from the environment. */
 export interface ConnectionOptions {
-  /** Where the daemon is, such as `http://127.0.0.1:8080`. Default: `SANDKASTEN_URL`. */
+  /** The daemon's URL, such as `http://127.0.0.1:8080`. Default: `SANDKASTEN_URL`. */
   url?: string | undefined
   /** @deprecated The old name of `url`. */
   baseUrl?: string | undefined
   /** Default: `SANDKASTEN_API_KEY`. */
   apiKey?: string | undefined
-  /** Instead of the global one. */
+  /** Replaces the global `fetch`. */
   fetch?: typeof globalThis.fetch
 }
 
@@ -18,11 +18,11 @@ export interface DaemonConnection {
   readonly fetch?: typeof globalThis.fetch
 }
 
-/** One rule for every client: an option counts, then the environment. Throws `invalid_argument` for what is missing or malformed. */
+/** Options take precedence over the environment. Throws `invalid_argument` for missing or malformed values. */
 export function daemonConnection(options: ConnectionOptions = {}): DaemonConnection {
   const { fetch } = options
   if (options.url !== undefined && options.baseUrl !== undefined && options.url !== options.baseUrl)
-    throw new SandboxError('invalid_argument', '`url` and `baseUrl` are both given, and differ.', {
+    throw new SandboxError('invalid_argument', '`url` and `baseUrl` are both given and differ.', {
       hint: 'Pass url alone; baseUrl is its old name.',
     })
   const url = options.url ?? options.baseUrl ?? variable('SANDKASTEN_URL')
@@ -32,13 +32,13 @@ export function daemonConnection(options: ConnectionOptions = {}): DaemonConnect
       hint: 'Pass url, or set SANDKASTEN_URL; `sandkasten up` prints it, such as http://127.0.0.1:8080.',
     })
   if (typeof apiKey !== 'string' || !/^[\x21-\x7e]+$/.test(apiKey))
-    throw new SandboxError('invalid_argument', 'An API key is needed.', {
-      hint: 'Pass apiKey, or set SANDKASTEN_API_KEY; make a key with `sandkasten keys create`.',
+    throw new SandboxError('invalid_argument', 'The API key is missing or malformed.', {
+      hint: 'Pass apiKey, or set SANDKASTEN_API_KEY; create a key with `sandkasten keys create`.',
     })
-  return { url: url.replace(/\/+$/, ''), apiKey, ...(fetch ? { fetch } : {}) }
+  return { url: url.replace(/\/+$/, ''), apiKey, fetch }
 }
 
-/** Browsers and Workers have no environment, and Deno may refuse to show it. */
+/** Browsers and Workers have no environment, and Deno may deny access to it. */
 function variable(name: string): string | undefined {
   try {
     const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }

@@ -12,10 +12,10 @@ import type {
 import { bodyOf, type Http, type RequestOptions } from './http.ts'
 import { serverEvents } from './server-events.ts'
 
-/** Up to here content is sent in one piece, which every browser can. */
+/** Content up to this size is sent as one body, because not every browser can stream uploads. */
 const wholeBytes = 1024 * 1024
 
-/** The files of a session. Relative paths begin at its working directory. */
+/** The files of a session. Relative paths start at its working directory. */
 export class SessionFiles {
   readonly #http: Http
   readonly #path: string
@@ -37,10 +37,10 @@ export class SessionFiles {
     path: string,
     { start = 0, end, ...call }: CallOptions & { start?: number; end?: number } = {},
   ): Promise<ReadableStream<Uint8Array>> {
-    return streamOf(await this.readChunks(path, { start, ...(end === undefined ? {} : { end }) }, call))
+    return streamOf(await this.readChunks(path, { start, end }, call))
   }
 
-  /** Rejects at once when there is no such file. A transfer that breaks off throws; it never looks whole. */
+  /** Rejects at once when the file does not exist. The iteration throws when the transfer breaks off. */
   async readChunks(
     path: string,
     { start = 0, end }: { start?: number; end?: number },
@@ -55,16 +55,16 @@ export class SessionFiles {
       ? {}
       : { range: `bytes=${start}-${end === undefined ? '' : end - 1}` }
     try {
-      return await this.#chunks('', { query: { path }, headers, signal })
+      return bodyOf(await this.#send('GET', '', { query: { path }, headers, signal }), signal)
     } catch (error) {
-      // Beyond the end there is nothing, which is no error.
+      // Reading beyond the end yields nothing.
       if (!whole && SandboxError.is(error, 'invalid_argument') && typeof error.details.size === 'number')
         return none()
       throw error
     }
   }
 
-  /** Makes parent folders; appears whole or not at all, unless it is appended. */
+  /** Creates parent folders. The write is atomic, unless `append` is set. */
   async write(
     path: string,
     data: BytesSource,
@@ -92,7 +92,7 @@ export class SessionFiles {
     try {
       await this.#done('PUT', '', { query, body: streamOf(all()), signal })
     } catch (error) {
-      // fetch says only that the body failed; the source said why.
+      // fetch only says that the body failed; report the error of the source instead.
       throw failure ? failure.error : error
     }
   }
@@ -110,14 +110,14 @@ export class SessionFiles {
     return answer.entries.map((entry) => ({ name: entry.name, path: entry.path, ...statOf(entry) }))
   }
 
-  /** `target`: where a link points; only of a link itself. */
+  /** `target` is set for a symbolic link that was not followed. */
   async stat(
     path: string,
     options: CallOptions & { follow?: boolean | undefined } = {},
   ): Promise<FileStat & { target?: string }> {
     const query = { path, ...(options.follow === false ? { follow: false } : {}) }
     const answer = await this.#json<WireStat>('GET', '/stat', { query, signal: options.signal })
-    return { ...statOf(answer), ...(answer.target === undefined ? {} : { target: answer.target }) }
+    return { ...statOf(answer), target: answer.target }
   }
 
   mkdir(
@@ -128,7 +128,7 @@ export class SessionFiles {
     return this.#done('POST', '/mkdir', { json: { path, ...rest }, signal })
   }
 
-  /** Replaces a file that is there. */
+  /** Replaces an existing file. */
   move(from: string, to: string, options: CallOptions = {}): Promise<void> {
     return this.#done('POST', '/move', { json: { from, to }, signal: options.signal })
   }
@@ -149,7 +149,7 @@ export class SessionFiles {
     return this.#done('POST', '/symlink', { json: { target, path }, signal: options.signal })
   }
 
-  /** Resolves once changes are being recorded. Ends with the signal or `break`. */
+  /** Resolves when changes are being recorded. Ends with the signal or `break`. */
   async watch(
     path = '.',
     options: CallOptions & { recursive?: boolean | undefined } = {},
@@ -159,7 +159,8 @@ export class SessionFiles {
     const events = serverEvents(await this.#send('GET', '/watch', { query, signal }), signal)
     for (;;) {
       const { done, value } = await events.next()
-      if (done) throw new SandboxError('connection_lost', 'The watch ended before it began.')
+      if (done)
+        throw new SandboxError('connection_lost', 'The connection to the watch was lost before it started.')
       if (value.event === 'ready') break
     }
     return changesOf(events)
@@ -171,7 +172,7 @@ export class SessionFiles {
     return streamOf(bodyOf(response, options.signal))
   }
 
-  /** Unpacks a tar archive into a folder, which is made if needed. */
+  /** Unpacks a tar archive into a folder, which is created if needed. */
   async unpack(
     data: Uint8Array | ReadableStream<Uint8Array>,
     path = '.',
@@ -182,16 +183,12 @@ export class SessionFiles {
   }
 
   async #refuseMissing(path: string, signal: AbortSignal | undefined): Promise<void> {
-    const { type } = await this.stat(path, signal ? { signal } : {})
+    const { type } = await this.stat(path, { signal })
     if (type === 'directory') throw new SandboxError('is_a_directory', `${path} is a folder.`)
   }
 
   #send(method: string, route: string, options: RequestOptions): Promise<Response> {
     return this.#http.send(method, `${this.#path}${route}`, this.#with(options))
-  }
-
-  #chunks(route: string, options: RequestOptions): Promise<AsyncGenerator<Uint8Array>> {
-    return this.#http.chunks(`${this.#path}${route}`, this.#with(options))
   }
 
   #json<T>(method: string, route: string, options: RequestOptions): Promise<T> {
@@ -224,7 +221,7 @@ function statOf({ type, size, mode, mtime_ms: mtimeMs }: WireStat): FileStat {
   }
 }
 
-/** The first part of a source; `more` when that was not all. */
+/** Reads the first chunks of a source; `more` when it did not end with them. */
 async function begin(source: AsyncGenerator<Uint8Array>) {
   const chunks: Uint8Array[] = []
   for (let size = 0; size <= wholeBytes; ) {

@@ -1,8 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/abort.ts'
-import { concat } from '../shared/bytes.ts'
 import type { DaemonConnection } from './connection.ts'
-import { type NodeHttp, nodeHttp } from './node-http.ts'
 import { errorOfResponse } from './problem.ts'
 
 export interface RequestOptions {
@@ -13,52 +11,30 @@ export interface RequestOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Requests to the daemon. Each is made once; what fails is a SandboxError. */
+/** Sends requests to the daemon with `fetch`. It never retries, and every failure is a SandboxError. */
 export class Http {
   readonly #base: string
   readonly #key: string
   readonly #fetch: typeof globalThis.fetch
-  readonly #node: NodeHttp | undefined
 
   constructor({ url, apiKey, fetch }: DaemonConnection) {
     this.#base = url
     this.#key = apiKey
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
-    this.#node = fetch ? undefined : nodeHttp(this.#base)
   }
 
-  /** The answer, if its status is a good one. */
+  /** Resolves when the head of a successful response has arrived. */
   async send(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
     throwIfAborted(options.signal)
+    const init = this.#init(method, options)
     let response: Response
     try {
-      response = await this.#fetch(this.#url(path, options.query), this.#init(method, options))
+      response = await this.#fetch(this.#url(path, options.query), init)
     } catch (error) {
       throw lostError(error, options.signal)
     }
     if (response.ok) return response
     throw await errorOfResponse(response)
-  }
-
-  /** For GETs that answer with a `content-length`: the body as it arrives. Rejects at once when the status is not a good one; throws when the body breaks off. */
-  async chunks(path: string, options: RequestOptions = {}): Promise<AsyncGenerator<Uint8Array>> {
-    throwIfAborted(options.signal)
-    const start = await this.#node
-      ?.download(this.#target(path, options.query), {
-        headers: this.#headers(options),
-        ...(options.signal ? { signal: options.signal } : {}),
-      })
-      .catch((error: unknown) => {
-        throw lostError(error, options.signal)
-      })
-    if (!start) return bodyOf(await this.send('GET', path, options), options.signal)
-    const { status, headers } = start.head
-    if (status >= 200 && status < 300) return lossesOf(start.chunks(), options.signal)
-    const body: Uint8Array[] = []
-    for await (const chunk of lossesOf(start.chunks(), options.signal)) body.push(chunk)
-    throw await errorOfResponse(
-      new Response(new TextDecoder().decode(concat(body)) || null, { status, headers }),
-    )
   }
 
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
@@ -70,87 +46,73 @@ export class Http {
     }
   }
 
-  /** For what answers with nothing; its body is read, so that the connection can be used again. */
+  /** For responses without content. Reads the body, so that the connection can be reused. */
   async done(method: string, path: string, options: RequestOptions = {}): Promise<void> {
     await this.#text(method, path, options)
   }
 
   async #text(method: string, path: string, options: RequestOptions): Promise<string> {
-    if (!this.#node || options.body !== undefined) {
-      const response = await this.send(method, path, options)
-      return response.text().catch((error: unknown) => {
-        throw lostError(error, options.signal)
-      })
-    }
-    throwIfAborted(options.signal)
-    const answer = await this.#node
-      .ask(this.#target(path, options.query), {
-        method,
-        headers: this.#headers(options),
-        ...(options.json === undefined ? {} : { body: JSON.stringify(options.json) }),
-        ...(options.signal ? { signal: options.signal } : {}),
-      })
-      .catch((error: unknown) => {
-        throw lostError(error, options.signal)
-      })
-    if (answer.status >= 200 && answer.status < 300) return answer.text
-    const { status, headers } = answer
-    throw await errorOfResponse(new Response(answer.text || null, { status, headers }))
+    const response = await this.send(method, path, options)
+    return response.text().catch((error: unknown) => {
+      throw lostError(error, options.signal)
+    })
   }
 
   get visitorHeaders(): Record<string, string> {
     return { 'x-sandkasten-token': this.#key }
   }
 
-  /** A WebSocket. Browsers send no headers with one, so the key travels as a protocol. */
+  /** Opens a WebSocket. Browsers cannot set headers on it, so the key is sent as a subprotocol. */
   socket(path: string, query: RequestOptions['query']): WebSocket {
     const { WebSocket } = globalThis
     if (typeof WebSocket === 'undefined')
-      throw new SandboxError('unsupported', 'There is no WebSocket here, which terminals need.', {
+      throw new SandboxError('unsupported', 'Terminals need WebSocket, which this runtime does not have.', {
         hint: 'Use Node 22 or newer, a browser or a Worker.',
       })
     const url = this.#url(path, query).replace(/^http/, 'ws')
     return new WebSocket(url, ['sandkasten', `sandkasten.key.${this.#key}`])
   }
 
-  #url(path: string, query: RequestOptions['query']): string {
-    return `${this.#base}${this.#target(path, query)}`
-  }
-
-  #target(path: string, query: RequestOptions['query'] = {}): string {
+  #url(path: string, query: RequestOptions['query'] = {}): string {
     const search = new URLSearchParams()
     for (const [name, value] of Object.entries(query)) {
       if (Array.isArray(value)) for (const one of value) search.append(name, one)
       else if (value !== undefined) search.append(name, String(value))
     }
-    return `${path}${search.size > 0 ? `?${search}` : ''}`
-  }
-
-  #headers({ json, body, headers }: RequestOptions): Record<string, string> {
-    return {
-      authorization: `Bearer ${this.#key}`,
-      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(body === undefined ? {} : { 'content-type': 'application/octet-stream' }),
-      ...headers,
-    }
+    return `${this.#base}${path}${search.size > 0 ? `?${search}` : ''}`
   }
 
   #init(method: string, { json, body, headers, signal }: RequestOptions): RequestInit {
+    const type = body === undefined ? 'application/json' : 'application/octet-stream'
+    const content = body === undefined && json !== undefined ? JSON.stringify(json) : body
     return {
       method,
-      headers: this.#headers({ json, ...(body && { body }), ...(headers && { headers }) }),
-      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
-      ...(body === undefined ? {} : { body: body as NonNullable<RequestInit['body']> }),
-      // A stream is sent while the answer is awaited; the type of fetch does not know the option yet.
+      headers: {
+        authorization: `Bearer ${this.#key}`,
+        ...(content === undefined ? {} : { 'content-type': type }),
+        ...checkedHeaders(headers),
+      },
+      body: content as RequestInit['body'],
+      // Required for a stream; the type of fetch does not know the option yet.
       ...(body instanceof ReadableStream ? ({ duplex: 'half' } as object) : {}),
-      ...(signal ? { signal } : {}),
-      // A key must not follow a redirect to somewhere else.
-      redirect: 'error',
+      signal,
+      // The key must not follow a redirect to another host.
+      redirect: 'manual',
     }
   }
 }
 
-/** The body of an answer as it arrives. */
+/** fetch would report such a header as a failed connection. */
+function checkedHeaders(headers: RequestOptions['headers'] = {}): Readonly<Record<string, string>> {
+  for (const [name, value] of Object.entries(headers))
+    if (/[^\t\x20-\x7e]/.test(value))
+      throw new SandboxError('invalid_argument', `The value of the header ${name} is not printable ASCII.`, {
+        hint: 'Use printable ASCII characters.',
+      })
+  return headers
+}
+
+/** Yields the body as it arrives. Throws when the body breaks off; cancels it when the consumer stops early. */
 export async function* bodyOf(
   response: Response,
   signal: AbortSignal | undefined,
@@ -174,24 +136,13 @@ export async function* bodyOf(
   }
 }
 
-async function* lossesOf(
-  chunks: AsyncGenerator<Uint8Array>,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks
-  } catch (error) {
-    throw lostError(error, signal)
-  }
-}
-
-/** A segment of a path. Dots alone would be resolved away, encoded or not. */
+/** Encodes one segment of a URL path. Refuses `.` and `..`, which URL parsers resolve even when encoded. */
 export function segment(text: string, what: string): string {
   if (text !== '' && text !== '.' && text !== '..') return encodeURIComponent(text)
   throw new SandboxError('not_found', `There is no ${what} “${text}”.`)
 }
 
-/** What fetch, or reading an answer, failed with. */
+/** Translates an error of fetch or of reading a response body. */
 export function lostError(error: unknown, signal?: AbortSignal): unknown {
   if (SandboxError.is(error)) return error
   if (signal?.aborted) return abortedError(signal)

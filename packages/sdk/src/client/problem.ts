@@ -1,12 +1,12 @@
 import { errorTable, type Hints, SandboxError, type SandboxErrorCode } from '../errors.ts'
 
-/** What the daemon answers when it cannot do what was asked: RFC 9457, with the fields of our error table. */
+/** The daemon's error response: RFC 9457, with the fields of our error table. */
 export interface Problem {
   readonly status?: number
   readonly title?: string
   readonly detail?: string
   readonly code?: string
-  /** In words of the HTTP API; `hints` has those of the other surfaces where they differ. */
+  /** For users of the HTTP API; `hints` has the variants for SDK and CLI where they differ. */
   readonly hint?: string
   readonly retryable?: boolean
   readonly hints?: { readonly sdk?: string; readonly cli?: string }
@@ -14,16 +14,16 @@ export interface Problem {
   readonly request_id?: string
 }
 
-/** A problem as the error that it was on the other side. */
+/** Converts a problem to the SandboxError that the daemon threw. */
 export function errorOf(problem: Problem, status: number, requestId?: string): SandboxError {
   const id = problem.request_id ?? requestId
   return new SandboxError(
     codeOf(problem.code, status),
-    problem.detail ?? `The daemon answered with ${status}.`,
+    problem.detail ?? `The daemon responded with status ${status}.`,
     {
       ...hintOf(problem),
       ...(typeof problem.retryable === 'boolean' ? { retryable: problem.retryable } : {}),
-      ...(id === undefined ? {} : { requestId: id }),
+      requestId: id,
       details: { ...problem.details },
     },
   )
@@ -35,7 +35,7 @@ function hintOf({ hint, hints = {} }: Problem): { hint?: Hints } {
   return { hint: { sdk, http: hint, cli } }
 }
 
-/** The error of an answer whose status says that it is none. Reads its body. */
+/** The error of an unsuccessful response. Reads its body. */
 export async function errorOfResponse(response: Response): Promise<SandboxError> {
   const requestId = response.headers.get('x-request-id') ?? undefined
   const text = await response.text().catch(() => '')
@@ -43,7 +43,7 @@ export async function errorOfResponse(response: Response): Promise<SandboxError>
   return errorOf(isJson ? parsed(text) : {}, response.status, requestId)
 }
 
-/** Our own code as it is; an answer of something in between (a proxy) by its status. */
+/** Our own codes stay; a response of a proxy is classified by its status. */
 function codeOf(code: string | undefined, status: number): SandboxErrorCode {
   if (code !== undefined && Object.hasOwn(errorTable, code)) return code as SandboxErrorCode
   return byStatus[status] ?? (status >= 500 ? 'provider_error' : 'invalid_argument')

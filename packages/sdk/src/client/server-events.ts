@@ -5,13 +5,13 @@ import { errorOf, type Problem } from './problem.ts'
 export interface ServerEvent {
   readonly event: string
   readonly id?: number
-  // biome-ignore lint/suspicious/noExplicitAny: each stream has its own shape; who reads it names it.
+  // biome-ignore lint/suspicious/noExplicitAny: each stream has its own shape, which its reader names.
   readonly data: any
 }
 
 /**
- * The events of an answer (SSE), one by one: nothing is read ahead of the consumer, so a slow one slows the sender. An
- * event `problem` is thrown. The end of the stream is the end of the iteration; what that means, the caller knows.
+ * The events of an SSE response. Nothing is read ahead of the consumer, so a slow consumer slows the sender. A `problem`
+ * event is thrown. The iteration ends with the stream; the caller decides what that means.
  */
 export async function* serverEvents(response: Response, signal?: AbortSignal): AsyncGenerator<ServerEvent> {
   const reader = response.body!.getReader()
@@ -46,7 +46,7 @@ export async function* serverEvents(response: Response, signal?: AbortSignal): A
   }
 }
 
-/** One block of lines; undefined for a comment, which keeps the connection alive. */
+/** Parses one block of lines; undefined for a comment, which only keeps the connection alive. */
 function parse(block: string): ServerEvent | undefined {
   let event = 'message'
   let id: number | undefined
@@ -61,5 +61,5 @@ function parse(block: string): ServerEvent | undefined {
     else if (field === 'data') data.push(value)
   }
   if (data.length === 0) return undefined
-  return { event, ...(id === undefined ? {} : { id }), data: JSON.parse(data.join('\n')) }
+  return { event, id, data: JSON.parse(data.join('\n')) }
 }

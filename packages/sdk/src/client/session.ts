@@ -34,12 +34,12 @@ import {
   snapshotInfo,
 } from './wire.ts'
 
-/** Longer commands are streamed: fetch gives up on an answer that does not begin for five minutes. */
+/** Longer commands are streamed, because fetch gives up when a response does not start within five minutes. */
 const longMs = 240_000
 
 /**
- * One session. `exec`, `write`, `read` and `destroy` are what an agent needs; the rest is for who builds one. With
- * `bound`, every use is refused with `interrupted` once somebody has started the session anew.
+ * One session. An agent needs `exec`, `write`, `read` and `destroy`. With `bound`, every call fails with `interrupted`
+ * after the session was restarted.
  */
 export class Session {
   readonly id: string
@@ -56,12 +56,12 @@ export class Session {
     this.files = new SessionFiles(http, this.#path, () => this.#headers())
   }
 
-  /** The start of the session that this object means; undefined: whichever there is. */
+  /** The incarnation that this object refers to; undefined: the current one. */
   get bound(): number | undefined {
     return this.#bound
   }
 
-  /** In the session's shell: directory, variables, functions and background jobs live on. */
+  /** Runs a command in the session's shell, which keeps its directory, variables, functions and background jobs. */
   async exec(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
     const { timeoutMs, shell, onOutput, maxOutputBytes, execId, signal } = options
     const json = { cmd, ...snake({ timeoutMs, shell, maxOutputBytes }) }
@@ -75,7 +75,7 @@ export class Session {
     await this.files.write(path, content)
   }
 
-  /** All of it, or the first `maxBytes`. */
+  /** Reads the whole file, or its first `maxBytes`. */
   async read(path: string, opts: { maxBytes?: number } = {}): Promise<Uint8Array> {
     const chunks: Uint8Array[] = []
     const { maxBytes } = opts
@@ -87,12 +87,12 @@ export class Session {
     return concat(chunks)
   }
 
-  /** For good, with its disk. */
+  /** Destroys the session and its disk. */
   async destroy(options: CallOptions = {}): Promise<void> {
     await this.end(options)
   }
 
-  /** As `destroy`; false when it had ended already. */
+  /** Like `destroy`; false when the session has already ended. */
   async end(options: CallOptions = {}): Promise<boolean> {
     const answer = await this.#http.json<{ destroyed: boolean }>('DELETE', this.#path, options)
     return answer.destroyed
@@ -100,16 +100,16 @@ export class Session {
 
   // Programs
 
-  /** A program with its arguments, no shell between; stdout and stderr apart. */
+  /** Runs a program without a shell; stdout and stderr are separate. */
   async run(cmd: string, options: RunOptions = {}): Promise<RunResult> {
     const { timeoutMs, signal } = options
     const json = runBody(cmd, options)
     if ((timeoutMs ?? 0) <= longMs) return commandResult(await this.#post('/run', { json, signal }))
     const command = await this.#stream('/run', json, undefined, signal)
-    return untilAborted(command, signal, () => command.wait<RunResult>(signal ? { signal } : {}))
+    return untilAborted(command, signal, () => command.wait<RunResult>({ signal }))
   }
 
-  /** Starts a program and returns as soon as it runs. With an `execId` that was used, the program of the first call. */
+  /** Starts a program and resolves when it runs. If the `execId` was used before, returns that program. */
   async start(
     cmd: string,
     options: StartOptions & { extra?: Record<string, unknown> } = {},
@@ -123,12 +123,12 @@ export class Session {
     return this.#stream('/run', json, execId, signal)
   }
 
-  /** A command that carries this id, here or started by somebody else. Makes no request. */
+  /** The command with this id, whichever client started it. Makes no request. */
   command(execId: string): Command {
     return new Command(this.#http, this.#path, execId)
   }
 
-  /** Those that carry an id, newest first. */
+  /** Commands with an id, newest first. */
   async listCommands(options: CallOptions & { limit?: number } = {}): Promise<CommandInfo[]> {
     const { limit, signal } = options
     const answer = await this.#http.json<{ execs: [] }>('GET', `${this.#path}/execs`, {
@@ -152,7 +152,7 @@ export class Session {
     return (await this.#http.json<{ shells: ShellInfo[] }>('GET', `${this.#path}/shells`, options)).shells
   }
 
-  /** False when it was closed already. */
+  /** False when the shell is already closed. */
   async closeShell(name: string, options: CallOptions = {}): Promise<boolean> {
     const path = `${this.#path}/shells/${segment(name, 'shell')}`
     try {
@@ -164,7 +164,7 @@ export class Session {
     }
   }
 
-  /** An id that is open already is found again. */
+  /** If a terminal with this id is open, returns that terminal. */
   async openTerminal(
     options: CallOptions & {
       terminalId?: string
@@ -184,24 +184,24 @@ export class Session {
     return this.terminal(id)
   }
 
-  /** One that was opened. Makes no request. */
+  /** The terminal with this id. Makes no request. */
   terminal(terminalId: string): SessionTerminal {
     return new SessionTerminal(this.#http, this.#path, terminalId)
   }
 
-  // Its life
+  // Lifecycle
 
-  /** As it is now. Looking does not put off its end. */
+  /** The current info. Does not extend the lease. */
   async info(options: CallOptions = {}): Promise<SessionInfo> {
     return sessionInfo(await this.#http.json('GET', this.#path, options))
   }
 
-  /** Starts it if it is stopped; this object then means the new start. */
+  /** Starts a stopped session. This object then refers to the new incarnation. */
   startAgain(options: CallOptions = {}): Promise<SessionInfo> {
     return this.#turn('start', options)
   }
 
-  /** Ends all that runs in it and keeps its disk. */
+  /** Stops everything that runs in the session and keeps its disk. */
   stop(options: CallOptions = {}): Promise<SessionInfo> {
     return this.#turn('stop', options)
   }
@@ -214,13 +214,13 @@ export class Session {
     return this.#turn('resume', options)
   }
 
-  /** From now on it lives at least this long. Never shortens. */
+  /** Extends the lease to at least this time from now. Never shortens it. */
   async extend(ttlSeconds: number, options: CallOptions = {}): Promise<SessionInfo> {
     const json = { ttl_seconds: ttlSeconds }
     return sessionInfo(await this.#post('/extend', { json, signal: options.signal }))
   }
 
-  /** Changes labels: those that are given; null takes one away. */
+  /** Sets the given labels; null removes a label. */
   async setLabels(
     labels: Readonly<Record<string, string | null>>,
     options: CallOptions = {},
@@ -235,7 +235,7 @@ export class Session {
     return snapshotInfo(await this.#post('/snapshots', { json: { name }, signal }))
   }
 
-  /** Lets visitors reach a port inside. Opening it again changes nothing but what is given. */
+  /** Opens a port of the sandbox for visitors. Opening it again changes only the given options. */
   async openPort(
     port: number,
     options: CallOptions & {
@@ -248,12 +248,12 @@ export class Session {
     return portInfo(await this.#post('/ports', { json: { port, visibility, wake_on_visit, rotate }, signal }))
   }
 
-  /** What a visitor of a port that is not public sends with each request. It is not passed on to the sandbox. */
+  /** The headers that a visitor of a non-public port sends. The daemon does not pass them on to the sandbox. */
   get visitorHeaders(): Record<string, string> {
     return this.#http.visitorHeaders
   }
 
-  /** Running copies; one that could not be made is its problem, in its place. */
+  /** Creates running copies. A copy that failed is a SandboxError at its position. */
   async fork(
     options: CallOptions & { count?: number } = {},
   ): Promise<Array<{ session: Session; info: SessionInfo } | SandboxError>> {
@@ -269,12 +269,12 @@ export class Session {
     })
   }
 
-  /** What its sandbox uses now. What is not counted is absent. */
+  /** The sandbox's current resource use. Unknown values are absent. */
   async stats(options: CallOptions = {}): Promise<Record<string, number>> {
     return camel(await this.#http.json('GET', `${this.#path}/stats`, options))
   }
 
-  /** What happens to it, from an event on. */
+  /** Events of the session after the event number `after`. */
   async *events(options: CallOptions & { after?: number } = {}): AsyncGenerator<SessionEvent> {
     const { after, signal } = options
     const response = await this.#http.send('GET', `${this.#path}/events`, { query: { after }, signal })
@@ -289,7 +289,7 @@ export class Session {
       await this.#http.json('POST', `${this.#path}/${verb}`, {
         json: {},
         signal: options.signal,
-        // Starting it again is what makes a new one; from then on we mean that.
+        // A start creates a new incarnation, so it must not be bound to the old one.
         ...(verb === 'start' ? {} : { headers: this.#headers() }),
       }),
     )
@@ -297,7 +297,7 @@ export class Session {
     return info
   }
 
-  /** A command with an id, started; its answer is kept for who reads it first. */
+  /** Starts a command with an id and keeps the response for the first reader. */
   async #stream(route: string, json: object, execId = randomId(), signal?: AbortSignal): Promise<Command> {
     const body = { ...json, exec_id: execId, stream: true }
     const headers = { ...this.#headers(), accept: 'text/event-stream' }
@@ -330,7 +330,7 @@ function runBody(cmd: string, options: RunOptions): Record<string, unknown> {
   }
 }
 
-/** The work on a command; when it is cancelled, the command is ended before the call rejects. */
+/** Runs `work`; when it is cancelled, kills the command before rejecting. */
 async function untilAborted<T>(
   command: Command,
   signal: AbortSignal | undefined,

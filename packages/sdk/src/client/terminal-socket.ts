@@ -2,11 +2,11 @@ import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort } from '../shared/abort.ts'
 import type { ProcessEvent } from '../spec/index.ts'
 
-/** A WebSocket cannot be told to wait. One whose reader is so far behind is let go, and taken up again later. */
+/** A WebSocket has no backpressure: when a reader is this far behind, the socket is closed and reopened later. */
 const maxWaitingBytes = 4 * 1024 * 1024
 const takenOver = 4001
 
-/** One connection to a terminal: binary messages are what it shows, text is about it. */
+/** One connection to a terminal: binary messages are output, text messages are control messages. */
 export class TerminalSocket {
   readonly #socket: WebSocket
   readonly #messages: Array<Uint8Array | Control> = []
@@ -19,7 +19,7 @@ export class TerminalSocket {
     this.#socket = socket
   }
 
-  /** Resolves when the terminal is ours. */
+  /** Resolves when this socket has the terminal. */
   static async open(connect: () => WebSocket): Promise<TerminalSocket> {
     const socket = connect()
     socket.binaryType = 'arraybuffer'
@@ -44,7 +44,7 @@ export class TerminalSocket {
     this.#socket.close()
   }
 
-  /** From the event after this number. Ends without an exit when the reader was too slow; throws when it was cut off. */
+  /** Events after this number. Ends without an exit event when the reader was too slow; throws when the connection is lost. */
   async *events(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
     let last = after
     const forget = onAbort(signal, () => this.#wake())
@@ -57,7 +57,7 @@ export class TerminalSocket {
           last += 1
           yield { seq: last, type: 'stdout', data: message }
         } else if (message?.type === 'gone') {
-          throw new SandboxError('gone', `What the terminal showed after event ${after} was dropped.`, {
+          throw new SandboxError('gone', `The terminal’s output after event ${after} was dropped.`, {
             details: { after, oldest: message.oldest },
           })
         } else if (message?.type === 'exit') {
@@ -113,7 +113,7 @@ export class TerminalSocket {
       seq: message.seq ?? last + 1,
       type: 'exit',
       exitCode: message.exit_code ?? 0,
-      ...(message.signal === undefined ? {} : { signal: message.signal }),
+      signal: message.signal,
       timedOut: false,
       durationMs: message.duration_ms ?? Date.now() - this.#openedAt,
     }
@@ -121,7 +121,7 @@ export class TerminalSocket {
 
   #cutOff(): SandboxError {
     if (this.#closed?.code === takenOver)
-      return new SandboxError('interrupted', 'Somebody else has taken the terminal over.', {
+      return new SandboxError('interrupted', 'Another connection has taken over the terminal.', {
         hint: 'Read its output again to take it back.',
       })
     return new SandboxError('connection_lost', 'The connection to the terminal was lost.')

@@ -10,12 +10,12 @@ import type {
   ProcessStatus,
 } from '../spec/index.ts'
 import { type Http, segment } from './http.ts'
-import { Patience } from './patience.ts'
+import { ReconnectDelay } from './reconnect-delay.ts'
 import { TerminalSocket } from './terminal-socket.ts'
 
 /**
- * A terminal. What it shows comes over a WebSocket, and what is typed goes over the same one. A terminal has one socket at a
- * time: who reads or types takes it over, and who had it is told `interrupted`.
+ * A terminal. One WebSocket carries its output and input. A terminal has one socket at a time: a new reader or writer takes
+ * it over, and the previous one fails with `interrupted`.
  */
 export class SessionTerminal {
   readonly terminalId: string
@@ -41,15 +41,15 @@ export class SessionTerminal {
     await this.#http.done('POST', path, { json: { cols, rows }, signal: options.signal })
   }
 
-  /** What the screen was sent, numbered; goes on through lost connections. Throws `gone` when that part was dropped. */
+  /** Numbered output. Resumes after lost connections. Throws `gone` when output after `after` was dropped. */
   async *output({ after = 0, signal }: OutputOptions = {}): AsyncGenerator<ProcessEvent> {
-    const patience = new Patience()
+    const reconnectDelay = new ReconnectDelay()
     let last = after
     for (;;) {
       try {
         const socket = await this.#take(last)
         for await (const event of socket.events(last, signal)) {
-          patience.restore()
+          reconnectDelay.restore()
           last = event.seq
           if (event.type === 'exit') {
             const { seq: _, type: __, ...exit } = event
@@ -60,13 +60,13 @@ export class SessionTerminal {
         }
       } catch (error) {
         throwIfAborted(signal, 'Reading the terminal')
-        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || patience.over()) throw error
-        await patience.wait(signal)
+        if (!SandboxError.is(error, 'connection_lost', 'unavailable') || reconnectDelay.over()) throw error
+        await reconnectDelay.wait(signal)
       }
     }
   }
 
-  /** The program and what it started. False when it had ended. */
+  /** Sends a signal to the program and all programs it started. False when it has ended. */
   async kill(signal: ProcessSignal = 'SIGTERM', options: CallOptions = {}): Promise<boolean> {
     if (this.#exit) return false
     if (signal === 'SIGKILL')
@@ -85,14 +85,14 @@ export class SessionTerminal {
     return { running: status === 'running' }
   }
 
-  /** Lets go of the socket. The terminal goes on. */
+  /** Closes the socket. The terminal continues. */
   async close(): Promise<void> {
     const socket = await this.#socket?.catch(() => undefined)
     this.#socket = undefined
     socket?.close()
   }
 
-  /** The socket that there is, or one that only types. */
+  /** The open socket, or a new one for input only. */
   async #current(): Promise<TerminalSocket> {
     const socket = await this.#socket?.catch(() => undefined)
     if (socket?.isOpen) return socket
@@ -103,7 +103,7 @@ export class SessionTerminal {
     const query = { after, takeover: 1 }
     const socket = TerminalSocket.open(() => this.#http.socket(`${this.#path}/ws`, query)).catch(
       async (error: unknown) => {
-        // A WebSocket that was refused does not say why. Asking for the terminal does.
+        // A refused WebSocket does not say why; a request for the terminal does.
         await this.#http.json('GET', this.#path)
         throw error
       },

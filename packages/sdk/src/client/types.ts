@@ -1,18 +1,17 @@
 import type { CallOptions } from '../spec/index.ts'
 
-/** The seed's, and what it lacked. */
 export interface ExecResult {
   exitCode: number
   /** The shell's directory after the command. */
   cwd: string
-  /** stdout and stderr as they came. */
+  /** stdout and stderr, in the order of arrival. */
   output: string
   truncated: boolean
   durationMs: number
   timedOut: boolean
-  /** The shell had ended and this command ran in a fresh one. */
+  /** The shell had ended, so this command ran in a new one. */
   shellRestarted: boolean
-  /** Something about the shell that you should know: its profile could not be read to the end. */
+  /** A problem of the shell, such as a profile that failed. */
   warning?: string
 }
 
@@ -43,20 +42,20 @@ export interface SessionInfo {
   id: string
   name?: string
   status: SessionStatus
-  /** Why it is so, and who made it so. */
+  /** The reason for the status, and its originator. */
   statusReason: string
   statusBy: string
   statusAt: Date
   image: string
   labels: Record<string, string>
-  /** Names of the variables given at create; their values are not shown again. */
+  /** Names of the variables given at create. Their values are never returned. */
   envNames: string[]
   limits: { cpu: number; memoryMb: number; pids: number; diskMb?: number }
   networkMode: string
   workdir?: string
-  /** Of the main shell. */
+  /** The working directory of the main shell. */
   cwd?: string
-  /** Counts starts. */
+  /** The number of starts. */
   incarnation: number
   snapshotId?: string
   wakeOnUse: boolean
@@ -67,34 +66,34 @@ export interface SessionInfo {
   createdAt: Date
   startedAt: Date
   lastActivity: Date
-  /** When it ends if nobody uses it. */
+  /** The end of the lease, if the session is not used again. */
   expiresAt?: Date
-  /** When it ends in any case. */
+  /** The end of the lifetime. */
   lifetimeEndsAt?: Date
 }
 
 export interface CreateSessionOptions extends CallOptions {
   image?: string
-  /** How long it may be idle. */
+  /** The idle time after which the session ends. */
   ttlSeconds?: number
   onIdle?: EndAction
-  /** How long it may run after each start. */
+  /** The maximum time from each start. */
   lifetimeSeconds?: number
   onLifetime?: EndAction
-  /** Start it when it is stopped and somebody uses it. */
+  /** Start a stopped session on use. */
   wakeOnUse?: boolean
-  /** Start from a saved disk. */
+  /** Start from the disk of this snapshot. */
   snapshotId?: string
   /** Unique among the project's live sessions. */
   name?: string
   labels?: Readonly<Record<string, string>>
-  /** For every command; not shown again. */
+  /** Environment of every command. The values are never returned. */
   env?: Readonly<Record<string, string>>
   limits?: { cpu?: number; memoryMb?: number; pids?: number; diskMb?: number }
   networkMode?: 'none' | 'open'
-  /** Makes a repeat harmless: the second create gets the session of the first. */
+  /** Makes retries safe: a second create with the same key returns the first session. */
   idempotencyKey?: string
-  /** Further fields of the request, under the API's own names. */
+  /** Additional fields of the request, with the names of the API. */
   extra?: Readonly<Record<string, unknown>>
 }
 
@@ -102,25 +101,25 @@ export interface ListSessionsOptions extends CallOptions {
   status?: SessionStatus | readonly SessionStatus[]
   name?: string
   labels?: Readonly<Record<string, string>>
-  /** One page of at most so many. Without it, all. */
+  /** The size of one page. Without it, all sessions are returned. */
   limit?: number
   cursor?: string
 }
 
-/** An array that knows how to go on. */
+/** An array with the cursor of the next page. */
 export interface Page<T> extends Array<T> {
   nextCursor?: string
 }
 
 export interface ExecOptions extends CallOptions {
-  /** Ends the command, not the shell. */
+  /** Stops the command, not the shell. */
   timeoutMs?: number
-  /** Which of the session's shells. Default `main`. */
+  /** The name of the shell. Default: `main`. */
   shell?: string
-  /** Told of output while the command runs. */
+  /** Receives output while the command runs. */
   onOutput?: (text: string) => unknown
   maxOutputBytes?: number
-  /** Makes a repeat harmless, and lets the command be found again. */
+  /** Makes retries safe, and lets you find the command again. */
   execId?: string
 }
 
@@ -129,7 +128,7 @@ export interface RunOptions extends CallOptions {
   env?: Readonly<Record<string, string>>
   cwd?: string
   timeoutMs?: number
-  /** Sent, then end-of-file. */
+  /** Sent to the program, followed by end-of-file. */
   stdin?: string | Uint8Array
   maxOutputBytes?: number
 }
@@ -138,7 +137,7 @@ export interface StartOptions extends RunOptions {
   execId?: string
   /** Keep stdin open for `write`. */
   stdinOpen?: boolean
-  /** It may run on while nobody waits for it, and does not put off the session's end. Default true. */
+  /** The program may continue without a reader, and does not extend the lease. Default: true. */
   detach?: boolean
   outputBufferBytes?: number
 }
@@ -146,7 +145,7 @@ export interface StartOptions extends RunOptions {
 export interface CommandInfo {
   execId: string
   kind: 'exec' | 'run'
-  /** `lost`: how it ended is not known, because its sandbox or shell ended before it. */
+  /** `lost`: the result is unknown, because the sandbox or the shell ended first. */
   status: 'running' | 'done' | 'lost'
   shell?: string
   command: string | string[]
@@ -174,17 +173,17 @@ export interface SnapshotInfo {
 export interface PortInfo {
   sessionId: string
   port: number
-  /** Who may come; null: it is not open. */
+  /** Who has access; null: the port is closed. */
   visibility: 'private' | 'token' | 'public' | null
-  /** Whether something listens there now; null: not known. */
+  /** Whether a program listens on the port; null: unknown. */
   listening: boolean | null
   wakeOnVisit: boolean
-  /** A name, and so an origin, of its own; null where there is no domain. */
+  /** A URL with its own host name, and so its own origin; null without a configured domain. */
   url: string | null
-  /** For programs, and where such names do not resolve. */
+  /** For programs, and for machines that cannot resolve the host name. */
   pathUrl: string | null
   openedAt: Date | null
-  /** Only when it was made just now. */
+  /** Only returned when it was just created. */
   token?: string
 }
 

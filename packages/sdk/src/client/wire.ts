@@ -9,11 +9,11 @@ import type {
   SnapshotInfo,
 } from './types.ts'
 
-/** The API's names (snake_case, null for nothing, times as text) and ours. */
+/** Translates between the API (snake_case, null, times as text) and the SDK (camelCase, undefined, Date). */
 
 type Wire = Record<string, unknown>
 
-/** The fields of an answer under our names. What is null is left out; times become dates. Values inside are left alone. */
+/** Converts the fields of a response. Drops nulls and converts times to dates. Nested values stay as they are. */
 export function camel<T>(wire: Wire): T {
   const entries = Object.entries(wire)
     .filter(([, value]) => value !== null && value !== undefined)
@@ -24,7 +24,7 @@ export function camel<T>(wire: Wire): T {
   return Object.fromEntries(entries) as T
 }
 
-/** The same the other way; undefined is left out by JSON. */
+/** Converts fields for a request. JSON drops undefined values. */
 export function snake(options: object): Wire {
   return Object.fromEntries(
     Object.entries(options).map(([name, value]) => [
@@ -69,7 +69,7 @@ function isTime(name: string): boolean {
   return name.endsWith('_at') || name === 'last_activity'
 }
 
-/** Bytes for a JSON field; in steps, because a function takes only so many arguments. */
+/** Encodes in steps, because a call takes a limited number of arguments. */
 export function base64(data: Uint8Array): string {
   let text = ''
   for (let at = 0; at < data.byteLength; at += 8192)

@@ -67,7 +67,7 @@ export interface SandboxDriver {
   destroy(call: CallOptions): Promise<boolean>
   ready?(call: CallOptions): Promise<void>
 
-  getProcess?(processId: string, call: CallOptions): Promise<ProcessDriver>
+  getProcess?(execId: string, call: CallOptions): Promise<ProcessDriver>
   listProcesses?(call: CallOptions): Promise<ProcessInfo[]>
   openShell?(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell>
   openTerminal?(
@@ -81,7 +81,7 @@ export interface SandboxDriver {
   resume?(call: CallOptions): Promise<void>
   snapshot?(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }>
   fork?(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>
-  extendLifetime?(ms: number, call: CallOptions): Promise<void>
+  extendTimeout?(ms: number, call: CallOptions): Promise<void>
   refreshActivity?(call: CallOptions): Promise<void>
 }
 
@@ -99,12 +99,12 @@ export interface ProcessSpec {
   readonly detached: boolean
   /** The caller immediately reads the output from its beginning, so the driver can save a second request. */
   readonly reading: boolean
-  readonly processId?: string
+  readonly execId?: string
   readonly outputBufferBytes: number
 }
 
 export interface ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid?: number
   events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent>
   /** Signals the whole process tree. */

@@ -76,7 +76,7 @@ class GuestShell implements SandboxShell {
   async open(cwd: string | undefined): Promise<void> {
     const folder = await this.#ask(scripts.open, {
       env: this.#facts.env,
-      ...(cwd === undefined ? {} : { cwd }),
+      cwd,
     })
     this.#cwd = folderOf(folder)
   }

@@ -23,7 +23,7 @@ import { checkCount, checkMs, invalid } from './validate.ts'
 export const defaultMaxOutputBytes = 4 * 1024 * 1024
 
 export class SandboxProcess implements ProcessCore, ProcessStdin {
-  readonly processId: string
+  readonly execId: string
   readonly pid?: number
   readonly #driver: ProcessDriver
   readonly #owner: { provider: string; capabilities: Capabilities }
@@ -31,7 +31,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   constructor(driver: ProcessDriver, owner: { provider: string; capabilities: Capabilities }) {
     this.#driver = driver
     this.#owner = owner
-    this.processId = driver.processId
+    this.execId = driver.execId
     if (driver.pid !== undefined) this.pid = driver.pid
   }
 
@@ -65,7 +65,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
       if (!clock.aborted || options.signal?.aborted) throw error
       throw new SandboxError(
         'timeout',
-        `The process ${this.processId} had not ended after ${timeoutMs} ms; it keeps running.`,
+        `The process ${this.execId} had not ended after ${timeoutMs} ms; it keeps running.`,
         { cause: error },
       )
     }
@@ -136,10 +136,10 @@ export async function collect(
     exitCode,
     stdout: stdout.text(),
     stderr: stderr.text(),
-    ...(signal === undefined ? {} : { signal }),
+    signal,
     timedOut,
     truncated: missed || stdout.truncated || stderr.truncated,
-    ...(oom === undefined ? {} : { oom }),
+    oom,
     durationMs,
   }
 }
@@ -169,7 +169,7 @@ async function readToEnd(
     }
     throw new SandboxError(
       'connection_lost',
-      `The output of process ${driver.processId} ended without an exit status.`,
+      `The output of process ${driver.execId} ended without an exit status.`,
     )
   }
 }

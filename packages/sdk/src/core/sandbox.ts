@@ -167,9 +167,9 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     }
   }
 
-  async getProcess(processId: string, options: CallOptions = {}): Promise<ProcessHandle<AllCapabilities>> {
+  async getProcess(execId: string, options: CallOptions = {}): Promise<ProcessHandle<AllCapabilities>> {
     const driver = this.#need('reattach', 'getProcess', options)
-    return this.#wrap(await driver.getProcess(checkPath(processId, 'processId'), options))
+    return this.#wrap(await driver.getProcess(checkPath(execId, 'execId'), options))
   }
 
   async listProcesses(options: CallOptions = {}): Promise<ProcessInfo[]> {
@@ -244,7 +244,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   async extendTimeout(ms: number, options: CallOptions = {}): Promise<void> {
-    await this.#need('lifetime', 'extendLifetime', options).extendLifetime(checkMs(ms, 'ms'), options)
+    await this.#need('lifetime', 'extendTimeout', options).extendTimeout(checkMs(ms, 'ms'), options)
   }
 
   async refreshActivity(options: CallOptions = {}): Promise<void> {
@@ -281,7 +281,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       return await this.#driver.spawn(spec, { signal: options.signal })
     } catch (error) {
       // With an id, a repeat finds the first process.
-      throw spec.processId === undefined ? maybeDone(error) : error
+      throw spec.execId === undefined ? maybeDone(error) : error
     }
   }
 }
@@ -309,7 +309,7 @@ const spawnOptions = [
   'signal',
   'stdin',
   'detached',
-  'processId',
+  'execId',
   'outputBufferBytes',
 ]
 const runOptions = [
@@ -338,7 +338,7 @@ function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
     env: checkEnv(options.env),
     ...(options.cwd === undefined ? {} : { cwd: checkPath(options.cwd, 'cwd') }),
     ...(options.timeoutMs === undefined ? {} : { timeoutMs: checkMs(options.timeoutMs, 'timeoutMs') }),
-    ...(options.processId === undefined ? {} : { processId: checkProcessId(options.processId) }),
+    ...(options.execId === undefined ? {} : { execId: checkExecId(options.execId) }),
     stdin: stdin === undefined ? 'empty' : stdin === 'pipe' ? 'pipe' : chunksOf(stdin),
     detached: options.detached ?? false,
     reading,
@@ -346,9 +346,9 @@ function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
   }
 }
 
-function checkProcessId(id: unknown): string {
+function checkExecId(id: unknown): string {
   if (typeof id === 'string' && /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(id)) return id
   throw invalid(
-    '`processId` must be 1 to 100 letters, digits, dots, dashes or underscores, and begin with a letter or digit.',
+    '`execId` must be 1 to 100 letters, digits, dots, dashes or underscores, and begin with a letter or digit.',
   )
 }

@@ -5,8 +5,8 @@ import { isBytesSource } from '../shared/bytes.ts'
 
 export function invalid(what: string, hint?: string, details?: Record<string, unknown>): SandboxError {
   return new SandboxError('invalid_argument', what, {
-    ...(hint === undefined ? {} : { hint }),
-    ...(details ? { details } : {}),
+    hint,
+    details,
   })
 }
 

@@ -45,8 +45,8 @@ export class LocalSandboxExecutor extends ProviderSandboxExecutor {
   /** Ends all processes and empties the conversation's folder. Other conversations are not affected. */
   override async cleanup(): Promise<void> {
     const sandbox = (await this.sandbox()) as LocalSandbox
-    for (const { processId, running } of await sandbox.listProcesses()) {
-      if (running) await (await sandbox.getProcess(processId)).kill('SIGKILL')
+    for (const { execId, running } of await sandbox.listProcesses()) {
+      if (running) await (await sandbox.getProcess(execId)).kill('SIGKILL')
     }
     for (const name of await sandbox.files.readdir('.'))
       await sandbox.files.rm(name, { recursive: true, force: true })

@@ -23,14 +23,14 @@ import { isAlive, isDamaged, newRecord, readRecord, type SandboxRecord, writeRec
 import { removeFolder } from './remove.ts'
 
 /**
- * Providers on this machine: a folder for each sandbox, below one root. Several processes may use the same root at
- * once: the folders are the truth, and this object keeps only what cannot be shared.
+ * A provider whose sandboxes are folders below one root of this machine. Several processes may use the same root at
+ * once: all shared state is on disk.
  *
  *     creating ──ready──► running ◄──start── stopped        one record, changed under the sandbox's lock;
  *         │                  └──────stop───────►▲           every start is a new incarnation
- *         └─ creator died: shown as failed, removed by whoever asks for it
+ *         └─ creator died: shown as failed, removed on the next access
  *
- * What is in a folder, how it is brought to life and how that is ended is the subclass's part.
+ * The subclass decides what a folder contains, and how a sandbox starts and stops.
  */
 export abstract class FolderDriver<C extends Capabilities> implements ProviderDriver<C> {
   abstract readonly name: string
@@ -39,7 +39,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   abstract readonly createOptions: readonly CreateOption[]
   readonly #givenRoot: string
   readonly #timers = new Map<string, NodeJS.Timeout>()
-  /** Lives that were ended by us, and that no record says so of: there was no room for it. */
+  /** Incarnations that we stopped but could not mark as stopped, because the disk was full. */
   readonly #stopped = new Set<string>()
   readonly #drafts = new Drafts(() => path.join(this.#root, 'sandboxes'))
   #root: string
@@ -52,33 +52,33 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     this.#names = new Names(root)
   }
 
-  /** What a new sandbox's record has to remember of the options it was made with. Refuses what cannot be. */
+  /** Checks the options of a create and returns what the record must keep of them. */
   protected async plan(_spec: CreateSpec): Promise<SandboxRecord['extra']> {
     return undefined
   }
 
   /** Makes what is in a new sandbox's folder besides the record. Nothing runs yet. */
   protected async fill(_folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {}
-  /** Brings a sandbox to life that is not. Leaves nothing running when it rejects. */
+  /** Starts a stopped sandbox. Leaves nothing running when it rejects. */
   protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
-  /** Ends everything that runs in it, and returns when it has ended. Does nothing when nothing runs. */
+  /** Stops everything that runs in the sandbox, and resolves when it has ended. Does nothing when nothing runs. */
   protected abstract halt(folder: string, record: SandboxRecord): Promise<void>
   /**
-   * Finishes or takes back what a process that died had begun and noted in the record. Called with the sandbox's lock, before every change; what it
-   * returns is written down.
+   * Completes or undoes an operation that a dead process had noted in the record. Runs under the sandbox's lock before
+   * every change; the returned record is written.
    */
   protected async mend(_folder: string, record: SandboxRecord): Promise<SandboxRecord> {
     return record
   }
-  /** Gives up what is kept elsewhere than in the folder, before it is removed. */
+  /** Releases what is kept outside the folder, before the folder is removed. */
   protected async release(_folder: string, _record: SandboxRecord): Promise<void> {}
-  /** Ends and gives up what there is of a sandbox whose record cannot be read. */
+  /** Stops and releases a sandbox whose record cannot be read. */
   protected async abandon(_folder: string, _sandboxId: string): Promise<void> {}
-  /** Whether what the record says runs really does; where that cannot end by itself, true. */
+  /** Whether a sandbox that the record calls running really runs. */
   protected abstract lives(folder: string, record: SandboxRecord): Promise<boolean>
   protected abstract handle(folder: string, record: SandboxRecord): SandboxDriver
 
-  /** The root's true path: known once anything was asked of this provider. */
+  /** The real path of the root, known after the first call. */
   protected get root(): string {
     return this.#root
   }
@@ -92,7 +92,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return this.make(spec, await this.plan(spec), call)
   }
 
-  /** Makes a sandbox by a plan. Leaves nothing behind when it rejects. */
+  /** Creates a sandbox. Leaves nothing behind when it rejects. */
   protected async make(
     spec: CreateSpec,
     extra: SandboxRecord['extra'],
@@ -111,13 +111,13 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       await this.fill(folder, record, spec)
       throwIfAborted(signal, 'Creating the sandbox')
       await this.boot(folder, record)
-      // Without the lock: only its creator and whoever destroys it touch a sandbox that is being created.
+      // Needs no lock: only its creator, or a destroy, touches a sandbox that is being created.
       if (!spec.deferReady) await writeRecord(folder, { ...record, status: 'running' })
       this.#arm(sandboxId, record.expiresAt)
       return this.handle(folder, record)
     } catch (error) {
       const left = await this.destroy(sandboxId).then(
-        // Where not even the record could be written, destroy knows of nothing.
+        // Without a record, destroy finds nothing.
         () => removeFolder(folder).catch(ignoreNotFound),
         (also: unknown) => also,
       )
@@ -126,8 +126,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   /**
-   * Clears away what processes that were killed have left: half-made and half-removed sandboxes, names of none, and what runs of a sandbox that is
-   * stopped. Safe while others work. Returns the ids of sandboxes that it removed.
+   * Cleans up after processes that were killed: incomplete sandboxes, names without a sandbox, and programs of stopped
+   * sandboxes. Safe while other processes work. Returns the ids of the removed sandboxes.
    */
   async sweep(): Promise<string[]> {
     await this.prepare()
@@ -136,7 +136,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       (await readdir(place)).map(async (name) => {
         if (idPattern.test(name)) {
           const gone = this.#settle(name).catch((error) => {
-            // It is listed as what it is, and somebody's to destroy or to put back.
+            // A damaged sandbox stays in the list, so that a user can restore or destroy it.
             if (!isDamaged(error)) throw error
           })
           return (await gone) ? [name] : []
@@ -153,12 +153,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return removed.flat()
   }
 
-  /** True when it was one that nobody finishes any more, and is removed. */
+  /** True when the sandbox was abandoned half-made or half-removed, and is now removed. */
   async #settle(sandboxId: string): Promise<boolean> {
     const record = await readRecord(this.folderOf(sandboxId))
     if (record?.leaving || (record?.status === 'creating' && !(await isAlive(record.creator))))
       return this.destroy(sandboxId)
-    // Looking stops what has died; and whoever was starting it may have been killed before he could say so.
+    // `current` stops a dead sandbox. A process that was starting it may have been killed before it wrote the record.
     await this.current(sandboxId).catch(ignoreNotFound)
     await this.change(sandboxId, async (record) => {
       if (record.status === 'stopped') await this.halt(this.folderOf(sandboxId), record)
@@ -174,7 +174,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   ): Promise<SandboxDriver> {
     await this.prepare()
     let record = await this.current(sandboxId)
-    // Somebody is still creating it: wait for him, or clean up after him.
+    // Still being created: wait for the creator, or clean up if it died.
     for (let waited = 1; record.status === 'creating'; waited += 1) {
       throwIfAborted(signal)
       if (!(await isAlive(record.creator))) {
@@ -203,7 +203,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
         .filter((id) => idPattern.test(id))
         .map((id) =>
           this.info(id).catch((error): SandboxInfo | undefined => {
-            // One that cannot be read hides none of the others.
+            // An unreadable record must not hide the other sandboxes.
             if (!isDamaged(error)) return ignoreNotFound(error)
             return damagedInfo(this.name, id)
           }),
@@ -228,8 +228,8 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     if (!record) return false
     clearTimeout(this.#timers.get(sandboxId))
     this.#timers.delete(sandboxId)
-    // In the record first, so that no handle starts anything while its processes are being ended, and so that what is killed half-way does not come
-    // back with half its disk. On a full disk that cannot be written; removing must work all the same.
+    // Mark the record first, so that no handle starts anything meanwhile, and an interrupted removal is continued.
+    // On a full disk the mark cannot be written; the removal must work all the same.
     await this.change(sandboxId, (record) => ({ ...record, status: 'stopped', leaving: true })).catch(
       (error) => {
         if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
@@ -238,7 +238,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     await this.halt(this.folderOf(sandboxId), record)
     await this.release(this.folderOf(sandboxId), record)
     const mine = await this.#clearAway(sandboxId)
-    // On a disk without room for a lock the name stays until somebody sweeps; until then it is nobody's, and free to be taken.
+    // On a full disk the name file stays until the next sweep. The name is free: it belongs to no sandbox.
     if (record.name !== undefined)
       await this.#names.release(record.name, sandboxId).catch((error) => {
         if (!SandboxError.is(error, 'disk_full')) throw error
@@ -249,7 +249,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   #clearAway(sandboxId: string): Promise<boolean> {
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
     return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
-      // Of several who destroy it at once, one succeeds in renaming.
+      // Of several concurrent destroys, one succeeds in renaming.
       const mine = await rename(this.folderOf(sandboxId), trash).then(
         () => true,
         (error) => ignoreNotFound(error) ?? false,
@@ -268,7 +268,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   // For handles
 
-  /** The record as it is now. A sandbox whose time is up, or which has died, is stopped by whoever looks first. */
+  /** The current record. Stops the sandbox first if its lifetime is over or it has died. */
   async current(sandboxId: string): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)
     const record = idPattern.test(sandboxId) ? await readRecord(folder) : undefined
@@ -284,7 +284,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     )
   }
 
-  /** The record, if a handle that knows this incarnation may act on the sandbox now. */
+  /** The record, if a handle of this incarnation may act on the sandbox now. */
   async check(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
     const record = await this.current(sandboxId)
     if (record.incarnation === incarnation && record.status !== 'stopped') return record
@@ -306,7 +306,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       return { ...record, ...end, status: 'stopped' }
     }
     const record = await this.change(sandboxId, stop).catch(async (error) => {
-      // A disk that is full or read-only does not keep anything alive. Who looks later finds that it has ended, and writes that down.
+      // Stopping must work on a full or read-only disk. A later access finds the sandbox dead and writes the record.
       const record = cannotWrite(error) ? await readRecord(this.folderOf(sandboxId)) : undefined
       if (!record || record.leaving) throw error
       if (!end.crashed) this.#stopped.add(incarnation)
@@ -325,7 +325,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       const lifetime = record.lifetimeMs === undefined ? {} : { expiresAt: Date.now() + record.lifetimeMs }
       const { crashed: _, ...rest } = record
       const started: SandboxRecord = { ...rest, status: 'running', incarnation: randomId(), ...lifetime }
-      // Whoever stopped it wrote that down first and may still be ending it.
+      // The process that stopped it wrote the record first, and may still be stopping it.
       await this.halt(this.folderOf(sandboxId), record)
       await this.boot(this.folderOf(sandboxId), started)
       return started
@@ -343,7 +343,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     this.#arm(sandboxId, expiresAt)
   }
 
-  /** For who makes sandboxes beforehand: the labels, the environment and the age of one that is made now. */
+  /** Gives a sandbox that was created ahead of time the labels, environment and age of a new one. */
   async handOver(sandboxId: string, to: Pick<SandboxRecord, 'labels' | 'envVars'>): Promise<void> {
     await this.change(sandboxId, (record) => ({
       ...record,
@@ -359,7 +359,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     )
   }
 
-  /** The root is made when it is first needed, and its true path used from then on: confinement compares paths. */
+  /** Creates the root on first use, and resolves its real path: confinement compares paths. */
   protected prepare(): Promise<void> {
     this.#prepared ??= guarded(`The provider’s folder ${this.#givenRoot} could not be made`, async () => {
       await mkdir(path.join(this.#givenRoot, 'sandboxes'), { recursive: true, mode: 0o700 })
@@ -388,7 +388,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const folder = this.folderOf(sandboxId)
     const record = idPattern.test(sandboxId)
       ? await readRecord(folder).catch((error) => {
-          // There is one, whatever it is.
+          // A damaged sandbox exists, too.
           if (isDamaged(error)) return { leaving: undefined }
           throw error
         })
@@ -396,7 +396,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return record !== undefined && !record.leaving
   }
 
-  /** Changes the record, one at a time for each sandbox. What the function returns is what is written; where it cannot be, `undo` takes back what was done. */
+  /** Changes the record under the sandbox's lock. When the result cannot be written, `undo` reverts the change. */
   protected async change(
     sandboxId: string,
     change: (record: SandboxRecord) => SandboxRecord | Promise<SandboxRecord>,
@@ -421,19 +421,19 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       },
       this.#root,
     ).catch(async (error) => {
-      // The folder was taken away while we waited for its lock.
+      // The sandbox was removed while we waited for its lock.
       throw SandboxError.is(error, 'file_not_found') && !(await this.#exists(sandboxId))
         ? this.notFound(sandboxId)
         : error
     })
   }
 
-  /** A timer does not keep this process alive; whoever looks later sees to what it misses. */
+  /** Stops the sandbox at the end of its lifetime. The timer does not keep this process alive; `current` does the rest. */
   #arm(sandboxId: string, expiresAt: number | undefined): void {
     clearTimeout(this.#timers.get(sandboxId))
     if (expiresAt === undefined) return
     const look = () => {
-      // Looking stops it if its time is really up; if that was put off meanwhile, by anybody, wait on.
+      // `current` stops it if its lifetime is over. If any process extended it meanwhile, wait again.
       this.current(sandboxId).then(
         (record) => record.status !== 'stopped' && this.#arm(sandboxId, record.expiresAt),
         () => this.#timers.delete(sandboxId),
@@ -447,9 +447,9 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
 const idPattern = /^[a-z2-7]{16}$/
 
-/** Clearing up after a failure has failed too. */
+/** The create failed, and so did its cleanup. */
 function bothOf(error: unknown, also: unknown, left: string): SandboxError {
-  const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and clearing up')]
+  const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and cleaning up')]
   return new SandboxError(first.code, `${first.message} ${left}: ${second.message}`, {
     cause: error,
     hint: first.hints,

@@ -1,7 +1,7 @@
 import type { SandboxInfo, SandboxStatus } from '../spec/index.ts'
 import { isAlive, type SandboxRecord } from './record.ts'
 
-/** What a record says to who asks about the sandbox. */
+/** A record as `SandboxInfo`. */
 export async function infoOf(provider: string, record: SandboxRecord): Promise<SandboxInfo> {
   const { sandboxId, name, label, labels, createdAt, expiresAt } = record
   const abandoned = record.status === 'creating' && !(await isAlive(record.creator))
@@ -11,8 +11,8 @@ export async function infoOf(provider: string, record: SandboxRecord): Promise<S
     sandboxId,
     status,
     ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
+    name,
+    label,
     labels: { ...labels },
     createdAt: new Date(createdAt),
     ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')
@@ -21,7 +21,7 @@ export async function infoOf(provider: string, record: SandboxRecord): Promise<S
   }
 }
 
-/** Of one whose record cannot be read: that it is there. */
+/** The info of a sandbox whose record cannot be read. */
 export function damagedInfo(provider: string, sandboxId: string): SandboxInfo {
   return {
     id: `${provider}:${sandboxId}`,

@@ -17,8 +17,8 @@ import { identityOf, isAlive, type ProcessIdentity, parseJson, readOr } from './
 let ownIdentity: string | undefined
 
 /**
- * One at a time, across processes. The lock of a process that died is taken over. With `seals`, a folder on the same disk, a lock costs no inode (see `seal`):
- * for locks that many take.
+ * Runs `work` while holding an exclusive lock that works across processes. A lock whose owner has died is taken over.
+ * With `seals`, a folder on the same disk, a lock needs no inode (see `seal`); use it for locks that are taken often.
  */
 export async function withLock<T>(file: string, work: () => Promise<T>, seals?: string): Promise<T> {
   ownIdentity ??= JSON.stringify(await identityOf(process.pid))
@@ -40,13 +40,14 @@ async function tryLock(file: string, mine: string, seals?: string): Promise<bool
   }
   const holder = holderOf(file)
   if (holder !== undefined && !(await isAlive(parseJson(holder, file) as ProcessIdentity)))
-    takeAway(file, holder)
+    removeStale(file, holder)
   return false
 }
 
 /**
- * A lock appears with its holder's name or not at all; false when there is one. It is a symbolic link that leads nowhere: a text this short is kept in the
- * link itself, so a lock can be taken on a full disk, by somebody who is about to free some of it. Windows lets few people make links of that kind.
+ * Creates the lock atomically; false when it exists. It is a dangling symlink whose target is the owner's identity: it
+ * needs no disk block, so a process can take it on a full disk in order to free space. On Windows, where symlinks need
+ * a privilege, it is a file.
  */
 function place(file: string, mine: string, seals?: string): boolean {
   const own = `${file}.${randomId(8)}`
@@ -64,12 +65,12 @@ function place(file: string, mine: string, seals?: string): boolean {
   }
 }
 
-/** This process's own link in each folder: its locks are second names of that. */
+/** This process's own symlink in each folder. Its locks are hard links to it. */
 const links = new Map<string, string>()
 
 /**
- * A second name of a link that is there already: no inode is made, and none is left behind when the lock goes. False where that cannot be had. The link is
- * removed when this process ends, or by whoever sweeps.
+ * Creates the lock as a hard link to this process's own symlink, which needs no new inode. False where the file system
+ * does not support it. The symlink is removed when this process exits, or by `sweepLocks`.
  */
 function seal(file: string, mine: string, seals: string): boolean {
   try {
@@ -84,14 +85,14 @@ function seal(file: string, mine: string, seals: string): boolean {
     return true
   } catch (error) {
     if (errnoOf(error) === 'EEXIST') throw error
-    // Somebody removed it, or this disk does not know second names.
+    // Our symlink was removed, or the file system has no hard links to symlinks.
     const own = links.get(seals)
     if (own !== undefined && !lstatSync(own, { throwIfNoEntry: false })) links.delete(seals)
     return false
   }
 }
 
-/** Undefined when nobody holds it (any more). Earlier versions wrote files. */
+/** The owner's identity; undefined when the lock is free. Earlier versions wrote files instead of symlinks. */
 function holderOf(file: string): string | undefined {
   try {
     return readlinkSync(file)
@@ -100,12 +101,12 @@ function holderOf(file: string): string | undefined {
   }
 }
 
-/** Clears away what processes have left in this folder that were killed while they tried to take a lock, or had a link for their locks there. */
+/** Removes leftovers of processes that were killed while they used locks in this folder. */
 export async function sweepLocks(folder: string): Promise<void> {
   for (const name of readdirSync(folder).filter((name) => /^lock\.[a-z2-7]{8}$/.test(name))) {
     const file = path.join(folder, name)
     const holder = holderOf(file)
-    // Empty: killed, or just now writing, who he is.
+    // An empty file is stale or being written right now; treat it as live for 10 seconds.
     const alive = holder ? await isAlive(JSON.parse(holder) as ProcessIdentity) : isNew(file)
     if (!alive) unlinkIfThere(file)
   }
@@ -113,12 +114,12 @@ export async function sweepLocks(folder: string): Promise<void> {
 
 function isNew(file: string): boolean {
   const stats = statSync(file, { throwIfNoEntry: false })
-  // A clock that was set back shows files that are yet to be written: those are not new.
+  // After the clock was set back, a file can have a time in the future; such a file is not new.
   return stats !== undefined && Math.abs(Date.now() - stats.mtimeMs) < 10_000
 }
 
-/** Removes a dead holder's lock. Renamed first: of two who find it dead only one succeeds, and a new one is put back. */
-function takeAway(file: string, dead: string): void {
+/** Removes a stale lock. Renaming first makes sure that only one contender succeeds; a lock that is not stale is put back. */
+function removeStale(file: string, dead: string): void {
   const own = `${file}.${randomId(8)}`
   try {
     renameSync(file, own)
@@ -126,7 +127,7 @@ function takeAway(file: string, dead: string): void {
     if (taken !== undefined && taken !== dead) place(file, taken)
     unlinkIfThere(own)
   } catch {
-    // Somebody else was faster; the next try finds out how things are.
+    // Another process removed it first; the caller retries.
   }
 }
 
@@ -142,6 +143,6 @@ function unlinkIfPossible(file: string): void {
   try {
     unlinkSync(file)
   } catch {
-    // Whoever sweeps finds it.
+    // `sweepLocks` removes it.
   }
 }

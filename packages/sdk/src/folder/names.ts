@@ -5,7 +5,7 @@ import { errnoOf, guarded, translate } from './errors.ts'
 import { sweepLocks, withLock } from './lock.ts'
 import { replaceFile } from './record.ts'
 
-/** Names of live sandboxes: one small file each, called by the name's hash, holding the id. */
+/** Names of live sandboxes: one file per name, called by the name's hash, that contains the sandbox's id. */
 export class Names {
   readonly #folder: string
 
@@ -20,7 +20,7 @@ export class Names {
     })
   }
 
-  /** False when a sandbox that exists has the name. */
+  /** False when an existing sandbox has the name. */
   async claim(name: string, sandboxId: string, exists: (id: string) => Promise<boolean>): Promise<boolean> {
     await guarded('The names of sandboxes cannot be written', () =>
       mkdir(this.#folder, { recursive: true, mode: 0o700 }),
@@ -40,7 +40,7 @@ export class Names {
     })
   }
 
-  /** Forgets the names of sandboxes that are not there. */
+  /** Removes the names of sandboxes that no longer exist. */
   async sweep(exists: (id: string) => Promise<boolean>): Promise<void> {
     const files = await readdir(this.#folder).catch(() => undefined)
     if (!files) return

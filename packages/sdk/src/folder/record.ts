@@ -3,16 +3,15 @@ import path from 'node:path'
 import type { CreateSpec } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
 import { randomId } from '../shared/ids.ts'
+import { checksummed, readChecksummed, writeChecksummed } from './checksummed-record.ts'
 import { errnoOf, translate } from './errors.ts'
-import { halfOf, readHalves, writeHalf } from './halves.ts'
 
 /**
- * What is known of a sandbox, as `sandbox.json` in its folder: the only truth, shared by every process that uses
- * the same `root`. It is changed as a whole or not at all (`halves.ts`), and only under the sandbox's lock. It holds the environment
- * variables that were given at create, so the folder is readable by its owner alone.
+ * The state of a sandbox: `sandbox.json` in its folder, shared by all processes that use the same `root`. It changes
+ * atomically (`checksummed-record.ts`) and only under the sandbox's lock. It contains the environment variables of the
+ * sandbox, so only the owner can read the folder.
  *
- * The small file operations here are synchronous: each is a few microseconds of memory, before every command, and the
- * thread pool would cost many times that.
+ * The file operations here are synchronous: each takes microseconds, and the thread pool would cost many times that.
  */
 export interface SandboxRecord {
   readonly version: 1
@@ -27,23 +26,23 @@ export interface SandboxRecord {
   /** New at every start; a handle that remembers another one is out of date. */
   readonly incarnation: string
   readonly expiresAt?: number
-  /** Somebody has begun to remove it: it is gone for everybody, and whoever sweeps finishes that. */
+  /** The removal has begun: the sandbox counts as gone, and `sweep()` finishes an interrupted removal. */
   readonly leaving?: true
-  /** Its last life ended without being asked to. */
+  /** The last incarnation ended unexpectedly. */
   readonly crashed?: true
-  /** What only the provider that made it knows about. */
+  /** Data of the provider. */
   readonly extra?: Readonly<Record<string, unknown>>
-  /** Who is creating it, so that a creator that died can be told from one that is slow. */
+  /** The creating process, to tell a dead creator from a slow one. */
   readonly creator?: ProcessIdentity
 }
 
 export interface ProcessIdentity {
   readonly pid: number
-  /** Told apart from a later process with the same number; undefined where the system does not say. */
+  /** The start time, to tell this process from a later one with the same pid; undefined where unknown. */
   readonly started?: string
 }
 
-/** Of a sandbox that is about to be made, by this process. */
+/** The record of a sandbox that this process is about to create. */
 export async function newRecord(
   sandboxId: string,
   spec: CreateSpec,
@@ -54,8 +53,8 @@ export async function newRecord(
   return {
     version: 1,
     sandboxId,
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
+    name,
+    label,
     labels,
     envVars,
     createdAt,
@@ -70,7 +69,7 @@ export async function newRecord(
 export async function readRecord(folder: string): Promise<SandboxRecord | undefined> {
   let text: string
   try {
-    text = readHalves(path.join(folder, 'sandbox.json'))
+    text = readChecksummed(path.join(folder, 'sandbox.json'))
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
     throw translate(error, `The sandbox’s record in ${folder} cannot be read`)
@@ -86,15 +85,15 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
   )
 }
 
-/** The first, in a folder that nobody else knows yet. */
+/** Writes the first record, in a folder that no other process uses yet. */
 export function createRecord(folder: string, record: SandboxRecord): void {
   const text = JSON.stringify(record)
-  writeFileSync(path.join(folder, 'sandbox.json'), halfOf(text) ?? text, { mode: 0o600, flag: 'wx' })
+  writeFileSync(path.join(folder, 'sandbox.json'), checksummed(text) ?? text, { mode: 0o600, flag: 'wx' })
 }
 
 /**
- * First: before whatever is done to the sandbox's folder next, also in what a power cut leaves. A file system puts new names in order with the rest, but
- * not what is written in a file's place.
+ * With `first`, the record reaches the disk before later changes of the folder, also after a power cut: the file is
+ * replaced, because file systems order renames but not writes in place.
  */
 export async function writeRecord(
   folder: string,
@@ -105,14 +104,14 @@ export async function writeRecord(
   const text = JSON.stringify(record)
   const what = 'The sandbox’s record could not be written'
   try {
-    if (!first && writeHalf(file, text)) return
+    if (!first && writeChecksummed(file, text)) return
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw translate(error, what)
   }
-  await replaceFile(file, halfOf(text) ?? text, what)
+  await replaceFile(file, checksummed(text) ?? text, what)
 }
 
-/** Whole or not at all, and for the owner's eyes only. */
+/** Writes atomically; only the owner can read the file. */
 export async function replaceFile(
   file: string,
   content: string | Uint8Array,
@@ -134,7 +133,7 @@ export async function identityOf(pid: number): Promise<ProcessIdentity> {
   return own
 }
 
-/** This process's own, which does not change. */
+/** The identity of this process never changes. */
 let own: ProcessIdentity | undefined
 
 function lookUp(pid: number): ProcessIdentity {
@@ -168,7 +167,7 @@ export function readOr(file: string): string | undefined {
   }
 }
 
-/** Whether the record is there, and none. */
+/** Whether the error says that a record exists but cannot be parsed. */
 export function isDamaged(error: unknown): boolean {
   return SandboxError.is(error) && error.details.damaged === true
 }
@@ -185,6 +184,6 @@ export function parseJson(text: string, where: string): object {
   throw new SandboxError('internal', `The record in ${where} is damaged.`, {
     cause,
     details: { damaged: true },
-    hint: 'Put its file back from a backup; or destroy that sandbox.',
+    hint: 'Restore the file from a backup, or destroy the sandbox.',
   })
 }

@@ -2,7 +2,7 @@ import { chmod, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { errnoOf } from './errors.ts'
 
-/** Also where a program has left folders that it may not enter itself. */
+/** Removes a folder, also when a program left subfolders without permissions. */
 export async function removeFolder(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, maxRetries: 3 })

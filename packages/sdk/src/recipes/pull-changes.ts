@@ -103,7 +103,7 @@ function facts({ manifest }: PullJob, changes: Changes, skipped: Skipped[]) {
     conflicts: changes.conflicts.map(({ change: _, ...conflict }): Conflict => conflict),
     same: changes.same.map(({ path }) => path),
     skipped: [...changes.skipped, ...skipped],
-    ...(head === undefined ? {} : { head }),
+    head,
   }
 }
 

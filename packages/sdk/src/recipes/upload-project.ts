@@ -75,7 +75,7 @@ async function upload(job: UploadJob): Promise<UploadResult> {
     skipped: [...scan.skipped, ...history.skipped, ...staged.missed],
     conflicts: [...plan.conflicts, ...history.conflicts],
     lfs: scan.lfs,
-    ...(history.head === undefined ? {} : { head: history.head }),
+    head: history.head,
   }
   // The manifest first: the files are in place even if the history fails.
   await writeManifest(sandbox, root, next, {})
@@ -139,7 +139,7 @@ function nextFiles(
 }
 
 function itemOf({ type, path, source, target, mode, mtimeMs }: LocalFile): TarItem {
-  return { type, path, source, mode, mtimeMs, ...(target === undefined ? {} : { target }) }
+  return { type, path, source, mode, mtimeMs, target }
 }
 
 function checkGit(value: unknown): GitDepth {

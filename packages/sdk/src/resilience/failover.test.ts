@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { LocalProvider } from '../providers/local/index.ts'
 import { MemoryProvider } from '../providers/memory/index.ts'
-import { over } from '../shared/over.ts'
+import { override } from '../shared/override.ts'
 import type { SandboxProvider } from '../spec/index.ts'
 import { conformance, memoryCommands } from '../testing/index.ts'
 import { type FailoverOptions, failover } from './failover.ts'
@@ -106,7 +106,7 @@ describe('failover: create', () => {
   it('a provider that takes too long has failed, and its late sandbox is destroyed', async () => {
     const { a, b, clock } = setUp()
     // It ignores the signal, so it finishes.
-    const deaf = over(a, { create: ({ signal: _, ...options } = {}) => a.create(options) })
+    const deaf = override(a, { create: ({ signal: _, ...options } = {}) => a.create(options) })
     a.fault({ on: 'create', delayMs: 60_000 })
     const group = failover(deaf, named(b, 'second'), { clock, attemptTimeoutMs: 5000 })
     groups.push(group)
@@ -213,7 +213,7 @@ describe('failover: other calls', () => {
     for (const limit of [1, 2, 3, 4, 6, 7]) {
       const paged: string[] = []
       for (let cursor: string | undefined, pages = 0; pages < 10; pages += 1) {
-        const page = await group.list({ limit, ...(cursor === undefined ? {} : { cursor }) })
+        const page = await group.list({ limit, cursor })
         expect(page.length).toBeLessThanOrEqual(limit)
         paged.push(...page.map(({ id }) => id))
         cursor = page.nextCursor
@@ -311,7 +311,7 @@ describe('failover: other calls', () => {
 
 /** A group is a provider: the kit passes on a group whose first member is full. */
 const empty = new MemoryProvider()
-const full = over(empty, {
+const full = override(empty, {
   create: async (options) => {
     // It can still tell whether a snapshot exists.
     if (options?.snapshotId !== undefined) return empty.create(options)

@@ -11,7 +11,7 @@ import type {
   SandboxProviderCore,
   SharedCapabilities,
 } from '../spec/index.ts'
-import type { FailoverAccount } from './account.ts'
+import type { FailoverAccount } from './failover-account.ts'
 import { Group } from './group.ts'
 import type { Leftover } from './leftovers.ts'
 

@@ -20,9 +20,9 @@ import type {
   SnapshotAdmin,
   SnapshotInfo,
 } from '../spec/index.ts'
-import { FailoverAccount, type FailoverAttempt, failed, reasonOf } from './account.ts'
-import { Choice, type ChoiceOptions, type Make } from './choice.ts'
+import { Choice, type ChoiceOptions, type Make } from './choose-provider.ts'
 import type { Failover, FailoverOptions } from './failover.ts'
+import { FailoverAccount, type FailoverAttempt, failed, reasonOf } from './failover-account.ts'
 import { type Leftover, Leftovers } from './leftovers.ts'
 
 export interface GroupOptions extends ChoiceOptions {
@@ -113,7 +113,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
       const part = await this.#members[place]!.list({
         ...filter,
         ...room,
-        ...(inner === undefined ? {} : { cursor: inner }),
+        cursor: inner,
       })
       inner = undefined
       page.push(...part)

@@ -1,4 +1,3 @@
-export { FailoverAccount, type FailoverAttempt } from './account.ts'
 export {
   type AnyProvider,
   type CommonCapabilities,
@@ -7,6 +6,7 @@ export {
   type FailoverProvider,
   failover,
 } from './failover.ts'
+export { FailoverAccount, type FailoverAttempt } from './failover-account.ts'
 export {
   type AutoSnapshotOptions,
   type Beat,

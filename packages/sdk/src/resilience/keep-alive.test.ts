@@ -8,17 +8,17 @@ import { SandboxError } from '../errors.ts'
 import { LocalProvider } from '../providers/local/index.ts'
 import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
 import type { Clock } from '../shared/clock.ts'
-import { over } from '../shared/over.ts'
+import { override } from '../shared/override.ts'
 import type { SandboxHandle } from '../spec/index.ts'
+import { brokenLives } from '../testing/broken/incarnations.ts'
 import { setUp as setUpBroken } from '../testing/broken/index.ts'
-import { brokenLives } from '../testing/broken/lives.ts'
 import { type BeatFailure, type KeepAlive, type KeepAliveOptions, keepAlive } from './keep-alive.ts'
 
 const minute = 60_000
 const leaseMs = 5 * minute
 const hearts: KeepAlive[] = []
 afterEach(async () => {
-  await Promise.all(hearts.splice(0).map((heart) => heart.stop()))
+  await Promise.all(hearts.splice(0).map((heartbeat) => heartbeat.stop()))
 })
 
 function setUp(options: MemoryProviderOptions = {}) {
@@ -42,7 +42,7 @@ async function beating(
     })
   }
   const inner = wrap(real)
-  const sandbox = over(inner, {
+  const sandbox = override(inner, {
     info: (call) => {
       counted.info += 1
       return count(inner.info(call))
@@ -53,15 +53,15 @@ async function beating(
     },
   })
   const failures: Array<BeatFailure & { code: unknown }> = []
-  const heart = keepAlive(sandbox, {
+  const heartbeat = keepAlive(sandbox, {
     clock,
     leaseMs,
     onError: (error, failure) => failures.push({ ...failure, code: (error as SandboxError).code }),
     ...rest,
   })
-  hearts.push(heart)
+  hearts.push(heartbeat)
   const leftMs = async () => (await real.info()).expiresAt!.getTime() - clock.now()
-  return { clock, provider, sandbox: real, heart, counted, failures, leftMs }
+  return { clock, provider, sandbox: real, heartbeat, counted, failures, leftMs }
 }
 
 describe('keepAlive', () => {
@@ -100,9 +100,9 @@ describe('keepAlive', () => {
   it('a provider that adds up extensions does not run away', async () => {
     const { provider } = setUpBroken(brokenLives.find(({ name }) => name === 'extend-adds-up')!)
     const sandbox = await provider.create({ lifetimeMs: leaseMs })
-    const heart = keepAlive(sandbox, { leaseMs })
-    hearts.push(heart)
-    for (let beats = 0; beats < 30; beats += 1) await heart.beat()
+    const heartbeat = keepAlive(sandbox, { leaseMs })
+    hearts.push(heartbeat)
+    for (let beats = 0; beats < 30; beats += 1) await heartbeat.beat()
     const left = (await sandbox.info()).expiresAt!.getTime() - Date.now()
     // Once less than a lease was left, and the provider added a full one.
     expect(left).toBeGreaterThan(leaseMs)
@@ -110,10 +110,10 @@ describe('keepAlive', () => {
   })
 
   it('never overlaps itself, however slow the provider is', async () => {
-    const { clock, provider, counted, heart } = await beating({ beatTimeoutMs: 20 * minute })
+    const { clock, provider, counted, heartbeat } = await beating({ beatTimeoutMs: 20 * minute })
     provider.fault({ on: 'extendTimeout', delayMs: 1.5 * minute, times: 8 })
     for (let passed = 0; passed < 30; passed += 1) {
-      void heart.beat()
+      void heartbeat.beat()
       await clock.advance(minute)
     }
     expect(counted.most).toBe(1)
@@ -157,7 +157,7 @@ describe('keepAlive', () => {
     const { clock, sandbox, failures } = await beating({
       wrap: (real) => {
         let calls = 0
-        return over(real, {
+        return override(real, {
           info: (call) => {
             calls += 1
             return calls === 3 ? new Promise(() => {}) : real.info(call)
@@ -192,28 +192,28 @@ describe('keepAlive', () => {
     ['stopped', (sandbox: SandboxHandle) => sandbox.stop()],
     ['destroyed', (sandbox: SandboxHandle) => sandbox.destroy()],
   ] as const)('ends with a sandbox that is %s', async (reason, end) => {
-    const { clock, sandbox, heart, counted } = await beating()
+    const { clock, sandbox, heartbeat, counted } = await beating()
     await clock.advance(minute)
     await end(sandbox)
     await clock.advance(2 * minute)
-    expect(await heart.ended).toMatchObject({ reason })
+    expect(await heartbeat.ended).toMatchObject({ reason })
     const calls = counted.info
     await clock.advance(60 * minute)
     expect([counted.info, clock.pending]).toEqual([calls, 0])
   })
 
   it('does not serve a sandbox that another caller has restarted', async () => {
-    const { clock, provider, sandbox, heart } = await beating()
+    const { clock, provider, sandbox, heartbeat } = await beating()
     await sandbox.stop()
     await provider.get(sandbox.id)
     await clock.advance(2 * minute)
-    expect(await heart.ended).toMatchObject({ reason: 'interrupted' })
+    expect(await heartbeat.ended).toMatchObject({ reason: 'interrupted' })
   })
 
   it('extends at every beat if the provider does not report the end of a sandbox', async () => {
     const { clock, sandbox, counted } = await beating({
       wrap: (real) =>
-        over(real, {
+        override(real, {
           info: async (call) => {
             const { expiresAt: _, ...info } = await real.info(call)
             return info
@@ -229,10 +229,10 @@ describe('keepAlive', () => {
     const sandbox = await new LocalProvider({ root, acceptNoIsolation: true }).create({ lifetimeMs: 20_000 })
     try {
       const first = (await sandbox.info()).expiresAt!.getTime()
-      await using heart = keepAlive(sandbox, { leaseMs: 20_000, everyMs: 200 })
+      await using heartbeat = keepAlive(sandbox, { leaseMs: 20_000, everyMs: 200 })
       await expect.poll(async () => (await sandbox.info()).expiresAt!.getTime() - first).toBeGreaterThan(1000)
       await sandbox.stop()
-      expect(await heart.ended).toMatchObject({ reason: 'stopped' })
+      expect(await heartbeat.ended).toMatchObject({ reason: 'stopped' })
     } finally {
       await sandbox.destroy()
       await rm(root, { recursive: true, force: true })
@@ -252,17 +252,17 @@ describe('keepAlive', () => {
 
   it('ends with the signal, also during a beat', async () => {
     const controller = new AbortController()
-    const { clock, provider, heart, counted } = await beating({ signal: controller.signal })
+    const { clock, provider, heartbeat, counted } = await beating({ signal: controller.signal })
     await clock.advance(minute)
     provider.fault({ on: 'extendTimeout', delayMs: 60 * minute })
     await clock.advance(minute + 1)
     controller.abort()
-    expect(await heart.ended).toEqual({ reason: 'aborted' })
+    expect(await heartbeat.ended).toEqual({ reason: 'aborted' })
     const before = counted.info
     await clock.advance(60 * minute)
     expect(counted.info).toBe(before)
 
-    const { clock: other, counted: none, heart: never } = await beating({ signal: AbortSignal.abort() })
+    const { clock: other, counted: none, heartbeat: never } = await beating({ signal: AbortSignal.abort() })
     await other.advance(minute)
     expect([none.info, await never.ended]).toEqual([0, { reason: 'aborted' }])
   })
@@ -272,8 +272,8 @@ describe('keepAlive', () => {
     let ended: KeepAlive['ended'] | undefined
     {
       await using sandbox = await provider.create({ lifetimeMs: leaseMs })
-      await using heart = keepAlive(sandbox, { clock, leaseMs })
-      ended = heart.ended
+      await using heartbeat = keepAlive(sandbox, { clock, leaseMs })
+      ended = heartbeat.ended
       await clock.advance(20 * minute)
       expect(await sandbox.status()).toBe('running')
     }
@@ -285,15 +285,15 @@ describe('keepAlive', () => {
   })
 
   it('beat() checks now, and joins a pending check', async () => {
-    const { clock, heart, counted } = await beating({ lifetimeMs: 60 * minute })
+    const { clock, heartbeat, counted } = await beating({ lifetimeMs: 60 * minute })
     await clock.advance(1)
     const before = counted.info
-    const beats = [heart.beat(), heart.beat()]
+    const beats = [heartbeat.beat(), heartbeat.beat()]
     await clock.advance(1)
     await Promise.all(beats)
     expect(counted.info).toBe(before + 1)
-    await heart.stop()
-    await heart.beat()
+    await heartbeat.stop()
+    await heartbeat.beat()
     expect(counted.info).toBe(before + 1)
   })
 })
@@ -315,7 +315,7 @@ describe('keepAlive and clocks', () => {
     let ends = clock.now() + leaseMs
     let truth = 0
     const serverNow = () => clock.manual.now() + truth
-    const sandbox = over(made, {
+    const sandbox = override(made, {
       info: async (call) => ({
         ...(await made.info(call)),
         status: serverNow() >= ends ? 'stopped' : 'running',
@@ -325,11 +325,11 @@ describe('keepAlive and clocks', () => {
         ends = Math.max(ends, serverNow() + ms)
       },
     })
-    const heart = keepAlive(sandbox, { clock, leaseMs })
-    hearts.push(heart)
+    const heartbeat = keepAlive(sandbox, { clock, leaseMs })
+    hearts.push(heartbeat)
     return {
       clock,
-      heart,
+      heartbeat,
       alive: () => serverNow() < ends,
       sleep: (ms: number) => {
         clock.offset += ms
@@ -362,18 +362,18 @@ describe('keepAlive and clocks', () => {
   })
 
   it('after a long sleep it reports that the sandbox is gone', async () => {
-    const { clock, heart, sleep } = await onWall()
+    const { clock, heartbeat, sleep } = await onWall()
     await clock.manual.advance(minute)
     sleep(8 * 60 * minute)
     await clock.manual.advance(10_000)
-    expect(await heart.ended).toMatchObject({ reason: 'stopped' })
+    expect(await heartbeat.ended).toMatchObject({ reason: 'stopped' })
   })
 })
 
 describe('autoSnapshot', () => {
   it('saves once, shortly before the end set by maxMs, and lets the sandbox end', async () => {
     const saved: string[] = []
-    const { clock, provider, sandbox, heart } = await beating({
+    const { clock, provider, sandbox, heartbeat } = await beating({
       maxMs: 30 * minute,
       autoSnapshot: { beforeMs: 30_000, name: 'last' },
       onSnapshot: (id) => saved.push(id),
@@ -383,7 +383,7 @@ describe('autoSnapshot', () => {
     await clock.advance(45_000)
     expect(saved).toHaveLength(1)
     await clock.advance(2 * minute)
-    expect(await heart.ended).toEqual({ reason: 'limit', snapshotId: saved[0] })
+    expect(await heartbeat.ended).toEqual({ reason: 'limit', snapshotId: saved[0] })
     expect([await sandbox.status(), await provider.listSnapshots()]).toEqual([
       'stopped',
       [expect.objectContaining({ snapshotId: saved[0], name: 'last' })],
@@ -394,11 +394,11 @@ describe('autoSnapshot', () => {
     ['refuses to extend', 'throws'],
     ['reports success but does not extend', 'silent'],
   ])('saves when the provider %s', async (_, how) => {
-    const { clock, provider, heart, failures } = await beating({
+    const { clock, provider, heartbeat, failures } = await beating({
       lifetimeMs: 10 * minute,
       autoSnapshot: true,
       wrap: (real) =>
-        over(real, {
+        override(real, {
           extendTimeout: async () => {
             if (how === 'throws') throw new SandboxError('quota_exceeded', 'The plan ends here.')
           },
@@ -411,7 +411,7 @@ describe('autoSnapshot', () => {
     expect(snapshots).toHaveLength(1)
     expect(failures[0]?.code).toBe('quota_exceeded')
     if (how === 'silent') expect(failures).toHaveLength(1)
-    expect(await heart.ended).toMatchObject({ reason: 'stopped', snapshotId: snapshots[0]!.snapshotId })
+    expect(await heartbeat.ended).toMatchObject({ reason: 'stopped', snapshotId: snapshots[0]!.snapshotId })
   })
 
   it('retries if the snapshot fails', async () => {
@@ -473,8 +473,8 @@ describe('the process', () => {
       import { MemoryProvider } from '@sandkasten/sdk/memory'
       const sandbox = await new MemoryProvider().create({ lifetimeMs: 3_600_000 })
       let beats = 0
-      const heart = keepAlive(sandbox, { leaseMs: 3_600_000, onBeat: () => (beats += 1) })
-      await heart.beat()
+      const heartbeat = keepAlive(sandbox, { leaseMs: 3_600_000, onBeat: () => (beats += 1) })
+      await heartbeat.beat()
       process.on('exit', () => console.log('ended after', beats >= 1 ? 'beating' : 'nothing'))
     `
     const child = spawn(

@@ -9,7 +9,7 @@ import type {
   SandboxSnapshots,
   SnapshotOptions,
 } from '../spec/index.ts'
-import { Heart, type HeartOptions } from './heart.ts'
+import { Heartbeat, type HeartbeatOptions } from './heartbeat.ts'
 
 export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extends CallOptions {
   /**
@@ -100,7 +100,7 @@ export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActi
       'A single failed beat would end the sandbox: use a longer lease, or a shorter interval.',
       { leaseMs, everyMs },
     )
-  return new Heart(sandbox, {
+  return new Heartbeat(sandbox, {
     ...puttingOff(sandbox),
     leaseMs,
     everyMs,
@@ -115,7 +115,7 @@ export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActi
   })
 }
 
-function puttingOff(sandbox: SandboxCore): Pick<HeartOptions, 'putOff' | 'idle'> {
+function puttingOff(sandbox: SandboxCore): Pick<HeartbeatOptions, 'putOff' | 'idle'> {
   if (supports(sandbox, 'lifetime'))
     return { putOff: (ms, call) => sandbox.extendTimeout(ms, call), idle: false }
   if (supports(sandbox, 'activity')) return { putOff: (_, call) => sandbox.refreshActivity(call), idle: true }
@@ -126,7 +126,7 @@ function savingOf(
   sandbox: SandboxCore,
   wanted: boolean | AutoSnapshotOptions | undefined,
   leaseMs: number,
-): HeartOptions['save'] {
+): HeartbeatOptions['save'] {
   if (!wanted) return undefined
   if (!supports(sandbox, 'snapshot')) throw unsupported(sandbox, 'snapshot')
   const options = wanted === true ? {} : wanted

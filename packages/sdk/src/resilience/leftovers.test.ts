@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { SandboxError } from '../errors.ts'
 import { type ManualClock, MemoryProvider } from '../providers/memory/index.ts'
-import { over } from '../shared/over.ts'
+import { override } from '../shared/override.ts'
 import { brokenProviders, setUp as setUpBroken } from '../testing/broken/index.ts'
 import { failover } from './failover.ts'
 import { closeGroups, groups, named, setUp } from './test-kit.ts'
@@ -11,7 +11,7 @@ afterEach(closeGroups)
 describe('failover: leftovers of a failed create', () => {
   /** Creates the sandbox, but loses the response. */
   function losing(real: MemoryProvider, afterMs = 0, clock?: ManualClock): MemoryProvider {
-    return over(real, {
+    return override(real, {
       create: async (options) => {
         if (afterMs === 0) await real.create(options)
         else clock!.after(afterMs, () => void real.create(options))
@@ -83,7 +83,7 @@ describe('failover: leftovers of a failed create', () => {
     const broken = brokenProviders.find(({ name }) => name === 'list-ignores-labels')!
     const { working, provider } = setUpBroken(broken)
     await working.create({ labels: { owner: 'somebody' } })
-    const lost = over(provider, {
+    const lost = override(provider, {
       create: async (options) => {
         await provider.create(options)
         throw new SandboxError('connection_lost', 'The answer was lost.')
@@ -109,7 +109,7 @@ describe('failover: leftovers of a failed create', () => {
     const { a, b, clock } = setUp()
     const there = await a.create({ name: 'job' })
     await there.stop()
-    const deaf = over(a, { getOrCreate: ({ signal: _, ...options }) => a.getOrCreate(options) })
+    const deaf = override(a, { getOrCreate: ({ signal: _, ...options }) => a.getOrCreate(options) })
     const group = failover(deaf, named(b, 'second'), { clock, attemptTimeoutMs: 5000 })
     groups.push(group)
     a.fault({ on: 'get', delayMs: 60_000 })
@@ -129,7 +129,7 @@ describe('failover: leftovers of a failed create', () => {
   it('a cancelled call returns immediately, and the search runs in the background', async () => {
     const { a, b, clock } = setUp()
     const controller = new AbortController()
-    const lost = over(a, {
+    const lost = override(a, {
       create: async ({ signal: _, ...options } = {}) => {
         await a.create(options)
         controller.abort()

@@ -1,6 +1,6 @@
 import type { Clock } from '../shared/clock.ts'
 import type { CallOptions, SandboxProvider } from '../spec/index.ts'
-import { within } from './within.ts'
+import { within } from './time-limit.ts'
 
 /** The label that finds leftovers of a failed create. Its value is new for each attempt. */
 export const attemptLabel = 'sandkasten.attempt'
@@ -128,5 +128,5 @@ interface Search {
 }
 
 function leftoverOf({ provider, attempt, error }: Search): Leftover {
-  return { provider: provider.name, attempt, ...(error === undefined ? {} : { error }) }
+  return { provider: provider.name, attempt, error }
 }

@@ -97,8 +97,8 @@ export const processCalls: Methods<ProcessHandle<AllCapabilities>> = {
 }
 
 /** A second start with the same id returns the first process. */
-function namedStart(options: { processId?: string; stdin?: unknown } | undefined): boolean {
-  return options?.processId !== undefined && (options.stdin === undefined || isAtHand(options.stdin))
+function namedStart(options: { execId?: string; stdin?: unknown } | undefined): boolean {
+  return options?.execId !== undefined && (options.stdin === undefined || isAtHand(options.stdin))
 }
 
 /** A stream is consumed by the first attempt. */

@@ -212,16 +212,16 @@ describe('withRetry', () => {
     ['stat', 'stat', ({ sandbox }) => sandbox.files.stat('there')],
     ['writeFile', 'writeFile', ({ sandbox }) => sandbox.files.writeFile('there', 'y')],
     ['mkdir', 'mkdir', ({ sandbox }) => sandbox.files.mkdir('a/b', { recursive: true })],
-    ['spawn', 'spawn', ({ sandbox }) => sandbox.spawn({ cmd: 'greet', processId: 'job' })],
+    ['spawn', 'spawn', ({ sandbox }) => sandbox.spawn({ cmd: 'greet', execId: 'job' })],
     [
       'spawn',
       'runCommand',
-      ({ sandbox }) => sandbox.runCommand({ cmd: 'greet', processId: 'job', detached: true }),
+      ({ sandbox }) => sandbox.runCommand({ cmd: 'greet', execId: 'job', detached: true }),
     ],
     ['output', 'wait', async ({ sandbox }) => (await sandbox.spawn({ cmd: 'greet' })).wait()],
     ['processStatus', 'status', async ({ sandbox }) => (await sandbox.spawn({ cmd: 'greet' })).status()],
     ['stat', 'stat', ({ sandbox }) => sandbox.restricted().files.stat('there')],
-    ['spawn', 'spawn', ({ sandbox }) => sandbox.restricted().spawn({ cmd: 'greet', processId: 'job' })],
+    ['spawn', 'spawn', ({ sandbox }) => sandbox.restricted().spawn({ cmd: 'greet', execId: 'job' })],
   ]
   it.each(repeated)('%s fails twice, and %s still succeeds', async (point, name, call) => {
     const world = await setUp()
@@ -239,7 +239,7 @@ describe('withRetry', () => {
       'spawn',
       'a process whose input is a stream',
       ({ sandbox }) =>
-        sandbox.spawn({ cmd: 'greet', processId: 'job', stdin: new Blob(['x']).stream() as never }),
+        sandbox.spawn({ cmd: 'greet', execId: 'job', stdin: new Blob(['x']).stream() as never }),
     ],
     ['snapshot', 'snapshot', ({ sandbox }) => sandbox.snapshot()],
     ['appendFile', 'appendFile', ({ sandbox }) => sandbox.files.appendFile('there', 'y')],

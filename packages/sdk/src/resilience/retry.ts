@@ -82,7 +82,7 @@ export async function repeat<T>(
       const asked = retryAfterMs(error) ?? 0
       if (asked > maxMs) throw error
       const waitMs = Math.max(asked, backoffMs(attempt, { baseMs, maxMs }))
-      onRetry?.({ ...(name === undefined ? {} : { call: name }), attempt, error, waitMs })
+      onRetry?.({ call: name, attempt, error, waitMs })
       await sleep(clock, waitMs, signal).catch(() => {
         throw abortedError(signal!, `Waiting for another attempt after “${error.message}”`)
       })

@@ -1,7 +1,7 @@
 import { ManualClock, MemoryProvider, type MemoryProviderOptions } from '../providers/memory/index.ts'
-import { over } from '../shared/over.ts'
-import type { FailoverAccount } from './account.ts'
+import { override } from '../shared/override.ts'
 import { type FailoverOptions, failover } from './failover.ts'
+import type { FailoverAccount } from './failover-account.ts'
 
 export const groups: AsyncDisposable[] = []
 export async function closeGroups(): Promise<void> {
@@ -26,9 +26,9 @@ export function setUp(options: FailoverOptions = {}, first: MemoryProviderOption
 /** A memory provider with another name, which is also the prefix of its ids. */
 export function named(real: MemoryProvider, name: string): MemoryProvider {
   const rename = <T extends { sandboxId: string }>(handle: T): T =>
-    over(handle as T & object, { id: `${name}:${handle.sandboxId}`, provider: name } as never) as T
+    override(handle as T & object, { id: `${name}:${handle.sandboxId}`, provider: name } as never) as T
   const native = (id: string) => id.replace(`${name}:`, '')
-  return over(real, {
+  return override(real, {
     name,
     create: async (options) => rename(await real.create(options)),
     get: async (id, options) => rename(await real.get(native(id), options)),

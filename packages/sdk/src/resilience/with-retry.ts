@@ -1,5 +1,5 @@
 import { checkKnown } from '../core/validate.ts'
-import { over } from '../shared/over.ts'
+import { override } from '../shared/override.ts'
 import type {
   Capabilities,
   GetOrCreateOpts,
@@ -44,7 +44,7 @@ class Wrap {
 
   provider(real: SandboxProvider): SandboxProvider {
     const calls = this.#methods(real, providerCalls)
-    return over(real, {
+    return override(real, {
       ...calls,
       create: async (options) => this.sandbox(await calls.create(options)),
       get: async (id, options) => this.sandbox(await calls.get(id, options)),
@@ -53,7 +53,7 @@ class Wrap {
   }
 
   sandbox(real: SandboxHandle): SandboxHandle {
-    return over(real, this.#sandboxMembers(real))
+    return override(real, this.#sandboxMembers(real))
   }
 
   /** A restricted view is frozen, and so is its wrapper. */
@@ -69,7 +69,7 @@ class Wrap {
     const process = async (handle: Promise<unknown>) => this.#process((await handle) as ProcessHandle)
     return {
       ...calls,
-      files: over(real.files, this.#methods(real.files, fileCalls)),
+      files: override(real.files, this.#methods(real.files, fileCalls)),
       restricted: () => this.#restricted(real.restricted()),
       runCommand: (options: { detached?: boolean }) =>
         options?.detached ? process(calls.runCommand(options as never)) : calls.runCommand(options as never),
@@ -81,7 +81,7 @@ class Wrap {
   }
 
   #process(real: ProcessHandle): ProcessHandle {
-    return over(real, this.#methods(real, processCalls))
+    return override(real, this.#methods(real, processCalls))
   }
 
   /**

@@ -8,8 +8,8 @@ export function maybeDone(error: unknown): unknown {
     hint: 'The command may have run, at least in part, but its result is lost. Check what it did before you run it again. To make a command repeatable, give it an id.',
     details: error.details,
     cause: error,
-    ...(error.provider === undefined ? {} : { provider: error.provider }),
-    ...(error.sandboxId === undefined ? {} : { sandboxId: error.sandboxId }),
-    ...(error.requestId === undefined ? {} : { requestId: error.requestId }),
+    provider: error.provider,
+    sandboxId: error.sandboxId,
+    requestId: error.requestId,
   })
 }

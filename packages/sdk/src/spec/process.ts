@@ -63,7 +63,7 @@ export interface DetachedCommandOptions extends CommandOptions {
    */
   detached: true
   stdin?: BytesSource | 'pipe'
-  processId?: string
+  execId?: string
   outputBufferBytes?: number
 }
 
@@ -76,7 +76,7 @@ export interface SpawnOptions extends CommandOptions {
   /** The program outlives this process. Always the case for remote providers. */
   detached?: boolean
   /** Makes the call idempotent: a second `spawn` with this id returns the first process. */
-  processId?: string
+  execId?: string
   /** The amount of output kept for later readers. Default 8 MiB. */
   outputBufferBytes?: number
 }
@@ -110,7 +110,7 @@ export interface ProcessStatus {
 }
 
 export interface ProcessInfo extends ProcessStatus {
-  readonly processId: string
+  readonly execId: string
   readonly cmd?: string
   readonly args?: readonly string[]
   readonly startedAt?: Date
@@ -133,7 +133,7 @@ export interface WaitOptions extends CallOptions {
 
 export interface ProcessCore {
   /** Unique within the sandbox. */
-  readonly processId: string
+  readonly execId: string
   /** As numbered in the sandbox; undefined if the provider does not report it. */
   readonly pid?: number
   /**

@@ -82,7 +82,7 @@ export type RestrictedAbility = 'reattach' | 'shell' | 'terminal'
 
 export interface SandboxReattach<C extends Capabilities> {
   /** Throws `not_found` if the id is unknown or its record has been removed. */
-  getProcess(processId: string, options?: CallOptions): Promise<ProcessHandle<C>>
+  getProcess(execId: string, options?: CallOptions): Promise<ProcessHandle<C>>
   listProcesses(options?: CallOptions): Promise<ProcessInfo[]>
 }
 

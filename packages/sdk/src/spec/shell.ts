@@ -25,13 +25,10 @@ export interface SandboxShell {
   readonly cwd: string
   exec(command: string, options?: ShellExecOptions): Promise<ShellResult>
   /**
-   * Follows a command with this `commandId` from the beginning of its output, also if another process started it.
+   * Follows a command with this `execId` from the beginning of its output, also if another process started it.
    * Throws `not_found` for an unknown id. Only on providers whose shells outlive the client.
    */
-  attach?(
-    commandId: string,
-    options?: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'>,
-  ): Promise<ShellResult>
+  attach?(execId: string, options?: Omit<ShellExecOptions, 'execId' | 'timeoutMs'>): Promise<ShellResult>
   /** Ends the shell and its programs. Returns false if it was already closed. */
   close(options?: CallOptions): Promise<boolean>
 }
@@ -51,7 +48,7 @@ export interface ShellExecOptions extends CallOptions {
   /** Limits the memory that several results use together. */
   outputBudget?: OutputBudget
   /** An id for `attach`, chosen by the caller. Ignored by providers without `attach`. */
-  commandId?: string
+  execId?: string
   /** Called once `attach` has found the command. */
   onFound?: () => void
 }

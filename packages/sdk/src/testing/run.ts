@@ -64,7 +64,7 @@ async function runOne(session: Session, behaviour: Behaviour): Promise<Behaviour
     id,
     group,
     name,
-    ...(note === undefined ? {} : { note }),
+    note,
     durationMs: performance.now() - start,
   })
   try {

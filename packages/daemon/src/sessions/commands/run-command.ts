@@ -13,7 +13,7 @@ export function startRun(sandbox: Sandbox, row: ExecRow, request: RunRequest): P
   return sandbox.spawn({
     cmd: request.cmd,
     args: request.args,
-    processId: row.exec_id,
+    execId: row.exec_id,
     detached: true,
     env: request.env,
     cwd: request.cwd,

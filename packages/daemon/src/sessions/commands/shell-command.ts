@@ -36,7 +36,7 @@ export function trackShell(
   const stop = new AbortController()
   let pieces = 0
   const calls = {
-    commandId: row.exec_id,
+    execId: row.exec_id,
     signal: stop.signal,
     onOutput: (text: string): void | Promise<void> => {
       pieces += 1

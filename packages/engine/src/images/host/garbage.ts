@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { errnoOf } from '@sandkasten/sdk/folder'
+import { errnoOf } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../../read-files.ts'
 import { hostImage } from './host.ts'

@@ -1,6 +1,6 @@
 /** The process of `top-process.ts`: a question on standard input, an answer on standard output. */
 import { readFileSync, writeSync } from 'node:fs'
-import { translate } from '@sandkasten/sdk/folder'
+import { translate } from '@sandkasten/sdk/internal'
 import { topLayerContents } from './contents.ts'
 import type { TopLayerRequest, TopLayerResponse } from './top-layer.ts'
 

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { guarded } from '@sandkasten/sdk/folder'
+import { guarded } from '@sandkasten/sdk/internal'
 import type { Container, ContainerInspectInfo } from 'dockerode'
 import { type HostImageOptions, hiddenInHost } from '../../images/host/hidden.ts'
 import { checkSpec } from '../check-spec.ts'

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Isolation, SandboxError } from '@sandkasten/sdk'
-import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, translate } from '@sandkasten/sdk/internal'
 import { collectHostImages } from '../../images/host/garbage.ts'
 import { type HostImageOptions, hiddenInHost } from '../../images/host/hidden.ts'
 import { type HostImage, hostImage } from '../../images/host/host.ts'

@@ -1,6 +1,6 @@
 /** Real sandboxes of any isolator, for tests that try to get out of them. */
 import { readFileSync } from 'node:fs'
-import { RunnerClient, type RunOptions } from '@sandkasten/sdk/runner'
+import { RunnerClient, type RunOptions } from '@sandkasten/runner-client'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../isolator.ts'
 import type { SharedResource } from './kernel-resources.ts'
 

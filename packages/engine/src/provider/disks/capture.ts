@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { guarded, type SandboxRecord, writeRecord } from '@sandkasten/sdk/folder'
+import { guarded, type SandboxRecord, writeRecord } from '@sandkasten/sdk/internal'
 import type { IsolatedSandbox, Upper } from '../../isolators/isolator.ts'
 import type { Draft, LayerStore } from '../../layers/store.ts'
 import type { Trees } from '../../layers/trees.ts'

@@ -1,5 +1,5 @@
 import type { CallOptions, SandboxError, SnapshotInfo } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../../isolators/isolator.ts'
 import type { Volumes } from '../../volumes/volumes.ts'

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import { identityOf, isAlive, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { identityOf, isAlive, type SandboxRecord } from '@sandkasten/sdk/internal'
 import { type CreateSpec, randomId, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
 import { runtimeRecipe, type StandIns } from '../../images/index.ts'
 import type { Image, IsolatorSpec } from '../../isolators/isolator.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import type { SnapshotInfo } from '@sandkasten/sdk'
-import { type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
+import { type ProcessIdentity, replaceFile } from '@sandkasten/sdk/internal'
 import type { Image } from '../../isolators/isolator.ts'
 import { readJson } from '../../layers/atomic-file.ts'
 import { noSnapshot } from '../../layers/snapshots.ts'

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import { type CreateSpec, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
 import type { IsolatorSpec, LayeredDisks } from '../../isolators/isolator.ts'
 import { LayerStore, Snapshots, type TreeRights, Trees } from '../../layers/index.ts'

@@ -1,4 +1,4 @@
-import type { SandboxRecord } from '@sandkasten/sdk/folder'
+import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import type { LayerStore, Snapshots, Trees } from '../../layers/index.ts'
 import { extraOf, withExtra } from '../spec.ts'
 import type { Sandboxes } from './disks.ts'

@@ -1,5 +1,5 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { isAlive, type SandboxRecord } from '@sandkasten/sdk/folder'
+import { isAlive, type SandboxRecord } from '@sandkasten/sdk/internal'
 import type { HostMount } from '../../isolators/isolator.ts'
 import type { Trees } from '../../layers/index.ts'
 import { Volumes } from '../../volumes/volumes.ts'

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { readRecord, writeRecord } from '@sandkasten/sdk/folder'
+import { readRecord, writeRecord } from '@sandkasten/sdk/internal'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { EngineProvider } from '../engine-provider.ts'

@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { RunnerClient } from '@sandkasten/sdk/runner'
+import { RunnerClient } from '@sandkasten/runner-client'
 import { buildRunner } from '../build-runner.ts'
 
 export interface TestRunner extends AsyncDisposable {

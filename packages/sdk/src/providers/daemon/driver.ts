@@ -86,9 +86,9 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
     const sessions = await this.#client.listSessions({
       status,
       labels: Object.fromEntries(labels),
-      ...(name === undefined ? {} : { name }),
-      ...(limit === undefined ? {} : { limit }),
-      ...(cursor === undefined ? {} : { cursor }),
+      name,
+      limit,
+      cursor,
       signal,
     })
     const page: SandboxPage = sessions.map(infoOf).filter((info) => matches(info, filter))
@@ -111,8 +111,8 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
         snapshotId: id,
         sandboxId: sessionId,
         createdAt,
-        ...(name === undefined ? {} : { name }),
-        ...(sizeBytes === undefined ? {} : { sizeBytes }),
+        name,
+        sizeBytes,
       }),
     )
   }
@@ -152,9 +152,9 @@ function createOptions(spec: CreateSpec) {
   const { name, label, labels, envVars, lifetimeMs, image, snapshotId, resources, providerOptions } = spec
   const lifetimeSeconds = lifetimeMs === undefined ? undefined : lifetimeMs / 1000
   return {
-    ...(name === undefined ? {} : { name }),
-    ...(image === undefined ? {} : { image }),
-    ...(snapshotId === undefined ? {} : { snapshotId }),
+    name,
+    image,
+    snapshotId,
     labels: {
       ...labels,
       ...(label === undefined ? {} : { [peopleLabel]: label }),

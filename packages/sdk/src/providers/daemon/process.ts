@@ -12,7 +12,7 @@ import { translated, translating } from './translation.ts'
 
 /** A command of the session that carries an id: everything about it is asked of the daemon. */
 export class DaemonProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly #session: Session
   readonly #command: Command
   #stdinClosed = false
@@ -20,12 +20,12 @@ export class DaemonProcess implements ProcessDriver {
   constructor(session: Session, command: Command) {
     this.#session = session
     this.#command = command
-    this.processId = command.execId
+    this.execId = command.execId
   }
 
   async *events(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
     try {
-      yield* this.#command.output({ after, ...(signal ? { signal } : {}) })
+      yield* this.#command.output({ after, signal })
     } catch (error) {
       throw translated(error, this.#session.id)
     }
@@ -77,29 +77,29 @@ export async function startProcess(
   spec: ProcessSpec,
   { signal }: CallOptions,
 ): Promise<DaemonProcess> {
-  const { cmd, args, env, cwd, timeoutMs, processId, outputBufferBytes } = spec
+  const { cmd, args, env, cwd, timeoutMs, execId, outputBufferBytes } = spec
   try {
     const command = await session.start(cmd, {
       args,
       env,
-      ...(cwd === undefined ? {} : { cwd }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(processId === undefined ? {} : { execId: processId }),
+      cwd,
+      timeoutMs,
+      execId,
       ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all of it; the result need not carry it once more.
       maxOutputBytes: 1,
       // Who waits for it uses the session; one that was started to run on does not keep it from its end.
       extra: { hold: !spec.detached },
-      ...(signal ? { signal } : {}),
+      signal,
     })
     const process = new DaemonProcess(session, command)
     if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
     return process
   } catch (error) {
     // The id was used for another command: that one is meant.
-    if (processId === undefined || !SandboxError.is(error, 'conflict')) throw error
-    return new DaemonProcess(session, session.command(processId))
+    if (execId === undefined || !SandboxError.is(error, 'conflict')) throw error
+    return new DaemonProcess(session, session.command(execId))
   }
 }
 
@@ -114,9 +114,9 @@ export function exitOf({ status, result }: CommandInfo): { exit?: ProcessExit } 
   return {
     exit: {
       exitCode,
-      ...(signal === undefined ? {} : { signal }),
+      signal,
       timedOut,
-      ...(oom === undefined ? {} : { oom }),
+      oom,
       durationMs,
     },
   }

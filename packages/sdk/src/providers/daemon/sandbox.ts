@@ -45,13 +45,13 @@ export class DaemonSandbox implements SandboxDriver {
     return this.#translated(startProcess(this.#session, spec, call))
   }
 
-  async getProcess(processId: string, call: CallOptions): Promise<ProcessDriver> {
+  async getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
     await this.#check(call)
-    const command = this.#session.command(processId)
+    const command = this.#session.command(execId)
     const info = await command.info(call)
     if (info.kind === 'run' && info.incarnation === this.#session.bound)
       return new DaemonProcess(this.#session, command)
-    throw new SandboxError('not_found', `There is no process ${processId} in this sandbox.`, {
+    throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
       sandboxId: this.sandboxId,
       hint: 'See listProcesses().',
     })
@@ -65,7 +65,7 @@ export class DaemonSandbox implements SandboxDriver {
       .map((info) => {
         const [cmd, ...args] = info.command as string[]
         return {
-          processId: info.execId,
+          execId: info.execId,
           running: info.status === 'running',
           ...exitOf(info),
           ...(cmd === undefined ? {} : { cmd, args }),
@@ -77,9 +77,9 @@ export class DaemonSandbox implements SandboxDriver {
   async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
     const { name = `shell-${randomId()}`, cwd, env, login } = options
     const opening = this.#session.openShell(name, {
-      ...(cwd === undefined ? {} : { cwd }),
-      ...(env === undefined ? {} : { env }),
-      ...(login === undefined ? {} : { login }),
+      cwd,
+      env,
+      login,
       ...call,
     })
     const shell = await this.#translated(opening)
@@ -129,9 +129,7 @@ export class DaemonSandbox implements SandboxDriver {
 
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     await this.#check(call)
-    const { id } = await this.#translated(
-      this.#session.snapshot({ ...(name === undefined ? {} : { name }), ...call }),
-    )
+    const { id } = await this.#translated(this.#session.snapshot({ name, ...call }))
     return { snapshotId: id }
   }
 
@@ -141,7 +139,7 @@ export class DaemonSandbox implements SandboxDriver {
     return copies.map((copy) => (copy instanceof Error ? copy : new DaemonSandbox(this.#client, copy.info)))
   }
 
-  async extendLifetime(ms: number, call: CallOptions): Promise<void> {
+  async extendTimeout(ms: number, call: CallOptions): Promise<void> {
     this.#refuseOther(await this.#session.info(call))
     await this.#translated(this.#session.extend(ms / 1000, call))
   }

@@ -39,24 +39,24 @@ export class DaemonShell implements SandboxShell {
   }
 
   async #exec(command: string, options: ShellExecOptions): Promise<ShellResult> {
-    const { commandId, timeoutMs, ...rest } = options
+    const { execId, timeoutMs, ...rest } = options
     const running = this.#session.exec(command, {
       shell: this.name,
       ...(timeoutMs === undefined ? {} : { timeoutMs: checkMs(timeoutMs, 'timeoutMs') }),
-      ...(commandId === undefined ? {} : { execId: commandId }),
+      execId,
       ...rest,
     })
     return this.#after(await translating(this.#session.id, running))
   }
 
   async attach(
-    commandId: string,
-    options: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'> = {},
+    execId: string,
+    options: Omit<ShellExecOptions, 'execId' | 'timeoutMs'> = {},
   ): Promise<ShellResult> {
     const { signal, onOutput } = options
     const waiting = this.#session
-      .command(commandId)
-      .wait<ExecResult>({ ...(signal ? { signal } : {}), ...(onOutput ? { onOutput } : {}) })
+      .command(execId)
+      .wait<ExecResult>({ signal, ...(onOutput ? { onOutput } : {}) })
     return this.#after(await translating(this.#session.id, waiting))
   }
 

@@ -12,15 +12,15 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
-import { gone } from './box.ts'
 import { type DaytonaCapabilities, daytonaCapabilities } from './capabilities.ts'
 import { createParams } from './create-params.ts'
 import { isUnsent, translated, translating } from './errors.ts'
-import type { Patience } from './patience.ts'
+import { gone } from './incarnation.ts'
+import type { TimeLimits } from './options.ts'
 import { again } from './retry.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
-import { awaken, removed, settled } from './states.ts'
+import { awaken, removed, settled } from './state-changes.ts'
 import { createLabel, infoOf, managedLabel, nameLabel, snapshotPrefix, vendorName } from './translation.ts'
 
 export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
@@ -40,11 +40,11 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     'providerOptions',
   ]
   readonly #client: () => Promise<DaytonaClient>
-  readonly #patience: Patience
+  readonly #timeLimits: TimeLimits
 
-  constructor(client: () => Promise<DaytonaClient>, patience: Patience) {
+  constructor(client: () => Promise<DaytonaClient>, timeLimits: TimeLimits) {
     this.#client = client
-    this.#patience = patience
+    this.#timeLimits = timeLimits
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<DaytonaSandbox> {
@@ -52,11 +52,11 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     const params = await createParams(spec, createId)
     const client = await this.#client()
     throwIfAborted(call.signal, 'Creating the sandbox')
-    const creating = client.create(params as never, { timeout: this.#patience.startMs / 1000 })
-    const unmake = (made: DaytonaSandboxObject) => removed(made, this.#patience)
+    const creating = client.create(params as never, { timeout: this.#timeLimits.startMs / 1000 })
+    const unmake = (made: DaytonaSandboxObject) => removed(made, this.#timeLimits)
     try {
       const made = await undoneOnAbort(creating, unmake, call.signal, 'Creating the sandbox')
-      return await DaytonaSandbox.of(client, made, this.#patience, call)
+      return await DaytonaSandbox.of(client, made, this.#timeLimits, call)
     } catch (error) {
       const failure = call.signal?.aborted
         ? abortedError(call.signal, 'Creating the sandbox')
@@ -68,10 +68,10 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<DaytonaSandbox> {
     const client = await this.#client()
     const sandbox = await this.#get(sandboxId, call)
-    await settled(sandbox, this.#patience, call)
+    await settled(sandbox, this.#timeLimits, call)
     if (infoOf(sandbox).status === 'destroyed') throw gone(sandboxId)
-    if (resume) await awaken(sandbox, this.#patience, call)
-    return DaytonaSandbox.of(client, sandbox, this.#patience, call)
+    if (resume) await awaken(sandbox, this.#timeLimits, call)
+    return DaytonaSandbox.of(client, sandbox, this.#timeLimits, call)
   }
 
   async find(name: string, call: CallOptions): Promise<string | undefined> {
@@ -104,7 +104,7 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   async destroy(sandboxId: string, call: CallOptions): Promise<boolean> {
     try {
       const sandbox = await this.#get(sandboxId, call)
-      await this.#do('Destroying', sandbox.delete(this.#patience.startMs / 1000), call)
+      await this.#do('Destroying', sandbox.delete(this.#timeLimits.startMs / 1000), call)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -194,7 +194,7 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     try {
       for (const sandbox of await again(() => translating('Cleaning up', undefined, look()), undefined)) {
         left = sandbox.id
-        await removed(sandbox, this.#patience)
+        await removed(sandbox, this.#timeLimits)
       }
       return failure
     } catch (cleanUp) {

@@ -11,13 +11,13 @@ export function translated(error: unknown, what: string, sandboxId?: string): Sa
   return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona answered with an error'}.`, {
     provider: 'daytona',
     cause: error,
-    ...(sandboxId === undefined ? {} : { sandboxId }),
-    ...(requestId === undefined ? {} : { requestId }),
-    ...(hints[known] === undefined ? {} : { hint: hints[known] }),
+    sandboxId,
+    requestId,
+    hint: hints[known],
     details: {
-      ...(statusCode === undefined ? {} : { status: statusCode }),
+      status: statusCode,
       ...(typeof code === 'string' ? { vendorCode: code } : {}),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      retryAfterMs,
     },
   })
 }

@@ -3,21 +3,21 @@ import { SandboxError } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
 import { concat } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
-import type { Silence } from '../../shared/silence.ts'
+import type { Silence } from '../../shared/silence-timeout.ts'
 import type { CallOptions, FileEntry, FileStat, FileType } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { type Box, mostInputBytes } from './box.ts'
 import { translated } from './errors.ts'
+import { type Incarnation, mostInputBytes } from './incarnation.ts'
 
 /** What one answer carries of a file; a longer one that is wanted whole is streamed by the vendor's own call. */
 const pageBytes = 256 * 1024
 
 /** Facts and small content by the agent, which knows what went wrong; large content by the vendor's streams. */
 export class DaytonaFiles implements FilesDriver {
-  readonly #box: Box
+  readonly #incarnation: Incarnation
 
-  constructor(box: Box) {
-    this.#box = box
+  constructor(incarnation: Incarnation) {
+    this.#incarnation = incarnation
   }
 
   async readStream(
@@ -44,7 +44,7 @@ export class DaytonaFiles implements FilesDriver {
     for (;;) {
       const { done, value } = await source.next()
       if (done) {
-        await this.#box.ask(['put', path, ...facts, ''], { ...call, input: concat(parts) })
+        await this.#incarnation.ask(['put', path, ...facts, ''], { ...call, input: concat(parts) })
         return
       }
       parts.push(value)
@@ -55,7 +55,7 @@ export class DaytonaFiles implements FilesDriver {
   }
 
   async list(path: string, { recursive }: { recursive: boolean }, call: CallOptions): Promise<FileEntry[]> {
-    const lines = await this.#box.ask(['ls', path, recursive ? '1' : ''], call)
+    const lines = await this.#incarnation.ask(['ls', path, recursive ? '1' : ''], call)
     return lines.map((line) => {
       const [encoded, ...facts] = line.split(' ')
       const found = text(encoded!)
@@ -64,7 +64,7 @@ export class DaytonaFiles implements FilesDriver {
   }
 
   async stat(path: string, { follow }: { follow: boolean }, call: CallOptions): Promise<FileStat> {
-    const [line] = await this.#box.ask(['stat', path, follow ? '1' : ''], call)
+    const [line] = await this.#incarnation.ask(['stat', path, follow ? '1' : ''], call)
     return statOf(line!.split(' '))
   }
 
@@ -74,11 +74,11 @@ export class DaytonaFiles implements FilesDriver {
     call: CallOptions,
   ): Promise<void> {
     const bits = mode === undefined ? '' : mode.toString(8)
-    await this.#box.ask(['mkdir', path, recursive ? '1' : '', bits], call)
+    await this.#incarnation.ask(['mkdir', path, recursive ? '1' : '', bits], call)
   }
 
   async rename(from: string, to: string, call: CallOptions): Promise<void> {
-    await this.#box.ask(['rename', from, to], call)
+    await this.#incarnation.ask(['rename', from, to], call)
   }
 
   async rm(
@@ -86,24 +86,24 @@ export class DaytonaFiles implements FilesDriver {
     { recursive, force }: { recursive: boolean; force: boolean },
     call: CallOptions,
   ): Promise<void> {
-    await this.#box.ask(['rm', path, recursive ? '1' : '', force ? '1' : ''], call)
+    await this.#incarnation.ask(['rm', path, recursive ? '1' : '', force ? '1' : ''], call)
   }
 
   async chmod(path: string, mode: number, call: CallOptions): Promise<void> {
-    await this.#box.ask(['chmod', path, mode.toString(8)], call)
+    await this.#incarnation.ask(['chmod', path, mode.toString(8)], call)
   }
 
   async symlink(target: string, path: string, call: CallOptions): Promise<void> {
-    await this.#box.ask(['symlink', target, path], call)
+    await this.#incarnation.ask(['symlink', target, path], call)
   }
 
   async readlink(path: string, call: CallOptions): Promise<string> {
-    const [line] = await this.#box.ask(['readlink', path], call)
+    const [line] = await this.#incarnation.ask(['readlink', path], call)
     return text(line!)
   }
 
   async #page(path: string, start: number, length: number, call: CallOptions) {
-    const [line] = await this.#box.ask(['read', path, String(start), String(length)], call)
+    const [line] = await this.#incarnation.ask(['read', path, String(start), String(length)], call)
     const [size, data = ''] = line!.split(' ')
     return { size: Number(size), data: fromBase64(data) }
   }
@@ -128,10 +128,10 @@ export class DaytonaFiles implements FilesDriver {
 
   /** Fails, instead of ending, when it is cut short. */
   async #download(path: string, size: number, call: CallOptions): Promise<AsyncIterable<Uint8Array>> {
-    const { sandbox } = this.#box
+    const { sandbox } = this.#incarnation
     const what = `Reading ${path}`
-    const full = path.startsWith('/') ? path : `${this.#box.workdir}/${path}`
-    const silence = this.#box.silence(call)
+    const full = path.startsWith('/') ? path : `${this.#incarnation.workdir}/${path}`
+    const silence = this.#incarnation.silence(call)
     const failure = (error: unknown) => this.#failure(silence.blamed(error), what, call)
     silence.listen()
     try {
@@ -150,15 +150,15 @@ export class DaytonaFiles implements FilesDriver {
     chunks: AsyncIterable<Uint8Array>,
     call: CallOptions,
   ): Promise<void> {
-    const [line] = await this.#box.ask(['prepare', path, randomId()], call)
+    const [line] = await this.#incarnation.ask(['prepare', path, randomId()], call)
     const part = text(line!)
     // What the source throws is the caller's own, and comes back as it is.
     const watched = new Watched(chunks)
     try {
-      await this.#box.stream(watched.chunks(), part, call)
-      await this.#box.ask(['put', path, ...facts, part], call)
+      await this.#incarnation.stream(watched.chunks(), part, call)
+      await this.#incarnation.ask(['put', path, ...facts, part], call)
     } catch (error) {
-      await this.#box.ask(['rm', part, '', '1']).catch(() => {})
+      await this.#incarnation.ask(['rm', part, '', '1']).catch(() => {})
       if (watched.failed) throw watched.error
       throw this.#failure(error, `Writing ${path}`, call)
     }
@@ -166,7 +166,7 @@ export class DaytonaFiles implements FilesDriver {
 
   #failure(error: unknown, what: string, { signal }: CallOptions): SandboxError {
     if (signal?.aborted) return abortedError(signal, what)
-    return translated(error, what, this.#box.id)
+    return translated(error, what, this.#incarnation.id)
   }
 }
 

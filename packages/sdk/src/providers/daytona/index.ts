@@ -1,4 +1,5 @@
 export type { DaytonaCapabilities } from './capabilities.ts'
 export type { DaytonaCreateOptions } from './create-params.ts'
-export { DaytonaProvider, type DaytonaProviderOptions } from './provider.ts'
+export type { DaytonaProviderOptions } from './options.ts'
+export { DaytonaProvider } from './provider.ts'
 export type { DaytonaModule } from './sdk.ts'

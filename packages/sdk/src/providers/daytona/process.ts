@@ -11,7 +11,7 @@ import type {
   ProcessStatus,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { type Box, mostInputBytes } from './box.ts'
+import { type Incarnation, mostInputBytes } from './incarnation.ts'
 import { again } from './retry.ts'
 
 const keepMs = 20_000
@@ -20,8 +20,8 @@ const pageBytes = 1024 * 1024
 
 /** A program in the sandbox, and the keeper that holds its output and its input. */
 export class DaytonaProcess implements ProcessDriver {
-  readonly processId: string
-  readonly #box: Box
+  readonly execId: string
+  readonly #incarnation: Incarnation
   readonly #piped: boolean
   /** What came with the answer to its start: the first reader's first page. */
   #first: { rid: string; events: ProcessEvent[] } | undefined
@@ -29,22 +29,22 @@ export class DaytonaProcess implements ProcessDriver {
   #stdinClosed = false
   #turn: Promise<unknown> = Promise.resolve()
   /** Told once its end was read. */
-  onEnd?: (processId: string) => void
+  onEnd?: (execId: string) => void
 
-  constructor(box: Box, processId: string, options: { piped?: boolean } = {}) {
-    this.#box = box
-    this.processId = processId
+  constructor(incarnation: Incarnation, execId: string, options: { piped?: boolean } = {}) {
+    this.#incarnation = incarnation
+    this.execId = execId
     this.#piped = options.piped ?? true
   }
 
   /** Starts it, or finds the one that was started with this id. */
   static async start(
-    box: Box,
+    incarnation: Incarnation,
     spec: ProcessSpec & { terminal?: { cols: number; rows: number } },
     call: CallOptions,
     forget: readonly string[] = [],
   ): Promise<DaytonaProcess> {
-    const processId = spec.processId ?? `p-${randomId()}`
+    const execId = spec.execId ?? `p-${randomId()}`
     const rid = spec.reading ? randomId() : '-'
     const { head, rest } = await firstInput(spec.stdin)
     const mode = spec.terminal
@@ -56,9 +56,9 @@ export class DaytonaProcess implements ProcessDriver {
           : 'd'
     const args = [
       'start',
-      processId,
+      execId,
       rid,
-      String(box.pollMs),
+      String(incarnation.pollMs),
       String(Math.ceil(spec.timeoutMs ?? 0)),
       String(spec.outputBufferBytes),
       mode,
@@ -69,15 +69,15 @@ export class DaytonaProcess implements ProcessDriver {
     ]
     const lines = await again(
       () =>
-        box.ask(args, {
+        incarnation.ask(args, {
           ...call,
           env: spec.env,
-          waitMs: rid === '-' ? 0 : box.pollMs,
+          waitMs: rid === '-' ? 0 : incarnation.pollMs,
           ...(mode === 'd' ? { input: head } : {}),
         }),
       call.signal,
     )
-    const process = new DaytonaProcess(box, processId, { piped: spec.stdin !== 'empty' })
+    const process = new DaytonaProcess(incarnation, execId, { piped: spec.stdin !== 'empty' })
     if (spec.reading) process.#first = { rid, events: process.#eventsOf(lines.slice(1)) }
     if (rest) void process.#feed(head, rest)
     return process
@@ -100,7 +100,7 @@ export class DaytonaProcess implements ProcessDriver {
           from = event.seq
           yield event
           if (event.type !== 'exit') continue
-          this.onEnd?.(this.processId)
+          this.onEnd?.(this.execId)
           return
         }
         reading = true
@@ -177,13 +177,13 @@ export class DaytonaProcess implements ProcessDriver {
     const id = randomId()
     let file = '-'
     const small = data.byteLength <= mostInputBytes
-    if (!small) file = await this.#box.upload(data, call)
+    if (!small) file = await this.#incarnation.upload(data, call)
     for (let first = true; ; first = false) {
       const text = first && small && data.byteLength > 0 ? '@input' : '-'
-      const request = ['feed', id, file, text, eof ? '1' : '0', String(this.#box.pollMs)]
+      const request = ['feed', id, file, text, eof ? '1' : '0', String(this.#incarnation.pollMs)]
       const [line] = await this.#ask(request, {
         ...call,
-        waitMs: this.#box.pollMs,
+        waitMs: this.#incarnation.pollMs,
         ...(text === '-' ? {} : { input: data }),
       })
       if (line === 'ok') return
@@ -195,7 +195,7 @@ export class DaytonaProcess implements ProcessDriver {
   async #awake(rid: string, after: number, signal?: AbortSignal): Promise<ProcessEvent[] | undefined> {
     for (;;) {
       try {
-        return await this.#read(rid, after, this.#box.pollMs, signal)
+        return await this.#read(rid, after, this.#incarnation.pollMs, signal)
       } catch (error) {
         const state = SandboxError.is(error, 'not_running') ? error.details.state : undefined
         if (state !== 'paused' && state !== 'pausing' && state !== 'resuming') throw error
@@ -212,13 +212,13 @@ export class DaytonaProcess implements ProcessDriver {
     signal?: AbortSignal,
   ): Promise<ProcessEvent[] | undefined> {
     const request = ['read', rid, after, pageBytes, waitMs, 0].map(String)
-    const lines = await this.#ask(request, { waitMs, ...(signal ? { signal } : {}) })
+    const lines = await this.#ask(request, { waitMs, signal })
     return lines[0] === 'z' ? undefined : this.#eventsOf(lines, after)
   }
 
   /** Every one of these may be made again: nothing is done twice by it. */
   #ask(request: readonly string[], call: CallOptions & { waitMs?: number; input?: Uint8Array } = {}) {
-    return again(() => this.#box.ask(['ask', this.processId, request.join(' ')], call), call.signal)
+    return again(() => this.#incarnation.ask(['ask', this.execId, request.join(' ')], call), call.signal)
   }
 
   #eventsOf(lines: readonly string[], after = 0): ProcessEvent[] {
@@ -245,7 +245,7 @@ export function exitOf([code, signal, late, durationMs]: readonly string[]): Pro
   const name = signals[Number(signal)]
   return {
     exitCode: Number(signal) > 0 ? 128 + Number(signal) : Number(code),
-    ...(name === undefined ? {} : { signal: name }),
+    signal: name,
     timedOut: late === '1',
     durationMs: Number(durationMs),
   }

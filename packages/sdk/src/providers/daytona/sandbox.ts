@@ -15,14 +15,14 @@ import type {
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { fromBase64 } from './base64.ts'
-import { Box, gone, noProcess } from './box.ts'
 import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
-import type { Patience } from './patience.ts'
+import { gone, Incarnation, noProcess } from './incarnation.ts'
+import type { TimeLimits } from './options.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
 import { again } from './retry.ts'
 import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
-import { awaken, removed } from './states.ts'
+import { awaken, removed } from './state-changes.ts'
 import { DaytonaTerminal } from './terminal.ts'
 import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
 
@@ -31,17 +31,17 @@ export class DaytonaSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly #client: DaytonaClient
-  readonly #box: Box
-  readonly #patience: Patience
+  readonly #incarnation: Incarnation
+  readonly #timeLimits: TimeLimits
   readonly #files: DaytonaFiles
   /** Processes whose end was read by the one who started them: nobody asks for them again. */
   #done: string[] = []
 
-  private constructor(client: DaytonaClient, sandbox: DaytonaSandboxObject, patience: Patience) {
+  private constructor(client: DaytonaClient, sandbox: DaytonaSandboxObject, timeLimits: TimeLimits) {
     this.#client = client
-    this.#box = new Box(sandbox, patience)
-    this.#patience = patience
-    this.#files = new DaytonaFiles(this.#box)
+    this.#incarnation = new Incarnation(sandbox, timeLimits)
+    this.#timeLimits = timeLimits
+    this.#files = new DaytonaFiles(this.#incarnation)
     this.sandboxId = sandbox.id
     const name = sandbox.labels?.[nameLabel]
     if (name !== undefined) this.name = name
@@ -51,16 +51,16 @@ export class DaytonaSandbox implements SandboxDriver {
   static async of(
     client: DaytonaClient,
     sandbox: DaytonaSandboxObject,
-    patience: Patience,
+    timeLimits: TimeLimits,
     call: CallOptions,
   ): Promise<DaytonaSandbox> {
-    const bound = new DaytonaSandbox(client, sandbox, patience)
-    if (sandbox.state === 'started') await bound.#box.bind(call)
+    const bound = new DaytonaSandbox(client, sandbox, timeLimits)
+    if (sandbox.state === 'started') await bound.#incarnation.bind(call)
     return bound
   }
 
   get workdir(): string {
-    return this.#box.workdir
+    return this.#incarnation.workdir
   }
 
   get files(): DaytonaFiles {
@@ -75,25 +75,25 @@ export class DaytonaSandbox implements SandboxDriver {
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     const forget = this.#done
     this.#done = []
-    const process = await DaytonaProcess.start(this.#box, spec, call, forget)
-    if (spec.reading && spec.processId === undefined) process.onEnd = (id) => void this.#done.push(id)
+    const process = await DaytonaProcess.start(this.#incarnation, spec, call, forget)
+    if (spec.reading && spec.execId === undefined) process.onEnd = (id) => void this.#done.push(id)
     return process
   }
 
-  async getProcess(processId: string, call: CallOptions): Promise<ProcessDriver> {
-    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(processId)) throw noProcess(processId, this.sandboxId)
-    const process = new DaytonaProcess(this.#box, processId)
+  async getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
+    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(execId)) throw noProcess(execId, this.sandboxId)
+    const process = new DaytonaProcess(this.#incarnation, execId)
     await process.status(call)
     return process
   }
 
   async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
-    const lines = await this.#box.ask(['list'], call)
+    const lines = await this.#incarnation.ask(['list'], call)
     return lines.map((line) => {
-      const [, processId, startedAt, command, state, ...exit] = line.split(' ')
+      const [, execId, startedAt, command, state, ...exit] = line.split(' ')
       const [cmd, ...args] = command!.split(',').map((part) => new TextDecoder().decode(fromBase64(part)))
       return {
-        processId: processId!,
+        execId: execId!,
         running: state === 'running',
         ...(state === 'x' ? { exit: exitOf(exit) } : {}),
         ...(cmd === undefined ? {} : { cmd, args }),
@@ -110,7 +110,7 @@ export class DaytonaSandbox implements SandboxDriver {
     options: OpenTerminalOptions & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
-    return DaytonaTerminal.open(this.#box, options, call)
+    return DaytonaTerminal.open(this.#incarnation, options, call)
   }
 
   /** Private: whoever visits needs the token. */
@@ -128,31 +128,31 @@ export class DaytonaSandbox implements SandboxDriver {
     const { state } = infoOf(this.#object).status === 'stopped' ? { state: 'stopped' } : this.#object
     if (state === 'stopped' || state === 'archived' || state === 'archiving') return
     if (state === 'started') await this.#check(call)
-    await this.#do('Stopping', this.#object.stop(this.#patience.startMs / 1000), call)
+    await this.#do('Stopping', this.#object.stop(this.#timeLimits.startMs / 1000), call)
   }
 
   async start(call: CallOptions): Promise<void> {
     await this.#refresh(call)
     if (this.#object.state === 'started') return this.#bindOnce(call)
-    await awaken(this.#object, this.#patience, call)
-    await this.#box.bind(call)
+    await awaken(this.#object, this.#timeLimits, call)
+    await this.#incarnation.bind(call)
   }
 
   async pause(call: CallOptions): Promise<void> {
     await this.#check(call)
-    await this.#do('Pausing', this.#object.pause(this.#patience.startMs / 1000), call)
+    await this.#do('Pausing', this.#object.pause(this.#timeLimits.startMs / 1000), call)
   }
 
   async resume(call: CallOptions): Promise<void> {
     await this.#refresh(call)
-    if (this.#object.state !== 'started') await awaken(this.#object, this.#patience, call)
+    if (this.#object.state !== 'started') await awaken(this.#object, this.#timeLimits, call)
     await this.#check(call)
   }
 
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     await this.#check(call)
     const snapshotId = `${snapshotPrefix}${name ?? randomId()}`
-    await this.#do('Saving', this.#object.createSnapshot(snapshotId, this.#patience.startMs / 1000), call)
+    await this.#do('Saving', this.#object.createSnapshot(snapshotId, this.#timeLimits.startMs / 1000), call)
     return { snapshotId }
   }
 
@@ -179,7 +179,7 @@ export class DaytonaSandbox implements SandboxDriver {
 
   async destroy(call: CallOptions): Promise<boolean> {
     try {
-      await this.#do('Destroying', this.#object.delete(this.#patience.startMs / 1000), call)
+      await this.#do('Destroying', this.#object.delete(this.#timeLimits.startMs / 1000), call)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -188,19 +188,19 @@ export class DaytonaSandbox implements SandboxDriver {
   }
 
   get #object(): DaytonaSandboxObject {
-    return this.#box.sandbox
+    return this.#incarnation.sandbox
   }
 
   /** A copy has no label at first: until then it is found by the name that it gets for that. */
   async #fork(call: CallOptions): Promise<DaytonaSandbox> {
     const name = `sandkasten-fork-${randomId()}`
-    const forking = this.#object.fork({ name }, this.#patience.startMs / 1000)
-    const unmake = (made: DaytonaSandboxObject) => removed(made, this.#patience)
+    const forking = this.#object.fork({ name }, this.#timeLimits.startMs / 1000)
+    const unmake = (made: DaytonaSandboxObject) => removed(made, this.#timeLimits)
     try {
       const copy = await this.#do('Forking', undoneOnAbort(forking, unmake, call.signal, 'Forking'), {})
       const { [nameLabel]: _, [createLabel]: __, [setupLabel]: ___, ...labels } = this.#object.labels ?? {}
       await this.#do('Labelling', copy.setLabels(labels), call)
-      return await DaytonaSandbox.of(this.#client, copy, this.#patience, call)
+      return await DaytonaSandbox.of(this.#client, copy, this.#timeLimits, call)
     } catch (error) {
       throw await this.#unforked(name, translated(error, 'Forking', this.sandboxId))
     }
@@ -213,7 +213,7 @@ export class DaytonaSandbox implements SandboxDriver {
       const look = () => translating('Cleaning up', undefined, this.#client.get(name))
       const copy = await again(look, undefined)
       left = copy.id
-      await removed(copy, this.#patience)
+      await removed(copy, this.#timeLimits)
       return failure
     } catch (cleanUp) {
       return SandboxError.is(cleanUp, 'not_found') ? failure : leaving(failure, left, cleanUp)
@@ -227,12 +227,12 @@ export class DaytonaSandbox implements SandboxDriver {
 
   /** That it runs, and is the start that this handle means. */
   async #check(call: CallOptions): Promise<void> {
-    await this.#box.ask(['hello'], call)
+    await this.#incarnation.ask(['hello'], call)
   }
 
   async #bindOnce(call: CallOptions): Promise<void> {
-    if (this.#box.bound) return this.#check(call)
-    await this.#box.bind(call)
+    if (this.#incarnation.bound) return this.#check(call)
+    await this.#incarnation.bind(call)
   }
 
   async #do<T>(what: string, work: Promise<T>, { signal }: CallOptions): Promise<T> {

@@ -10,7 +10,7 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import type { Box } from './box.ts'
+import type { Incarnation } from './incarnation.ts'
 import { DaytonaProcess } from './process.ts'
 
 const keptBytes = 1024 * 1024
@@ -32,7 +32,7 @@ export class DaytonaTerminal implements SandboxTerminal {
 
   /** Opens it, or finds the one that is open under this id. */
   static async open(
-    box: Box,
+    incarnation: Incarnation,
     options: OpenTerminalOptions & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<DaytonaTerminal> {
@@ -44,14 +44,14 @@ export class DaytonaTerminal implements SandboxTerminal {
       env: { TERM: 'xterm-256color', ...env },
       ...(cwd === undefined ? {} : { cwd }),
       // Out of the way of processes: those may have the same id.
-      processId: `~${terminalId}`,
+      execId: `~${terminalId}`,
       stdin: 'pipe',
       detached: true,
       reading: false,
       outputBufferBytes: keptBytes,
       terminal: { cols, rows },
     } as const
-    return new DaytonaTerminal(terminalId, await DaytonaProcess.start(box, spec, call))
+    return new DaytonaTerminal(terminalId, await DaytonaProcess.start(incarnation, spec, call))
   }
 
   write(data: string | Uint8Array, options: CallOptions = {}): Promise<void> {

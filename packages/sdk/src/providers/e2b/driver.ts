@@ -10,13 +10,13 @@ import type {
   SandboxStatus,
   SnapshotInfo,
 } from '../../spec/index.ts'
+import type { Account } from './account.ts'
 import { type E2BCapabilities, e2bCapabilities } from './capabilities.ts'
 import { translating } from './errors.ts'
-import { Life, Lives } from './lives.ts'
+import { Incarnation, Incarnations } from './incarnation.ts'
 import { destroySandbox, E2BSandbox, resumeMs, type SandboxHome } from './sandbox.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark } from './translation.ts'
-import type { Vendor } from './vendor.ts'
 
 /** Options of create() that are the vendor's alone, under its own names. */
 const vendorOptions = ['allowInternetAccess', 'iam', 'lifecycle', 'mcp', 'network', 'volumeMounts']
@@ -36,18 +36,18 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     'gitToken',
     'providerOptions',
   ]
-  readonly vendor: Vendor
-  readonly lives = new Lives()
+  readonly account: Account
+  readonly incarnations = new Incarnations()
   readonly #template: string
 
-  constructor(vendor: Vendor, template: string) {
-    this.vendor = vendor
+  constructor(account: Account, template: string) {
+    this.account = account
     this.#template = template
   }
 
   async create(spec: CreateSpec, { signal }: CallOptions): Promise<E2BSandbox> {
     const { template, options } = this.#createOptions(spec)
-    const making = this.vendor
+    const making = this.account
       .call((sdk, access) => sdk.create(template, { ...access, ...options }))
       .catch(async (error: unknown) => {
         const making = options.metadata[makingLabel]!
@@ -58,7 +58,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     const what = 'Creating the sandbox'
     const sandbox = await undoneOnAbort(making, (made) => made.kill(), signal, what)
     try {
-      return new E2BSandbox(this, sandbox.sandboxId, this.lives.begin(await bound(sandbox)))
+      return new E2BSandbox(this, sandbox.sandboxId, this.incarnations.begin(await bound(sandbox)))
     } catch (error) {
       await sandbox.kill().catch((cleanUp: unknown) => {
         throw new AggregateError(
@@ -73,16 +73,16 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
   async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<E2BSandbox> {
     if (!isId(sandboxId)) throw notFound(sandboxId)
     if (!resume) {
-      const { state } = await this.vendor.info(sandboxId, call.signal)
+      const { state } = await this.account.info(sandboxId, call.signal)
       if (state !== 'running') return new E2BSandbox(this, sandboxId, undefined)
     }
     return new E2BSandbox(this, sandboxId, await this.connect(sandboxId, call))
   }
 
   /** Wakes it if it rests. A sandbox that runs on is the one that was known. */
-  async connect(sandboxId: string, { signal }: CallOptions): Promise<Life> {
-    const known = this.lives.current(sandboxId)
-    const sandbox = await this.vendor
+  async connect(sandboxId: string, { signal }: CallOptions): Promise<Incarnation> {
+    const known = this.incarnations.current(sandboxId)
+    const sandbox = await this.account
       .call((sdk, access) => sdk.connect(sandboxId, { ...access, timeoutMs: resumeMs }), {
         signal,
         sandboxId,
@@ -92,19 +92,19 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
       })
     if (known && !known.over) {
       const same = await known
-        .check(() => this.vendor.info(sandboxId, signal), { now: true })
+        .check(() => this.account.info(sandboxId, signal), { now: true })
         .then(
           () => true,
           () => false,
         )
       if (same && !known.paused) return known
       if (known.paused) {
-        this.lives.rest.delete(sandboxId)
+        this.incarnations.rest.delete(sandboxId)
         known.resume()
         return known
       }
     }
-    return this.lives.begin(await bound(sandbox, signal))
+    return this.incarnations.begin(await bound(sandbox, signal))
   }
 
   /** The vendor has no names. */
@@ -118,7 +118,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     const { limit, cursor } = filter
     const page: SandboxPage = []
     for (let nextToken = cursor; ; ) {
-      const { items, next } = await this.vendor.call(
+      const { items, next } = await this.account.call(
         async (sdk, access) => {
           const pages = sdk.list({
             ...access,
@@ -130,7 +130,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         },
         { signal },
       )
-      const infos = items.map((item) => infoOf(item, this.lives.rest.get(item.sandboxId)))
+      const infos = items.map((item) => infoOf(item, this.incarnations.rest.get(item.sandboxId)))
       page.push(...infos.filter((info) => matches(info, filter)))
       nextToken = next
       if (limit !== undefined && nextToken !== undefined) page.nextCursor = nextToken
@@ -144,7 +144,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
 
   async health({ signal }: CallOptions): Promise<boolean> {
     try {
-      await this.vendor.call(
+      await this.account.call(
         (sdk, access) => sdk.list({ ...access, query: { metadata: {} }, limit: 1 }).nextItems(),
         { signal },
       )
@@ -156,7 +156,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
   }
 
   async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
-    return this.vendor.call(
+    return this.account.call(
       async (sdk, access) => {
         const all: SnapshotInfo[] = []
         const pages = sdk.listSnapshots({ ...access })
@@ -171,7 +171,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
 
   async deleteSnapshot(snapshotId: string, { signal }: CallOptions): Promise<boolean> {
     if (!isSnapshotId(snapshotId)) return false
-    return this.vendor
+    return this.account
       .call((sdk, access) => sdk.deleteSnapshot(snapshotId, access), { signal })
       .catch((error: unknown) => {
         if (SandboxError.is(error, 'not_found')) return false
@@ -211,14 +211,14 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
 
   /** Ends what one create has made. Nothing that costs is left. */
   async #unmake(making: string): Promise<void> {
-    const left = await this.vendor.call(async (sdk, access) => {
+    const left = await this.account.call(async (sdk, access) => {
       const ids: string[] = []
       const query = { metadata: { [makingLabel]: making }, state: statesOf(undefined) }
       const pages = sdk.list({ ...access, query })
       while (pages.hasNext) ids.push(...(await pages.nextItems()).map(({ sandboxId }) => sandboxId))
       return ids
     })
-    for (const sandboxId of left) await this.vendor.call((sdk, access) => sdk.kill(sandboxId, access))
+    for (const sandboxId of left) await this.account.call((sdk, access) => sdk.kill(sandboxId, access))
   }
 }
 
@@ -226,12 +226,12 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
 const unsure = ['timeout', 'connection_lost', 'unavailable', 'provider_error', 'aborted'] as const
 
 /** Asks where the sandbox works: also a proof that its inside answers. */
-async function bound(sandbox: VendorSandbox, signal?: AbortSignal): Promise<Life> {
-  const { path } = await translating(sandbox.files.getInfo('.', signal ? { signal } : {}), {
+async function bound(sandbox: VendorSandbox, signal?: AbortSignal): Promise<Incarnation> {
+  const { path } = await translating(sandbox.files.getInfo('.', { signal }), {
     signal,
     sandboxId: sandbox.sandboxId,
   })
-  return new Life(sandbox, path)
+  return new Incarnation(sandbox, path)
 }
 
 function statesOf(wanted: ListSandboxesOpts['status']): Array<'running' | 'paused'> {

@@ -1,20 +1,17 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { abortedError } from '../../shared/abort.ts'
-import type { Answer } from './answers.ts'
 
 export interface Circumstances {
   readonly signal?: AbortSignal | undefined
-  readonly sandboxId?: string
-  /** What we sent along as `X-Request-Id`. */
-  readonly requestId?: string
-  /** Instead of the id alone: what is known of the answer to it. */
-  readonly answer?: Answer
+  readonly sandboxId?: string | undefined
+  /** The `X-Request-Id` that the request carried. */
+  readonly requestId?: string | undefined
   readonly what?: string
 }
 
 /** Anything that a call of the SDK may reject with, as one code of our table. By class, status or vendor code, never by text. */
 export function translated(error: unknown, circumstances: Circumstances = {}): SandboxError {
-  const { signal, sandboxId, answer, requestId = answer?.requestId, what } = circumstances
+  const { signal, sandboxId, requestId, what } = circumstances
   if (signal?.aborted) return abortedError(signal, what)
   if (SandboxError.is(error)) return error
   const { code, status } = classified(error)
@@ -22,10 +19,10 @@ export function translated(error: unknown, circumstances: Circumstances = {}): S
   return new SandboxError(code, `E2B: ${String(message ?? error).slice(0, 500)}`, {
     provider: 'e2b',
     cause: error,
-    ...(sandboxId === undefined ? {} : { sandboxId }),
-    ...(requestId === undefined ? {} : { requestId }),
-    ...(hints[code] === undefined ? {} : { hint: hints[code] }),
-    details: { ...(status === undefined ? {} : { status }), ...answer?.details },
+    sandboxId,
+    requestId,
+    hint: hints[code],
+    details: status === undefined ? {} : { status },
   })
 }
 
@@ -145,7 +142,6 @@ const byFault: Readonly<Record<string, SandboxErrorCode>> = {
 
 const hints: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Check apiKey (E2B_API_KEY), and that it belongs to apiUrl.',
-  rate_limited:
-    'Wait for details.retryAfterMs if it is there, then try again; the SDK has waited as often as it may.',
+  rate_limited: 'Try again later. The E2B SDK has already retried as often as it may.',
   timeout: 'Try again, or raise requestTimeoutMs.',
 }

@@ -4,9 +4,9 @@ import { abortable } from '../../shared/abort.ts'
 import { streamOf } from '../../shared/bytes.ts'
 import * as scripts from '../../shared/guest/files.ts'
 import { randomId } from '../../shared/ids.ts'
-import { Silence } from '../../shared/silence.ts'
+import { Silence } from '../../shared/silence-timeout.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
-import type { Guest } from './guest.ts'
+import type { Guest } from './guest/guest.ts'
 import { watched } from './watch.ts'
 
 /**
@@ -31,7 +31,7 @@ export class E2BFiles implements FilesDriver {
     const guest = await this.#checked()
     const file = this.#absolute(guest, path)
     const stream = await guest
-      .do(({ files }) => files.read(file, { format: 'stream', ...(signal ? { signal } : {}) }), signal)
+      .do(({ files }) => files.read(file, { format: 'stream', signal }), signal)
       .catch(async (error: unknown) => {
         // Why, in our words; if the script finds nothing wrong, the vendor's own.
         if (
@@ -187,8 +187,8 @@ export class E2BFiles implements FilesDriver {
     return guest
   }
 
-  #absolute({ life }: Guest, path: string): string {
-    const absolute = path.startsWith('/') ? path : `${life.workdir}/${path}`
+  #absolute({ incarnation }: Guest, path: string): string {
+    const absolute = path.startsWith('/') ? path : `${incarnation.workdir}/${path}`
     if (absolute.split('/').some((name) => new TextEncoder().encode(name).byteLength > 255))
       throw new SandboxError('invalid_argument', 'A name in the path has more than 255 bytes.', {
         provider: 'e2b',

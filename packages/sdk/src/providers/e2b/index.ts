@@ -1,2 +1,3 @@
 export { type E2BCapabilities, e2bCapabilities } from './capabilities.ts'
-export { E2BProvider, type E2BProviderOptions, e2bOptionsOf } from './provider.ts'
+export { type E2BProviderOptions, e2bOptionsOf } from './options.ts'
+export { E2BProvider } from './provider.ts'

@@ -3,41 +3,41 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
-import { Feed, type FeedOptions } from './feed.ts'
-import type { Guest } from './guest.ts'
-import { hunt, markVariable, start } from './programs.ts'
+import type { Guest } from './guest/guest.ts'
+import { hunt, markVariable, start } from './guest/programs.ts'
+import { OutputStream, type OutputStreamOptions } from './output-stream.ts'
 
 /**
  * A program in the sandbox, read by this process from its first byte on: E2B's daemon tells what happens, and keeps nothing of it. So the
  * history is here, for as long as this process has it.
  */
 export class E2BProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid: number
   readonly #guest: Guest
-  readonly #feed: Feed
+  readonly #stream: OutputStream
   readonly #mark: string
   readonly #piped: boolean
   #stdinClosed = false
 
   constructor(
     guest: Guest,
-    given: { processId: string; pid: number; mark: string; feed: Feed; piped: boolean },
+    given: { execId: string; pid: number; mark: string; stream: OutputStream; piped: boolean },
   ) {
     this.#guest = guest
-    this.processId = given.processId
+    this.execId = given.execId
     this.pid = given.pid
     this.#mark = given.mark
-    this.#feed = given.feed
+    this.#stream = given.stream
     this.#piped = given.piped
   }
 
   get ended(): boolean {
-    return this.#feed.exit !== undefined
+    return this.#stream.exit !== undefined
   }
 
   events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
-    return this.#feed.read(after, signal)
+    return this.#stream.read(after, signal)
   }
 
   async kill(signal: ProcessSignal, { signal: call }: CallOptions): Promise<boolean> {
@@ -48,8 +48,8 @@ export class E2BProcess implements ProcessDriver {
 
   async status({ signal }: CallOptions): Promise<ProcessStatus> {
     throwIfAborted(signal)
-    const exit = this.#feed.exit
-    if (!exit) return { running: await this.#feed.running() }
+    const exit = this.#stream.exit
+    if (!exit) return { running: await this.#stream.running() }
     const { seq: _, type: __, ...facts } = exit
     return { running: false, exit: facts }
   }
@@ -65,16 +65,16 @@ export class E2BProcess implements ProcessDriver {
     if (!this.#piped || this.#stdinClosed) return
     this.#stdinClosed = true
     if (this.ended) return
-    await this.#feed
-      .inside(({ commands }) => commands.closeStdin(this.#feed.pid, callOptions(signal)))
+    await this.#stream
+      .inside(({ commands }) => commands.closeStdin(this.#stream.pid, callOptions(signal)))
       .catch(async (error: unknown) => {
         // Of a program that has ended it is closed.
-        if (isLost(error) || !(await this.#feed.over(endMs))) throw error
+        if (isLost(error) || !(await this.#stream.over(endMs))) throw error
       })
   }
 
   /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
-  async feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+  async stream(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const unwanted = (error: unknown): 'over' => {
       if (isLost(error)) throw error
       return 'over'
@@ -90,8 +90,8 @@ export class E2BProcess implements ProcessDriver {
 
   async #send(piece: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
     try {
-      await this.#feed.inside(({ commands }) =>
-        commands.sendStdin(this.#feed.pid, piece, callOptions(signal)),
+      await this.#stream.inside(({ commands }) =>
+        commands.sendStdin(this.#stream.pid, piece, callOptions(signal)),
       )
     } catch (error) {
       // The vendor has several words for a pipe that nobody reads. That its reader has ended is told by the other stream, a moment later.
@@ -103,7 +103,7 @@ export class E2BProcess implements ProcessDriver {
         'unavailable',
         'not_running',
       )
-      if (!lost && (await this.#feed.over(endMs))) throw stdinClosed()
+      if (!lost && (await this.#stream.over(endMs))) throw stdinClosed()
       throw error
     }
   }
@@ -116,7 +116,7 @@ const pieceBytes = 64 * 1024
 
 /** No time limit: a program that does not read makes who writes wait. */
 function callOptions(signal: AbortSignal | undefined): { requestTimeoutMs: number; signal?: AbortSignal } {
-  return { requestTimeoutMs: 0, ...(signal ? { signal } : {}) }
+  return { requestTimeoutMs: 0, signal }
 }
 
 /** Not what became of the program, but that nobody knows. */
@@ -134,16 +134,16 @@ export async function startProcess(
   spec: ProcessSpec,
   { signal }: CallOptions,
 ): Promise<E2BProcess> {
-  const { life } = guest
-  const processId = spec.processId ?? randomId()
+  const { incarnation } = guest
+  const execId = spec.execId ?? randomId()
   const mark = randomId()
   const nonce = randomId()
   const cwd =
     spec.cwd === undefined
-      ? life.workdir
+      ? incarnation.workdir
       : spec.cwd.startsWith('/')
         ? spec.cwd
-        : `${life.workdir}/${spec.cwd}`
+        : `${incarnation.workdir}/${spec.cwd}`
   const greeted = begin(guest, nonce, {
     request: {
       process: {
@@ -151,7 +151,7 @@ export async function startProcess(
         args: ['-c', start, 'sandkasten', nonce, cwd, spec.cmd, ...spec.args],
         envs: { ...spec.env, [markVariable]: mark },
       },
-      tag: processId,
+      tag: execId,
       stdin: spec.stdin !== 'empty',
     },
     capacityBytes: spec.outputBufferBytes,
@@ -162,7 +162,7 @@ export async function startProcess(
     if (SandboxError.is(error, 'aborted', 'connection_lost', 'timeout'))
       guest.ask(hunt, ['KILL', mark]).catch(() => {})
   })
-  const { feed, greeting } = await greeted
+  const { stream, greeting } = await greeted
   const [word = '', pid = ''] = greeting.split(' ')
   if (word !== 'started')
     throw new SandboxError(
@@ -170,14 +170,14 @@ export async function startProcess(
       refusals[word]?.(spec) ?? `${spec.cmd} cannot be started.`,
       {
         provider: 'e2b',
-        sandboxId: life.sandboxId,
+        sandboxId: incarnation.sandboxId,
       },
     )
   const process = new E2BProcess(guest, {
-    processId,
+    execId,
     pid: Number(pid),
     mark,
-    feed,
+    stream,
     piped: spec.stdin !== 'empty',
   })
   // Whoever gave up while it was being started has nobody to tell; the program is not wanted.
@@ -185,18 +185,18 @@ export async function startProcess(
     await process.kill('SIGKILL', {}).catch(() => {})
     throwIfAborted(signal, `The command ${spec.cmd}`)
   }
-  if (spec.timeoutMs !== undefined) feed.limit(spec.timeoutMs, () => process.kill('SIGKILL', {}))
-  if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
+  if (spec.timeoutMs !== undefined) stream.limit(spec.timeoutMs, () => process.kill('SIGKILL', {}))
+  if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.stream(spec.stdin)
   return process
 }
 
 async function begin(
   guest: Guest,
   nonce: string,
-  options: FeedOptions,
-): Promise<{ feed: Feed; greeting: string }> {
-  const feed = await Feed.start(guest, options)
-  return { feed, greeting: await feed.greeting(nonce, options.signal) }
+  options: OutputStreamOptions,
+): Promise<{ stream: OutputStream; greeting: string }> {
+  const stream = await OutputStream.start(guest, options)
+  return { stream, greeting: await stream.greeting(nonce, options.signal) }
 }
 
 const refusals: Readonly<Record<string, (spec: ProcessSpec) => string>> = {

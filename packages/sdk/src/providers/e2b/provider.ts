@@ -1,75 +1,13 @@
 import { DriverProvider } from '../../core/provider.ts'
-import { SandboxError } from '../../errors.ts'
+import { Account } from './account.ts'
 import type { E2BCapabilities } from './capabilities.ts'
 import { E2BDriver } from './driver.ts'
-import { Vendor } from './vendor.ts'
+import { accessOf, type E2BProviderOptions } from './options.ts'
 
-export interface E2BProviderOptions {
-  /** Default: `E2B_API_KEY`. */
-  apiKey?: string
-  /** Another address than the vendor's own: of the control plane, default `E2B_API_URL`. */
-  apiUrl?: string
-  /** And of the sandboxes, if one address serves all of them; default `E2B_SANDBOX_URL`. */
-  sandboxUrl?: string
-  /** Default: `E2B_DOMAIN`, or the vendor's own. */
-  domain?: string
-  /** The template of a sandbox that is created without `image`. Default: `base`. */
-  template?: string
-  /** How long one request may take. Default: the SDK's, a minute. */
-  requestTimeoutMs?: number
-  /** The package `e2b`, or a function that imports it, for those who bundle. Default: the installed one. */
-  sdk?: unknown
-}
-
-/** Sandboxes of E2B, or of whoever speaks its wire, through its own SDK (`npm install e2b@2`). */
+/** Sandboxes of E2B, or of another service with the same API, through its SDK (`npm install e2b@2`). */
 export class E2BProvider extends DriverProvider<E2BCapabilities> {
   constructor(options: E2BProviderOptions = {}) {
-    const env = e2bOptionsOf(environment())
-    const apiKey = options.apiKey ?? env.apiKey
-    if (!apiKey)
-      throw new SandboxError('invalid_argument', 'The E2B provider needs `apiKey`.', {
-        provider: 'e2b',
-        hint: 'Pass apiKey, or set E2B_API_KEY.',
-      })
-    const { requestTimeoutMs, template = 'base', sdk } = options
-    const apiUrl = address(options.apiUrl ?? env.apiUrl, 'apiUrl')
-    const sandboxUrl = address(options.sandboxUrl ?? env.sandboxUrl, 'sandboxUrl')
-    const domain = options.domain ?? env.domain
-    const access = {
-      apiKey,
-      ...(apiUrl === undefined ? {} : { apiUrl }),
-      ...(sandboxUrl === undefined ? {} : { sandboxUrl }),
-      ...(domain ? { domain } : {}),
-      ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
-    }
-    super(new E2BDriver(new Vendor(access, sdk), template))
+    const { template = 'base', sdk } = options
+    super(new E2BDriver(new Account(accessOf(options), sdk), template))
   }
-}
-
-/** What the vendor's own variables say. */
-export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {
-  const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_DOMAIN: domain } = env
-  return {
-    ...(apiKey ? { apiKey } : {}),
-    ...(apiUrl ? { apiUrl } : {}),
-    ...(sandboxUrl ? { sandboxUrl } : {}),
-    ...(domain ? { domain } : {}),
-  }
-}
-
-/** Where there is no Node there is none. */
-function environment(): Record<string, string | undefined> {
-  return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {}
-}
-
-function address(url: string | undefined, option: string): string | undefined {
-  if (!url) return undefined
-  if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
-  throw new SandboxError(
-    'invalid_argument',
-    `\`${option}\` is not an address that begins with http:// or https://.`,
-    {
-      provider: 'e2b',
-    },
-  )
 }

@@ -12,21 +12,21 @@ import type {
   SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
+import type { Account } from './account.ts'
 import { E2BFiles } from './files.ts'
-import { Guest } from './guest.ts'
-import { type Life, type Lives, notRunning } from './lives.ts'
+import { Guest } from './guest/guest.ts'
+import { type Incarnation, type Incarnations, notRunning } from './incarnation.ts'
 import { startProcess } from './process.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
-import type { Vendor } from './vendor.ts'
 
 /** What sandboxes need of their driver. */
 export interface SandboxHome {
-  readonly vendor: Vendor
-  readonly lives: Lives
+  readonly account: Account
+  readonly incarnations: Incarnations
   /** Running, with its data plane known. */
-  connect(sandboxId: string, call: CallOptions): Promise<Life>
+  connect(sandboxId: string, call: CallOptions): Promise<Incarnation>
 }
 
 /** One start of a sandbox, as one handle sees it; none while it rests. */
@@ -36,32 +36,32 @@ export class E2BSandbox implements SandboxDriver {
   readonly files: E2BFiles
   readonly #home: SandboxHome
   readonly #answerMs: number
-  #life: Life | undefined
+  #incarnation: Incarnation | undefined
 
-  constructor(home: SandboxHome, sandboxId: string, life: Life | undefined) {
+  constructor(home: SandboxHome, sandboxId: string, incarnation: Incarnation | undefined) {
     this.#home = home
     this.sandboxId = sandboxId
-    this.#life = life
-    this.workdir = life?.workdir ?? '/home/user'
-    this.#answerMs = (home.vendor.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1
+    this.#incarnation = incarnation
+    this.workdir = incarnation?.workdir ?? '/home/user'
+    this.#answerMs = (home.account.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1
     this.files = new E2BFiles(() => this.#guest(), this.#answerMs)
   }
 
   async info({ signal }: CallOptions): Promise<SandboxInfo> {
-    const { vendor, lives } = this.#home
-    return infoOf(await vendor.info(this.sandboxId, signal), lives.rest.get(this.sandboxId))
+    const { account, incarnations } = this.#home
+    return infoOf(await account.info(this.sandboxId, signal), incarnations.rest.get(this.sandboxId))
   }
 
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     const guest = this.#guest()
     await guest.check()
-    const { processes } = guest.life
-    const processId = spec.processId ?? randomId()
-    const known = processes.get(processId)
+    const { processes } = guest.incarnation
+    const execId = spec.execId ?? randomId()
+    const known = processes.get(execId)
     if (known) return known
-    const starting = startProcess(guest, { ...spec, processId }, call)
-    processes.set(processId, starting)
-    starting.catch(() => processes.delete(processId))
+    const starting = startProcess(guest, { ...spec, execId }, call)
+    processes.set(execId, starting)
+    starting.catch(() => processes.delete(execId))
     await forgetOldest(processes)
     return starting
   }
@@ -76,7 +76,7 @@ export class E2BSandbox implements SandboxDriver {
   ): Promise<SandboxTerminal> {
     const guest = this.#guest()
     await guest.check()
-    const { terminals } = guest.life
+    const { terminals } = guest.incarnation
     const terminalId = options.terminalId ?? `terminal-${randomId()}`
     const known = terminals.get(terminalId)
     if (known) return known
@@ -91,8 +91,8 @@ export class E2BSandbox implements SandboxDriver {
   async getEndpoint(port: number, _: CallOptions): Promise<SandboxEndpoint> {
     const guest = this.#guest()
     await guest.check()
-    const { sandbox } = guest.life
-    const { sandboxUrl } = this.#home.vendor.access
+    const { sandbox } = guest.incarnation
+    const { sandboxUrl } = this.#home.account.access
     const token = sandbox.trafficAccessToken
     const headers = {
       ...(token ? { 'E2B-Traffic-Access-Token': token } : {}),
@@ -102,33 +102,33 @@ export class E2BSandbox implements SandboxDriver {
   }
 
   async stop(call: CallOptions): Promise<void> {
-    const { vendor, lives } = this.#home
-    const info = await vendor.info(this.sandboxId, call.signal)
+    const { account, incarnations } = this.#home
+    const info = await account.info(this.sandboxId, call.signal)
     if (info.state !== 'running') return
     const guest = this.#guest()
     await guest.check()
     await guest.manage((sandbox, how) => sandbox.pause({ keepMemory: false, ...how }), call.signal)
-    lives.stopped(guest.life)
+    incarnations.stopped(guest.incarnation)
   }
 
   async start(call: CallOptions): Promise<void> {
-    const { vendor, lives } = this.#home
-    const { state } = await vendor.info(this.sandboxId, call.signal)
-    const current = lives.current(this.sandboxId)
-    if (state === 'running' && current && !current.over) this.#life = current
-    else this.#life = await this.#home.connect(this.sandboxId, call)
+    const { account, incarnations } = this.#home
+    const { state } = await account.info(this.sandboxId, call.signal)
+    const current = incarnations.current(this.sandboxId)
+    if (state === 'running' && current && !current.over) this.#incarnation = current
+    else this.#incarnation = await this.#home.connect(this.sandboxId, call)
   }
 
   async pause(call: CallOptions): Promise<void> {
     const guest = this.#guest()
     await guest.check()
     // Noted first: streams of programs break with it, and must not be taken for lost.
-    guest.life.pause()
+    guest.incarnation.pause()
     try {
       await guest.manage((sandbox, how) => sandbox.pause(how), call.signal)
-      this.#home.lives.rest.set(this.sandboxId, 'paused')
+      this.#home.incarnations.rest.set(this.sandboxId, 'paused')
     } catch (error) {
-      guest.life.resume()
+      guest.incarnation.resume()
       throw error
     }
   }
@@ -136,15 +136,15 @@ export class E2BSandbox implements SandboxDriver {
   async resume(call: CallOptions): Promise<void> {
     const guest = this.#guest()
     await guest.manage((sandbox, how) => sandbox.connect({ timeoutMs: resumeMs, ...how }), call.signal)
-    this.#home.lives.rest.delete(this.sandboxId)
-    guest.life.resume()
+    this.#home.incarnations.rest.delete(this.sandboxId)
+    guest.incarnation.resume()
   }
 
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     const guest = this.#guest()
     await guest.check()
     const { snapshotId } = await guest.manage(
-      (sandbox, how) => sandbox.createSnapshot({ ...(name === undefined ? {} : { name }), ...how }),
+      (sandbox, how) => sandbox.createSnapshot({ name, ...how }),
       call.signal,
     )
     return { snapshotId }
@@ -153,7 +153,7 @@ export class E2BSandbox implements SandboxDriver {
   async fork(count: number, { signal }: CallOptions): Promise<Array<E2BSandbox | Error>> {
     const guest = this.#guest()
     await guest.check()
-    const { endAt } = await this.#home.vendor.info(this.sandboxId, signal)
+    const { endAt } = await this.#home.account.info(this.sandboxId, signal)
     const timeoutMs = Math.max(1000, endAt.getTime() - Date.now())
     // Not cancelled on the way: what a cancelled fork has made is known only when it is answered, and is then ended.
     const making = guest
@@ -166,8 +166,8 @@ export class E2BSandbox implements SandboxDriver {
     return undoneOnAbort(making, unmake, signal, 'Forking the sandbox')
   }
 
-  async extendLifetime(ms: number, call: CallOptions): Promise<void> {
-    const { endAt, state } = await this.#home.vendor.info(this.sandboxId, call.signal)
+  async extendTimeout(ms: number, call: CallOptions): Promise<void> {
+    const { endAt, state } = await this.#home.account.info(this.sandboxId, call.signal)
     if (state !== 'running') throw notRunning(this.sandboxId, state)
     // The vendor sets it anew, also to less.
     if (endAt.getTime() >= Date.now() + ms) return
@@ -191,8 +191,9 @@ export class E2BSandbox implements SandboxDriver {
   }
 
   #guest(): Guest {
-    const life = this.#life
-    if (life) return new Guest(life, this.#answerMs, () => this.#home.vendor.info(this.sandboxId))
+    const incarnation = this.#incarnation
+    if (incarnation)
+      return new Guest(incarnation, this.#answerMs, () => this.#home.account.info(this.sandboxId))
     throw notRunning(this.sandboxId, 'paused')
   }
 }
@@ -201,18 +202,18 @@ export class E2BSandbox implements SandboxDriver {
 export const resumeMs = 300_000
 
 export async function destroySandbox(
-  { vendor, lives }: SandboxHome,
+  { account, incarnations }: SandboxHome,
   sandboxId: string,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   if (!isId(sandboxId)) return false
-  const killed = await vendor
+  const killed = await account
     .call((sdk, access) => sdk.kill(sandboxId, access), { signal, sandboxId })
     .catch((error: unknown) => {
       if (SandboxError.is(error, 'not_found')) return false
       throw error
     })
-  lives.forget(sandboxId)
+  incarnations.forget(sandboxId)
   return killed
 }
 

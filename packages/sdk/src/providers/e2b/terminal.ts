@@ -11,41 +11,41 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import { Feed } from './feed.ts'
-import type { Guest } from './guest.ts'
-import { hunt, markVariable } from './programs.ts'
+import type { Guest } from './guest/guest.ts'
+import { hunt, markVariable } from './guest/programs.ts'
+import { OutputStream } from './output-stream.ts'
 
 /** A pseudo-terminal of the vendor's; what its screen was sent is kept in this process. */
 export class E2BTerminal implements SandboxTerminal {
   readonly terminalId: string
   readonly #guest: Guest
-  readonly #feed: Feed
+  readonly #stream: OutputStream
   readonly #mark: string
 
-  constructor(guest: Guest, given: { terminalId: string; mark: string; feed: Feed }) {
+  constructor(guest: Guest, given: { terminalId: string; mark: string; stream: OutputStream }) {
     this.#guest = guest
     this.terminalId = given.terminalId
     this.#mark = given.mark
-    this.#feed = given.feed
+    this.#stream = given.stream
   }
 
   get ended(): boolean {
-    return this.#feed.exit !== undefined
+    return this.#stream.exit !== undefined
   }
 
   async write(data: string | Uint8Array, { signal }: CallOptions = {}): Promise<void> {
     if (this.ended) throw new SandboxError('stdin_closed', 'The terminal has ended.', { provider: 'e2b' })
-    const options = signal ? { signal } : {}
-    await this.#guest.do(({ pty }) => pty.sendInput(this.#feed.pid, encode(data), options), signal)
+    const options = { signal }
+    await this.#guest.do(({ pty }) => pty.sendInput(this.#stream.pid, encode(data), options), signal)
   }
 
   async resize(size: { cols: number; rows: number }, { signal }: CallOptions = {}): Promise<void> {
     const checked = { cols: checkCount(size?.cols, 'cols', 1000), rows: checkCount(size?.rows, 'rows', 1000) }
-    await this.#guest.do(({ pty }) => pty.resize(this.#feed.pid, checked, signal ? { signal } : {}), signal)
+    await this.#guest.do(({ pty }) => pty.resize(this.#stream.pid, checked, { signal }), signal)
   }
 
   output({ after = 0, signal }: OutputOptions = {}): AsyncIterable<ProcessEvent> {
-    return this.#feed.read(after, signal)
+    return this.#stream.read(after, signal)
   }
 
   async kill(signal: ProcessSignal = 'SIGTERM', { signal: call }: CallOptions = {}): Promise<boolean> {
@@ -55,8 +55,8 @@ export class E2BTerminal implements SandboxTerminal {
   }
 
   async status(_: CallOptions = {}): Promise<ProcessStatus> {
-    const exit = this.#feed.exit
-    if (!exit) return { running: await this.#feed.running() }
+    const exit = this.#stream.exit
+    if (!exit) return { running: await this.#stream.running() }
     const { seq: _seq, type: _type, ...facts } = exit
     return { running: false, exit: facts }
   }
@@ -68,14 +68,14 @@ export async function openTerminal(
   options: OpenTerminalOptions & { cols: number; rows: number; terminalId: string },
   { signal }: CallOptions,
 ): Promise<E2BTerminal> {
-  const { life } = guest
+  const { incarnation } = guest
   const mark = randomId()
   const cwd =
     options.cwd === undefined
-      ? life.workdir
+      ? incarnation.workdir
       : options.cwd.startsWith('/')
         ? options.cwd
-        : `${life.workdir}/${options.cwd}`
+        : `${incarnation.workdir}/${options.cwd}`
   const command =
     options.cmd === undefined ? ['/bin/bash', '-i', '-l'] : [options.cmd, ...(options.args ?? [])]
   const envs = {
@@ -85,7 +85,7 @@ export async function openTerminal(
     ...options.env,
     [markVariable]: mark,
   }
-  const feed = await Feed.start(guest, {
+  const stream = await OutputStream.start(guest, {
     request: {
       process: {
         cmd: '/bin/sh',
@@ -99,7 +99,7 @@ export async function openTerminal(
     capacityBytes: screenBytes,
     signal,
   })
-  return new E2BTerminal(guest, { terminalId: options.terminalId, mark, feed })
+  return new E2BTerminal(guest, { terminalId: options.terminalId, mark, stream })
 }
 
 const screenBytes = 8 * 1024 * 1024

@@ -44,7 +44,7 @@ export function infoOf(vendor: VendorListed, rest: 'paused' | 'stopped' | undefi
     sandboxId,
     status: statusOf(vendor, rest),
     rawStatus: state,
-    ...(label === undefined ? {} : { label }),
+    label,
     labels: Object.fromEntries(
       Object.entries(metadata).filter(([key]) => key !== ownMark && !key.startsWith(`${ownMark}.`)),
     ),

@@ -1,6 +1,6 @@
 import { onAbort, throwIfAborted } from '../../shared/abort.ts'
 import type { FileChange } from '../../spec/index.ts'
-import type { Guest } from './guest.ts'
+import type { Guest } from './guest/guest.ts'
 
 /** Resolves once the vendor watches. It watches folders only: a file is watched by way of its own. */
 export async function watched(

@@ -7,7 +7,7 @@ import { randomId } from '../../shared/ids.ts'
 import { quoteArg } from '../../shared/quote.ts'
 import { checkCwd } from './child.ts'
 import type { OutputPipe } from './output-pipe.ts'
-import { childrenOf } from './tree.ts'
+import { childrenOf } from './process-tree.ts'
 
 /** How a command on a shell ended. */
 export interface ShellStatus {

@@ -6,7 +6,7 @@ import { SandboxError } from '../../errors.ts'
 import { errnoOf, translate } from '../../folder/errors.ts'
 import { OutputLog } from '../../shared/output-log.ts'
 import { processMarker } from './environment.ts'
-import { killTree, signalTree, type Target } from './tree.ts'
+import { killTree, signalTree, type Target } from './process-tree.ts'
 
 export interface ChildSpec {
   /** Unique to this process on this machine: what all that it starts is recognised by. */
@@ -128,7 +128,7 @@ export class Child {
     this.#abandon()
     if (this.#timedOut) await killTree(this.#target)
     const exitCode = code ?? 128 + (signal ? constants.signals[signal] : 0)
-    this.log.end({ exitCode, ...(signal ? { signal } : {}), timedOut: this.#timedOut, durationMs })
+    this.log.end({ exitCode, signal: signal ?? undefined, timedOut: this.#timedOut, durationMs })
   }
 
   /**

@@ -96,9 +96,7 @@ export class LocalFiles implements FilesDriver {
 
   async mkdir(given: string, { recursive, mode }: { recursive: boolean; mode?: number }): Promise<void> {
     const folder = await this.#resolve(given)
-    await guarded(`Making the folder ${given}`, () =>
-      mkdir(folder, { recursive, ...(mode === undefined ? {} : { mode }) }),
-    )
+    await guarded(`Making the folder ${given}`, () => mkdir(folder, { recursive, mode }))
   }
 
   async rename(from: string, to: string): Promise<void> {

@@ -17,7 +17,7 @@ import type { LocalDriver } from './driver.ts'
 import { baseEnvironment, foldersOf, sandboxMarker } from './environment.ts'
 import { LocalFiles } from './files.ts'
 import { confine } from './paths.ts'
-import type { LocalProcesses } from './processes.ts'
+import type { LocalProcesses } from './process.ts'
 import { LocalShell } from './shell.ts'
 import { LocalTerminal } from './terminal.ts'
 
@@ -67,9 +67,9 @@ export class LocalSandbox implements SandboxDriver {
     return this.#processes.spawn(spec, await this.#place(spec.cwd, spec.env))
   }
 
-  async getProcess(processId: string): Promise<ProcessDriver> {
+  async getProcess(execId: string): Promise<ProcessDriver> {
     await this.check()
-    return this.#processes.get(processId)
+    return this.#processes.get(execId)
   }
 
   async listProcesses() {
@@ -152,7 +152,7 @@ export class LocalSandbox implements SandboxDriver {
     }
   }
 
-  async extendLifetime(ms: number): Promise<void> {
+  async extendTimeout(ms: number): Promise<void> {
     await this.check()
     await this.#driver.extend(this.sandboxId, ms)
   }

@@ -9,7 +9,7 @@ import type { SandboxShell, ShellExecOptions, ShellResult } from '../../spec/ind
 import { Bash } from './bash.ts'
 import { processMarker } from './environment.ts'
 import { OutputPipe } from './output-pipe.ts'
-import { beforeCommand, childrenOf, killTree, type Target } from './tree.ts'
+import { beforeCommand, childrenOf, killTree, type Target } from './process-tree.ts'
 
 /**
  * A bash that lives on between commands.

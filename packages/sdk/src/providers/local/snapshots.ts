@@ -35,7 +35,7 @@ export class LocalSnapshots {
           sandboxId,
           createdAt: Date.now(),
           sizeBytes,
-          ...(name === undefined ? {} : { name }),
+          name,
         }
         await replaceFile(path.join(partial, 'snapshot.json'), JSON.stringify(info))
         await rename(partial, path.join(this.#root, snapshotId))

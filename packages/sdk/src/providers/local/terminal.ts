@@ -13,8 +13,8 @@ import type {
   SandboxTerminal,
 } from '../../spec/index.ts'
 import { Child } from './child.ts'
-import { statusOf } from './processes.ts'
-import { childrenOf } from './tree.ts'
+import { statusOf } from './process.ts'
+import { childrenOf } from './process-tree.ts'
 
 export interface LocalTerminalOptions {
   readonly terminalId: string

@@ -1,7 +1,7 @@
 import type { FilesDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import type { ProcessSignal, SandboxFilesCore } from '../../spec/index.ts'
-import type { Pipe } from './pipe.ts'
+import type { Pipe } from './stdin-pipe.ts'
 
 /** A program of the memory provider: a function that does what the program would. The number it returns is its exit code; anything else is 0. */
 export type CommandHandler = (context: CommandContext) => unknown
@@ -52,7 +52,7 @@ export interface ChildProcess {
 /** One program that was run, for a test's assertions. */
 export interface RecordedCall {
   readonly sandboxId: string
-  readonly processId: string
+  readonly execId: string
   readonly cmd: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>

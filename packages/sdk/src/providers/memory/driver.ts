@@ -10,11 +10,12 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
-import { SandboxBinding } from './binding.ts'
-import type { MemoryCapabilities, MemoryProviderOptions } from './provider.ts'
+import type { MemoryCapabilities } from './capabilities.ts'
+import type { MemoryProviderOptions } from './options.ts'
 import { MemorySandbox } from './sandbox.ts'
-import { copyDirectory } from './vfs.ts'
-import type { World } from './world.ts'
+import { SandboxBinding } from './sandbox-handle.ts'
+import type { SharedState } from './shared-state.ts'
+import { copyDirectory } from './virtual-files.ts'
 
 /** The driver behind `MemoryProvider`. */
 export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
@@ -22,18 +23,18 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   readonly isolation = 'simulated'
   readonly capabilities: MemoryCapabilities
   readonly createOptions: readonly CreateOption[]
-  readonly #world: World
+  readonly #sharedState: SharedState
 
-  constructor(world: World, options: MemoryProviderOptions) {
-    this.#world = world
+  constructor(sharedState: SharedState, options: MemoryProviderOptions) {
+    this.#sharedState = sharedState
     this.capabilities = capabilitiesOf(options)
     this.createOptions = createOptionsOf(this.capabilities, options.createOptions ?? [])
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
-    await this.#world.faults.enter('create', undefined, call.signal)
+    await this.#sharedState.faults.enter('create', undefined, call.signal)
     throwIfAborted(call.signal, 'Creating the sandbox')
-    const saved = spec.snapshotId === undefined ? undefined : this.#world.snapshots.get(spec.snapshotId)
+    const saved = spec.snapshotId === undefined ? undefined : this.#sharedState.snapshots.get(spec.snapshotId)
     if (spec.snapshotId !== undefined && !saved)
       throw notFound(
         `There is no snapshot ${spec.snapshotId}.`,
@@ -45,18 +46,18 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
         details: { name: spec.name },
       })
     }
-    const id = this.#world.id('sandbox')
-    const sandbox = new MemorySandbox(this.#world, id, spec, {
+    const id = this.#sharedState.id('sandbox')
+    const sandbox = new MemorySandbox(this.#sharedState, id, spec, {
       ...(saved ? { root: copyDirectory(saved.root) } : {}),
       creating: spec.deferReady,
     })
-    this.#world.sandboxes.set(id, sandbox)
+    this.#sharedState.sandboxes.set(id, sandbox)
     return new SandboxBinding(sandbox)
   }
 
   async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<SandboxDriver> {
-    await this.#world.faults.enter('get', sandboxId, call.signal)
-    const sandbox = this.#world.sandboxes.get(sandboxId)
+    await this.#sharedState.faults.enter('get', sandboxId, call.signal)
+    const sandbox = this.#sharedState.sandboxes.get(sandboxId)
     await sandbox?.ready()
     if (!sandbox || sandbox.status === 'destroyed') throw notFound(`There is no sandbox ${sandboxId}.`)
     if (resume && sandbox.status === 'stopped') sandbox.start()
@@ -65,42 +66,43 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   }
 
   async find(name: string, call: CallOptions): Promise<string | undefined> {
-    await this.#world.faults.enter('find', undefined, call.signal)
+    await this.#sharedState.faults.enter('find', undefined, call.signal)
     return this.#byName(name)?.id
   }
 
   async list(filter: ListSandboxesOpts, call: CallOptions): Promise<SandboxPage> {
-    await this.#world.faults.enter('list', undefined, call.signal)
+    await this.#sharedState.faults.enter('list', undefined, call.signal)
     return pageOf(
-      [...this.#world.sandboxes.values()].map((sandbox) => sandbox.info()),
+      [...this.#sharedState.sandboxes.values()].map((sandbox) => sandbox.info()),
       filter,
     )
   }
 
   async destroy(sandboxId: string, call: CallOptions): Promise<boolean> {
-    await this.#world.faults.enter('destroy', sandboxId, call.signal)
-    const sandbox = this.#world.sandboxes.get(sandboxId)
+    await this.#sharedState.faults.enter('destroy', sandboxId, call.signal)
+    const sandbox = this.#sharedState.sandboxes.get(sandboxId)
     sandbox?.destroy()
     return sandbox !== undefined
   }
 
   async health(call: CallOptions): Promise<boolean> {
-    await this.#world.faults.enter('health', undefined, call.signal)
+    await this.#sharedState.faults.enter('health', undefined, call.signal)
     return true
   }
 
   async listSnapshots(call: CallOptions): Promise<SnapshotInfo[]> {
-    await this.#world.faults.enter('listSnapshots', undefined, call.signal)
-    return [...this.#world.snapshots.values()].map(({ info }) => ({ ...info }))
+    await this.#sharedState.faults.enter('listSnapshots', undefined, call.signal)
+    return [...this.#sharedState.snapshots.values()].map(({ info }) => ({ ...info }))
   }
 
   async deleteSnapshot(snapshotId: string, call: CallOptions): Promise<boolean> {
-    await this.#world.faults.enter('deleteSnapshot', undefined, call.signal)
-    return this.#world.snapshots.delete(snapshotId)
+    await this.#sharedState.faults.enter('deleteSnapshot', undefined, call.signal)
+    return this.#sharedState.snapshots.delete(snapshotId)
   }
 
   #byName(name: string): MemorySandbox | undefined {
-    for (const sandbox of this.#world.sandboxes.values()) if (sandbox.recipe.name === name) return sandbox
+    for (const sandbox of this.#sharedState.sandboxes.values())
+      if (sandbox.recipe.name === name) return sandbox
     return undefined
   }
 }
@@ -134,6 +136,6 @@ function createOptionsOf(capabilities: MemoryCapabilities, more: readonly Create
 function notFound(message: string, hint?: string): SandboxError {
   return new SandboxError('not_found', message, {
     provider: 'memory',
-    ...(hint === undefined ? {} : { hint }),
+    hint,
   })
 }

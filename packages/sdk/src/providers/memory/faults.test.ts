@@ -83,7 +83,7 @@ describe('faults', () => {
       last = event.seq
     }
     expect([text, last]).toEqual(['one\ntwo\n', 2])
-    const again = await sandbox.getProcess(process.processId)
+    const again = await sandbox.getProcess(process.execId)
     for await (const event of again.output({ after: last }))
       if (event.type === 'stdout') text += new TextDecoder().decode(event.data)
     expect(text).toBe('one\ntwo\nthree\n')
@@ -170,7 +170,7 @@ describe('faults', () => {
       processStatus: () => process.status(),
       writeStdin: () => process.writeStdin('x'),
       closeStdin: () => process.closeStdin(),
-      getProcess: () => sandbox.getProcess(process.processId),
+      getProcess: () => sandbox.getProcess(process.execId),
       listProcesses: () => sandbox.listProcesses(),
       getEndpoint: () => sandbox.getEndpoint(80),
       stop: () => sandbox.stop(),

@@ -12,7 +12,7 @@ import {
   type Vfs,
   type VfsDirectory,
   type VfsNode,
-} from './vfs.ts'
+} from './virtual-files.ts'
 import { watch } from './watch.ts'
 
 export interface FilesHost {

@@ -1,4 +1,5 @@
 export { type Clock, realClock } from '../../shared/clock.ts'
+export type { MemoryCapabilities } from './capabilities.ts'
 export { ManualClock } from './clock.ts'
 export type {
   ChildOptions,
@@ -10,5 +11,6 @@ export type {
   RecordedCall,
 } from './commands.ts'
 export type { Fault, FaultPoint, FaultRule } from './faults.ts'
-export { type MemoryCapabilities, MemoryProvider, type MemoryProviderOptions } from './provider.ts'
+export type { MemoryProviderOptions } from './options.ts'
+export { MemoryProvider } from './provider.ts'
 export type { ShellHandler, ShellIo, ShellState } from './shell.ts'

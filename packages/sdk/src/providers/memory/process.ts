@@ -10,12 +10,12 @@ import type {
 } from '../../spec/index.ts'
 import type { CommandHandler, RecordedCall } from './commands.ts'
 import { broken, type FaultPoint, type FaultRule } from './faults.ts'
-import { Task } from './task.ts'
-import type { World } from './world.ts'
+import { Program } from './program.ts'
+import type { SharedState } from './shared-state.ts'
 
 export interface ProcessHost {
   readonly sandboxId: string
-  readonly world: World
+  readonly sharedState: SharedState
   readonly files: FilesDriver
   paused(): boolean
   change(): Promise<void>
@@ -24,12 +24,12 @@ export interface ProcessHost {
 
 /** A process of a sandbox: one tree of programs, and the numbered output that they write. */
 export class MemoryProcess {
-  readonly processId: string
+  readonly execId: string
   readonly sandboxId: string
   readonly pid: number
   readonly startedAtMs: number
   readonly log: OutputLog
-  readonly task: Task
+  readonly program: Program
   readonly #spec: ProcessSpec
   readonly #host: ProcessHost
   #timedOut = false
@@ -40,7 +40,7 @@ export class MemoryProcess {
     host: ProcessHost,
     spec: ProcessSpec,
     run: {
-      processId: string
+      execId: string
       pid: number
       handler: CommandHandler
       args: readonly string[]
@@ -50,52 +50,52 @@ export class MemoryProcess {
   ) {
     this.#host = host
     this.#spec = spec
-    this.processId = run.processId
+    this.execId = run.execId
     this.pid = run.pid
     this.sandboxId = host.sandboxId
-    this.startedAtMs = host.world.clock.now()
+    this.startedAtMs = host.sharedState.clock.now()
     this.log = new OutputLog({
       capacityBytes: spec.outputBufferBytes,
       onPressure: (wait) => this.#press(wait),
     })
-    const { world, sandboxId } = host
-    this.task = new Task(
+    const { sharedState, sandboxId } = host
+    this.program = new Program(
       {
         sandboxId,
-        clock: world.clock,
+        clock: sharedState.clock,
         files: host.files,
         output: (type, data) => this.log.push(type, data),
         room: () => this.#room,
         paused: () => host.paused(),
         change: () => host.change(),
         changed: () => host.changed(),
-        resolve: (cmd, args) => world.commands.find(cmd, args) ?? (() => 127),
+        resolve: (cmd, args) => sharedState.commands.find(cmd, args) ?? (() => 127),
       },
       { cmd: spec.cmd, args: run.args, env: run.env, cwd: run.cwd, handler: run.handler },
     )
     const call: RecordedCall = {
       sandboxId,
-      processId: this.processId,
+      execId: this.execId,
       cmd: spec.cmd,
       args: spec.args,
       env: run.env,
       cwd: run.cwd,
       startedAtMs: this.startedAtMs,
     }
-    world.calls.push(call)
-    world.started(this)
+    sharedState.calls.push(call)
+    sharedState.started(this)
     this.#run(call)
   }
 
   kill(signal: string): boolean {
-    if (this.task.end) return false
-    this.task.deliver(signal)
+    if (this.program.end) return false
+    this.program.deliver(signal)
     return true
   }
 
   info(): ProcessInfo {
     return {
-      processId: this.processId,
+      execId: this.execId,
       cmd: this.#spec.cmd,
       args: this.#spec.args,
       startedAt: new Date(this.startedAtMs),
@@ -109,45 +109,45 @@ export class MemoryProcess {
   }
 
   #run(call: RecordedCall): void {
-    const { clock } = this.#host.world
+    const { clock } = this.#host.sharedState
     const { stdin, timeoutMs } = this.#spec
     const cancelTimeout =
       timeoutMs === undefined
         ? () => {}
         : clock.after(timeoutMs, () => {
-            this.#timedOut = !this.task.end
-            this.task.deliver('SIGKILL')
+            this.#timedOut = !this.program.end
+            this.program.deliver('SIGKILL')
           })
-    void this.task.ended.then(({ exitCode, signal, error }) => {
+    void this.program.ended.then(({ exitCode, signal, error }) => {
       cancelTimeout()
       Object.assign(call, {
         exitCode,
-        ...(signal === undefined ? {} : { signal }),
-        ...(error === undefined ? {} : { error }),
+        signal,
+        error,
       })
       this.log.end({
         exitCode,
-        ...(signal === undefined ? {} : { signal }),
+        signal,
         timedOut: this.#timedOut,
         durationMs: clock.now() - this.startedAtMs,
       })
     })
-    if (stdin === 'empty') this.task.stdin.end()
+    if (stdin === 'empty') this.program.stdin.end()
     else if (stdin !== 'pipe') void this.#feed(stdin)
-    this.task.start()
+    this.program.start()
   }
 
   /** Sends what the caller gave; a program that ends before it has read all of it is no failure. */
   async #feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const iterator = chunks[Symbol.asyncIterator]()
-    void this.task.ended.then(() => iterator.return?.()).catch(() => {})
+    void this.program.ended.then(() => iterator.return?.()).catch(() => {})
     try {
       for (let item = await iterator.next(); !item.done; item = await iterator.next())
-        await this.task.stdin.write(item.value)
-      this.task.stdin.end()
+        await this.program.stdin.write(item.value)
+      this.program.stdin.end()
     } catch {
       // The input broke off, or the program closed it: it has seen all there is.
-      if (!this.task.end) this.task.stdin.end()
+      if (!this.program.end) this.program.stdin.end()
     }
   }
 
@@ -165,7 +165,7 @@ export class MemoryProcess {
 
 /** One holder's view of a process: checked against the sandbox's incarnation, and subject to faults. */
 export class ProcessBinding implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid: number
   readonly #process: MemoryProcess
   readonly #enter: (operation: FaultPoint, call: CallOptions) => Promise<unknown>
@@ -179,7 +179,7 @@ export class ProcessBinding implements ProcessDriver {
     this.#process = process
     this.#enter = enter
     this.#outputFault = outputFault
-    this.processId = process.processId
+    this.execId = process.execId
     this.pid = process.pid
   }
 
@@ -201,21 +201,21 @@ export class ProcessBinding implements ProcessDriver {
 
   async write(data: Uint8Array, call: CallOptions): Promise<void> {
     await this.#enter('writeStdin', call)
-    await this.#process.task.stdin.write(data)
+    await this.#process.program.stdin.write(data)
   }
 
   async closeStdin(call: CallOptions): Promise<void> {
     await this.#enter('closeStdin', call)
-    this.#process.task.stdin.end()
+    this.#process.program.stdin.end()
   }
 }
 
 function exitFacts({ exitCode, signal, timedOut, oom, durationMs }: ProcessExit): ProcessExit {
   return {
     exitCode,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
     timedOut,
-    ...(oom === undefined ? {} : { oom }),
+    oom,
     durationMs,
   }
 }

@@ -18,7 +18,7 @@ describe('scripted commands', () => {
       stderr: 'hint\n',
     })
     expect(provider.calls).toMatchObject([
-      { sandboxId: 'mem-1', processId: 'mem-process-1', cmd: '/usr/bin/git', args: ['push'], exitCode: 128 },
+      { sandboxId: 'mem-1', execId: 'mem-process-1', cmd: '/usr/bin/git', args: ['push'], exitCode: 128 },
     ])
   })
 

@@ -1,31 +1,11 @@
 import { DriverProvider } from '../../core/provider.ts'
-import { type Clock, realClock } from '../../shared/clock.ts'
-import type { Ability, AbilityLevel, CreateOption, SandboxEndpoint } from '../../spec/index.ts'
+import { realClock } from '../../shared/clock.ts'
+import type { MemoryCapabilities } from './capabilities.ts'
 import type { CommandHandler, CommandMatcher, RecordedCall } from './commands.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'
-import type { ShellHandler } from './shell.ts'
-import { World } from './world.ts'
-
-/** `shell` is there only when one was scripted; ask with `supports(sandbox, 'shell')`. Nothing stops because nobody uses it. */
-export type MemoryCapabilities = {
-  readonly [A in Exclude<Ability, 'shell' | 'terminal' | 'activity'>]: AbilityLevel
-} & { readonly shell?: AbilityLevel }
-
-export interface MemoryProviderOptions {
-  /** Default: the real one. With a `ManualClock`, lifetimes, timeouts and delays pass when the test says so. */
-  clock?: Clock
-  /** Makes ids predictable: `mem` gives the sandboxes `mem-1`, `mem-2`, … Default: random ids. */
-  seed?: string
-  /** A scripted shell; it brings the ability `shell`. */
-  shell?: ShellHandler
-  /** Abilities to go without (`{ snapshot: false }`), to test what your code does then. */
-  capabilities?: { readonly [A in Ability]?: false }
-  /** Options of `create` to accept beside the usual ones; what they say is not acted upon. */
-  createOptions?: readonly CreateOption[]
-  /** What `getEndpoint` answers. Default `http://<sandbox>-<port>.memory.invalid`. */
-  endpoint?: (sandboxId: string, port: number) => SandboxEndpoint
-}
+import type { MemoryProviderOptions } from './options.ts'
+import { SharedState } from './shared-state.ts'
 
 /**
  * Sandboxes that exist only in this program's memory: a double for your own tests. Files are real enough to
@@ -36,38 +16,41 @@ export interface MemoryProviderOptions {
  *     provider.fault({ on: 'create', error: 'quota_exceeded' })
  */
 export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
-  readonly #world: World
+  readonly #sharedState: SharedState
   readonly #options: MemoryProviderOptions
 
-  constructor(options: MemoryProviderOptions = {}, world = new World({ clock: realClock, ...options })) {
-    super(new MemoryDriver(world, options))
-    this.#world = world
+  constructor(
+    options: MemoryProviderOptions = {},
+    sharedState = new SharedState({ clock: realClock, ...options }),
+  ) {
+    super(new MemoryDriver(sharedState, options))
+    this.#sharedState = sharedState
     this.#options = options
   }
 
   /** Every program that was run, in order. */
   get calls(): readonly RecordedCall[] {
-    return this.#world.calls
+    return this.#sharedState.calls
   }
 
   /** Adds a program; for the same name the one that was added last wins. */
   command(matcher: CommandMatcher, handler: CommandHandler): this {
-    this.#world.commands.add(matcher, handler)
+    this.#sharedState.commands.add(matcher, handler)
     return this
   }
 
   /** From now on, calls fail, wait or break off as the rule says. */
   fault(rule: FaultRule): Fault {
-    return this.#world.faults.add(rule)
+    return this.#sharedState.faults.add(rule)
   }
 
   /** Another provider object over the same sandboxes: what a second program, or this one after a restart, would see. */
   reopen(): MemoryProvider {
-    return new MemoryProvider(this.#options, this.#world)
+    return new MemoryProvider(this.#options, this.#sharedState)
   }
 
   /** Programs that still run in a sandbox, also in one that is destroyed: for tests that nothing is left. */
   running(sandboxId: string): string[] {
-    return this.#world.running(sandboxId)
+    return this.#sharedState.running(sandboxId)
   }
 }

@@ -3,9 +3,9 @@ import { SandboxError } from '../../errors.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import { MemoryFiles } from './files.ts'
 import type { MemoryProcess } from './process.ts'
+import type { SharedState } from './shared-state.ts'
 import type { MemoryShell } from './shell.ts'
-import { directory, Vfs, type VfsDirectory } from './vfs.ts'
-import type { World } from './world.ts'
+import { directory, Vfs, type VfsDirectory } from './virtual-files.ts'
 
 export const workdir = '/workspace'
 
@@ -14,7 +14,7 @@ export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envV
 /** One sandbox, whoever holds it: its disk, its programs, its clock. Handles are `SandboxBinding`s to it. */
 export class MemorySandbox {
   readonly id: string
-  readonly world: World
+  readonly sharedState: SharedState
   readonly recipe: SandboxRecipe
   readonly createdAtMs: number
   readonly vfs: Vfs
@@ -30,17 +30,21 @@ export class MemorySandbox {
   #cancelExpiry = () => {}
 
   constructor(
-    world: World,
+    sharedState: SharedState,
     id: string,
     recipe: SandboxRecipe,
     options: { root?: VfsDirectory; creating: boolean },
   ) {
-    this.world = world
+    this.sharedState = sharedState
     this.id = id
     this.recipe = recipe
-    this.createdAtMs = world.clock.now()
+    this.createdAtMs = sharedState.clock.now()
     this.status = options.creating ? 'creating' : 'running'
-    this.vfs = new Vfs(workdir, () => world.clock.now(), options.root ?? emptyDisk(world.clock.now()))
+    this.vfs = new Vfs(
+      workdir,
+      () => sharedState.clock.now(),
+      options.root ?? emptyDisk(sharedState.clock.now()),
+    )
     this.files = new MemoryFiles({ vfs: this.vfs, enter: async () => ({ through: (items) => items }) })
     this.#liveFor(recipe.lifetimeMs)
   }
@@ -51,8 +55,8 @@ export class MemorySandbox {
       id: `memory:${this.id}`,
       sandboxId: this.id,
       status: this.status,
-      ...(name === undefined ? {} : { name }),
-      ...(label === undefined ? {} : { label }),
+      name,
+      label,
       labels: { ...labels },
       createdAt: new Date(this.createdAtMs),
       ...(this.expiresAtMs === undefined ? {} : { expiresAt: new Date(this.expiresAtMs) }),
@@ -94,13 +98,13 @@ export class MemorySandbox {
     this.#cancelExpiry()
     this.#endPrograms()
     this.#become('destroyed')
-    this.world.sandboxes.delete(this.id)
+    this.sharedState.sandboxes.delete(this.id)
   }
 
   /** Never shortens. A sandbox without an end keeps having none. */
   extend(ms: number): void {
     if (this.expiresAtMs === undefined) return
-    const until = this.world.clock.now() + ms
+    const until = this.sharedState.clock.now() + ms
     if (until > this.expiresAtMs) this.#liveFor(ms)
   }
 
@@ -117,19 +121,19 @@ export class MemorySandbox {
     return new SandboxError(code, message, {
       provider: 'memory',
       sandboxId: this.id,
-      ...(hint === undefined ? {} : { hint }),
+      hint,
     })
   }
 
   #liveFor(ms: number | undefined): void {
     this.#cancelExpiry()
     if (ms === undefined) return
-    this.expiresAtMs = this.world.clock.now() + ms
-    this.#cancelExpiry = this.world.clock.after(ms, () => this.stop())
+    this.expiresAtMs = this.sharedState.clock.now() + ms
+    this.#cancelExpiry = this.sharedState.clock.after(ms, () => this.stop())
   }
 
   #endPrograms(): void {
-    for (const process of this.processes.values()) process.task.deliver('SIGKILL')
+    for (const process of this.processes.values()) process.program.deliver('SIGKILL')
     for (const shell of this.shells.values()) shell.end()
     this.shells.clear()
   }

@@ -82,7 +82,7 @@ export class MemoryShell implements SandboxShell {
         hint: 'Open another with openShell().',
       })
     if (signal?.aborted) throw abortedError(signal, 'The command')
-    const { clock } = this.#sandbox.world
+    const { clock } = this.#sandbox.sharedState
     const startedAt = clock.now()
     const kept = new HeadTail(maxOutputBytes, outputBudget)
     const stop = new AbortController()

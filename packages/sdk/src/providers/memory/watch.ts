@@ -1,6 +1,6 @@
 import { onAbort } from '../../shared/abort.ts'
 import type { FileChange } from '../../spec/index.ts'
-import { fsError, type Vfs } from './vfs.ts'
+import { fsError, type Vfs } from './virtual-files.ts'
 
 /** Changes below a path from this moment on, in the order in which they happen. */
 export function watch(

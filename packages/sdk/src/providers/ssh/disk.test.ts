@@ -64,7 +64,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
   test('a program that prints does not wait for it, and it is told that something is missing', async () => {
     const sandbox = await provider().create()
     const script = 'echo first; while ! test -e full; do sleep 0.05; done; head -c 3000000 /dev/zero; exit 3'
-    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job', detached: true })
+    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job', detached: true })
     await process.output()[Symbol.asyncIterator]().next()
     fill()
     writeFileSync(path.join(sandbox.workdir, 'full'), '')

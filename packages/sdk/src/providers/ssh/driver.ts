@@ -12,13 +12,13 @@ import type {
   SandboxPage,
   SandboxStatus,
 } from '../../spec/index.ts'
-import { Agent } from './agent.ts'
 import { sshCapabilities } from './capabilities.ts'
+import { SshPool } from './connection/pool.ts'
 import { agentError } from './errors.ts'
+import { Agent } from './guest/agent.ts'
 import type { SshSettings } from './options.ts'
-import { SshPool } from './pool.ts'
-import { RunnerLinks } from './programs.ts'
-import { SshRunner } from './runner.ts'
+import { RunnerLinks } from './runner/programs.ts'
+import { SshRunner } from './runner/runner.ts'
 import { SshSandbox } from './sandbox.ts'
 
 /** What is known of a sandbox: the host's state, and the record that this library keeps there. */
@@ -73,8 +73,8 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     const { name, label, labels, envVars, lifetimeMs, deferReady } = spec
     const record: SandboxRecord = {
       version: 1,
-      ...(name === undefined ? {} : { name }),
-      ...(label === undefined ? {} : { label }),
+      name,
+      label,
       labels,
       envVars,
       createdAt: Date.now(),
@@ -91,7 +91,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       said = await this.agent.call('create', words, {
         input: [JSON.stringify(record)],
         sandboxId,
-        ...(name === undefined ? {} : { what: name }),
+        what: name,
       })
       throwIfAborted(call.signal, 'Creating the sandbox')
     } catch (error) {
@@ -294,8 +294,8 @@ function infoOf({ sandboxId, status, expiresAt, record, workedBy }: Known): Sand
     id: `ssh:${sandboxId}`,
     sandboxId,
     status,
-    ...(name === undefined ? {} : { name }),
-    ...(label === undefined ? {} : { label }),
+    name,
+    label,
     ...(status === 'stopped' && workedBy === 'crashed' ? { rawStatus: 'crashed' } : {}),
     labels: { ...labels },
     createdAt: new Date(createdAt),

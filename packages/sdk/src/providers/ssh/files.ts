@@ -3,10 +3,18 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, FileEntry, FileStat } from '../../spec/index.ts'
+import {
+  isFile,
+  isFolder,
+  isLink,
+  openFlags,
+  type SftpCalls,
+  sftpStatus,
+  statusOf,
+} from './connection/sftp.ts'
 import { diskFull } from './errors.ts'
 import { Paths } from './paths.ts'
 import type { SftpStats } from './sdk.ts'
-import { isFile, isFolder, isLink, openFlags, type SftpCalls, sftpStatus, statusOf } from './sftp.ts'
 
 export interface FilesPlace {
   /** Throws when the handle may not act on the sandbox now. */

@@ -42,7 +42,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     const sandbox = await provider.create()
     const script =
       'echo run >> runs; echo before; while ! test -e go; do sleep 0.05; done; echo after; exit 4'
-    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' })
+    const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
     const reader = process.output()[Symbol.asyncIterator]()
     const first = await reader.next()
     expect(Buffer.from((first.value as { data: Uint8Array }).data).toString()).toBe('before\n')
@@ -69,7 +69,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     expect(await sandbox.files.readFile('commands', 'utf8')).toBe('once\n')
     // Asked for again by its id, nothing is started.
-    const again = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], processId: 'job' })
+    const again = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
     expect((await again.wait()).exitCode).toBe(4)
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     await sandbox.destroy()
@@ -95,7 +95,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     const shell = await sandbox.openShell({ name: 'main' })
     await shell.exec('KEPT=yes')
     const running = shell
-      .exec('echo begun; while ! test -e go; do sleep 0.05; done; echo done', { commandId: 'the command' })
+      .exec('echo begun; while ! test -e go; do sleep 0.05; done; echo done', { execId: 'the command' })
       .catch((error) => error.code)
     await expect
       .poll(() =>

@@ -85,9 +85,9 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     host,
     port: options.port === undefined ? 22 : checkPort(options.port),
     username,
-    ...(privateKey === undefined ? {} : { privateKey }),
+    privateKey,
     ...(privateKeyPath === undefined ? {} : { privateKeyPath: checkPath(privateKeyPath, 'privateKeyPath') }),
-    ...(passphrase === undefined ? {} : { passphrase }),
+    passphrase,
     agent: agent || undefined,
     knownHosts: listOf(options.knownHosts) ?? [path.join(home, 'known_hosts'), '/etc/ssh/ssh_known_hosts'],
     hostKeys: listOf(options.hostKey) ?? [],
@@ -98,7 +98,7 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     maxSessions: sessions,
     runner:
       options.runner === false ? false : runnerOf(options.runner ?? (env.SANDKASTEN_RUNNER || undefined)),
-    ...(sdk ? { sdk } : {}),
+    sdk,
   }
 }
 
@@ -111,7 +111,7 @@ export function sshOptionsOf(env: Readonly<Record<string, string | undefined>>):
     throw invalid('SANDKASTEN_SSH_HOST does not name a host.', 'Set it to user@host or user@host:port.')
   return {
     host,
-    ...(username === undefined ? {} : { username }),
+    username,
     ...(port === undefined ? {} : { port: Number(port) }),
   }
 }

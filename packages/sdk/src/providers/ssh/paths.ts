@@ -1,5 +1,5 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { isFolder, type SftpCalls, sftpStatus, statusOf } from './sftp.ts'
+import { isFolder, type SftpCalls, sftpStatus, statusOf } from './connection/sftp.ts'
 
 /**
  * From a caller's path to a real one below the working directory, or an error. The host resolves links (SFTP's realpath); what does not exist

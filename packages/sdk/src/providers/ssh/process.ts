@@ -10,8 +10,8 @@ import type {
   ProcessSignal,
   ProcessStatus,
 } from '../../spec/index.ts'
-import type { Agent, AgentCall, AgentStream } from './agent.ts'
 import { agentError } from './errors.ts'
+import type { Agent, AgentCall, AgentStream } from './guest/agent.ts'
 
 /** What a process needs of its sandbox. */
 export interface ProcessPlace {
@@ -31,7 +31,7 @@ export interface FollowedExit extends ExitEvent {
 
 /** A program that the agent supervises. Everything is on the host, under its id; this object only asks. */
 export class SshProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly pid?: number
   readonly #place: ProcessPlace
   /** The answer to the start goes on with the output, for the first reader. */
@@ -39,9 +39,9 @@ export class SshProcess implements ProcessDriver {
   #input: Promise<AgentStream> | undefined
   #stdinClosed = false
 
-  constructor(place: ProcessPlace, found: { processId: string; pid?: number }, stream?: AgentStream) {
+  constructor(place: ProcessPlace, found: { execId: string; pid?: number }, stream?: AgentStream) {
     this.#place = place
-    this.processId = found.processId
+    this.execId = found.execId
     if (found.pid !== undefined) this.pid = found.pid
     this.#stream = stream
   }
@@ -116,11 +116,11 @@ export class SshProcess implements ProcessDriver {
 
   #words(more: Array<string | number>): Array<string | number> {
     const { sandboxId, incarnation } = this.#place
-    return [sandboxId, incarnation, this.processId, ...more]
+    return [sandboxId, incarnation, this.execId, ...more]
   }
 
   get #about(): AgentCall {
-    return { sandboxId: this.#place.sandboxId, what: this.processId }
+    return { sandboxId: this.#place.sandboxId, what: this.execId }
   }
 }
 

@@ -15,16 +15,16 @@ import type {
   SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import type { Agent, AgentStream } from './agent.ts'
+import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './connection/sftp.ts'
 import type { Known, SshDriver } from './driver.ts'
 import { agentError } from './errors.ts'
 import { SshFiles } from './files.ts'
+import type { Agent, AgentStream } from './guest/agent.ts'
+import { type Launch, programScript, shellScript, terminalScript } from './guest/launch.ts'
 import { Paths } from './paths.ts'
 import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process.ts'
-import { SshPrograms } from './programs.ts'
-import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from './sftp.ts'
+import { SshPrograms } from './runner/programs.ts'
 import { SshShell, seconds } from './shell.ts'
-import { type Launch, programScript, shellScript, terminalScript } from './spec.ts'
 
 /** One incarnation of a sandbox on the host, as one handle sees it. */
 export class SshSandbox implements SandboxDriver, ProcessPlace {
@@ -76,11 +76,11 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
 
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     if (this.#runner) return this.#runner.spawn(spec, call)
-    const processId = spec.processId ?? randomId()
-    const script = programScript(this.#launch(processId, spec.cwd, spec.env), spec.cmd, spec.args)
+    const execId = spec.execId ?? randomId()
+    const script = programScript(this.#launch(execId, spec.cwd, spec.env), spec.cmd, spec.args)
     const stdin = spec.stdin !== 'empty'
     const { pid, existed, stream } = await this.#start(
-      processId,
+      execId,
       script,
       {
         what: spec.cmd,
@@ -92,20 +92,20 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       },
       call,
     )
-    const process = new SshProcess(this.#bound(), { processId, pid }, stream)
+    const process = new SshProcess(this.#bound(), { execId, pid }, stream)
     if (spec.stdin !== 'empty' && spec.stdin !== 'pipe' && !existed) void process.feed(spec.stdin)
     return process
   }
 
-  async getProcess(processId: string, { signal }: CallOptions): Promise<ProcessDriver> {
-    if (this.#runner) return this.#runner.getProcess(processId)
-    if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(processId)) throw agentError(79, { what: processId })
-    const words = this.#words([processId])
+  async getProcess(execId: string, { signal }: CallOptions): Promise<ProcessDriver> {
+    if (this.#runner) return this.#runner.getProcess(execId)
+    if (!/^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(execId)) throw agentError(79, { what: execId })
+    const words = this.#words([execId])
     const [pid] = (
-      await this.agent.call('status', words, { sandboxId: this.sandboxId, what: processId, signal })
+      await this.agent.call('status', words, { sandboxId: this.sandboxId, what: execId, signal })
     ).split(' ')
     return new SshProcess(this.#bound(), {
-      processId,
+      execId,
       ...(/^\d+$/.test(pid ?? '') ? { pid: Number(pid) } : {}),
     })
   }
@@ -117,8 +117,8 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       .split('\n')
       .filter(Boolean)
       .map((line) => {
-        const [processId = '', ...words] = line.split(' ')
-        return { processId, ...statusFrom(words) }
+        const [execId = '', ...words] = line.split(' ')
+        return { execId, ...statusFrom(words) }
       })
   }
 
@@ -151,7 +151,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       cols,
       rows,
       args,
-      ...(cmd === undefined ? {} : { cmd }),
+      cmd,
     })
     const { pid } = await this.#start(
       terminalId,
@@ -159,7 +159,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       { what: cmd ?? 'sh', cwd: options.cwd, stdin: true, reading: false, ring: 8 * 1024 * 1024 },
       call,
     )
-    return this.#terminal(new SshProcess(this.#bound(), { processId: terminalId, pid }))
+    return this.#terminal(new SshProcess(this.#bound(), { execId: terminalId, pid }))
   }
 
   async getEndpoint(port: number): Promise<SandboxEndpoint> {
@@ -179,7 +179,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     this.#runner = this.#runnerOf(known)
   }
 
-  async extendLifetime(ms: number, { signal }: CallOptions): Promise<void> {
+  async extendTimeout(ms: number, { signal }: CallOptions): Promise<void> {
     await this.agent.call('extend', this.#words([Math.ceil(ms)]), { sandboxId: this.sandboxId, signal })
   }
 
@@ -208,7 +208,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   async #start(
-    processId: string,
+    execId: string,
     script: string,
     how: {
       what: string
@@ -221,7 +221,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     { signal }: CallOptions,
   ): Promise<{ pid: number; existed: boolean; stream?: AgentStream }> {
     const timeout = how.timeoutMs === undefined ? '-' : seconds(how.timeoutMs)
-    const words = this.#words([processId, how.ring, timeout, how.stdin ? 1 : 0, how.reading ? 1 : 0])
+    const words = this.#words([execId, how.ring, timeout, how.stdin ? 1 : 0, how.reading ? 1 : 0])
     const call = { input: [script], sandboxId: this.sandboxId, what: how.what, signal }
     return this.#named(how.cwd, how.what, async () => {
       const stream = await this.agent.open('spawn', words, call)
@@ -267,9 +267,9 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   }
 
   #terminal(process: SshProcess): SandboxTerminal {
-    const words = this.#words([process.processId])
+    const words = this.#words([process.execId])
     return {
-      terminalId: process.processId,
+      terminalId: process.execId,
       write: (data) => process.write(encode(data)),
       resize: async (size, { signal } = {}) => {
         const [cols, rows] = [checkCount(size?.cols, 'cols', 1000), checkCount(size?.rows, 'rows', 1000)]

@@ -4,7 +4,7 @@ import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import { keyOf, randomId } from '../../shared/ids.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
-import type { AgentStream } from './agent.ts'
+import type { AgentStream } from './guest/agent.ts'
 import { type FollowedExit, follow, type ProcessPlace } from './process.ts'
 
 /** A bash on the host. It lives on there, and so do its commands: another process of the user's finds both by their names. */
@@ -31,7 +31,7 @@ export class SshShell implements SandboxShell {
     if (typeof command !== 'string') throw invalid('`command` must be a string.')
     if (command.includes('\0')) throw invalid('`command` contains a NUL character.')
     const timeout = options.timeoutMs === undefined ? '-' : seconds(checkMs(options.timeoutMs, 'timeoutMs'))
-    const id = options.commandId === undefined ? `c-${randomId()}` : await commandKey(options.commandId)
+    const id = options.execId === undefined ? `c-${randomId()}` : await commandKey(options.execId)
     const turn = this.#queue.then(async () => {
       throwIfAborted(options.signal, 'The command')
       if (this.#closed) throw closed(this.name)
@@ -45,12 +45,12 @@ export class SshShell implements SandboxShell {
   }
 
   async attach(
-    commandId: string,
-    options: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'> = {},
+    execId: string,
+    options: Omit<ShellExecOptions, 'execId' | 'timeoutMs'> = {},
   ): Promise<ShellResult> {
     const { agent, sandboxId, incarnation } = this.#place
-    const id = await commandKey(commandId)
-    const stream = await agent.open('follow', [sandboxId, incarnation, id, 0], { sandboxId, what: commandId })
+    const id = await commandKey(execId)
+    const stream = await agent.open('follow', [sandboxId, incarnation, id, 0], { sandboxId, what: execId })
     return this.#follow(id, stream, 'found', options)
   }
 
@@ -140,8 +140,8 @@ export function seconds(ms: number): string {
   return (Math.max(1, Math.round(ms)) / 1000).toFixed(3)
 }
 
-async function commandKey(commandId: string): Promise<string> {
-  return `k-${await keyOf(commandId)}`
+async function commandKey(execId: string): Promise<string> {
+  return `k-${await keyOf(execId)}`
 }
 
 function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {

@@ -11,11 +11,11 @@ import type {
   SandboxPage,
   SnapshotInfo,
 } from '../../spec/index.ts'
+import type { NamedParams } from './account.ts'
 import { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
 import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
 import type { CreateParams, VendorSandbox } from './sdk.ts'
 import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName } from './translation.ts'
-import type { NamedParams } from './vendor.ts'
 
 /** How long somebody may take to set a new sandbox up before others stop waiting for it. */
 const setupMs = 15 * 60_000
@@ -61,12 +61,12 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
   }
 
   async create(spec: CreateSpec, { signal }: CallOptions): Promise<VercelSandbox> {
-    const { namePrefix, vendor } = this.#place
+    const { namePrefix, account } = this.#place
     const name =
       spec.name === undefined ? `${namePrefix}${randomId()}` : await vendorName(namePrefix, spec.name)
     const params = { ...createParams(spec), name }
     // Not cancelled on the way: what a cancelled create has made is known only when it is answered, and is then ended.
-    const creating = this.#made(params, vendor.create(params), spec)
+    const creating = this.#made(params, account.create(params), spec)
     const made = await undoneOnAbort(creating, (sandbox) => sandbox.delete(), signal, 'Creating the sandbox')
     return new VercelSandbox(this.#place, made)
   }
@@ -80,24 +80,24 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     if (!resume || settled.status === 'running') return new VercelSandbox(this.#place, settled)
     return new VercelSandbox(
       this.#place,
-      await this.#place.vendor.get(settled.name, { resume: true, signal }),
+      await this.#place.account.get(settled.name, { resume: true, signal }),
     )
   }
 
   async find(name: string, { signal }: CallOptions): Promise<string | undefined> {
-    const { namePrefix, vendor } = this.#place
-    const found = await vendor.find(await vendorName(namePrefix, name), signal)
+    const { namePrefix, account } = this.#place
+    const found = await account.find(await vendorName(namePrefix, name), signal)
     return found && idOf(found.name, found.createdAt.getTime())
   }
 
   async list(filter: ListSandboxesOpts, { signal }: CallOptions): Promise<SandboxPage> {
-    const all = await this.#place.vendor.list(this.#place.namePrefix, signal)
+    const all = await this.#place.account.list(this.#place.namePrefix, signal)
     return pageOf(all.filter(isOurs).map(infoOf), filter)
   }
 
   async destroy(sandboxId: string, { signal }: CallOptions): Promise<boolean> {
     try {
-      await this.#place.vendor.delete(await this.#existing(sandboxId, signal), signal)
+      await this.#place.account.delete(await this.#existing(sandboxId, signal), signal)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -107,7 +107,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
 
   async health({ signal }: CallOptions): Promise<boolean> {
     try {
-      await this.#place.vendor.look(signal)
+      await this.#place.account.look(signal)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'aborted', 'sdk_missing')) throw error
@@ -116,19 +116,19 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
   }
 
   async listSnapshots({ signal }: CallOptions): Promise<SnapshotInfo[]> {
-    const all = await this.#place.vendor.snapshots({ signal })
+    const all = await this.#place.account.snapshots({ signal })
     return all
       .filter(({ status }) => status === 'created')
       .map(({ id, sizeBytes, createdAt }) => ({ snapshotId: id, sizeBytes, createdAt: new Date(createdAt) }))
   }
 
   deleteSnapshot(snapshotId: string, { signal }: CallOptions): Promise<boolean> {
-    return this.#place.vendor.deleteSnapshot(snapshotId, signal)
+    return this.#place.account.deleteSnapshot(snapshotId, signal)
   }
 
   async #existing(sandboxId: string, signal: AbortSignal | undefined): Promise<VendorSandbox> {
     const { name, createdAt } = partsOf(sandboxId)
-    const sandbox = await this.#place.vendor.find(name, signal)
+    const sandbox = await this.#place.account.find(name, signal)
     if (sandbox && (createdAt === undefined || sandbox.createdAt.getTime() === createdAt)) return sandbox
     throw notFound(sandboxId)
   }
@@ -174,12 +174,12 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
         'quota_exceeded',
       )
       if (refused) throw error
-      const theirs = await unmade(error, () => this.#place.vendor.unmake(params), params.name)
+      const theirs = await unmade(error, () => this.#place.account.unmake(params), params.name)
       if (theirs && spec.name !== undefined && SandboxError.is(error, 'conflict', 'invalid_argument'))
         throw new SandboxError('conflict', `There is a sandbox with the name “${spec.name}” already.`, {
           provider: this.name,
           cause: error,
-          ...(error.requestId === undefined ? {} : { requestId: error.requestId }),
+          requestId: error.requestId,
         })
       throw error
     }

@@ -30,12 +30,12 @@ export function errorOfAnswer(
     `Vercel answered ${answer.status}${message ? `: ${without(message, secrets)}` : ''}.`,
     {
       provider: 'vercel',
-      ...(requestId === undefined ? {} : { requestId }),
-      ...(hints[code] === undefined ? {} : { hint: hints[code] }),
+      requestId,
+      hint: hints[code],
       details: {
         status: answer.status,
-        ...(vendorCode === undefined ? {} : { vendorCode }),
-        ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+        vendorCode,
+        retryAfterMs,
       },
     },
   )

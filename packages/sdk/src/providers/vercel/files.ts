@@ -29,10 +29,7 @@ export class VercelFiles implements FilesDriver {
     const guest = this.#guest()
     const file = this.#path(path)
     await guest.tell(scripts.readable, [file], path, signal)
-    const stream = await guest.do(
-      (session) => session.readFile({ path: file }, signal ? { signal } : {}),
-      signal,
-    )
+    const stream = await guest.do((session) => session.readFile({ path: file }, { signal }), signal)
     if (stream === null) throw new SandboxError('file_not_found', `There is no such file or folder: ${path}`)
     return part(stream, range, (error) => guest.do(() => Promise.reject(error), signal))
   }
@@ -51,7 +48,7 @@ export class VercelFiles implements FilesDriver {
       let count = 0
       for await (const content of parts(chunks, partBytes, signal)) {
         const file = { path: `${folder}/${count}`, content }
-        await guest.do((session) => session.writeFiles([file], signal ? { signal } : {}), signal)
+        await guest.do((session) => session.writeFiles([file], { signal }), signal)
         count += 1
       }
       const { mode, append } = options

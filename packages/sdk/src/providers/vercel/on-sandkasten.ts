@@ -1,5 +1,5 @@
 import { SandboxError } from '../../errors.ts'
-import { addressAt } from './wire.ts'
+import { addressAt } from './transport.ts'
 
 export interface OnSandkastenOptions {
   /** The address of the daemon's front for Vercel's SDK. */

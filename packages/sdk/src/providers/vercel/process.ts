@@ -13,15 +13,15 @@ import type {
 import { resolved } from './files.ts'
 import type { Guest } from './guest/guest.ts'
 import * as scripts from './guest/programs.ts'
-import { Coalesced, inputBytes } from './input.ts'
-import { exitOf, ProcessLog, type Said } from './log.ts'
-import { replayed } from './replay.ts'
+import { replayed } from './kept-output.ts'
+import { Coalesced, inputBytes } from './process-input.ts'
+import { exitOf, ProcessLog, type Said } from './process-log.ts'
 import type { VendorCommand } from './sdk.ts'
-import type { Wire } from './wire.ts'
+import type { Transport } from './transport.ts'
 
 export interface ProcessPlace {
   readonly guest: Guest
-  readonly wire: Wire
+  readonly transport: Transport
   readonly workdir: string
   /** How long a log may be silent before somebody looks whether the command is still there. */
   readonly silenceMs: number
@@ -39,7 +39,7 @@ const largestPiece = 49_152
 
 /** A program in the sandbox, by the vendor's command that runs our script. */
 export class VercelProcess implements ProcessDriver {
-  readonly processId: string
+  readonly execId: string
   readonly #place: ProcessPlace
   readonly #command: VendorCommand
   /** The reading with which the start was watched; it is at the first event. */
@@ -52,12 +52,12 @@ export class VercelProcess implements ProcessDriver {
 
   constructor(
     place: ProcessPlace,
-    processId: string,
+    execId: string,
     command: VendorCommand,
     given: { first?: ProcessLog | undefined; piped?: boolean; exit?: ProcessExit | undefined } = {},
   ) {
     this.#place = place
-    this.processId = processId
+    this.execId = execId
     this.#command = command
     this.#first = given.first
     this.#piped = given.piped ?? false
@@ -82,13 +82,13 @@ export class VercelProcess implements ProcessDriver {
     const { guest } = this.#place
     const { exitCode } = await guest.ask(
       scripts.kill,
-      [guest.root, this.processId, signal.slice(3)],
+      [guest.root, this.execId, signal.slice(3)],
       call.signal,
     )
     if (exitCode === 0 || exitCode === ended) return exitCode === 0
     throw new SandboxError(
       'provider_error',
-      `The process ${this.processId} could not be signalled (${exitCode}).`,
+      `The process ${this.execId} could not be signalled (${exitCode}).`,
       {
         provider: 'vercel',
       },
@@ -98,8 +98,8 @@ export class VercelProcess implements ProcessDriver {
   async status(call: CallOptions): Promise<ProcessStatus> {
     if (this.#exit) return { running: false, exit: this.#exit }
     const { guest } = this.#place
-    const { exitCode, stdout } = await guest.ask(scripts.look, [guest.root, this.processId], call.signal)
-    if (exitCode === unknown) throw noProcess(this.processId)
+    const { exitCode, stdout } = await guest.ask(scripts.look, [guest.root, this.execId], call.signal)
+    if (exitCode === unknown) throw noProcess(this.execId)
     this.#exit = exitOf(stdout)
     return this.#exit ? { running: false, exit: this.#exit } : { running: true }
   }
@@ -113,7 +113,7 @@ export class VercelProcess implements ProcessDriver {
     if (this.#stdinClosed) return
     this.#stdinClosed = true
     const { guest } = this.#place
-    await this.#inTurn(() => guest.ask(scripts.close, [guest.root, this.processId], call.signal))
+    await this.#inTurn(() => guest.ask(scripts.close, [guest.root, this.execId], call.signal))
   }
 
   /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
@@ -126,7 +126,7 @@ export class VercelProcess implements ProcessDriver {
         await this.#feed(piece, undefined)
       }
       const { guest } = this.#place
-      await guest.ask(scripts.close, [guest.root, this.processId])
+      await guest.ask(scripts.close, [guest.root, this.execId])
     } catch (error) {
       // The source broke off: the program must not take what it has for all there is.
       if (!SandboxError.is(error, 'stdin_closed')) await this.kill('SIGKILL', {}).catch(() => {})
@@ -138,11 +138,11 @@ export class VercelProcess implements ProcessDriver {
   async #feed(data: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
     const { guest } = this.#place
     for (let at = 0; at < data.byteLength; at += inputBytes) {
-      const path = `${guest.root}/in/${this.processId}.${this.#inputs}`
+      const path = `${guest.root}/in/${this.execId}.${this.#inputs}`
       this.#inputs += 1
       const content = data.slice(at, at + inputBytes)
-      await guest.do((session) => session.writeFiles([{ path, content }], signal ? { signal } : {}), signal)
-      const { exitCode } = await guest.ask(scripts.feed, [guest.root, this.processId, path], signal)
+      await guest.do((session) => session.writeFiles([{ path, content }], { signal }), signal)
+      const { exitCode } = await guest.ask(scripts.feed, [guest.root, this.execId, path], signal)
       if (exitCode !== 0) throw stdinClosed()
     }
   }
@@ -186,7 +186,7 @@ export class VercelProcess implements ProcessDriver {
     }
     throw new SandboxError(
       'connection_lost',
-      `The log of process ${this.processId} ends before the process does.`,
+      `The log of process ${this.execId} ends before the process does.`,
       {
         provider: 'vercel',
         details: { after: last },
@@ -229,12 +229,12 @@ export class VercelProcess implements ProcessDriver {
     if (this.#exit) return true
     const { guest } = this.#place
     const { cmdId } = this.#command
-    const command = await guest.do((session) => session.getCommand(cmdId, signal ? { signal } : {}), signal)
+    const command = await guest.do((session) => session.getCommand(cmdId, { signal }), signal)
     return command.exitCode !== null
   }
 
   #open(signal?: AbortSignal): Promise<ProcessLog> {
-    return abortable(ProcessLog.open(this.#place.wire, this.#command), signal, 'Reading the output')
+    return abortable(ProcessLog.open(this.#place.transport, this.#command), signal, 'Reading the output')
   }
 
   async *#remember(
@@ -262,8 +262,8 @@ export async function startProcess(
   { signal }: CallOptions,
 ): Promise<VercelProcess> {
   const { guest, workdir } = place
-  const id = spec.processId ?? `p-${randomId()}`
-  const once = spec.reading && spec.processId === undefined
+  const id = spec.execId ?? `p-${randomId()}`
+  const once = spec.reading && spec.execId === undefined
   const piped = spec.stdin !== 'empty'
   const nonce = `sandkasten-end-${randomId(33)}`
   const line = scripts.lineOf(quoteArgs(spec.args))
@@ -303,7 +303,7 @@ export async function startProcess(
     }
     log.close()
     if (said?.kind === 'refused' && said.reason !== 'taken') throw refusal(said.reason, spec)
-    if (said?.kind === 'refused' && spec.processId !== undefined) return await findProcess(place, id, signal)
+    if (said?.kind === 'refused' && spec.execId !== undefined) return await findProcess(place, id, signal)
     throw new SandboxError('connection_lost', 'The start of the program was not confirmed.', {
       provider: 'vercel',
       hint: 'Look at what it was to do, and run it again if needed.',
@@ -318,13 +318,13 @@ export async function startProcess(
 
 /** The first line of its log. The command is there: a reading that breaks off before it is repeated. */
 async function firstSaid(
-  { guest, wire }: ProcessPlace,
+  { guest, transport }: ProcessPlace,
   command: VendorCommand,
 ): Promise<{ log: ProcessLog; said: Said | undefined }> {
   for (let attempt = 1; ; attempt += 1) {
     let log: ProcessLog | undefined
     try {
-      log = await guest.do(() => ProcessLog.open(wire, command))
+      log = await guest.do(() => ProcessLog.open(transport, command))
       const opened = log
       const said = await guest.do(() => opened.next())
       if (said || attempt > patience) return { log, said }
@@ -345,10 +345,7 @@ export async function findProcess(
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(id)) throw noProcess(id)
   const { exitCode, stdout } = await guest.ask(scripts.find, [guest.root, id], signal)
   if (exitCode !== 0) throw noProcess(id)
-  const command = await guest.do(
-    (session) => session.getCommand(stdout.trim(), signal ? { signal } : {}),
-    signal,
-  )
+  const command = await guest.do((session) => session.getCommand(stdout.trim(), { signal }), signal)
   return new VercelProcess(place, id, command)
 }
 

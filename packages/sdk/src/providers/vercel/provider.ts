@@ -1,34 +1,10 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { SandboxError } from '../../errors.ts'
+import { Account } from './account.ts'
 import type { VercelCapabilities } from './capabilities.ts'
-import { credentialsOf } from './credentials.ts'
 import { VercelDriver } from './driver.ts'
-import { Vendor } from './vendor.ts'
-import { Wire } from './wire.ts'
-
-export interface VercelProviderOptions {
-  /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */
-  token?: string
-  teamId?: string
-  projectId?: string
-  /**
-   * Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. It lasts twelve
-   * hours, and is never exchanged for another.
-   */
-  oidcToken?: string
-  /** An API that speaks Vercel's wire, such as a daemon's front; default Vercel's own. */
-  baseUrl?: string
-  /** Instead of the global one. */
-  fetch?: typeof globalThis.fetch
-  /** The package `@vercel/sandbox`, or a function that imports it, for those who bundle. Default: the installed one. */
-  sdk?: unknown
-  /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
-  namePrefix?: string
-  /** How long an answer may take to come. Default 60,000. */
-  requestTimeoutMs?: number
-  /** How long output may be silent before we look whether its command is still there. Default 60,000. */
-  silenceMs?: number
-}
+import { credentialsOf, type VercelProviderOptions } from './options.ts'
+import { Transport } from './transport.ts'
 
 /** Sandboxes of Vercel, by its own SDK, which is loaded when it is first needed. */
 export class VercelProvider extends DriverProvider<VercelCapabilities> {
@@ -44,15 +20,15 @@ export class VercelProvider extends DriverProvider<VercelCapabilities> {
     if (baseUrl !== undefined && !/^https?:\/\//.test(baseUrl))
       throw invalid('`baseUrl` must begin with http:// or https://.')
     const { token, teamId, projectId } = credentialsOf(options)
-    const wire = new Wire({
+    const transport = new Transport({
       baseUrl: baseUrl?.replace(/\/+$/, ''),
       fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
       requestTimeoutMs,
       token,
     })
-    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: wire.fetch }
-    const vendor = new Vendor(access, wire, options.sdk)
-    super(new VercelDriver({ vendor, namePrefix, silenceMs }))
+    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: transport.fetch }
+    const account = new Account(access, transport, options.sdk)
+    super(new VercelDriver({ account, namePrefix, silenceMs }))
   }
 }
 

@@ -12,21 +12,21 @@ import type {
   SandboxInfo,
   SandboxShell,
 } from '../../spec/index.ts'
+import type { Account } from './account.ts'
 import { translated, translating } from './errors.ts'
 import { unpacked, VercelFiles } from './files.ts'
 import { Guest } from './guest/guest.ts'
 import * as scripts from './guest/programs.ts'
-import { exitOf } from './log.ts'
 import { findProcess, type ProcessPlace, startProcess, type VercelProcess } from './process.ts'
+import { exitOf } from './process-log.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { idOf, infoOfSandbox, nameOf, notFound, readyTags, tagsOf } from './translation.ts'
-import type { Vendor } from './vendor.ts'
 
 /** The vendor takes none that is shorter. */
 const shortestExpirationMs = 24 * 60 * 60_000
 
 export interface SandboxPlace {
-  readonly vendor: Vendor
+  readonly account: Account
   readonly namePrefix: string
   readonly silenceMs: number
 }
@@ -65,8 +65,8 @@ export class VercelSandbox implements SandboxDriver {
     return startProcess(this.#processes, spec, call)
   }
 
-  getProcess(processId: string, { signal }: CallOptions): Promise<VercelProcess> {
-    return findProcess(this.#processes, processId, signal)
+  getProcess(execId: string, { signal }: CallOptions): Promise<VercelProcess> {
+    return findProcess(this.#processes, execId, signal)
   }
 
   async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
@@ -75,11 +75,11 @@ export class VercelSandbox implements SandboxDriver {
       throw new SandboxError('provider_error', `The programs could not be listed (${exitCode}).`)
     const lines = stdout.split('\n').filter((line) => line !== '')
     return lines.map((line) => {
-      const [processId = '', , state = '', argv = ''] = line.split('\t')
+      const [execId = '', , state = '', argv = ''] = line.split('\t')
       const [cmd, ...args] = unpacked(argv).split('\0').slice(0, -1)
       const exit = exitOf(state)
       return {
-        processId,
+        execId,
         running: !exit,
         ...(exit ? { exit } : {}),
         ...(cmd === undefined ? {} : { cmd, args }),
@@ -93,12 +93,12 @@ export class VercelSandbox implements SandboxDriver {
 
   async getEndpoint(port: number, { signal }: CallOptions): Promise<SandboxEndpoint> {
     // The vendor takes the whole list of ports, so one is added at a time.
-    return this.#place.vendor.wire.turn(`ports of ${this.#vendorName}`, async () => {
+    return this.#place.account.transport.turn(`ports of ${this.#vendorName}`, async () => {
       const sandbox = await this.#running(signal)
       const known = () => sandbox.routes.find((route) => route.port === port)
       if (!known()) {
         const ports = [...sandbox.routes.map((route) => route.port), port]
-        await translating(sandbox.update({ ports }, signal ? { signal } : {}), { signal })
+        await translating(sandbox.update({ ports }, { signal }), { signal })
       }
       // Its own address first: the one that the SDK makes is always the vendor's.
       return { url: known()?.url ?? sandbox.domain(port), headers: {} }
@@ -109,7 +109,7 @@ export class VercelSandbox implements SandboxDriver {
     const sandbox = await this.#fresh(signal)
     if (sandbox.status !== 'running' && sandbox.status !== 'pending') return
     this.#refuseOther(sandbox)
-    await translating(this.#guest.session.stop(signal ? { signal } : {}), { signal })
+    await translating(this.#guest.session.stop({ signal }), { signal })
   }
 
   async start({ signal }: CallOptions): Promise<void> {
@@ -124,10 +124,10 @@ export class VercelSandbox implements SandboxDriver {
 
   /** From a snapshot of this moment: the vendor's own fork is of the last one that was made. */
   async fork(count: number, { signal }: CallOptions): Promise<Array<VercelSandbox | Error>> {
-    const { vendor } = this.#place
+    const { account } = this.#place
     const { label, labels } = await this.info({ signal })
     // Not deleted afterwards: sandbox and copies start from it again until they have one of their own. Each use of it puts its end off.
-    vendor.passing(await this.#save({ expiration: shortestExpirationMs }, signal))
+    account.passing(await this.#save({ expiration: shortestExpirationMs }, signal))
     throwIfAborted(signal, 'Forking the sandbox')
     const copies = Array.from({ length: count }, () => this.#copy(tagsOf({ label, labels }, false)))
     const unmake = (all: Array<VercelSandbox | Error>) =>
@@ -136,24 +136,21 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   /** The vendor adds to what is left; ours is counted from now: only what is missing is added. */
-  async extendLifetime(ms: number, { signal }: CallOptions): Promise<void> {
+  async extendTimeout(ms: number, { signal }: CallOptions): Promise<void> {
     const sandbox = await this.#running(signal)
     const missingMs = Date.now() + ms - (sandbox.expiresAt?.getTime() ?? Infinity)
     if (missingMs <= 0) return
-    await this.#guest.do(
-      (session) => session.extendTimeout(Math.ceil(missingMs), signal ? { signal } : {}),
-      signal,
-    )
+    await this.#guest.do((session) => session.extendTimeout(Math.ceil(missingMs), { signal }), signal)
   }
 
   async ready({ signal }: CallOptions): Promise<void> {
     const sandbox = await this.#fresh(signal)
-    await translating(sandbox.update({ tags: readyTags(sandbox.tags) }, signal ? { signal } : {}), { signal })
+    await translating(sandbox.update({ tags: readyTags(sandbox.tags) }, { signal }), { signal })
   }
 
   async destroy({ signal }: CallOptions): Promise<boolean> {
     try {
-      await this.#place.vendor.delete(await this.#fresh(signal), signal)
+      await this.#place.account.delete(await this.#fresh(signal), signal)
       return true
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return false
@@ -162,17 +159,14 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   get #processes(): ProcessPlace {
-    const { vendor, silenceMs } = this.#place
-    return { guest: this.#guest, wire: vendor.wire, workdir: this.workdir, silenceMs }
+    const { account, silenceMs } = this.#place
+    return { guest: this.#guest, transport: account.transport, workdir: this.workdir, silenceMs }
   }
 
   /** A snapshot that was made is said, also when the sandbox does not start again. */
   async #save(options: { expiration?: number }, signal: AbortSignal | undefined): Promise<string> {
     await this.#running(signal)
-    const { snapshotId } = await this.#guest.do(
-      (session) => session.snapshot({ ...options, ...(signal ? { signal } : {}) }),
-      signal,
-    )
+    const { snapshotId } = await this.#guest.do((session) => session.snapshot({ ...options, signal }), signal)
     await this.#resume().catch((error: unknown) => {
       if (!SandboxError.is(error)) throw error
       throw new SandboxError(
@@ -192,12 +186,12 @@ export class VercelSandbox implements SandboxDriver {
 
   /** Never rejects: what becomes of one copy is nothing to the others. */
   async #copy(tags: Record<string, string>): Promise<VercelSandbox | Error> {
-    const { vendor, namePrefix } = this.#place
+    const { account, namePrefix } = this.#place
     const params = { name: `${namePrefix}${randomId()}`, tags }
     try {
-      return new VercelSandbox(this.#place, await vendor.fork(this.#vendorName, params))
+      return new VercelSandbox(this.#place, await account.fork(this.#vendorName, params))
     } catch (error) {
-      return unmade(error, () => vendor.unmake(params), params.name).then(
+      return unmade(error, () => account.unmake(params), params.name).then(
         () => error as Error,
         (worse: Error) => worse,
       )
@@ -206,7 +200,7 @@ export class VercelSandbox implements SandboxDriver {
 
   /** The sandbox as it is now, if it is still the one that is meant. */
   async #fresh(signal: AbortSignal | undefined): Promise<VendorSandbox> {
-    const sandbox = await this.#place.vendor.find(this.#vendorName, signal)
+    const sandbox = await this.#place.account.find(this.#vendorName, signal)
     if (sandbox?.createdAt.getTime() === this.#createdAt) return sandbox
     throw notFound(this.sandboxId)
   }
@@ -219,7 +213,7 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   async #resume(signal?: AbortSignal): Promise<void> {
-    const sandbox = await this.#place.vendor.get(this.#vendorName, { resume: true, signal })
+    const sandbox = await this.#place.account.get(this.#vendorName, { resume: true, signal })
     if (sandbox.createdAt.getTime() !== this.#createdAt) throw notFound(this.sandboxId)
     this.#guest = this.#bound(sandbox)
   }

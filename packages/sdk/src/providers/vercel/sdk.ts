@@ -1,5 +1,5 @@
 import { loadVendorSdk, type VendorPackage } from '../../shared/vendor-sdk.ts'
-import type { VercelCredentials } from './credentials.ts'
+import type { VercelCredentials } from './options.ts'
 
 /** The part of `@vercel/sandbox` that we call; a type test proves that the real one fits. */
 export interface VercelSdk {

@@ -71,8 +71,8 @@ export function tagsOf(
       provider: 'vercel',
     })
   const own: Own = {
-    ...(given.name === undefined ? {} : { n: given.name }),
-    ...(given.label === undefined ? {} : { l: given.label }),
+    n: given.name,
+    l: given.label,
     ...(setup ? { s: Date.now() } : {}),
     c: randomId(8),
   }
@@ -109,8 +109,8 @@ export function infoOf(data: {
     sandboxId,
     status: own.s === undefined ? statusOf(data.status) : 'creating',
     rawStatus: data.status,
-    ...(own.n === undefined ? {} : { name: own.n }),
-    ...(own.l === undefined ? {} : { label: own.l }),
+    name: own.n,
+    label: own.l,
     labels,
     createdAt: new Date(data.createdAt),
     ...(data.expiresAt === undefined ? {} : { expiresAt: new Date(data.expiresAt) }),
@@ -151,7 +151,7 @@ export function notFound(sandboxId: string, cause?: unknown): SandboxError {
   return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
     provider: 'vercel',
     sandboxId,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
     ...(SandboxError.is(cause) && cause.requestId !== undefined ? { requestId: cause.requestId } : {}),
   })
 }

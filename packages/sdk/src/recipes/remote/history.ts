@@ -223,7 +223,7 @@ async function attempt(
   stdin: string | undefined,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
-  const result = await remoteGit(sandbox, dir, args, { ...(stdin === undefined ? {} : { stdin }), signal })
+  const result = await remoteGit(sandbox, dir, args, { stdin, signal })
   return result.exitCode === 0
     ? undefined
     : result.stderr.trim().slice(-300) || `git exited with code ${result.exitCode}`

@@ -103,9 +103,9 @@ export const badInput = group('bad input', [
     async () => (await t.spawn(sandbox, t.commands.wait())).kill('SIGWHAT' as 'SIGTERM'),
     async () => (await t.spawn(sandbox, t.commands.wait())).kill(9 as unknown as 'SIGTERM'),
   ]),
-  refused('bad-process-id', 'A processId that could be a path or an option is rejected', (sandbox, t) =>
+  refused('bad-process-id', 'A execId that could be a path or an option is rejected', (sandbox, t) =>
     ['', '../x', 'a/b', '-x', 'a b', 'x'.repeat(101)].map(
-      (processId) => () => sandbox.spawn({ ...t.commands.exit(0), processId }),
+      (execId) => () => sandbox.spawn({ ...t.commands.exit(0), execId }),
     ),
   ),
   refused('bad-limits', 'Limits that are 0, negative or not integers are rejected', (sandbox, t) => [

@@ -80,7 +80,7 @@ export const listing = group('labels and lists', [
       let cursor: string | undefined
       let pages = 0
       do {
-        const page = await t.provider.list({ labels, limit: 2, ...(cursor === undefined ? {} : { cursor }) })
+        const page = await t.provider.list({ labels, limit: 2, cursor })
         ok(page.length <= 2, `a page has ${page.length} entries`)
         ids.push(...page.map(({ id }) => id))
         cursor = page.nextCursor

@@ -27,7 +27,7 @@ export const processes = group('processes', [
     async run(t) {
       const sandbox = await t.sandbox()
       const ids = await Promise.all(
-        [1, 2, 3].map(async () => (await t.spawn(sandbox, t.commands.exit(0))).processId),
+        [1, 2, 3].map(async () => (await t.spawn(sandbox, t.commands.exit(0))).execId),
       )
       equal(new Set(ids).size, 3, 'number of different ids')
       ok(
@@ -90,7 +90,7 @@ export const processes = group('processes', [
       const gate = t.unique('gate')
       const process = await t.spawn(sandbox, t.commands.gate(gate), { detached: true })
       await new EventReader(process).until('before\n')
-      const other = await (await t.provider.get(sandbox.id)).getProcess(process.processId)
+      const other = await (await t.provider.get(sandbox.id)).getProcess(process.execId)
       equal((await other.status()).running, true, 'running')
       await sandbox.files.writeFile(gate, '')
       const result = await other.wait()
@@ -114,13 +114,13 @@ export const processes = group('processes', [
       // Without a second provider object, use a second handle of the first; `without` states the reason.
       const provider = (await t.reopened()) ?? t.provider
       const again = await provider.get(sandbox.id)
-      const endedAgain = await (await again.getProcess(ended.processId)).wait()
+      const endedAgain = await (await again.getProcess(ended.execId)).wait()
       equal(
         [endedAgain.stdout, endedAgain.stderr, endedAgain.exitCode],
         ['kept\n', 'too\n', 9],
         'what the ended one left',
       )
-      const runningAgain = await again.getProcess(running.processId)
+      const runningAgain = await again.getProcess(running.execId)
       await again.files.writeFile(gate, '')
       equal((await runningAgain.wait()).stdout, 'before\nafter\n', 'stdout of the running one')
     },
@@ -133,7 +133,7 @@ export const processes = group('processes', [
       const sandbox = await t.sandbox()
       const process = await t.spawn(sandbox, t.commands.wait(), { detached: true })
       await new EventReader(process).until('ready\n')
-      const again = await (await t.provider.get(sandbox.id)).getProcess(process.processId)
+      const again = await (await t.provider.get(sandbox.id)).getProcess(process.execId)
       equal(await again.kill('SIGKILL'), true, 'kill()')
       equal((await process.wait()).signal, 'SIGKILL', 'signal')
     },
@@ -155,9 +155,9 @@ export const processes = group('processes', [
       const running = await t.spawn(sandbox, t.commands.wait())
       const ended = await t.spawn(sandbox, t.commands.exit(6))
       await ended.wait()
-      const list = new Map((await sandbox.listProcesses()).map((info) => [info.processId, info]))
-      equal(list.get(running.processId)?.running, true, 'running of the running process')
-      const info = list.get(ended.processId)
+      const list = new Map((await sandbox.listProcesses()).map((info) => [info.execId, info]))
+      equal(list.get(running.execId)?.running, true, 'running of the running process')
+      const info = list.get(ended.execId)
       equal([info?.running, info?.exit?.exitCode], [false, 6], 'running and exit code of the ended process')
       if (info?.cmd !== undefined)
         equal(
@@ -169,25 +169,25 @@ export const processes = group('processes', [
   },
   {
     id: 'process-id-idempotent',
-    name: 'A second spawn() with the same processId returns the first process and starts nothing',
+    name: 'A second spawn() with the same execId returns the first process and starts nothing',
     async run(t) {
       const sandbox = await t.sandbox()
-      const processId = t.unique('mine')
-      const first = await t.spawn(sandbox, t.commands.print('first'), { processId })
-      equal(first.processId, processId, 'processId')
+      const execId = t.unique('mine')
+      const first = await t.spawn(sandbox, t.commands.print('first'), { execId })
+      equal(first.execId, execId, 'execId')
       await first.wait()
-      const second = await t.spawn(sandbox, t.commands.print('second'), { processId })
+      const second = await t.spawn(sandbox, t.commands.print('second'), { execId })
       equal((await second.wait()).stdout, 'first', 'stdout of the second')
     },
   },
   {
     id: 'process-id-race',
-    name: 'Two concurrent spawns with the same processId start one program',
+    name: 'Two concurrent spawns with the same execId start one program',
     async run(t) {
       const sandbox = await t.sandbox()
-      const processId = t.unique('mine')
+      const execId = t.unique('mine')
       const both = await Promise.all(
-        ['a', 'b'].map((text) => t.spawn(sandbox, t.commands.print(text), { processId })),
+        ['a', 'b'].map((text) => t.spawn(sandbox, t.commands.print(text), { execId })),
       )
       const outputs = await Promise.all(both.map(async (process) => (await process.wait()).stdout))
       equal(outputs[0], outputs[1], 'stdout of both')

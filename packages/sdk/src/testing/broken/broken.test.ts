@@ -32,7 +32,8 @@ describe('the kit can fail', () => {
   it('finds no fault in the shell that the broken ones are based on', async () => {
     const { working, provider } = setUp({
       options: { shell: () => 0 },
-      make: (real, world) => brokenShell(real, world, ({ current }) => current?.deliver('SIGKILL')),
+      make: (real, sharedState) =>
+        brokenShell(real, sharedState, ({ current }) => current?.deliver('SIGKILL')),
     })
     const ids = ['shell-timeout-orphan', 'shell-abort-orphan', 'shell-close-orphan']
     const report = await run(provider, working, ids, 30_000)

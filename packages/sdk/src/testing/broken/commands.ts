@@ -115,13 +115,13 @@ export const brokenCommands: BrokenProvider[] = [
     name: 'timeout-kills-parent-only',
     what: 'a timeout kills only the program itself, not its descendants',
     caughtBy: ['timeout-tree'],
-    make: (working, world) =>
+    make: (working, sharedState) =>
       breakProvider(working, {
         sandbox: (real) => ({
           spawn: async (options) => {
             const process = await real.spawn(options)
-            const { task } = world.sandboxes.get(real.sandboxId)!.processes.get(process.processId)!
-            if (options.timeoutMs !== undefined) task.deliver = task.deliverAlone
+            const { program } = sharedState.sandboxes.get(real.sandboxId)!.processes.get(process.execId)!
+            if (options.timeoutMs !== undefined) program.deliver = program.deliverAlone
             return process
           },
         }),

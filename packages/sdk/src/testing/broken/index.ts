@@ -1,9 +1,9 @@
 import { MemoryProvider, type MemoryProviderOptions, realClock } from '../../providers/memory/index.ts'
-import { World } from '../../providers/memory/world.ts'
+import { SharedState } from '../../providers/memory/shared-state.ts'
 import type { SandboxProvider } from '../../spec/index.ts'
 import { brokenCommands } from './commands.ts'
+import { brokenLives } from './incarnations.ts'
 import { brokenKills } from './kills.ts'
-import { brokenLives } from './lives.ts'
 import { brokenStreams } from './streams.ts'
 
 /**
@@ -17,7 +17,7 @@ export interface BrokenProvider {
   /** Ids of the behaviours that must fail. */
   readonly caughtBy: readonly [string, ...string[]]
   readonly options?: MemoryProviderOptions
-  make(working: SandboxProvider, world: World): SandboxProvider
+  make(working: SandboxProvider, sharedState: SharedState): SandboxProvider
 }
 
 export const brokenProviders: readonly BrokenProvider[] = [
@@ -32,7 +32,7 @@ export function setUp(broken: Pick<BrokenProvider, 'options' | 'make'>): {
   working: MemoryProvider
   provider: SandboxProvider
 } {
-  const world = new World({ clock: realClock })
-  const working = new MemoryProvider(broken.options, world)
-  return { working, provider: broken.make(working as unknown as SandboxProvider, world) }
+  const sharedState = new SharedState({ clock: realClock })
+  const working = new MemoryProvider(broken.options, sharedState)
+  return { working, provider: broken.make(working as unknown as SandboxProvider, sharedState) }
 }

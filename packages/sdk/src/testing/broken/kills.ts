@@ -1,6 +1,6 @@
 import type { MemoryProcess } from '../../providers/memory/process.ts'
-import type { Task } from '../../providers/memory/task.ts'
-import type { World } from '../../providers/memory/world.ts'
+import type { Program } from '../../providers/memory/program.ts'
+import type { SharedState } from '../../providers/memory/shared-state.ts'
 import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { brokenShell } from './shell.ts'
@@ -12,26 +12,26 @@ export const brokenKills: BrokenProvider[] = [
     name: 'kill-reaches-program-only',
     what: 'kill() and cancelling end the program, but not its descendants',
     caughtBy: ['kill-tree', 'abort-kills-tree'],
-    make: (working, world) => lesserKill(working, world, (task) => task.deliverAlone),
+    make: (working, sharedState) => lesserKill(working, sharedState, (program) => program.deliverAlone),
   },
   {
     name: 'kill-reaches-group-only',
     what: 'a program that has left its process group survives kill(), timeouts and cancelling',
     caughtBy: ['kill-session', 'kill-orphan', 'kill-term-orphan', 'timeout-orphan', 'abort-orphan'],
-    make: (working, world) => lesserKill(working, world, (task) => task.deliverToGroup),
+    make: (working, sharedState) => lesserKill(working, sharedState, (program) => program.deliverToGroup),
   },
   {
     name: 'kill-reaches-everyone',
     what: 'kill() of one program kills all programs of the sandbox',
     caughtBy: ['kill-spares-others'],
-    make: (working, world) =>
+    make: (working, sharedState) =>
       breakProvider(working, {
         sandbox: (real) => ({
           spawn: async (options) => {
             const process = await real.spawn(options)
             const kill: typeof process.kill = async (signal, call) => {
               const killed = await process.kill(signal, call)
-              for (const other of processesOf(world, real)) other.task.deliver(signal ?? 'SIGTERM')
+              for (const other of processesOf(sharedState, real)) other.program.deliver(signal ?? 'SIGTERM')
               return killed
             }
             return Object.assign(Object.create(process), { kill })
@@ -43,14 +43,14 @@ export const brokenKills: BrokenProvider[] = [
     name: 'end-kills-daemons',
     what: 'background programs of a command are killed when the command ends',
     caughtBy: ['daemon-lives-on'],
-    make: (working, world) =>
+    make: (working, sharedState) =>
       breakProvider(working, {
         sandbox: (real) => ({
           runCommand: (async (options: RunCommandOptions) => {
-            const before = processesOf(world, real)
+            const before = processesOf(sharedState, real)
             const result = await real.runCommand(options)
-            for (const process of processesOf(world, real))
-              if (!before.includes(process)) process.task.deliver('SIGKILL')
+            for (const process of processesOf(sharedState, real))
+              if (!before.includes(process)) process.program.deliver('SIGKILL')
             return result
           }) as SandboxHandle['runCommand'],
         }),
@@ -61,29 +61,31 @@ export const brokenKills: BrokenProvider[] = [
     what: 'on a shell, a program that has left its process group survives timeouts, cancelling and close()',
     caughtBy: ['shell-timeout-orphan', 'shell-abort-orphan', 'shell-close-orphan'],
     options: { shell: () => 0 },
-    make: (working, world) =>
-      brokenShell(working, world, ({ current }) => current?.deliverToGroup('SIGKILL')),
+    make: (working, sharedState) =>
+      brokenShell(working, sharedState, ({ current }) => current?.deliverToGroup('SIGKILL')),
   },
   {
     name: 'shell-kill-reaches-older-jobs',
     what: 'on a shell, a timeout also ends programs of earlier commands',
     caughtBy: ['shell-timeout-orphan', 'shell-abort-orphan'],
     options: { shell: () => 0 },
-    make: (working, world) =>
-      brokenShell(working, world, ({ all }) => all.forEach((task) => void task.deliver('SIGKILL'))),
+    make: (working, sharedState) =>
+      brokenShell(working, sharedState, ({ all }) =>
+        all.forEach((program) => void program.deliver('SIGKILL')),
+      ),
   },
 ]
 
-type Deliver = Task['deliver']
+type Deliver = Program['deliver']
 
 /** Programs whose signals only go as far as `reach`. */
 function lesserKill(
   working: Parameters<BrokenProvider['make']>[0],
-  world: World,
-  reach: (task: Task) => Deliver,
+  sharedState: SharedState,
+  reach: (program: Program) => Deliver,
 ) {
   const lessen = (real: SandboxHandle) => {
-    for (const { task } of processesOf(world, real)) task.deliver = reach(task)
+    for (const { program } of processesOf(sharedState, real)) program.deliver = reach(program)
   }
   return breakProvider(working, {
     sandbox: (real) => ({
@@ -104,6 +106,6 @@ function lesserKill(
   })
 }
 
-function processesOf(world: World, { sandboxId }: SandboxHandle): MemoryProcess[] {
-  return [...(world.sandboxes.get(sandboxId)?.processes.values() ?? [])]
+function processesOf(sharedState: SharedState, { sandboxId }: SandboxHandle): MemoryProcess[] {
+  return [...(sharedState.sandboxes.get(sandboxId)?.processes.values() ?? [])]
 }

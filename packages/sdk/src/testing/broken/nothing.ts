@@ -31,7 +31,7 @@ export function nothingProvider(): SandboxProvider {
     watch: none,
   })
   const process: object = answering({
-    processId: 'p',
+    execId: 'p',
     output: () => none(),
     stdout: () => empty(),
     stderr: () => empty(),
@@ -98,7 +98,7 @@ const properties = new Set([
   'name',
   'isolation',
   'createOptions',
-  'processId',
+  'execId',
   'terminalId',
   'cwd',
 ])

@@ -1,12 +1,12 @@
 import { SandboxError } from '../../errors.ts'
-import type { Task } from '../../providers/memory/task.ts'
-import type { World } from '../../providers/memory/world.ts'
+import type { Program } from '../../providers/memory/program.ts'
+import type { SharedState } from '../../providers/memory/shared-state.ts'
 import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
 import { breakProvider } from './wrap.ts'
 
 export interface ShellTasks {
-  readonly current: Task | undefined
-  readonly all: readonly Task[]
+  readonly current: Program | undefined
+  readonly all: readonly Program[]
 }
 
 /**
@@ -15,17 +15,21 @@ export interface ShellTasks {
  */
 export function brokenShell(
   working: SandboxProvider,
-  world: World,
+  sharedState: SharedState,
   end: (tasks: ShellTasks) => void,
 ): SandboxProvider {
   return breakProvider(working, {
-    sandbox: (real) => ({ openShell: async () => shellOf(real, world, end) }),
+    sandbox: (real) => ({ openShell: async () => shellOf(real, sharedState, end) }),
   })
 }
 
-function shellOf(real: SandboxHandle, world: World, end: (tasks: ShellTasks) => void): SandboxShell {
-  const all: Task[] = []
-  let current: Task | undefined
+function shellOf(
+  real: SandboxHandle,
+  sharedState: SharedState,
+  end: (tasks: ShellTasks) => void,
+): SandboxShell {
+  const all: Program[] = []
+  let current: Program | undefined
   const stop = () => end({ current, all })
 
   async function exec(line: string, { timeoutMs, signal, onOutput }: ShellExecOptions = {}) {
@@ -35,7 +39,7 @@ function shellOf(real: SandboxHandle, world: World, end: (tasks: ShellTasks) => 
       ([, quoted, plain]) => quoted ?? plain ?? '',
     )
     const process = await real.spawn({ cmd, args })
-    current = world.sandboxes.get(real.sandboxId)?.processes.get(process.processId)?.task
+    current = sharedState.sandboxes.get(real.sandboxId)?.processes.get(process.execId)?.program
     if (current) all.push(current)
     let timedOut = false
     const timer = setTimeout(() => {

@@ -1,4 +1,4 @@
-import { over } from '../../shared/over.ts'
+import { override } from '../../shared/override.ts'
 import type { ProcessHandle, SandboxHandle, SandboxProvider } from '../../spec/index.ts'
 
 /**
@@ -14,9 +14,9 @@ export interface Breakage {
 
 export function breakProvider(working: unknown, breakage: Breakage): SandboxProvider {
   const real = working as SandboxProvider
-  const process = (handle: ProcessHandle): ProcessHandle => over(handle, breakage.process?.(handle) ?? {})
+  const process = (handle: ProcessHandle): ProcessHandle => override(handle, breakage.process?.(handle) ?? {})
   const sandbox = (handle: SandboxHandle): SandboxHandle => {
-    const files = over(handle.files, breakage.files?.(handle.files) ?? {})
+    const files = override(handle.files, breakage.files?.(handle.files) ?? {})
     const wrapped: Partial<SandboxHandle> = {
       files,
       readFile: (path, options) => files.readFile(path, options as object),
@@ -26,7 +26,7 @@ export function breakProvider(working: unknown, breakage: Breakage): SandboxProv
       fork: async (options) =>
         (await handle.fork(options)).map((fork) => (fork instanceof Error ? fork : sandbox(fork))),
     }
-    return over(handle, { ...wrapped, ...breakage.sandbox?.(over(handle, wrapped)) })
+    return override(handle, { ...wrapped, ...breakage.sandbox?.(override(handle, wrapped)) })
   }
   const provider: Partial<SandboxProvider> = {
     create: async (options) => sandbox(await real.create(options)),
@@ -40,5 +40,5 @@ export function breakProvider(working: unknown, breakage: Breakage): SandboxProv
         }),
       ),
   }
-  return over(real, { ...provider, ...breakage.provider?.(over(real, provider)) })
+  return override(real, { ...provider, ...breakage.provider?.(override(real, provider)) })
 }

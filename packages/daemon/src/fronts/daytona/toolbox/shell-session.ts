@@ -71,7 +71,7 @@ export class ShellSession {
       cmd: '/bin/sh',
       // An image without bash has a shell that can do this, too.
       args: ['-c', 'if [ -x /bin/bash ]; then exec /bin/bash; else exec /bin/sh; fi'],
-      processId: facts.processId,
+      execId: facts.processId,
       stdin: 'pipe',
       detached: true,
       outputBufferBytes: keptBytes,

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { identityOf, isAlive, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/folder'
+import { identityOf, isAlive, type ProcessIdentity, replaceFile } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../../../read-files.ts'
 import type { SandboxPlace } from '../../isolator.ts'

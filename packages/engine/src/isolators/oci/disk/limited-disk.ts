@@ -16,7 +16,7 @@ import {
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoOf, translate } from '@sandkasten/sdk/folder'
+import { errnoOf, translate } from '@sandkasten/sdk/internal'
 
 const run = promisify(execFile)
 

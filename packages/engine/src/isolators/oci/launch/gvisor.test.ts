@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { RunnerClient } from '@sandkasten/sdk/runner'
+import { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Bench, type Box, createBench, open, reasonToSkip } from '../testing/bench.ts'
 import { testedRuntime } from '../testing/runtimes.ts'

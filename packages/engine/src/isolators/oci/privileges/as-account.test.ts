@@ -1,6 +1,6 @@
 import { accessSync, constants, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { OutputEvent } from '@sandkasten/sdk/runner'
+import type { OutputEvent } from '@sandkasten/runner-client'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { imageStore } from '../../../provider/engine-provider.ts'
 import { type Bench, type Box, createBench, readOr, reasonToSkip } from '../testing/bench.ts'

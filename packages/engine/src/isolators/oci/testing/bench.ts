@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { RunnerClient, type RunOptions } from '@sandkasten/sdk/runner'
+import { RunnerClient, type RunOptions } from '@sandkasten/runner-client'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
 import { DiskRemover } from '../disk/disk.ts'

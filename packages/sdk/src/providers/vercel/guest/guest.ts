@@ -33,7 +33,7 @@ export class Guest {
       const finished = await session.runCommand({
         cmd: 'sh',
         args: ['-c', script, 'sandkasten', ...args],
-        ...(signal ? { signal } : {}),
+        signal,
       })
       return { exitCode: finished.exitCode, stdout: await finished.stdout() }
     }, signal)

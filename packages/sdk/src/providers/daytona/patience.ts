@@ -1,7 +1,0 @@
-/** How long things may take. */
-export interface Patience {
-  /** A sandbox from one state to the next. */
-  readonly startMs: number
-  /** One request. */
-  readonly requestMs: number
-}

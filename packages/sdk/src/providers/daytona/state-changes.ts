@@ -1,0 +1,80 @@
+import { SandboxError } from '../../errors.ts'
+import { abortable, throwIfAborted } from '../../shared/abort.ts'
+import type { CallOptions } from '../../spec/index.ts'
+import { translated, translating } from './errors.ts'
+import { gone } from './incarnation.ts'
+import type { TimeLimits } from './options.ts'
+import { again } from './retry.ts'
+import type { DaytonaSandboxObject } from './sdk.ts'
+import { failed, isTransitional, setupLabel } from './translation.ts'
+
+/** How long somebody may take to set a new sandbox up before others stop waiting for it. */
+const setupMs = 15 * 60_000
+const lookMs = 100
+const removeMs = 10_000
+
+/** Waits until the vendor, and whoever makes it, is done with what is being done to it. */
+export async function settled(
+  sandbox: DaytonaSandboxObject,
+  { startMs }: TimeLimits,
+  { signal }: CallOptions,
+): Promise<void> {
+  const begin = Date.now()
+  for (;;) {
+    const since = sandbox.labels?.[setupLabel]
+    if (!isTransitional(sandbox.state) && (since === undefined || sandbox.state !== 'started')) return
+    if (since === undefined && Date.now() - begin > startMs)
+      throw new SandboxError('timeout', `The sandbox ${sandbox.id} is still “${sandbox.state}”.`, {
+        provider: 'daytona',
+        sandboxId: sandbox.id,
+        hint: 'Try again later, or raise `startTimeoutMs` of the provider.',
+      })
+    if (since !== undefined && Date.now() - Date.parse(since) > setupMs)
+      throw new SandboxError('conflict', `The sandbox ${sandbox.id} was never set up to its end.`, {
+        provider: 'daytona',
+        sandboxId: sandbox.id,
+        hint: 'Whoever created it went away meanwhile. Destroy it, and create it again.',
+      })
+    await new Promise((resolve) => setTimeout(resolve, lookMs))
+    throwIfAborted(signal)
+    try {
+      await sandbox.refreshData()
+    } catch (error) {
+      const failure = translated(error, 'Looking at the sandbox', sandbox.id)
+      throw failure.code === 'not_found' ? gone(sandbox.id, failure) : failure
+    }
+  }
+}
+
+/** Deletes what must not stay, if the vendor lets go of it soon. What is gone already is fine. */
+export async function removed(sandbox: DaytonaSandboxObject, { startMs }: TimeLimits): Promise<void> {
+  const until = Date.now() + Math.min(startMs, removeMs)
+  const work = () => translating('Deleting', sandbox.id, sandbox.delete(startMs / 1000))
+  for (;;) {
+    try {
+      return await again(work, undefined)
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return
+      // It is still being made.
+      if (!SandboxError.is(error, 'conflict') || Date.now() > until) throw error
+      await new Promise((resolve) => setTimeout(resolve, lookMs))
+    }
+  }
+}
+
+/** Running, wherever it comes from: stopped, paused, archived, or in an error that can be recovered from. */
+export async function awaken(
+  sandbox: DaytonaSandboxObject,
+  timeLimits: TimeLimits,
+  call: CallOptions,
+): Promise<void> {
+  await settled(sandbox, timeLimits, call)
+  const { state } = sandbox
+  if (state === 'started') return
+  if (state === 'destroyed' || state === 'destroying') throw gone(sandbox.id)
+  const seconds = timeLimits.startMs / 1000
+  const recoverable = state === 'error' && sandbox.recoverable === true
+  if (state !== 'stopped' && state !== 'paused' && state !== 'archived' && !recoverable) throw failed(sandbox)
+  const starting = recoverable ? sandbox.recover(seconds) : sandbox.start(seconds)
+  await abortable(translating('Starting', sandbox.id, starting), call.signal, 'Starting the sandbox')
+}

@@ -1,0 +1,142 @@
+import { SandboxError, type SandboxErrorCode } from '../../../errors.ts'
+import { concat } from '../../../shared/bytes.ts'
+import { refused } from '../../../shared/guest/script.ts'
+import { randomId } from '../../../shared/ids.ts'
+import { translated } from '../errors.ts'
+import type { Incarnation } from '../incarnation.ts'
+import type { ProcessRpc, VendorInfo, VendorSandbox } from '../sdk.ts'
+
+/** The inside of a running sandbox: our scripts, and what a failed call there means. */
+export class Guest {
+  readonly incarnation: Incarnation
+  /** How long an answer may be waited for. */
+  readonly answerMs: number
+  readonly #look: () => Promise<VendorInfo>
+
+  constructor(incarnation: Incarnation, answerMs: number, look: () => Promise<VendorInfo>) {
+    this.incarnation = incarnation
+    this.answerMs = answerMs
+    this.#look = look
+  }
+
+  get rpc(): ProcessRpc {
+    const { rpc } = this.incarnation.sandbox.commands as unknown as { rpc?: Partial<ProcessRpc> }
+    if (typeof rpc?.start === 'function' && typeof rpc.connect === 'function') return rpc as ProcessRpc
+    throw new SandboxError(
+      'sdk_missing',
+      'This version of e2b has no client of processes where it was looked for.',
+      {
+        provider: 'e2b',
+        hint: 'Install the version that was tested: npm install e2b@2.51.0',
+      },
+    )
+  }
+
+  /** Before something is changed that a successor of this sandbox must not see. */
+  check(): Promise<void> {
+    return this.incarnation.check(this.#look)
+  }
+
+  /** A call of the vendor's, and what its failure means for this sandbox. */
+  async do<T>(work: (sandbox: VendorSandbox) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    try {
+      return await work(this.incarnation.sandbox)
+    } catch (error) {
+      throw await this.explain(error, signal)
+    }
+  }
+
+  /** A call to the control plane. It takes headers, so it carries a request id. */
+  async manage<T>(
+    work: (
+      sandbox: VendorSandbox,
+      options: { headers: Record<string, string>; signal?: AbortSignal },
+    ) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const requestId = randomId()
+    try {
+      return await work(this.incarnation.sandbox, { headers: { 'X-Request-Id': requestId }, signal })
+    } catch (error) {
+      throw await this.explain(error, signal, requestId)
+    }
+  }
+
+  /** A sandbox that is gone, paused or another one now answers as if it could not be reached: look which it is. */
+  async explain(error: unknown, signal?: AbortSignal, requestId?: string): Promise<SandboxError> {
+    const { sandboxId } = this.incarnation
+    const known = translated(error, { sandboxId, signal, requestId })
+    if (!SandboxError.is(known, 'unavailable', 'not_found', 'timeout', 'connection_lost', 'unauthenticated'))
+      return known
+    try {
+      await this.incarnation.check(this.#look, { now: true })
+    } catch (found) {
+      const why = translated(found, { sandboxId })
+      if (SandboxError.is(why, 'not_found', 'not_running', 'interrupted')) return why
+    }
+    // It runs: what was not found was something in it.
+    return known
+  }
+
+  /** Runs a script of ours to its end. */
+  async ask(
+    script: string,
+    args: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<{ exitCode: number; stdout: string }> {
+    const requestId = randomId()
+    const chunks: Uint8Array[] = []
+    let exitCode: number | undefined
+    try {
+      const messages = this.rpc.start(
+        {
+          process: { cmd: '/bin/sh', args: ['-c', script, 'sandkasten', ...args], envs: { LC_ALL: 'C' } },
+          stdin: false,
+        },
+        { timeoutMs: scriptMs, headers: { 'x-request-id': requestId }, signal },
+      )
+      // To its very end: a stream that is left early keeps its connection.
+      for await (const { event } of messages) {
+        const inner = event?.event
+        if (inner?.case === 'data' && inner.value.output.case === 'stdout')
+          chunks.push(inner.value.output.value)
+        if (inner?.case === 'end') exitCode = inner.value.exitCode
+      }
+    } catch (error) {
+      throw await this.explain(error, signal, requestId)
+    }
+    if (exitCode !== undefined) return { exitCode, stdout: concat(chunks).toString('utf8') }
+    throw new SandboxError('connection_lost', 'E2B ended a command’s stream without saying how it ended.', {
+      provider: 'e2b',
+      requestId,
+    })
+  }
+
+  /** What the script says; its refusal as the error that it names. */
+  async tell(script: string, args: readonly string[], path: string, signal?: AbortSignal): Promise<string> {
+    const { exitCode, stdout } = await this.ask(script, args, signal)
+    if (exitCode === 0) return stdout
+    const { sandboxId } = this.incarnation
+    if (exitCode === refused)
+      throw new SandboxError(stdout as SandboxErrorCode, `${messages[stdout] ?? 'It failed'}: ${path}`, {
+        provider: 'e2b',
+        sandboxId,
+      })
+    throw new SandboxError('provider_error', `A script in the sandbox ended with ${exitCode}: ${path}`, {
+      provider: 'e2b',
+      sandboxId,
+    })
+  }
+}
+
+const scriptMs = 60_000
+
+const messages: Readonly<Record<string, string>> = {
+  file_not_found: 'There is no such file',
+  file_exists: 'It is there already',
+  not_a_directory: 'Part of the path is no folder',
+  is_a_directory: 'It is a folder',
+  directory_not_empty: 'The folder is not empty',
+  permission_denied: 'It may not be done',
+  invalid_argument: 'It is not of the kind that this is for',
+}

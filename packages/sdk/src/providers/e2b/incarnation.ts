@@ -1,0 +1,117 @@
+import { SandboxError } from '../../errors.ts'
+import type { E2BProcess } from './process.ts'
+import type { VendorInfo, VendorSandbox } from './sdk.ts'
+import type { E2BTerminal } from './terminal.ts'
+import { notFound } from './translation.ts'
+
+/**
+ * One start of a sandbox, shared by all handles of one provider. The vendor numbers no starts, so what this provider does itself it notes
+ * here, and of what others do it learns by looking: at most every `lookEveryMs` before files are touched, and whenever a call fails.
+ */
+export class Incarnation {
+  readonly sandboxId: string
+  readonly sandbox: VendorSandbox
+  readonly workdir: string
+  readonly processes = new Map<string, Promise<E2BProcess>>()
+  readonly terminals = new Map<string, Promise<E2BTerminal>>()
+  /** Stopped by us, or found to have been started anew. */
+  over = false
+  #startedAt: number | undefined
+  #lookedAt = 0
+  #paused: { resumed: Promise<void>; resume: () => void } | undefined
+
+  constructor(sandbox: VendorSandbox, workdir: string) {
+    this.sandboxId = sandbox.sandboxId
+    this.sandbox = sandbox
+    this.workdir = workdir
+  }
+
+  /** Throws unless the sandbox runs and is still the one that was started then. */
+  async check(look: () => Promise<VendorInfo>, how: { now?: boolean } = {}): Promise<void> {
+    if (!this.over && !how.now && Date.now() - this.#lookedAt < lookEveryMs) return
+    const info = await look()
+    this.#lookedAt = Date.now()
+    if (info.state !== 'running') throw notRunning(this.sandboxId, info.state)
+    const startedAt = info.startedAt.getTime()
+    this.#startedAt ??= startedAt
+    if (startedAt !== this.#startedAt) this.over = true
+    if (this.over) throw interrupted(this.sandboxId)
+  }
+
+  get paused(): boolean {
+    return this.#paused !== undefined
+  }
+
+  pause(): void {
+    if (this.#paused) return
+    let resume = () => {}
+    const resumed = new Promise<void>((resolve) => {
+      resume = resolve
+    })
+    this.#paused = { resumed, resume }
+  }
+
+  /** The vendor may count it as a start; for us it goes on. */
+  resume(): void {
+    this.#startedAt = undefined
+    this.#lookedAt = 0
+    this.#paused?.resume()
+    this.#paused = undefined
+  }
+
+  /** Resolves when it is not paused. */
+  async resumed(): Promise<void> {
+    await this.#paused?.resumed
+  }
+
+  end(): void {
+    this.over = true
+    this.#paused?.resume()
+    this.#paused = undefined
+  }
+}
+
+const lookEveryMs = 2_000
+
+/** The lives that a provider knows of, and how those rest that it laid to rest. */
+export class Incarnations {
+  readonly #current = new Map<string, Incarnation>()
+  readonly rest = new Map<string, 'paused' | 'stopped'>()
+
+  current(sandboxId: string): Incarnation | undefined {
+    return this.#current.get(sandboxId)
+  }
+
+  begin(incarnation: Incarnation): Incarnation {
+    this.#current.get(incarnation.sandboxId)?.end()
+    this.#current.set(incarnation.sandboxId, incarnation)
+    this.rest.delete(incarnation.sandboxId)
+    return incarnation
+  }
+
+  stopped(incarnation: Incarnation): void {
+    incarnation.end()
+    this.rest.set(incarnation.sandboxId, 'stopped')
+  }
+
+  forget(sandboxId: string): void {
+    this.#current.get(sandboxId)?.end()
+    this.#current.delete(sandboxId)
+    this.rest.delete(sandboxId)
+  }
+}
+
+export function notRunning(sandboxId: string, state: string): SandboxError {
+  if (state === 'destroyed') return notFound(sandboxId)
+  return new SandboxError('not_running', `The sandbox ${sandboxId} is ${state}.`, {
+    provider: 'e2b',
+    sandboxId,
+  })
+}
+
+function interrupted(sandboxId: string): SandboxError {
+  return new SandboxError('interrupted', `The sandbox ${sandboxId} was started anew since.`, {
+    provider: 'e2b',
+    sandboxId,
+  })
+}

@@ -1,0 +1,69 @@
+import { SandboxError } from '../../errors.ts'
+import type { E2BAccess } from './account.ts'
+
+export interface E2BProviderOptions {
+  /** Default: `E2B_API_KEY`. */
+  apiKey?: string
+  /** Another address than the vendor's own: of the control plane, default `E2B_API_URL`. */
+  apiUrl?: string
+  /** And of the sandboxes, if one address serves all of them; default `E2B_SANDBOX_URL`. */
+  sandboxUrl?: string
+  /** Default: `E2B_DOMAIN`, or the vendor's own. */
+  domain?: string
+  /** The template of a sandbox that is created without `image`. Default: `base`. */
+  template?: string
+  /** How long one request may take. Default: the SDK's, a minute. */
+  requestTimeoutMs?: number
+  /** The package `e2b`, or a function that imports it, for those who bundle. Default: the installed one. */
+  sdk?: unknown
+}
+
+/** Checks the options and completes them from the environment. */
+export function accessOf(options: E2BProviderOptions): E2BAccess {
+  const env = e2bOptionsOf(environment())
+  const apiKey = options.apiKey ?? env.apiKey
+  if (!apiKey)
+    throw new SandboxError('invalid_argument', 'The E2B provider needs `apiKey`.', {
+      provider: 'e2b',
+      hint: 'Pass apiKey, or set E2B_API_KEY.',
+    })
+  const { requestTimeoutMs } = options
+  const apiUrl = address(options.apiUrl ?? env.apiUrl, 'apiUrl')
+  const sandboxUrl = address(options.sandboxUrl ?? env.sandboxUrl, 'sandboxUrl')
+  const domain = options.domain ?? env.domain
+  return {
+    apiKey,
+    apiUrl,
+    sandboxUrl,
+    ...(domain ? { domain } : {}),
+    ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
+  }
+}
+
+/** What the vendor's own variables say. */
+export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {
+  const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_DOMAIN: domain } = env
+  return {
+    ...(apiKey ? { apiKey } : {}),
+    ...(apiUrl ? { apiUrl } : {}),
+    ...(sandboxUrl ? { sandboxUrl } : {}),
+    ...(domain ? { domain } : {}),
+  }
+}
+
+/** Where there is no Node there is none. */
+function environment(): Record<string, string | undefined> {
+  return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {}
+}
+
+function address(url: string | undefined, option: string): string | undefined {
+  if (!url) return undefined
+  if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
+  throw new SandboxError(
+    'invalid_argument',
+    `\`${option}\` is not an address that begins with http:// or https://.`,
+    {
+      provider: 'e2b',
+    },
+  )
+}

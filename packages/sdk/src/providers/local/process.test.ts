@@ -1,0 +1,209 @@
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { inAnotherProcess, processesOf, providerAt, temporaryFolder, until } from './test-helper.ts'
+
+describe('local processes', async () => {
+  const root = await temporaryFolder()
+  const provider = providerAt(root)
+
+  it('a detached process outlives the process that started it, and a later one reads its output and exit code', async () => {
+    const id = await inAnotherProcess(
+      root,
+      `const sandbox = await provider.create()
+       await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo early; while [ ! -e go ]; do sleep 0.05; done; echo late; exit 5'], detached: true, execId: 'job' })
+       console.log(sandbox.id)`,
+    )
+    const sandbox = await provider.get(id)
+    const job = await sandbox.getProcess('job')
+    expect(await job.status()).toEqual({ running: true })
+    await sandbox.files.writeFile('go', '')
+    expect(await job.wait()).toMatchObject({ exitCode: 5, stdout: 'early\nlate\n', timedOut: false })
+    // And one that comes when the supervisor is long gone, too.
+    expect(
+      await inAnotherProcess(
+        root,
+        `console.log((await (await (await provider.get('${id}')).getProcess('job')).wait()).exitCode)`,
+      ),
+    ).toBe('5')
+    await sandbox.destroy()
+  })
+
+  it.skipIf(process.platform !== 'linux')(
+    'of several sizes that are asked for at once, the last counts',
+    async () => {
+      const sandbox = await provider.create()
+      const terminal = await sandbox.openTerminal({ cmd: 'sh', cols: 80, rows: 24 })
+      const sizes = Array.from({ length: 12 }, (_, index) => ({ cols: 100 + index, rows: 40 }))
+      await Promise.all(sizes.map((size) => terminal.resize(size)))
+      await terminal.write('stty size; exit\n')
+      let shown = ''
+      for await (const event of terminal.output())
+        if (event.type !== 'exit') shown += Buffer.from(event.data).toString()
+      expect(shown).toContain('40 111')
+      await sandbox.destroy()
+    },
+  )
+
+  it('a detached process takes input and signals from a process that did not start it', async () => {
+    const id = await inAnotherProcess(
+      root,
+      `const sandbox = await provider.create()
+       await sandbox.spawn({ cmd: 'cat', detached: true, execId: 'cat', stdin: 'pipe' })
+       await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, execId: 'sleep' })
+       console.log(sandbox.id)`,
+    )
+    const sandbox = await provider.get(id)
+    const cat = await sandbox.getProcess('cat')
+    await cat.writeStdin('over the socket')
+    await cat.closeStdin()
+    expect((await cat.wait()).stdout).toBe('over the socket')
+    const sleep = await sandbox.getProcess('sleep')
+    expect(await sleep.kill('SIGINT')).toBe(true)
+    expect(await sleep.wait()).toMatchObject({ signal: 'SIGINT', exitCode: 130 })
+    expect(await sleep.kill()).toBe(false)
+    await sandbox.destroy()
+  })
+
+  it('a detached process that cannot start is an error, and leaves no record', async () => {
+    const sandbox = await provider.create()
+    await expect(
+      sandbox.spawn({ cmd: 'no-such-program', detached: true, execId: 'x' }),
+    ).rejects.toMatchObject({ code: 'command_not_found' })
+    expect(await sandbox.listProcesses()).toEqual([])
+    await sandbox.destroy()
+  })
+
+  it('says that it does not know how a process ended whose supervisor was killed', async () => {
+    const sandbox = await provider.create()
+    await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, execId: 'lost' })
+    const record = path.join(root, 'sandboxes', sandbox.sandboxId, 'processes/lost/process.json')
+    const { supervisor } = JSON.parse(await readFile(record, 'utf8'))
+    process.kill(supervisor.pid, 'SIGKILL')
+    const lost = await sandbox.getProcess('lost')
+    await expect(lost.wait()).rejects.toMatchObject({ code: 'interrupted' })
+    expect((await lost.status()).exit).toBeUndefined()
+    await sandbox.destroy()
+    expect(await processesOf(sandbox.sandboxId)).toEqual([])
+  })
+
+  it('no secret is in any argument list: the environment of a detached process is not', async () => {
+    const sandbox = await provider.create()
+    await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, env: { TOKEN: 'very-secret-value' } })
+    const { stdout } = await sandbox.runCommand({ cmd: 'ps', args: ['-eo', 'args'] })
+    expect(stdout).not.toContain('very-secret-value')
+    await sandbox.destroy()
+  })
+
+  it('a timeout reaches a grandchild that has left the process group and ignores SIGTERM', async ({
+    skip,
+  }) => {
+    if (process.platform !== 'linux') skip('such a process can be found only on Linux')
+    const sandbox = await provider.create()
+    const line = `setsid sh -c 'trap "" TERM; echo up > up; sleep 1000' & while [ ! -e up ]; do sleep 0.01; done; sleep 1000`
+    const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', line], timeoutMs: 1500 })
+    expect(result).toMatchObject({ timedOut: true, signal: 'SIGKILL' })
+    expect(await sandbox.files.exists('up')).toBe(true)
+    expect(await processesOf(sandbox.sandboxId)).toEqual([])
+    await sandbox.destroy()
+  })
+
+  it('destroy ends what other processes started, also what has daemonised', async ({ skip }) => {
+    if (process.platform !== 'linux') skip('such a process can be found only on Linux')
+    const id = await inAnotherProcess(
+      root,
+      `const sandbox = await provider.create()
+       await sandbox.runCommand({ cmd: 'sh', args: ['-c', '(setsid sleep 1000 &) ; (setsid sh -c "sleep 1000; true" &)'] })
+       console.log(sandbox.sandboxId)
+       process.exit()`,
+    )
+    await until('the daemons run', async () => (await processesOf(id)).length >= 2)
+    expect(await provider.destroy(id)).toBe(true)
+    expect(await processesOf(id)).toEqual([])
+    expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(id)
+  })
+
+  it('ends with the program, not with a server that it left behind and that holds its output open', async () => {
+    const sandbox = await provider.create()
+    const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'sleep 1000 & echo started'] })
+    expect(result).toMatchObject({ exitCode: 0, stdout: 'started\n' })
+    await sandbox.destroy()
+  })
+
+  it('reads to the last byte what a program wrote just before it ended', async () => {
+    const sandbox = await provider.create()
+    const results = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        sandbox.runCommand({
+          cmd: 'sh',
+          args: ['-c', 'head -c 150000 /dev/zero | tr "\\0" x; sleep 1000 &'],
+        }),
+      ),
+    )
+    expect(results.map((result) => result.stdout.length)).toEqual(Array(20).fill(150000))
+    await sandbox.destroy()
+  })
+
+  it('gives commands PATH and the locale, and nothing else of this process’s environment (137)', async () => {
+    process.env.SANDKASTEN_TEST_SECRET = 'secret'
+    process.env.SANDKASTEN_TEST_SHARED = 'shared'
+    try {
+      const sandbox = await provider.create()
+      const { stdout } = await sandbox.runCommand({ cmd: 'env' })
+      const names = stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split('=')[0])
+        .sort()
+      expect(names.filter((name) => !['LC_ALL', 'LC_CTYPE', 'TZ'].includes(name!))).toEqual([
+        'HOME',
+        'LANG',
+        'PATH',
+        'SANDKASTEN_PROCESS',
+        'SANDKASTEN_SANDBOX',
+        'TERM',
+        'TMPDIR',
+      ])
+      await sandbox.destroy()
+      const { LocalProvider } = await import('./index.ts')
+      const open = await new LocalProvider({
+        root,
+        acceptNoIsolation: true,
+        inheritEnv: ['SANDKASTEN_TEST_SHARED'],
+      }).create()
+      expect((await open.runCommand({ cmd: 'printenv', args: ['SANDKASTEN_TEST_SHARED'] })).stdout).toBe(
+        'shared\n',
+      )
+      await open.destroy()
+    } finally {
+      delete process.env.SANDKASTEN_TEST_SECRET
+      delete process.env.SANDKASTEN_TEST_SHARED
+    }
+  })
+
+  it('a file that is not executable is an error that says what to do', async () => {
+    const sandbox = await provider.create()
+    await sandbox.files.writeFile('script.sh', 'echo hi')
+    await expect(sandbox.runCommand({ cmd: './script.sh' })).rejects.toMatchObject({
+      code: 'permission_denied',
+      hint: expect.stringContaining('chmod'),
+    })
+    await sandbox.destroy()
+  })
+
+  it('the same execId, detached and twice at once, is one process', async () => {
+    const sandbox = await provider.create()
+    const start = () =>
+      sandbox.spawn({
+        cmd: 'sh',
+        args: ['-c', 'echo one >> count; sleep 1000'],
+        detached: true,
+        execId: 'once',
+      })
+    const pids = (await Promise.all([start(), start(), start()])).map(({ pid }) => pid)
+    expect(new Set(pids).size).toBe(1)
+    await until('it has written', () => sandbox.files.exists('count'))
+    expect(await sandbox.files.readFile('count', 'utf8')).toBe('one\n')
+    await sandbox.destroy()
+  })
+})

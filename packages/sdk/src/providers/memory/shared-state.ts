@@ -1,0 +1,68 @@
+import type { Clock } from '../../shared/clock.ts'
+import { randomId } from '../../shared/ids.ts'
+import type { SandboxEndpoint, SnapshotInfo } from '../../spec/index.ts'
+import { Commands, type RecordedCall } from './commands.ts'
+import { Faults } from './faults.ts'
+import type { MemoryProcess } from './process.ts'
+import type { MemorySandbox } from './sandbox.ts'
+import type { ShellHandler } from './shell.ts'
+import type { VfsDirectory } from './virtual-files.ts'
+
+/** Everything that provider objects over the same memory share. */
+export class SharedState {
+  readonly clock: Clock
+  readonly commands = new Commands()
+  readonly faults: Faults
+  readonly calls: RecordedCall[] = []
+  readonly sandboxes = new Map<string, MemorySandbox>()
+  readonly snapshots = new Map<string, { info: SnapshotInfo; root: VfsDirectory }>()
+  readonly shell: ShellHandler | undefined
+  readonly endpoint: (sandboxId: string, port: number) => SandboxEndpoint
+  readonly #seed: string | undefined
+  readonly #processes = new Set<MemoryProcess>()
+  readonly #counts = new Map<string, number>()
+
+  constructor(options: {
+    clock: Clock
+    seed?: string
+    shell?: ShellHandler
+    endpoint?: (sandboxId: string, port: number) => SandboxEndpoint
+  }) {
+    this.clock = options.clock
+    this.faults = new Faults(options.clock)
+    this.shell = options.shell
+    this.#seed = options.seed
+    this.endpoint =
+      options.endpoint ??
+      ((sandboxId, port) => ({ url: `http://${sandboxId}-${port}.memory.invalid`, headers: {} }))
+  }
+
+  /** `mem-1`, `mem-2`, … where there is a seed; random otherwise. */
+  id(kind: 'sandbox' | 'process' | 'snapshot' | 'shell'): string {
+    if (this.#seed === undefined) return randomId()
+    const count = this.count(kind)
+    return `${kind === 'sandbox' ? this.#seed : `${this.#seed}-${kind}`}-${count}`
+  }
+
+  started(process: MemoryProcess): void {
+    this.#processes.add(process)
+    // One that leaves children behind is kept, so that `running` can tell of them.
+    void process.program.ended.then(() => {
+      if (!process.program.alive) this.#processes.delete(process)
+    })
+  }
+
+  /** The programs of a sandbox that still run, whatever became of the sandbox. */
+  running(sandboxId: string): string[] {
+    for (const process of this.#processes) if (!process.program.alive) this.#processes.delete(process)
+    return [...this.#processes]
+      .filter((process) => process.sandboxId === sandboxId)
+      .map((process) => process.info().cmd ?? '?')
+  }
+
+  count(kind: string): number {
+    const count = (this.#counts.get(kind) ?? 0) + 1
+    this.#counts.set(kind, count)
+    return count
+  }
+}

@@ -1,0 +1,153 @@
+import { readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { SandboxError } from '../../../errors.ts'
+import { errnoOf } from '../../../folder/errors.ts'
+import { nameOf } from '../errors.ts'
+import type { SshSettings } from '../options.ts'
+import type { HostKeyAlgorithm, Ssh2, Ssh2Credential } from '../sdk.ts'
+import {
+  fingerprint,
+  isNamed,
+  judge,
+  type KnownHost,
+  keyType,
+  linesFor,
+  parseKnownHosts,
+  preferredAlgorithms,
+} from './known-hosts.ts'
+
+/** What we show the host, one after the other: the key that was given and then the agent's; or the agent's and then those of the account. */
+export async function credentialsOf(ssh2: Ssh2, settings: SshSettings): Promise<Ssh2Credential[]> {
+  const { username, privateKey, privateKeyPath, passphrase, agent } = settings
+  const shown = (key: Buffer): Ssh2Credential => ({
+    type: 'publickey',
+    username,
+    key,
+    passphrase,
+  })
+  const agents: Ssh2Credential[] = agent === undefined ? [] : [{ type: 'agent', username, agent }]
+  if (privateKey !== undefined || privateKeyPath !== undefined) {
+    const key = privateKey === undefined ? await keyFile(privateKeyPath!) : Buffer.from(privateKey)
+    checkKey(ssh2, key, passphrase, privateKeyPath)
+    return [shown(key), ...agents]
+  }
+  const keys: Ssh2Credential[] = []
+  for (const name of ['id_ed25519', 'id_ecdsa', 'id_rsa']) {
+    const key = await readFile(path.join(homedir(), '.ssh', name)).catch(() => undefined)
+    if (key && !(ssh2.utils.parseKey(key, passphrase) instanceof Error)) keys.push(shown(key))
+  }
+  if (agents.length + keys.length > 0) return [...agents, ...keys]
+  throw new SandboxError('unauthenticated', 'There is no key to show to the host.', {
+    provider: 'ssh',
+    hint: 'Start an ssh-agent (SSH_AUTH_SOCK), or pass `privateKeyPath`, with `passphrase` if it has one.',
+  })
+}
+
+async function keyFile(file: string): Promise<Buffer> {
+  return readFile(file).catch((cause) => {
+    throw new SandboxError('unauthenticated', `The private key ${file} cannot be read (${errnoOf(cause)}).`, {
+      provider: 'ssh',
+      hint: 'Correct `privateKeyPath`.',
+      cause,
+    })
+  })
+}
+
+/** Said before anything is sent. The parser’s own error is not kept: it may hold part of what it read. */
+function checkKey(ssh2: Ssh2, key: Buffer, passphrase: string | undefined, file = '`privateKey`'): void {
+  if (!(ssh2.utils.parseKey(key, passphrase) instanceof Error)) return
+  const message =
+    passphrase === undefined
+      ? `${file} is no private key, or it needs a passphrase.`
+      : `${file} cannot be opened: the passphrase is wrong, or it is no private key.`
+  throw new SandboxError('unauthenticated', message, {
+    provider: 'ssh',
+    hint: 'Check `passphrase` and the key.',
+  })
+}
+
+/** The key of a host that nobody had confirmed, once it was accepted: it is not to change while the provider lives. */
+export interface PinnedKey {
+  key?: Buffer
+}
+
+/** Decides whether a host is the one that it should be. */
+export class HostCheck {
+  readonly #settings: SshSettings
+  readonly #pinned: PinnedKey
+  readonly #lines: readonly KnownHost[]
+  /** Why it was refused. */
+  refusal: SandboxError | undefined
+
+  static async read(settings: SshSettings, pinned: PinnedKey): Promise<HostCheck> {
+    const texts = await Promise.all(
+      settings.knownHosts.map((file) =>
+        readFile(file, 'utf8').catch((cause) => {
+          if (errnoOf(cause) === 'ENOENT') return ''
+          throw new SandboxError('forbidden', `${file} cannot be read, so no host can be recognised.`, {
+            provider: 'ssh',
+            hint: 'Make it readable, or pass `knownHosts` or `hostKey`.',
+            cause,
+          })
+        }),
+      ),
+    )
+    const lines = linesFor(texts.flatMap(parseKnownHosts), settings.host, settings.port)
+    return new HostCheck(settings, pinned, lines)
+  }
+
+  private constructor(settings: SshSettings, pinned: PinnedKey, lines: readonly KnownHost[]) {
+    this.#settings = settings
+    this.#pinned = pinned
+    this.#lines = lines
+  }
+
+  get algorithms(): HostKeyAlgorithm[] | undefined {
+    return this.#settings.hostKeys.length > 0 ? undefined : preferredAlgorithms(this.#lines)
+  }
+
+  accepts(key: Buffer): boolean {
+    const { hostKeys, acceptUnknownHost } = this.#settings
+    if (hostKeys.length > 0) {
+      if (isNamed(hostKeys, key)) return true
+      this.refusal = this.#refuse('changed', key, 'It shows another key than the one in `hostKey`.')
+      return false
+    }
+    const verdict = judge(this.#lines, key)
+    if (verdict === 'known') return true
+    if (verdict === 'unknown' && acceptUnknownHost) {
+      this.#pinned.key ??= key
+      if (this.#pinned.key.equals(key)) return true
+      this.refusal = this.#refuse('changed', key, 'It showed another one before.')
+      return false
+    }
+    this.refusal = this.#refuse(verdict, key)
+    return false
+  }
+
+  #refuse(verdict: 'unknown' | 'changed' | 'revoked' | 'known', key: Buffer, more = ''): SandboxError {
+    const { host, port, knownHosts } = this.#settings
+    const shown = `${keyType(key)} ${fingerprint(key)}`
+    const [message, hint] =
+      verdict === 'unknown'
+        ? [
+            `The host ${nameOf(this.#settings)} is not known. It shows the key ${shown}.`,
+            `Compare that with what \`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\` prints on the host itself; then \`ssh-keyscan -p ${port} ${host} >> ${knownHosts[0]}\`, or pass hostKey: '${fingerprint(key)}'.`,
+          ]
+        : verdict === 'revoked'
+          ? [
+              `REFUSED: the key ${shown} of ${nameOf(this.#settings)} is revoked.`,
+              'Somebody may be in the host’s place.',
+            ]
+          : [
+              `REFUSED: THE KEY OF ${nameOf(this.#settings)} HAS CHANGED. It now shows ${shown}.${more && ` ${more}`}`,
+              `Somebody may be in the host’s place. If it was installed anew, and its administrator confirms the fingerprint: \`ssh-keygen -R '${port === 22 ? host : `[${host}]:${port}`}'\`, then add the new key.`,
+            ]
+    return new SandboxError('forbidden', message, {
+      provider: 'ssh',
+      hint,
+      details: { reason: `host_key_${verdict}`, keyType: keyType(key), fingerprint: fingerprint(key) },
+    })
+  }
+}

@@ -1,0 +1,316 @@
+import { randomBytes } from 'node:crypto'
+import { SandboxError } from '../../../errors.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../../shared/abort.ts'
+import { randomId } from '../../../shared/ids.ts'
+import { quoteArg } from '../../../shared/quote.ts'
+import type { Session, SshPool } from '../connection/pool.ts'
+import { type SftpCalls, sftpCalls, sftpStatus, statusOf } from '../connection/sftp.ts'
+import { agentError, diskFull, nameOf } from '../errors.ts'
+import type { SshSettings } from '../options.ts'
+import type { Ssh2Channel } from '../sdk.ts'
+import { agentName, agentScript } from './script.ts'
+
+export interface AgentFacts {
+  /** Where everything is kept, as the host's own true path. */
+  readonly root: string
+  readonly machine: string
+}
+
+export interface AgentCall {
+  /** Lines of input, of any bytes. */
+  readonly input?: ReadonlyArray<string | Uint8Array>
+  readonly signal?: AbortSignal | undefined
+  readonly sandboxId?: string
+  /** Named in an error. */
+  readonly what?: string
+  /** An answer may be that long. Default 64 MiB. */
+  readonly maxBytes?: number
+}
+
+/** Calls of the script on the host (`agent/`). */
+export class Agent {
+  readonly #pool: SshPool
+  readonly #settings: SshSettings
+  #ready: Promise<{ facts: AgentFacts; script: string }> | undefined
+
+  constructor(pool: SshPool, settings: SshSettings) {
+    this.#pool = pool
+    this.#settings = settings
+  }
+
+  async facts(): Promise<AgentFacts> {
+    return (await this.#prepare()).facts
+  }
+
+  /** Its whole answer. Cancelling does not take back what the host has begun. */
+  async call(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<string> {
+    throwIfAborted(call.signal)
+    const { script } = await this.#prepare()
+    return this.#ask(script, verb, args, call)
+  }
+
+  /** Its answer as it comes. */
+  async open(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<AgentStream> {
+    throwIfAborted(call.signal)
+    const { script } = await this.#prepare()
+    return this.#start(script, verb, args, call)
+  }
+
+  async #ask(
+    script: string,
+    verb: string,
+    args: ReadonlyArray<string | number>,
+    call: AgentCall,
+  ): Promise<string> {
+    const stream = await this.#start(script, verb, args, call)
+    stream.endInput()
+    const forget = onAbort(call.signal, () => stream.close())
+    try {
+      const answer = await stream.rest(call.maxBytes ?? 64 * 1024 * 1024)
+      if (call.signal?.aborted) throw abortedError(call.signal)
+      await stream.finish()
+      return answer.toString('utf8')
+    } catch (error) {
+      stream.close()
+      throw call.signal?.aborted ? abortedError(call.signal) : error
+    } finally {
+      forget()
+    }
+  }
+
+  async #start(
+    script: string,
+    verb: string,
+    args: ReadonlyArray<string | number>,
+    call: AgentCall,
+  ): Promise<AgentStream> {
+    for (const word of args)
+      if (!/^[A-Za-z0-9_.:-]+$/.test(String(word)))
+        throw new SandboxError('internal', `The word ${JSON.stringify(word)} cannot be given to a host.`)
+    const nonce = randomBytes(16).toString('hex')
+    const command = `exec /bin/sh ${quoteArg(script)} ${[nonce, verb, ...args].join(' ')}`
+    const session = await this.#pool.exec(command)
+    const stream = new AgentStream(session, nonce, call)
+    for (const line of call.input ?? []) session.channel.write(`${Buffer.from(line).toString('base64')}\n`)
+    return stream
+  }
+
+  /** Once for this object: the script is put in its place, and says hello. */
+  #prepare(): Promise<{ facts: AgentFacts; script: string }> {
+    this.#ready ??= this.#install().catch((error) => {
+      this.#ready = undefined
+      throw error
+    })
+    return this.#ready
+  }
+
+  async #install(): Promise<{ facts: AgentFacts; script: string }> {
+    const script = await this.#pool.withSftp(async (raw) => {
+      const sftp = sftpCalls(raw)
+      const home = await sftp.realpath('.')
+      const { root } = this.#settings
+      const bin = `${root.startsWith('/') ? root : `${home}/${root}`}/bin`
+      const file = `${bin}/${agentName}`
+      const there = await sftp.stat(file).catch(() => undefined)
+      // Named by its content and renamed into place, so one that is there is whole.
+      if (there?.size === Buffer.byteLength(agentScript)) return file
+      const draft = `${file}.${randomId(8)}`
+      try {
+        await sftp.makeFolders(bin)
+        await sftp.writeSmall(draft, Buffer.from(agentScript), 0o600)
+        await sftp.replace(draft, file)
+      } catch (error) {
+        throw await this.#notWritten(sftp, draft, home, error)
+      }
+      return file
+    })
+    const [first = '', root = ''] = (
+      await this.#ask(script, 'hello', [], { what: nameOf(this.#settings) })
+    ).split('\n')
+    const [system, machine = ''] = first.split(' ')
+    const host = nameOf(this.#settings)
+    if (system === 'missing')
+      throw new SandboxError('unsupported', `${host} lacks ${machine}, which this provider needs there.`, {
+        provider: 'ssh',
+        hint: `Install ${machine} there, or put it in the PATH that sshd gives to the account’s commands.`,
+      })
+    if (system !== 'Linux')
+      throw new SandboxError('unsupported', `${host} is no Linux host.`, {
+        provider: 'ssh',
+        hint: 'Choose a Linux host.',
+      })
+    return { facts: { root: Buffer.from(root, 'base64').toString('utf8'), machine }, script }
+  }
+
+  /** SFTP's own words are few; what they mean here is said in ours. */
+  async #notWritten(sftp: SftpCalls, draft: string, home: string, error: unknown): Promise<unknown> {
+    const status = statusOf(error)
+    if (status === undefined) return error
+    const { root } = this.#settings
+    const full = await sftp.isFull(root.startsWith('/') ? root : home)
+    await sftp.unlink(draft).catch(() => {})
+    if (full) return diskFull(`Setting up ${nameOf(this.#settings)}`, error)
+    return new SandboxError(
+      status === sftpStatus.permissionDenied ? 'permission_denied' : 'provider_error',
+      `The folder ${root} cannot be made on ${nameOf(this.#settings)}.`,
+      { provider: 'ssh', hint: 'Set `root` to a folder that the account may write to.', cause: error },
+    )
+  }
+}
+
+/** One answer: lines, and bytes between them. What comes before the nonce is the login shell's, not ours. */
+export class AgentStream {
+  /** Whether nothing is asked on it for now: then it does not keep this process alive. */
+  readonly idle: Session['idle']
+  readonly #channel: Ssh2Channel
+  readonly #lost: () => SandboxError | undefined
+  readonly #call: AgentCall
+  readonly #nonce: string
+  readonly #chunks: AsyncIterator<Buffer>
+  readonly #closed: Promise<void>
+  readonly #writing = new Set<() => void>()
+  #buffer: Buffer = Buffer.alloc(0)
+  #begun = false
+  #discarding: Promise<void> | undefined
+  #status: number | undefined
+  #stderr = ''
+
+  constructor({ channel, lost, idle }: Session, nonce: string, call: AgentCall) {
+    this.#channel = channel
+    this.#lost = lost
+    this.idle = idle
+    this.#nonce = nonce
+    this.#call = call
+    channel.on('error', () => {})
+    channel.stderr.on('data', (data: Buffer) => {
+      this.#stderr = (this.#stderr + data.toString('latin1')).slice(-2000)
+    })
+    this.#closed = new Promise((resolve) => {
+      // Not at 'exit': of an answer that came all at once that was told before anybody could listen.
+      channel.once('close', (status?: number | null) => {
+        if (typeof status === 'number') this.#status = status
+        for (const closed of this.#writing) closed()
+        resolve()
+      })
+    })
+    this.#chunks = channel[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  }
+
+  /** A line, or undefined at the end of the answer. */
+  async line(): Promise<string | undefined> {
+    await this.#begin()
+    return (await this.#line(64 * 1024))?.toString('utf8')
+  }
+
+  async bytes(count: number): Promise<Buffer> {
+    while (this.#buffer.length < count) if (!(await this.#more())) throw await this.problem()
+    return this.#take(count)
+  }
+
+  async rest(maxBytes: number): Promise<Buffer> {
+    await this.#begin()
+    while (await this.#more())
+      if (this.#buffer.length > maxBytes)
+        throw new SandboxError('too_large', 'The host’s answer is too long.', { provider: 'ssh' })
+    return this.#take(this.#buffer.length)
+  }
+
+  /** Whatever comes next, or undefined at the end of the answer. */
+  async chunk(): Promise<Buffer | undefined> {
+    if (this.#buffer.length === 0 && !(await this.#more())) return undefined
+    return this.#take(this.#buffer.length)
+  }
+
+  /** Resolves when what was written has been taken on its way, which waits while the other side is full. */
+  write(data: Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const closed = () => reject(this.#lost() ?? agentError(81, {}))
+      if (this.#channel.destroyed || this.#channel.writableEnded) return closed()
+      this.#writing.add(closed)
+      this.#channel.write(data, (error) => {
+        this.#writing.delete(closed)
+        if (error) closed()
+        else resolve()
+      })
+    })
+  }
+
+  endInput(): void {
+    this.#channel.end()
+  }
+
+  /** Nothing more of the answer is wanted. A channel closes only when it has been read to its end. */
+  discard(): Promise<void> {
+    this.#discarding ??= (async () => {
+      while (await this.#more()) this.#buffer = Buffer.alloc(0)
+      await this.#closed
+    })()
+    return this.#discarding
+  }
+
+  /** After the answer: throws what went wrong. */
+  async finish(): Promise<void> {
+    await this.discard()
+    if (this.#status !== 0) throw await this.problem()
+  }
+
+  /** Why there is no more of it. */
+  async problem(): Promise<SandboxError> {
+    await this.discard()
+    if (this.#status === undefined) return this.#lost() ?? agentError(undefined, { what: 'it was cut off' })
+    const { sandboxId, what } = this.#call
+    return agentError(this.#status, {
+      ...(sandboxId ? { sandboxId } : {}),
+      ...(what ? { what } : {}),
+      stderr: this.#stderr,
+    })
+  }
+
+  /** Undefined while it is not known: it was cut off, or is not over. */
+  get status(): number | undefined {
+    return this.#status
+  }
+
+  /** What is still on its way is thrown away; only then is the channel closed, and its place on the connection free. */
+  close(): void {
+    this.#channel.close()
+    void this.discard()
+  }
+
+  async #begin(): Promise<void> {
+    if (this.#begun) return
+    for (;;) {
+      const line = await this.#line(1024 * 1024)
+      if (line === undefined) throw await this.problem()
+      if (line.toString('latin1') === this.#nonce) break
+    }
+    this.#begun = true
+  }
+
+  async #line(limit: number): Promise<Buffer | undefined> {
+    for (;;) {
+      const end = this.#buffer.indexOf(10)
+      if (end !== -1) return this.#take(end + 1).subarray(0, end)
+      // A line that long is none of ours; where we are looking for the beginning it is thrown away.
+      if (this.#buffer.length > limit) {
+        if (this.#begun) throw agentError(undefined, { what: 'a line without an end' })
+        this.#buffer = this.#buffer.subarray(-64)
+      }
+      if (!(await this.#more())) return undefined
+    }
+  }
+
+  async #more(): Promise<boolean> {
+    // Cut off in the middle is an end like any other; its reason is asked for afterwards.
+    const next = await this.#chunks.next().catch(() => ({ done: true, value: undefined }))
+    if (next.done || !next.value) return false
+    this.#buffer = this.#buffer.length === 0 ? next.value : Buffer.concat([this.#buffer, next.value])
+    return true
+  }
+
+  #take(count: number): Buffer {
+    const taken = this.#buffer.subarray(0, count)
+    this.#buffer = this.#buffer.subarray(count)
+    return taken
+  }
+}

@@ -1,0 +1,154 @@
+import { SandboxError } from '../../errors.ts'
+import { translating } from './errors.ts'
+import type {
+  Access,
+  CreateParams,
+  VendorSandbox,
+  VendorSandboxData,
+  VendorSnapshotData,
+  VercelSdk,
+} from './sdk.ts'
+import { loadSdk } from './sdk.ts'
+import { ownTag } from './translation.ts'
+import type { Transport } from './transport.ts'
+
+export type NamedParams = CreateParams & { name: string }
+
+/** The vendor's account, by the SDK: every call with the caller's credentials and our wire, every failure one of ours. */
+export class Account {
+  readonly transport: Transport
+  readonly #access: Access
+  readonly #given: unknown
+  /** Snapshots that forks were made from: nobody has asked for them. */
+  readonly #passing = new Set<string>()
+  #sdk: Promise<VercelSdk> | undefined
+
+  constructor(access: Access, transport: Transport, sdk: unknown) {
+    this.#access = access
+    this.transport = transport
+    this.#given = sdk
+  }
+
+  create(params: CreateParams): Promise<VendorSandbox> {
+    return this.#call(({ Sandbox }) => Sandbox.create({ ...params, ...this.#access }))
+  }
+
+  fork(sourceSandbox: string, params: CreateParams): Promise<VendorSandbox> {
+    return this.#call(({ Sandbox }) => Sandbox.fork({ ...params, sourceSandbox, ...this.#access }))
+  }
+
+  get(name: string, options: { resume: boolean; signal?: AbortSignal | undefined }): Promise<VendorSandbox> {
+    const { resume, signal } = options
+    return this.#call(({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, signal }), signal)
+  }
+
+  /** Undefined when there is none of that name. */
+  async find(name: string, signal?: AbortSignal): Promise<VendorSandbox | undefined> {
+    return this.get(name, { resume: false, signal }).catch((error: unknown) => {
+      if (SandboxError.is(error, 'not_found')) return undefined
+      throw error
+    })
+  }
+
+  /**
+   * Takes away what a failed create or fork has made all the same, so that nothing is left that is paid for. What has the name and is
+   * somebody else's is left alone, and given.
+   */
+  async unmake({ name, tags }: NamedParams): Promise<VendorSandbox | undefined> {
+    const found = await this.find(name)
+    if (found?.tags?.[ownTag] !== tags?.[ownTag]) return found
+    await translating(found!.delete()).catch((error: unknown) => {
+      if (!SandboxError.is(error, 'not_found')) throw error
+    })
+    return undefined
+  }
+
+  /**
+   * Deletes a sandbox, and with it the snapshots that the vendor made of it by itself at every stop. The vendor takes all of a sandbox's
+   * snapshots or none, and it alone knows who else uses one: so when somebody has asked for one of them, all stay until they expire.
+   */
+  async delete(sandbox: VendorSandbox, signal?: AbortSignal): Promise<void> {
+    // Who cannot be asked may have some.
+    const all = await this.snapshots({ name: sandbox.name, signal }).catch(() => undefined)
+    const wanted = ({ id, status, creationMethod = 'manual' }: VendorSnapshotData) =>
+      status === 'created' && creationMethod === 'manual' && !this.#passing.has(id)
+    const deleteOrphanSnapshots = all !== undefined && !all.some(wanted)
+    await translating(sandbox.delete({ deleteOrphanSnapshots, signal }), { signal })
+  }
+
+  async list(namePrefix: string, signal?: AbortSignal): Promise<VendorSandboxData[]> {
+    return this.#pages(signal, async ({ Sandbox }, page) => {
+      const params = {
+        namePrefix,
+        sortBy: 'name',
+        sortOrder: 'asc',
+        limit: 50,
+        ...page,
+        ...this.#access,
+      } as const
+      const { sandboxes, pagination } = await Sandbox.list(params)
+      return { items: sandboxes, next: pagination.next }
+    })
+  }
+
+  /** Whether the credentials open anything. */
+  async look(signal?: AbortSignal): Promise<void> {
+    await this.#call(({ Sandbox }) => Sandbox.list({ limit: 1, ...this.#access, signal }), signal)
+  }
+
+  /** A snapshot that is there for copies only. */
+  passing(snapshotId: string): void {
+    this.#passing.add(snapshotId)
+  }
+
+  /** All of them, or those of one sandbox. */
+  async snapshots(of: { name?: string; signal?: AbortSignal | undefined }): Promise<VendorSnapshotData[]> {
+    const { signal, ...filter } = of
+    return this.#pages(signal, async ({ Snapshot }, page) => {
+      const { snapshots, pagination } = await Snapshot.list({ ...filter, ...page, ...this.#access })
+      return { items: snapshots, next: pagination.next }
+    })
+  }
+
+  /** False when it was gone already. */
+  async deleteSnapshot(snapshotId: string, signal?: AbortSignal): Promise<boolean> {
+    try {
+      const access = { ...this.#access, signal }
+      const snapshot = await this.#call(({ Snapshot }) => Snapshot.get({ snapshotId, ...access }), signal)
+      if (snapshot.status === 'deleted') return false
+      await translating(snapshot.delete({ signal }), { signal })
+      return true
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  async #pages<T>(
+    signal: AbortSignal | undefined,
+    read: (
+      sdk: VercelSdk,
+      page: { cursor?: string; signal?: AbortSignal },
+    ) => Promise<{ items: T[]; next: string | null }>,
+  ): Promise<T[]> {
+    const all: T[] = []
+    let page: { cursor?: string } = {}
+    for (;;) {
+      const asked = { ...page, signal }
+      const { items, next } = await this.#call((sdk) => read(sdk, asked), signal)
+      all.push(...items)
+      if (next === null) break
+      page = { cursor: next }
+    }
+    return all
+  }
+
+  async #call<T>(work: (sdk: VercelSdk) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    this.#sdk ??= loadSdk(this.#given)
+    this.#sdk.catch(() => {
+      this.#sdk = undefined
+    })
+    const sdk = await this.#sdk
+    return translating(work(sdk), { signal })
+  }
+}

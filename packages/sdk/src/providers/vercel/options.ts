@@ -1,0 +1,118 @@
+import { SandboxError } from '../../errors.ts'
+
+export interface VercelProviderOptions {
+  /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */
+  token?: string
+  teamId?: string
+  projectId?: string
+  /**
+   * Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. It lasts twelve
+   * hours, and is never exchanged for another.
+   */
+  oidcToken?: string
+  /** An API that speaks Vercel's wire, such as a daemon's front; default Vercel's own. */
+  baseUrl?: string
+  /** Instead of the global one. */
+  fetch?: typeof globalThis.fetch
+  /** The package `@vercel/sandbox`, or a function that imports it, for those who bundle. Default: the installed one. */
+  sdk?: unknown
+  /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
+  namePrefix?: string
+  /** How long an answer may take to come. Default 60,000. */
+  requestTimeoutMs?: number
+  /** How long output may be silent before we look whether its command is still there. Default 60,000. */
+  silenceMs?: number
+}
+
+/** All three, always: with fewer the SDK looks elsewhere, or asks a person. */
+export interface VercelCredentials {
+  token: string
+  teamId: string
+  projectId: string
+}
+
+/** The three as they are given; or an OIDC token, which says team and project itself. */
+export function credentialsOf(given: {
+  token?: string
+  teamId?: string
+  projectId?: string
+  oidcToken?: string
+}): VercelCredentials {
+  const { token, teamId, projectId, oidcToken } = given
+  for (const [option, value] of Object.entries({ token, teamId, projectId, oidcToken }))
+    if (value !== undefined && (typeof value !== 'string' || !/^[\x21-\x7e]{1,8192}$/.test(value)))
+      throw invalid(`\`${option}\` is not text that can be sent in a header.`, `Check ${option}.`)
+  if (oidcToken !== undefined) {
+    if (token !== undefined || teamId !== undefined || projectId !== undefined)
+      throw invalid(
+        '`oidcToken` is given beside other credentials.',
+        'Give the OIDC token alone, or all of token, teamId and projectId.',
+      )
+    return ofOidc(oidcToken)
+  }
+  if (token === undefined || teamId === undefined || projectId === undefined) {
+    const missing = Object.entries({ token, teamId, projectId }).filter(([, value]) => value === undefined)
+    throw new SandboxError(
+      'unauthenticated',
+      `The provider “vercel” is missing ${missing.map(([option]) => option).join(', ')}.`,
+      {
+        provider: 'vercel',
+        hint: 'Pass token, teamId and projectId together, or oidcToken alone (VERCEL_TOKEN, VERCEL_TEAM_ID, VERCEL_PROJECT_ID, or VERCEL_OIDC_TOKEN).',
+      },
+    )
+  }
+  return { token, teamId, projectId }
+}
+
+/** For those who want the environment to decide: the variables of Vercel's own tools. The provider itself never looks there. */
+export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>>): {
+  token?: string
+  teamId?: string
+  projectId?: string
+  oidcToken?: string
+} {
+  const { VERCEL_OIDC_TOKEN, VERCEL_TOKEN, VERCEL_TEAM_ID, VERCEL_PROJECT_ID } = env
+  // What somebody set by hand goes before what Vercel sets by itself.
+  const whole = VERCEL_TOKEN && VERCEL_TEAM_ID && VERCEL_PROJECT_ID
+  if (!whole && VERCEL_OIDC_TOKEN) return { oidcToken: VERCEL_OIDC_TOKEN }
+  return {
+    ...(VERCEL_TOKEN ? { token: VERCEL_TOKEN } : {}),
+    ...(VERCEL_TEAM_ID ? { teamId: VERCEL_TEAM_ID } : {}),
+    ...(VERCEL_PROJECT_ID ? { projectId: VERCEL_PROJECT_ID } : {}),
+  }
+}
+
+function ofOidc(token: string): VercelCredentials {
+  const claims = claimsOf(token)
+  const { owner_id: teamId, project_id: projectId, exp } = claims ?? {}
+  if (typeof teamId !== 'string' || typeof projectId !== 'string')
+    throw invalid('`oidcToken` is not a token of a Vercel project.', 'Get one with `vercel env pull`.')
+  if (typeof exp === 'number' && exp * 1000 <= Date.now())
+    throw new SandboxError(
+      'unauthenticated',
+      `The OIDC token has expired (${new Date(exp * 1000).toISOString()}).`,
+      {
+        provider: 'vercel',
+        hint: 'Get a new one with `vercel env pull`; they last twelve hours.',
+      },
+    )
+  return { token, teamId, projectId }
+}
+
+function claimsOf(token: string): { owner_id?: unknown; project_id?: unknown; exp?: unknown } | undefined {
+  const parts = token.split('.')
+  if (parts.length !== 3) return undefined
+  try {
+    const text = atob(parts[1]!.replaceAll('-', '+').replaceAll('_', '/'))
+    const claims: unknown = JSON.parse(
+      new TextDecoder().decode(Uint8Array.from(text, (char) => char.charCodeAt(0))),
+    )
+    return typeof claims === 'object' && claims !== null ? claims : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function invalid(message: string, hint: string): SandboxError {
+  return new SandboxError('invalid_argument', message, { provider: 'vercel', hint })
+}
