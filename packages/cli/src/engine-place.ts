@@ -1,13 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
-import type { Command } from 'commander'
-
-/** How a command is told where sandboxes and images are. */
-export interface PlaceOptions {
-  config?: string
-  dataDir?: string
-}
+import type { PlaceOptions } from './options.ts'
 
 export interface EnginePlace {
   /** Undefined: the engine’s default. */
@@ -18,12 +12,6 @@ export interface EnginePlace {
 
 /** Variables that decide where sandboxes and images are. */
 const variables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map((name) => `SANDKASTEN_${name}`)
-
-export function withPlaceOptions(command: Command): Command {
-  return command
-    .option('--config <file>', 'the daemon’s configuration; default: sandkasten.yaml here, if there is one')
-    .option('--data-dir <folder>', 'the daemon’s data folder, with its images')
-}
 
 /**
  * Where sandboxes and images are: the same place that `sandkasten up` would use with these options, this folder and this environment. Another place

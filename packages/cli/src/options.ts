@@ -1,4 +1,16 @@
-import { InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
+
+/** Options that say where sandboxes and images are. */
+export interface PlaceOptions {
+  config?: string
+  dataDir?: string
+}
+
+export function withPlaceOptions(command: Command): Command {
+  return command
+    .option('--config <file>', 'the daemon’s configuration; default: sandkasten.yaml here, if there is one')
+    .option('--data-dir <folder>', 'the daemon’s data folder, with its images')
+}
 
 /** `512m`, `2g`, `1048576`: as mebibytes. */
 export function parseSize(text: string): number {
