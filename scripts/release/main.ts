@@ -33,7 +33,7 @@ let tarballs: readonly Tarball[] = []
 
 await stages([
   { name: 'versions', run: async () => checkVersions() },
-  { name: 'changelog', run: async () => checkChangelog() },
+  { name: 'changelog', run: async () => checkChangelog({ isDryRun: !options.publish }) },
   { name: 'build', run: () => run('node', ['scripts/build.ts']) },
   {
     name: 'runners',
