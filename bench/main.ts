@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Cleanup } from './cleanup.ts'
+import { cliSuite } from './cli/index.ts'
 import { daemonSuite } from './daemon/index.ts'
 import { engineSuite } from './engine/index.ts'
 import { machineFacts } from './machine.ts'
@@ -12,7 +13,7 @@ import { Report } from './report.ts'
 import { stopOnSignals } from './stop.ts'
 import { matches, type Suite, type SuiteOptions } from './suite.ts'
 
-const SUITES: readonly Suite[] = [engineSuite, daemonSuite]
+const SUITES: readonly Suite[] = [engineSuite, daemonSuite, cliSuite]
 
 const USAGE = `usage: npm run bench -- ${SUITES.map(({ name }) => name).join('|')} [--quick] [--json] [--only id,id]
 

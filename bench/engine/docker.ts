@@ -17,7 +17,7 @@ export type DockerSubject = Subject & {
   openCommit(bytes: number): Promise<Commits>
 }
 
-const IMAGE = 'bench:min'
+export const IMAGE = 'bench:min'
 
 export async function openDocker(place: Workplace, rootfs: string): Promise<DockerSubject> {
   const { api, socketPath } = await startDockerd(place)

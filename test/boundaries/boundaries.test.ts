@@ -46,12 +46,13 @@ describe('dependencies', () => {
   it('are pinned to exact versions in every package', () => {
     for (const file of [
       'package.json',
-      ...globSync(['packages/*/package.json', 'test/*/package.json'], { cwd: root }),
+      ...globSync(['packages/*/package.json', 'test/suites/*/package.json'], { cwd: root }),
     ]) {
       const manifest = JSON.parse(readFileSync(path.join(root, file), 'utf8'))
       for (const [name, version] of Object.entries({
         ...manifest.dependencies,
         ...manifest.devDependencies,
+        ...manifest.optionalDependencies,
       })) {
         expect(version, `${name} in ${file}`).toMatch(/^\d+\.\d+\.\d+$/)
       }

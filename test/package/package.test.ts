@@ -1,12 +1,15 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { access, constants, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import vm from 'node:vm'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildRunner } from '../../packages/engine/src/runner/build-runner.ts'
+import { packages } from '../../scripts/packages.ts'
+import { packAll } from '../../scripts/release/pack.ts'
 
 /**
  * The SDK as its users get it: packed, installed into an empty folder with nothing of this workspace near it, used
@@ -166,6 +169,8 @@ describe('the packed SDK', () => {
 /** All that is ours, as one installs it: from packed files, in a folder with nothing of this workspace near it. */
 describe('the packed daemon, engine and command', () => {
   let folder: string
+  /** Undefined where Rust is missing. */
+  let runner: string | undefined
   const node = (...args: string[]) =>
     run(path.join(folder, 'node_modules/.bin/node'), args, {
       cwd: folder,
@@ -175,19 +180,21 @@ describe('the packed daemon, engine and command', () => {
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-packages-'))
     await run(process.execPath, ['scripts/build.ts'], { cwd: root })
-    const packages = ['sdk', 'cloudflare', 'engine', 'daemon', 'cli'].map((name) => `packages/${name}`)
-    const pack = [
-      'pack',
-      '--ignore-scripts',
-      '--pack-destination',
-      folder,
-      ...packages.map((name) => `./${name}`),
-    ]
-    const files = (await run('npm', pack, { cwd: root })).stdout.match(/\S+\.tgz/g)!
-    expect(files).toHaveLength(5)
-    await writeFile(path.join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
-    const install = ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline']
-    await run('npm', [...install, ...files.map((file) => `./${file}`), 'node@22.18.0'], { cwd: folder })
+    // A runner for the other processor is not needed here; `npm run release` builds both.
+    runner = await buildRunner().catch(() => undefined)
+    const runners = runner === undefined ? [] : [{ arch: process.arch, file: runner }]
+    const tarballs = await packAll(runners, path.join(folder, 'tarballs'))
+    expect(tarballs).toHaveLength(packages.length - (runner === undefined ? 2 : 1))
+    const ours = tarballs.map(({ name, file }) => [name, `file:${file}`])
+    await writeFile(
+      path.join(folder, 'package.json'),
+      JSON.stringify({
+        private: true,
+        type: 'module',
+        dependencies: { ...Object.fromEntries(ours), node: '22.18.0' },
+      }),
+    )
+    await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder })
   }, 300_000)
   afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -205,17 +212,52 @@ describe('the packed daemon, engine and command', () => {
     expect(stdout).toBe('v22.18.0 hello 3 | provider says 4 | engine says 5\n')
   }, 120_000)
 
-  it('brings what is not code: recipes, the unit, and the runner where it is built', async () => {
+  it('brings what is not code: recipes, the unit, and a license', async () => {
     const at = (name: string) => path.join(folder, 'node_modules', name)
     const { stdout } = await run('find', ['.', '-type', 'f'], { cwd: at('@sandkasten/engine') })
     expect(stdout).toContain('./images/base/Dockerfile')
-    if (process.platform === 'linux') expect(stdout).toContain(`./runner/runner-linux-${process.arch}`)
+    const license = await readFile(path.join(root, 'LICENSE'), 'utf8')
+    for (const { folder: source, manifest } of packages) {
+      expect(await readFile(path.join(source, 'LICENSE'), 'utf8'), manifest.name).toBe(license)
+      expect(await readFile(path.join(source, 'README.md'), 'utf8'), manifest.name).toContain(
+        `# ${manifest.name}\n`,
+      )
+    }
     await readFile(at('@sandkasten/daemon/systemd/sandkasten.service'))
     const all = await run('find', ['@sandkasten', 'sandkasten', '-name', '*.ts', '-not', '-name', '*.d.ts'], {
       cwd: at(''),
     })
     expect(all.stdout).toBe('')
   })
+
+  it('the engine uses the runner of its platform package', async ({ skip }) => {
+    if (runner === undefined) return skip('the runner is built with Rust, which is not here')
+    const installed = path.join(folder, `node_modules/@sandkasten/runner-linux-${process.arch}`)
+    await access(path.join(installed, 'runner'), constants.X_OK)
+    const { os, cpu } = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8'))
+    expect({ os, cpu }).toEqual({ os: ['linux'], cpu: [process.arch] })
+    await writeFile(path.join(folder, 'locate.js'), useLocate)
+    const { stdout } = await node('locate.js')
+    expect(stdout.trim()).toBe(await realpath(path.join(installed, 'runner')))
+  })
+
+  it('declarations need no package that is not installed with them', async () => {
+    await writeFile(path.join(folder, 'use.ts'), useEngineFromTypeScript)
+    const options = [
+      '--strict',
+      '--noEmit',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2024',
+      '--lib',
+      'es2024,esnext.disposable',
+    ]
+    const tsc = path.join(root, 'node_modules/.bin/tsc')
+    await run(tsc, [...options, '--types', 'node', 'use.ts'], { cwd: folder }).catch(({ stdout }) =>
+      expect.fail(stdout),
+    )
+  }, 120_000)
 
   it('the command runs the daemon and finds it', async () => {
     const bin = path.join(folder, 'node_modules/sandkasten/bin/sandkasten.js')
@@ -239,6 +281,19 @@ describe('the packed daemon, engine and command', () => {
     }
   }, 120_000)
 })
+
+const useLocate = `
+import { locateRunner } from '@sandkasten/engine'
+console.log(await locateRunner())
+`
+
+const useEngineFromTypeScript = `
+import { startDaemon, type DaemonConfig } from '@sandkasten/daemon'
+import { EngineProvider } from '@sandkasten/engine'
+const sandbox = await new EngineProvider().create()
+export const code: number = (await sandbox.runCommand({ cmd: 'true' })).exitCode
+export const start = (config: DaemonConfig) => startDaemon({ config })
+`
 
 const useDaemon = `
 import { configOf, startDaemon } from '@sandkasten/daemon'

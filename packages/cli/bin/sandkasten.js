@@ -1,17 +1,49 @@
 #!/usr/bin/env node
-// In a checkout the TypeScript source of all our packages runs as it is; in the published package only dist/ exists.
-import { existsSync } from 'node:fs'
-import { registerHooks } from 'node:module'
-
-const source = new URL('../src/main.ts', import.meta.url)
-if (existsSync(source)) {
-  registerHooks({
-    resolve: (specifier, context, next) =>
-      next(specifier, { ...context, conditions: [...context.conditions, 'sandkasten-source'] }),
-  })
+// This file imports nothing and uses old syntax only: an old Node must be able to run it and print the line below.
+const node = process.versions.node.split('.').map(Number)
+if (node[0] < 22 || (node[0] === 22 && node[1] < 18)) {
+  console.error(`sandkasten needs Node ≥ 22.18, this is ${node[0]}.${node[1]}`)
+  process.exit(1)
 }
-const { main, exitWhenOutputFails } = await import(
-  existsSync(source) ? source.href : new URL('../dist/main.js', import.meta.url).href
-)
-exitWhenOutputFails()
-process.exitCode = await main(process.argv)
+const fs = process.getBuiltinModule('node:fs')
+const os = process.getBuiltinModule('node:os')
+const path = process.getBuiltinModule('node:path')
+const { enableCompileCache, registerHooks } = process.getBuiltinModule('node:module')
+
+if (process.argv.length === 3 && /^(--version|-V)$/.test(process.argv[2]))
+  console.log(JSON.parse(fs.readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
+else start()
+
+async function start() {
+  cacheCompiledCode()
+  // A checkout runs its TypeScript source; the published package contains only dist/.
+  const source = new URL('../src/main.ts', import.meta.url)
+  const isCheckout = fs.existsSync(source)
+  if (isCheckout)
+    registerHooks({
+      resolve: (specifier, context, next) =>
+        next(specifier, { ...context, conditions: [...context.conditions, 'sandkasten-source'] }),
+    })
+  const { main, exitWhenOutputFails } = await import(
+    isCheckout ? source.href : new URL('../dist/main.js', import.meta.url).href
+  )
+  exitWhenOutputFails()
+  process.exitCode = await main(process.argv)
+}
+
+/**
+ * Loading a command takes a third of the time with Node's compile cache. Its default folder is in /tmp, where another
+ * account could plant code, so it is in the cache folder of this account, unless that belongs to somebody else (sudo).
+ */
+function cacheCompiledCode() {
+  if (process.env.NODE_COMPILE_CACHE) return
+  try {
+    const { XDG_CACHE_HOME: named = '' } = process.env
+    const base = path.isAbsolute(named) ? named : path.join(os.homedir(), '.cache')
+    fs.mkdirSync(base, { recursive: true, mode: 0o700 })
+    if (process.getuid && fs.statSync(base).uid !== process.getuid()) return
+    enableCompileCache(path.join(base, 'sandkasten/node'))
+  } catch {
+    // A home folder that cannot be written only costs time.
+  }
+}

@@ -12,7 +12,8 @@ import {
   runtimeKinds,
   versionOf,
 } from '@sandkasten/engine'
-import { type EnginePlace, engineAt, enginePlace, type PlaceOptions } from './engine-place.ts'
+import { type EnginePlace, engineAt, enginePlace } from './engine-place.ts'
+import type { PlaceOptions } from './options.ts'
 import { tryIsolation } from './trial.ts'
 
 export interface DoctorOptions extends PlaceOptions {

@@ -1,12 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
-import type { Command } from 'commander'
-
-export interface PlaceOptions {
-  config?: string
-  dataDir?: string
-}
+import type { PlaceOptions } from './options.ts'
 
 export interface EnginePlace {
   /** Undefined: the engine's default. */
@@ -16,15 +11,6 @@ export interface EnginePlace {
 }
 
 const variables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map((name) => `SANDKASTEN_${name}`)
-
-export function withPlaceOptions(command: Command): Command {
-  return command
-    .option(
-      '--config <file>',
-      'the daemon’s configuration; default: sandkasten.yaml in the current folder, if it exists',
-    )
-    .option('--data-dir <folder>', 'the daemon’s data folder, which contains its images')
-}
 
 /**
  * Locates sandboxes and images: the place that `sandkasten up` would use with these options, folder and environment.

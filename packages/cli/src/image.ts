@@ -1,54 +1,10 @@
-import { type ImageRecord, imageStore, locateRunner, recipeNames } from '@sandkasten/engine'
-import type { Command } from 'commander'
+import { type ImageRecord, imageStore, locateRunner } from '@sandkasten/engine'
 import { table } from './daemon/table.ts'
-import { enginePlace, type PlaceOptions, withPlaceOptions } from './engine-place.ts'
+import { enginePlace } from './engine-place.ts'
 import { sizeText, timeText } from './format.ts'
+import type { PlaceOptions } from './options.ts'
 import { Progress } from './progress.ts'
 import { endings } from './steer.ts'
-
-export function addImageCommands(program: Command): void {
-  const image = program
-    .command('image')
-    .description('Manage images of sandboxes: build, pull, import, list, remove, prune.')
-  withPlaceOptions(image.command('build'))
-    .description(`Build an image from a recipe: ${recipeNames().join(', ')}, or a folder with a recipe.json.`)
-    .argument('<recipe>')
-    .option('--name <name>', 'name of the image; default: the recipe’s name')
-    .action((recipe: string, options: PlaceOptions & { name?: string }) =>
-      making(options, (store, progress) => store.build(recipe, { ...options, ...progress })),
-    )
-  withPlaceOptions(image.command('pull'))
-    .description('Pull an image from a registry, with skopeo.')
-    .argument('<image>', 'such as python:3.12, registry.example/tool, name@sha256:…')
-    .option('--authfile <file>', 'credentials, as `skopeo login --authfile` writes them')
-    .action((name: string, options: PlaceOptions & { authfile?: string }) =>
-      making(options, (store, progress) => store.pull(name, { ...options, ...progress })),
-    )
-  withPlaceOptions(image.command('import'))
-    .description(
-      'Import an image from disk: an OCI layout (folder or tar archive), or an archive of docker save.',
-    )
-    .argument('<path>', 'such as oci:/path, docker-archive:/path, ./archive.tar')
-    .option('--name <name>', 'name of the image; default: the name in the archive')
-    .action((path: string, options: PlaceOptions & { name?: string }) =>
-      making(options, (store, progress) => store.import(path, { ...options, ...progress })),
-    )
-  withPlaceOptions(image.command('list'))
-    .alias('ls')
-    .description('List images.')
-    .option('--json', 'for programs')
-    .option('--iso', 'exact times')
-    .action(list)
-  withPlaceOptions(image.command('remove'))
-    .alias('rm')
-    .description('Remove images. Existing sandboxes and snapshots keep the layers that they use.')
-    .argument('<image...>')
-    .action(remove)
-  withPlaceOptions(image.command('prune'))
-    .description('Remove layers that no image, sandbox or snapshot uses.')
-    .option('--all', 'also remove images that no sandbox or snapshot uses')
-    .action(prune)
-}
 
 type Store = ReturnType<typeof imageStore>
 type Watching = { signal: AbortSignal; onProgress: Progress['show'] }
@@ -56,6 +12,18 @@ type Watching = { signal: AbortSignal; onProgress: Progress['show'] }
 async function storeAt(options: PlaceOptions): Promise<Store> {
   const { folder } = await enginePlace(options)
   return imageStore(folder === undefined ? {} : { root: folder })
+}
+
+export function build(recipe: string, options: PlaceOptions & { name?: string }): Promise<void> {
+  return making(options, (store, progress) => store.build(recipe, { ...options, ...progress }))
+}
+
+export function pull(name: string, options: PlaceOptions & { authfile?: string }): Promise<void> {
+  return making(options, (store, progress) => store.pull(name, { ...options, ...progress }))
+}
+
+export function importImage(path: string, options: PlaceOptions & { name?: string }): Promise<void> {
+  return making(options, (store, progress) => store.import(path, { ...options, ...progress }))
 }
 
 async function making(
@@ -83,7 +51,7 @@ async function making(
   }
 }
 
-async function list({
+export async function list({
   json,
   iso,
   ...place
@@ -113,7 +81,7 @@ async function list({
     )
 }
 
-async function remove(names: string[], place: PlaceOptions): Promise<void> {
+export async function remove(names: string[], place: PlaceOptions): Promise<void> {
   const store = await storeAt(place)
   for (const name of names) {
     const { bytes, kept } = await store.remove(name)
@@ -122,7 +90,7 @@ async function remove(names: string[], place: PlaceOptions): Promise<void> {
   }
 }
 
-async function prune({ all, ...place }: PlaceOptions & { all?: boolean }): Promise<void> {
+export async function prune({ all, ...place }: PlaceOptions & { all?: boolean }): Promise<void> {
   const { images, layers, bytes } = await (await storeAt(place)).prune({ unused: all ?? false })
   for (const name of images) console.log(`${name} is removed.`)
   console.log(`${layers} layers removed, ${sizeText(bytes)} freed.`)

@@ -3,14 +3,12 @@ import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/commands.ts'
 import type { UpSetup } from './daemon/up.ts'
 import { dockerHint, fromDocker, imageHint } from './docker-habits.ts'
-import { type DoctorOptions, doctor } from './doctor.ts'
-import { withPlaceOptions } from './engine-place.ts'
-import { reportError } from './errors.ts'
-import { addImageCommands } from './image.ts'
+import type { DoctorOptions } from './doctor.ts'
+import { addImageCommands } from './image-commands.ts'
 import { parseMount, parseOut, parseVolume } from './mount-option.ts'
-import { parseDuration, parseEnv, parseSize } from './options.ts'
+import { parseDuration, parseEnv, parseSize, withPlaceOptions } from './options.ts'
 import { surviveOutputFailures } from './output.ts'
-import { type RunOptions, run } from './run.ts'
+import type { RunOptions } from './run.ts'
 
 export { exitWhenOutputFails } from './output.ts'
 
@@ -30,10 +28,14 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
       if (hint !== undefined) console.error(hint)
       return error.exitCode === 0 ? 0 : 125
     }
-    return reportError(error)
+    return (await import('./errors.ts')).reportError(error)
   }
 }
 
+/**
+ * All commands, and the exit code of the command that ran. This module and what it imports only define them: an action
+ * imports the code that it needs, so that `--help` is fast and `run` does not load the daemon.
+ */
 export function commandLine(setup?: UpSetup): { program: Command; exitCode: () => number } {
   let code = 0
   const program = new Command('sandkasten')
@@ -93,9 +95,9 @@ export function commandLine(setup?: UpSetup): { program: Command; exitCode: () =
       // `run` ends the command and removes the sandbox first.
       surviveOutputFailures()
       try {
-        code = await run(command, options)
+        code = await (await import('./run.ts')).run(command, options)
       } catch (error) {
-        code = reportError(error)
+        code = (await import('./errors.ts')).reportError(error)
         const hint = code === 127 && options.image === 'host' ? imageHint(command) : undefined
         if (hint !== undefined) console.error(`  ${hint}`)
       }
@@ -112,7 +114,7 @@ export function commandLine(setup?: UpSetup): { program: Command; exitCode: () =
     .description('Check what this machine supports, what is missing, and how to install it.')
     .option('--json', 'for programs')
     .action(async (options: DoctorOptions) => {
-      code = await doctor(options)
+      code = await (await import('./doctor.ts')).doctor(options)
     })
   program
     .command('cloudflare')

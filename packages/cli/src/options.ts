@@ -1,4 +1,18 @@
-import { InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
+
+export interface PlaceOptions {
+  config?: string
+  dataDir?: string
+}
+
+export function withPlaceOptions(command: Command): Command {
+  return command
+    .option(
+      '--config <file>',
+      'the daemon’s configuration; default: sandkasten.yaml in the current folder, if it exists',
+    )
+    .option('--data-dir <folder>', 'the daemon’s data folder, which contains its images')
+}
 
 /** Parses `512m`, `2g` or `1048576` to mebibytes. */
 export function parseSize(text: string): number {

@@ -1,26 +1,29 @@
 import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { createRequire } from 'node:module'
+import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { buildRunner } from '../runner/build-runner.ts'
+import { runnerFolder } from '../runner/source.ts'
 
 /**
- * The path of the runner's binary: from SANDKASTEN_RUNNER, built from this checkout, or carried by this package. In a
- * checkout a carried binary may be out of date.
+ * The path of the runner's binary: `SANDKASTEN_RUNNER`, else the platform package, else built from this checkout.
+ * In a checkout the platform packages are empty, so the source is always used there.
  */
 export async function locateRunner(options: { onBuild?: () => void } = {}): Promise<string> {
-  const named = process.env.SANDKASTEN_RUNNER
-  if (named) return named
-  const carried = fileURLToPath(new URL(`../../runner/runner-linux-${process.arch}`, import.meta.url))
-  const source = fileURLToPath(new URL('../../../../runner/Cargo.toml', import.meta.url))
-  if (existsSync(source)) {
-    try {
-      return await buildRunner(options.onBuild)
-    } catch (error) {
-      if (!existsSync(carried)) throw error
-    }
-  }
-  if (existsSync(carried)) return carried
-  throw new SandboxError('unavailable', `This package has no runner for linux-${process.arch}.`, {
-    hint: 'Build it from the source (runner/build.sh), and name its file in SANDKASTEN_RUNNER.',
+  const prebuilt = process.env.SANDKASTEN_RUNNER || prebuiltRunner()
+  if (prebuilt) return prebuilt
+  if (existsSync(path.join(runnerFolder, 'Cargo.toml'))) return buildRunner(options.onBuild)
+  const name = `@sandkasten/runner-linux-${process.arch}`
+  throw new SandboxError('unavailable', `The package ${name} is not installed, so there is no runner.`, {
+    hint: `Install it with: npm install ${name}. Or set SANDKASTEN_RUNNER to the path of a runner that you built.`,
   })
+}
+
+/** The binary in the optional package for this platform; undefined if that package is not installed or is empty. */
+export function prebuiltRunner(): string | undefined {
+  try {
+    return createRequire(import.meta.url).resolve(`@sandkasten/runner-linux-${process.arch}/runner`)
+  } catch {
+    return undefined
+  }
 }

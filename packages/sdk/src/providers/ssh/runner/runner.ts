@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import path from 'node:path'
 import { SandboxError } from '../../../errors.ts'
 import { randomId } from '../../../shared/ids.ts'
 import type { SshPool } from '../connection/pool.ts'
@@ -119,14 +117,13 @@ interface Ready {
 
 const PIECE = 32 * 1024
 
-/** The one that was named; else the one that @sandkasten/engine carries, where that is installed. */
+/** The named binary, else the platform package that @sandkasten/engine brings, if it is installed. */
 function binaryFor(named: string | false | undefined, machine: string): string | undefined {
   if (named !== undefined) return named || undefined
   const arch = Object.entries(machines).find(([, [name]]) => name === machine)?.[1][1]
   try {
-    const manifest = createRequire(import.meta.url).resolve('@sandkasten/engine/package.json')
-    const carried = path.join(path.dirname(manifest), 'runner', `runner-linux-${arch}`)
-    return existsSync(carried) ? carried : undefined
+    const engine = createRequire(import.meta.url).resolve('@sandkasten/engine/package.json')
+    return createRequire(engine).resolve(`@sandkasten/runner-linux-${arch}/runner`)
   } catch {
     return undefined
   }

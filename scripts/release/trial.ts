@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { temporaryAccount } from '../../packages/engine/src/isolators/oci/testing/temporary-account.ts'
+import { root, run } from '../tools.ts'
+import type { Tarball } from './pack.ts'
+
+/** The oldest Node that the packages promise, and the newest that this repository is tested with. */
+const nodes = [
+  '22.18.0',
+  JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')).devDependencies.node as string,
+]
+
+/** READMEs whose snippet is run, and whether it starts isolated sandboxes. */
+const readmes = [
+  { package: 'sdk', isolated: false },
+  { package: 'engine', isolated: true },
+  { package: 'daemon', isolated: true },
+]
+
+/** Installs the tarballs into an empty project, as a user would, and runs the READMEs' snippets and the command there. */
+export async function tryPackages(tarballs: readonly Tarball[]): Promise<number> {
+  for (const node of nodes) {
+    const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-trial-'))
+    try {
+      chmodSync(folder, 0o755)
+      writeFileSync(path.join(folder, 'package.json'), JSON.stringify(project(tarballs, node)))
+      const installed = await run('npm', ['install', '--no-audit', '--no-fund', '--silent'], { cwd: folder })
+      if (installed !== 0) return installed
+      await runAll(folder, `Node ${node}`, async (command) => {
+        const home = path.join(folder, 'home')
+        const env = { PATH: process.env.PATH, HOME: home, SANDKASTEN_HOME: home }
+        return (await promisify(execFile)(command[0]!, command.slice(1), { cwd: folder, env })).stdout
+      })
+      if (process.getuid?.() === 0) await runAsAccount(folder, node)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+  return 0
+}
+
+/** npm leaves out the runner for another processor only if it is optional, as it is for the engine. */
+function project(tarballs: readonly Tarball[], node: string) {
+  const files = (optional: boolean) =>
+    Object.fromEntries(
+      tarballs
+        .filter(({ name }) => name.includes('/runner-') === optional)
+        .map(({ name, file }) => [name, `file:${file}`]),
+    )
+  return {
+    private: true,
+    type: 'module',
+    dependencies: { ...files(false), node },
+    optionalDependencies: files(true),
+  }
+}
+
+type Run = (command: readonly string[]) => Promise<string>
+
+async function runAsAccount(folder: string, node: string): Promise<void> {
+  await using account = await temporaryAccount({ checkout: folder, range: true })
+  const at = path.join(account.home, '../checkout')
+  // The project belongs to root; the account works in a folder of its own.
+  const env = { PATH: `${at}/node_modules/.bin:/usr/sbin:/usr/bin:/sbin:/bin`, SANDKASTEN_HOME: account.home }
+  await runAll(folder, `Node ${node}, ordinary account`, (command) =>
+    account.run(
+      command.map((word) => word.replace(folder, at)),
+      env,
+    ),
+  )
+}
+
+async function runAll(folder: string, where: string, execute: Run): Promise<void> {
+  const node = path.join(folder, 'node_modules/.bin/node')
+  for (const { package: name } of readmes) {
+    const { code, prints } = snippetOf(name)
+    const file = path.join(folder, `${name}.ts`)
+    writeFileSync(file, code)
+    expectOutput(`the snippet of ${name}`, where, await execute([node, file]), prints)
+  }
+  const command = [node, path.join(folder, 'node_modules/.bin/sandkasten'), 'run', '--', 'echo', 'isolated']
+  expectOutput('sandkasten run', where, await execute(command), 'isolated')
+}
+
+/** The first TypeScript block of a README, and what the README says that it prints. */
+export function snippetOf(name: string): { code: string; prints: string } {
+  const text = readFileSync(path.join(root, 'packages', name, 'README.md'), 'utf8')
+  const code = /```ts\n(.*?)```/s.exec(text)?.[1]
+  const prints = /^This prints `([^`]+)`/m.exec(text)?.[1]
+  if (code === undefined || prints === undefined)
+    throw new Error(`packages/${name}/README.md has no snippet, or does not say what it prints`)
+  return { code, prints }
+}
+
+function expectOutput(what: string, where: string, stdout: string, expected: string): void {
+  if (stdout.trim() !== expected)
+    throw new Error(`${what} (${where}) printed "${stdout.trim()}", expected "${expected}"`)
+  console.log(`${where}: ${what} prints "${expected}"`)
+}
