@@ -152,14 +152,14 @@ async function assemble(
     version,
     patience,
     async ready() {
-      if (closing) throw new SandboxError('unavailable', 'The daemon is ending.')
+      if (closing) throw new SandboxError('unavailable', 'The daemon is stopping.')
       await store.ping()
     },
   }
   const app = buildServer(services, allRoutes(services))
   app.addHook('onRequest', async () => {
     if (closing)
-      throw new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Try again in a moment.' })
+      throw new SandboxError('unavailable', 'The daemon is stopping.', { hint: 'Try again in a moment.' })
   })
   handleUpgrades(app.server, services, [terminalSocket(services)])
   let fronts: Fronts | undefined
@@ -289,7 +289,7 @@ function housekeeping(
     const timer = setInterval(() => {
       // A job that is still running is not started again.
       running ??= run()
-        .catch((error: unknown) => log.warn({ err: error, job: name }, 'housekeeping'))
+        .catch((error: unknown) => log.warn({ err: error, job: name }, 'a periodic job failed'))
         .finally(() => {
           running = undefined
         })
@@ -303,7 +303,9 @@ function housekeeping(
     await sessions.reaper.endDue()
   }
   const stopEnds = ends.start(() => {
-    ending = endDue().catch((error: unknown) => log.warn({ err: error, job: 'ends' }, 'housekeeping'))
+    ending = endDue().catch((error: unknown) =>
+      log.warn({ err: error, job: 'ends' }, 'a periodic job failed'),
+    )
   })
   // What came due while no daemon ran.
   ends.at(Date.now())

@@ -138,7 +138,7 @@ export function endedBy({ reason }: AbortSignal): SandboxError {
 }
 
 function daemonEnding(): SandboxError {
-  return new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Ask again in a moment.' })
+  return new SandboxError('unavailable', 'The daemon is stopping.', { hint: 'Try again in a moment.' })
 }
 
 export function encode({ event, id, data }: ServerEvent): string {

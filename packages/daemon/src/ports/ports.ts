@@ -161,7 +161,7 @@ export class PortService {
   #served(): Addresses {
     if (this.addresses) return this.addresses
     throw new SandboxError('unsupported', 'This daemon serves no previews.', {
-      hint: 'The operator has set preview_listen to off.',
+      hint: 'Ask the operator to set preview_listen.',
     })
   }
 

@@ -97,7 +97,9 @@ export class Visits {
   #refuseOwn({ url }: SandboxEndpoint): void {
     const { hostname, port } = new URL(url)
     if (!this.own.has(Number(port)) || !['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) return
-    throw new SandboxError('forbidden', 'This is a port of the daemon itself.', { hint: 'Use another port.' })
+    throw new SandboxError('forbidden', 'This port belongs to the daemon itself.', {
+      hint: 'Use another port.',
+    })
   }
 }
 
@@ -115,7 +117,7 @@ function connectTo({ url }: SandboxEndpoint): Promise<Duplex> {
 }
 
 export function nothingHere(): SandboxError {
-  return new SandboxError('not_found', 'There is nothing here that you may see.', {
+  return new SandboxError('not_found', 'There is nothing here that you may access.', {
     hint: 'Open the port with POST /v1/sessions/{id}/ports; come with a key of its project, its token or a link that has not expired.',
   })
 }

@@ -208,7 +208,7 @@ export class Creator {
       await mark(this.#context, row, 'failed', { by: 'daemon', reason, from: ['creating'] })
       await store.sessions.forgetIdempotency(row.id)
     } catch (cleanUp) {
-      log.warn({ session: row.id, err: cleanUp }, 'a failed create is not undone yet')
+      log.warn({ session: row.id, err: cleanUp }, 'cannot undo a failed create; reconciliation will retry')
     }
   }
 

@@ -128,7 +128,7 @@ export class EventBus {
         return
       } catch (error) {
         if (this.#closed || !SandboxError.is(error, 'unavailable', 'disk_full')) {
-          this.#log.error({ err: error, events: rows.length }, 'events were not written')
+          this.#log.error({ err: error, events: rows.length }, 'cannot write events')
           return
         }
       }

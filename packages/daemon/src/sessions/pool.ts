@@ -102,7 +102,7 @@ export class Pool {
           shelf.ready.push(await this.#make(shelf.plan))
         } catch (error) {
           // Sessions are made without it; the next round tries again.
-          log.warn({ err: error, image: shelf.plan.image }, 'the pool could not be filled')
+          log.warn({ err: error, image: shelf.plan.image }, 'cannot fill the pool')
           return
         }
       }
@@ -129,7 +129,10 @@ export class Pool {
       await sandbox
         .destroy()
         .catch((error) =>
-          this.#context.log.warn({ sandbox: sandbox.sandboxId, err: error }, 'one of the pool stays behind'),
+          this.#context.log.warn(
+            { sandbox: sandbox.sandboxId, err: error },
+            'cannot remove a sandbox of the pool; the next start removes it',
+          ),
         )
   }
 }

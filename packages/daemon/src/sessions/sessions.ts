@@ -274,7 +274,10 @@ export class SessionService {
     await this.commands
       .recover(session, () => this.use.take(caller, session.id))
       .catch((error) =>
-        this.#context.log.warn({ session: session.id, err: error }, 'its commands are not followed'),
+        this.#context.log.warn(
+          { session: session.id, err: error },
+          'cannot follow the commands of a resumed session',
+        ),
       )
   }
 }

@@ -48,7 +48,7 @@ export function sandboxRoutes(entry: Entry): void {
       names: name === undefined ? [] : [name],
       signal: call.signal,
     })
-    if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
+    if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork failed.')
     const rest = async () => {
       const record = await remember(call.place, copy, await recordOf(call.place, session))
       return call.events.created(sandboxView(call.place, copy, record))

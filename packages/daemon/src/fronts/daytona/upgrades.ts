@@ -137,7 +137,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch (cause) {
-    throw new SandboxError('invalid_argument', 'The address is not written as addresses are.', { cause })
+    throw new SandboxError('invalid_argument', 'The path is not valid.', { cause })
   }
 }
 

@@ -278,6 +278,6 @@ export class Sandboxes {
 
 function notFound(id: string): SandboxError {
   return new SandboxError('not_found', `The sandbox ${id} was not found.`, {
-    hint: 'It has ended, or never was.',
+    hint: 'It has ended, or never existed.',
   })
 }

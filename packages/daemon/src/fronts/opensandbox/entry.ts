@@ -104,7 +104,9 @@ export class Entry {
 
 /** The same answer for a foreign, an ended and a missing sandbox. */
 export function noSandbox(id: string): SandboxError {
-  return new SandboxError('not_found', `Sandbox ${id} not found.`, { hint: 'It has ended, or never was.' })
+  return new SandboxError('not_found', `Sandbox ${id} not found.`, {
+    hint: 'It has ended, or never existed.',
+  })
 }
 
 /** A query parameter that may be repeated and must be there at least once. */

@@ -136,7 +136,7 @@ export async function removeExpired(entry: Entry): Promise<void> {
       if (!row) await entry.place.records.delete(projectId, kind, key)
       else if (sessions.isHere(row))
         await removeSnapshot(entry, caller, key).catch((error) =>
-          log.warn({ snapshot: key, err: error }, 'an expired snapshot is not removed yet'),
+          log.warn({ snapshot: key, err: error }, 'cannot remove an expired snapshot; it will be retried'),
         )
     }
   }

@@ -239,7 +239,7 @@ export class Commands {
       if (isPassing(error) || SandboxError.is(error, 'not_running')) {
         log.warn(
           { session: row.session_id, exec: row.exec_id, err: error },
-          'a command is not found again yet',
+          'cannot reach a command after a restart; it will be retried',
         )
         return false
       }
@@ -276,7 +276,7 @@ export class Commands {
       const tracked = trackShell(shell, row, { ...this.#options(row, account), onEnd })
       if (!(await tracked.found)) {
         account.release()
-        throw new SandboxError('not_found', 'It was never started.')
+        throw new SandboxError('not_found', 'The command was never started.')
       }
       void tracked.done.then(enterShell(used.open, row.shell!, row.exec_id, String(JSON.parse(row.command))))
       this.#keep(used, () => tracked, account)
@@ -322,7 +322,7 @@ export class Commands {
     const chars = (changes.result?.length ?? 0) + (changes.events?.length ?? 0)
     if (defect !== undefined && !SandboxError.is(defect)) {
       metrics.count('sandkasten_defects_total', { kind: 'command' })
-      log.error({ ...which, err: defect }, 'the result of a command is lost because of a defect')
+      log.error({ ...which, err: defect }, 'lost the result of a command after an unexpected error')
     }
     for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
@@ -334,7 +334,7 @@ export class Commands {
         break
       } catch (error) {
         if (!SandboxError.is(error, 'unavailable', 'disk_full')) {
-          log.error({ ...which, err: error }, 'a result was not written')
+          log.error({ ...which, err: error }, 'cannot write the result of a command')
           break
         }
       }

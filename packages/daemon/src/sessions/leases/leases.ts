@@ -104,7 +104,7 @@ export class Leases {
     if (Math.abs(jump) >= jumpMs) {
       await store.sessions.shiftLeases(instanceId, jump)
       live.shift(jump)
-      log.warn({ ms: jump }, 'the clock jumped; leases were moved with it')
+      log.warn({ ms: jump }, 'the clock jumped; leases moved with it')
     }
     this.#ahead = ahead
     return Math.abs(jump) >= jumpMs ? jump : 0
@@ -123,7 +123,7 @@ export class Leases {
         // Not lost: they are written the next time.
         for (const { id, cwd } of touched.slice(index)) live.touch(id, cwd)
         if (!SandboxError.is(error, 'unavailable', 'disk_full'))
-          log.error({ err: error }, 'leases were not written')
+          log.error({ err: error }, 'cannot write leases')
         return
       }
     }

@@ -82,7 +82,7 @@ export class Reaper {
       return ended
     } catch (error) {
       if (!SandboxError.is(error, 'not_found'))
-        this.#context.log.warn({ session: id, err: error }, 'a session could not be ended')
+        this.#context.log.warn({ session: id, err: error }, 'cannot end a session that is due')
       return false
     } finally {
       const next = this.#waiting.shift()

@@ -34,9 +34,7 @@ export class StoreBudget {
     this.#byProject.set(projectId, kept)
     const { keep_project_results_mb: project, keep_results_mb: all } = this.#context.config
     if (kept <= project * mb && this.#total <= all * mb) return
-    void this.enforce().catch((error) =>
-      this.#context.log.warn({ err: error }, 'old results could not be removed'),
-    )
+    void this.enforce().catch((error) => this.#context.log.warn({ err: error }, 'cannot remove old results'))
   }
 
   enforce(): Promise<void> {

@@ -62,7 +62,8 @@ async function found(
   })
   const hint = 'Search in a smaller folder, or for less.'
   if (timedOut) throw new SandboxError('timeout', `the search took more than ${searchMs / 1000} s`, { hint })
-  if (truncated) throw new SandboxError('too_large', 'more was found than an answer holds', { hint })
+  if (truncated)
+    throw new SandboxError('too_large', 'the search found more than a response can hold', { hint })
   if (cmd === 'find' ? exitCode > 1 : exitCode > 2 || stderr !== '')
     throw new SandboxError('provider_error', `${cmd} failed (${exitCode}): ${stderr.trim().slice(-300)}`)
   return stdout
@@ -89,7 +90,8 @@ async function replaced(
   try {
     const content = await sandbox.files.readFile(file, { maxBytes: mostFileBytes, signal: call.signal })
     const text = content.toString('utf8')
-    if (!Buffer.from(text).equals(content)) throw new SandboxError('invalid_argument', `${file} is no text`)
+    if (!Buffer.from(text).equals(content))
+      throw new SandboxError('invalid_argument', `${file} is not a text file`)
     const changed = text.replaceAll(pattern, () => newValue)
     if (changed !== text) await sandbox.files.writeFile(file, changed, { signal: call.signal })
     return { file, success: true }

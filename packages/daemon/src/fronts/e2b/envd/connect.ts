@@ -92,7 +92,10 @@ export class ConnectService {
         throw known
       }
       if (known.code === 'internal')
-        log.error({ front: 'e2b', request: request.id, err: known.cause ?? known }, 'a defect')
+        log.error(
+          { front: 'e2b', request: request.id, err: known.cause ?? known },
+          'unexpected error in a request',
+        )
       sender.end({ error: { code: callCode(known), message: known.message } })
     } finally {
       leave()

@@ -90,8 +90,8 @@ export class DataPlane {
   async #find(request: FastifyRequest): Promise<{ id: string; session: Session | undefined }> {
     const id = (request.raw as RoutedRequest).e2bRoute?.id ?? Access.sandboxOf(request)
     if (id === undefined)
-      throw new SandboxError('invalid_argument', 'This request does not say which sandbox it is for.', {
-        hint: 'Send E2b-Sandbox-Id, or ask <port>-<id>.<domain>.',
+      throw new SandboxError('invalid_argument', 'The request does not name a sandbox.', {
+        hint: 'Send the header E2b-Sandbox-Id, or use the host <port>-<id>.<domain>.',
       })
     const { sessions } = this.#place.services
     const session = await sessions.lookup(id)
