@@ -97,7 +97,7 @@ export class Visits {
   #refuseOwn({ url }: SandboxEndpoint): void {
     const { hostname, port } = new URL(url)
     if (!this.own.has(Number(port)) || !['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) return
-    throw new SandboxError('forbidden', 'This port belongs to the daemon itself.', {
+    throw new SandboxError('forbidden', 'This is a port of the daemon itself.', {
       hint: 'Use another port.',
     })
   }
