@@ -191,7 +191,7 @@ async function assemble(
   return { daemon, context }
 }
 
-/** What the engine is told by this configuration. */
+/** The engine's options for this configuration. */
 export function engineOptions(config: DaemonConfig): EngineProviderOptions {
   const { defaults, docker, runtime } = config
   const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
@@ -238,7 +238,7 @@ function engineOf(config: DaemonConfig, log: Log): EngineProvider {
   return new EngineProvider({ ...engineOptions(config), stays: true, onWarning })
 }
 
-/** What a session's disk may grow to unless the configuration or the caller says otherwise. */
+/** The default limit of a session's disk. */
 const DISK_LIMIT_MB = 10_240
 
 /** A limit that cannot be held is no default: every create would be refused. */

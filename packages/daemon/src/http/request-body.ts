@@ -114,7 +114,7 @@ export async function* bodyChunks(
     if (!message.complete) throw new SandboxError('aborted', 'The client disconnected.')
   } finally {
     clearTimeout(timer)
-    // What is not wanted any more is read and thrown away, so that the next request can be read.
+    // Read and discard the rest, so that the next request on the connection can be parsed.
     message.on('error', () => {}).resume()
   }
 }

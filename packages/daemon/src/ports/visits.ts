@@ -9,7 +9,7 @@ import type { Target } from './addresses.ts'
 import type { PortContext } from './ports.ts'
 import { isTokenOf, type Links } from './signed-links.ts'
 
-/** What a visitor brought. */
+/** The credentials that a visitor sent. */
 export interface Credentials {
   readonly tokens: readonly string[]
   /** The caller of the API key, if one was sent. */
@@ -88,7 +88,7 @@ export class Visits {
     }
   }
 
-  /** Bytes that go on are activity, as the first request was. */
+  /** Traffic on an open connection is activity, like the first request. */
   touch({ session, stranger }: Visit): void {
     if (!stranger) this.#sessions.touch(session.id)
   }

@@ -236,7 +236,7 @@ interface Admitted {
   readonly requestId: string
 }
 
-/** What a parser lets through and a proxy must not: two servers could read it in two ways. */
+/** Refuses requests that a parser accepts, but that two servers could read differently. */
 export function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMessage): void {
   const count = (name: string) =>
     rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length

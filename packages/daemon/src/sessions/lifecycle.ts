@@ -17,7 +17,7 @@ export interface Meant {
  */
 export class Lifecycle {
   readonly #context: Context
-  /** Told of a session that goes on after it was paused. */
+  /** Called for a session that was resumed. */
   onResumed: (session: Session) => void = () => {}
 
   constructor(context: Context) {

@@ -78,7 +78,7 @@ export class Pool {
     this.#soon = setTimeout(() => void this.tend(), ms).unref()
   }
 
-  /** Fills what is missing, one after another; empties all while memory is short. */
+  /** Fills the pool one sandbox after another, or empties it while memory is short. */
   tend(): Promise<void> {
     this.#tending ??= this.#tend().finally(() => {
       this.#tending = undefined
@@ -115,7 +115,7 @@ export class Pool {
     const sandbox = (await provider.create(
       createOptions(this.#context, plan, { env: {}, labels }),
     )) as Sandbox
-    // Any question: what is made to ask it (a connection) is there when the first command comes. Nothing runs, so nothing shows.
+    // Any call opens the connection to the sandbox, so the first command need not wait for it.
     await sandbox.files.exists('.')
     return sandbox
   }

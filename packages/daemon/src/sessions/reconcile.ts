@@ -8,7 +8,7 @@ import { isOurs } from './save-disk.ts'
 import { mark } from './status.ts'
 import type { Use } from './use.ts'
 
-/** An event is written this much later than what it tells, at most, unless its process ends before. */
+/** The longest delay between a change and the writing of its event. */
 const toldWithinMs = 1_000
 const newestEvents = 2_000
 
@@ -159,7 +159,7 @@ export class Reconciler {
       return
     }
     if (session.starting === 1) await this.#context.store.sessions.forgetStarts({ id: session.id })
-    // A stop or start that was cut short: what was acknowledged is what is written.
+    // A stop or start was interrupted. The written status is the one that was acknowledged.
     if (sandbox.status === 'running')
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()
   }

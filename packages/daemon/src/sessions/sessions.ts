@@ -252,7 +252,7 @@ export class SessionService {
     return this.#context.store.records.audit(caller.projectId, options)
   }
 
-  /** What the project uses, and what it may. */
+  /** The project's usage and quotas. */
   async usage(caller: Caller) {
     const { unlimited_disks: unlimited, ...used } = await this.#context.store.sessions.usage(caller.projectId)
     const quotas = await quotasOf(this.#context, caller)

@@ -165,7 +165,7 @@ function wholeOf(call: Call, least: number): number {
   throw new SandboxError('invalid_argument', `${call.params.value} is not a number of minutes`)
 }
 
-/** Newest first; `nextCursor` goes on. */
+/** Newest first. `nextCursor` continues the list. */
 async function listSandboxes(call: Call) {
   const { place, caller } = call
   const limit = numberOf(call, 'limit', { most: 200 }) ?? 100

@@ -7,7 +7,7 @@ import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
 import { liveSession } from '../shared/sessions.ts'
 import { callerByKey, callerInside } from './access-token.ts'
 
-/** Ports of a sandbox behind which OpenSandbox has servers of its own; here we are behind them. */
+/** Ports of OpenSandbox's own servers in a sandbox. This front answers for them. */
 export const execdPort = 44_772
 export const egressPort = 18_080
 

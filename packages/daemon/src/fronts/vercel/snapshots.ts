@@ -7,7 +7,7 @@ import type { Entry, VercelRoute } from './entry.ts'
 import { running } from './sessions.ts'
 import { region, sessionView, sidOf } from './views.ts'
 
-/** What the vendor knows of a snapshot that ours does not have. */
+/** The facts that only Vercel's API has about a snapshot. */
 interface KeptSnapshot {
   sid: string
   expiresAt?: number

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 const mb = 1_048_576
 const mostEvents = 100_000
 const mostAudit = 1_000_000
-/** What is removed beyond the budget, so that not every command removes some. */
+/** How much more than necessary is removed, so that not every command has to remove something. */
 const slack = 0.9
 const pruneEveryMs = 30_000
 

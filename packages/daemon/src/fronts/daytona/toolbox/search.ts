@@ -13,7 +13,7 @@ const mostFileBytes = 16 * 1024 * 1024
 const mostFoundBytes = 4 * 1024 * 1024
 const searchMs = 60_000
 
-/** Names and contents, looked for by the sandbox's own `find` and `grep`: nothing is carried out of it but what was found. */
+/** Searches names and contents with the sandbox's own `find` and `grep`, so that only matches leave the sandbox. */
 export function searchRoutes(entry: Entry): void {
   const at = '/toolbox/:id/files'
 
@@ -30,7 +30,7 @@ export function searchRoutes(entry: Entry): void {
     const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
     return using(call, async ({ sandbox }) => {
       await sandbox.files.stat(folder)
-      // -Z: a file's name ends with NUL, so it may hold anything; -I: not in what is no text.
+      // -Z ends file names with NUL, because names may hold anything else. -I skips binary files.
       return matchesOf(await found(call, sandbox, 'grep', ['-rnIZs', '-F', '-e', pattern, '--', folder]))
     })
   })

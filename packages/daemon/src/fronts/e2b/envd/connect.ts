@@ -58,7 +58,7 @@ export class ConnectService {
     })
   }
 
-  /** `keepalive`: what is sent when there was nothing to send for a while. */
+  /** `keepalive`: the frame to send when the stream is silent for a while. */
   stream(path: string, scope: Scope, keepalive: object, handle: (call: Call) => AsyncIterable<object>): void {
     this.#plane.route(this.#app, {
       method: 'POST',

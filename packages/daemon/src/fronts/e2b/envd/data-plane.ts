@@ -115,7 +115,7 @@ function userOf(authorization: string | undefined): string {
   return encoded === undefined ? '' : Buffer.from(encoded, 'base64').toString().split(':')[0]!
 }
 
-/** A sandbox here has one account; whatever it is called there, `user` is it. */
+/** A sandbox has one account. E2B's `user` means this account, whatever its real name is. */
 function refuseUser(user: string): void {
   if (user === '' || user === 'user' || user === 'sandbox') return
   throw new SandboxError('invalid_argument', `There is no user '${user}' in this sandbox.`, {
